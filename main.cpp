@@ -1,4 +1,5 @@
-// Each verb is one function, which calls the functions of the folders in the order of the flow in docs/design.md.
+// Each verb is one function, which calls the functions of the folders in the order of the flow in
+// docs/design.md.
 #include <unistd.h>
 
 #include <chrono>
@@ -10,21 +11,21 @@
 #include <vector>
 
 #include "cases/row_hashes.h"
-#include "cli/verbs.h"
 #include "cli/startup.h"
+#include "cli/verbs.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/launcher.h"
 #include "model/errors.h"
-#include "model/launcher.h"
 #include "model/experiment.h"
+#include "model/launcher.h"
 #include "model/presets.h"
 #include "model/records/run_folder.h"
 #include "model/remarks.h"
 #include "model/step.h"
-#include "reports/pages.h"
 #include "reports/json.h"
+#include "reports/pages.h"
 #include "sim/step_labels.h"
 #include "sim/sweep/sweep.h"
 
@@ -32,7 +33,8 @@ using namespace stepcast;
 
 namespace {
 
-// On a terminal one line that is overwritten, which an empty text clears; in a log a line after 10 s, then every 30 s.
+// On a terminal one line that is overwritten, which an empty text clears; in a log a line after 10
+// s, then every 30 s.
 void show_progress(std::string_view text) {
     using Clock = std::chrono::steady_clock;
     static Clock::time_point next_line = Clock::now() + std::chrono::seconds(10), shown;
@@ -53,12 +55,15 @@ Experiment experiment_of(const Options& options) {
 }
 
 std::unique_ptr<Device> open_device(const std::string& name, int ranks, const Run& run) {
-    if (name == "cuda") return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
+    if (name == "cuda")
+        return open_cuda_device({.ranks = ranks, .graph = run.cuda_graph, .seed = run.seed}).device;
     return open_host_device(ranks);
 }
 
-std::string headline(const std::string& experiment, const std::string& cluster, const Experiment& e, Seconds step) {
-    return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + time_text(step);
+std::string headline(const std::string& experiment, const std::string& cluster, const Experiment& e,
+                     Seconds step) {
+    return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster +
+           ": step " + time_text(step);
 }
 
 void run_simulate(const Options& options) {
@@ -74,7 +79,9 @@ void run_simulate(const Options& options) {
         print(options.json ? json_of(found) : text_of(found));
     } else {
         if (question.explained || question.training) std::fputs(text_of(found).c_str(), stderr);
-        print(emitted(experiment, options, headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
+        print(emitted(
+            experiment, options,
+            headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
     }
     if (!options.out.empty()) write_simulated(options.out, question, found);
 }
@@ -88,7 +95,8 @@ void help_with_sweep(const Options& options) {
     }
 }
 
-// The flags of the best split that the framework can run; with --within, of the least machines. The table goes to stderr.
+// The flags of the best split that the framework can run; with --within, of the least machines. The
+// table goes to stderr.
 void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
     std::fputs(sweep_table(answer).c_str(), stderr);
     std::vector<SweepRow> rows = where(answer.of_each, &SweepRow::least_within);
@@ -97,27 +105,33 @@ void print_best(const Options& options, const SweepQuestion& question, const Swe
         Experiment split = question.experiment;
         set_varied(split, rows[i].settings, question.stated);
         try {
-            return print(emitted(split, options, headline(answer.experiment, split.cluster.name, split, rows[i].step)));
+            return print(
+                emitted(split, options,
+                        headline(answer.experiment, split.cluster.name, split, rows[i].step)));
         } catch (const ConfigError& error) {
             options.say("row " + std::to_string(i + 1) + ": " + error.what());
         }
     }
-    throw ConfigError("--emit " + options.emit + ": none of the rows can be written; more of them with --top");
+    throw ConfigError("--emit " + options.emit +
+                      ": none of the rows can be written; more of them with --top");
 }
 
 void run_sweep(const Options& options) {
     if (is_sweep_helper()) return help_with_sweep(options);
     const SweepQuestion question = question_of(options);
     check_files_of_sweep(options);
-    const auto is_of_machine = [](const std::string& remark) { return remark.starts_with("cluster."); };
+    const auto is_of_machine = [](const std::string& remark) {
+        return remark.starts_with("cluster.");
+    };
     for (const std::string& remark : remarks_on(question.experiment))  // it may be why nothing fits
         if (is_of_machine(remark)) options.say("note: " + remark);
-    const SweepAnswer result = sweep(question, {.threads = options.threads,
-                                                .out = options.out,
-                                                .resume = options.resume,
-                                                .map = !options.out.empty(),
-                                                .progress = show_progress,
-                                                .announce = [&](std::string_view text) { options.say(std::string(text)); }});
+    const SweepAnswer result = sweep(
+        question, {.threads = options.threads,
+                   .out = options.out,
+                   .resume = options.resume,
+                   .map = !options.out.empty(),
+                   .progress = show_progress,
+                   .announce = [&](std::string_view text) { options.say(std::string(text)); }});
     show_progress("");
     if (!options.emit.empty())
         print_best(options, question, result);
@@ -129,10 +143,12 @@ void run_sweep(const Options& options) {
         for (const std::string& remark : remarks_on(best))
             if (!is_of_machine(remark)) options.say("note: " + remark);
     }
-    if (!options.out.empty()) write_sweep(options.out, result, origin_of(question.experiment, version_text()));
+    if (!options.out.empty())
+        write_sweep(options.out, result, origin_of(question.experiment, version_text()));
 }
 
-// Ranks on the host are processes if MPI started them, else threads of this process. RANK does not count: pods and torchrun set it.
+// Ranks on the host are processes if MPI started them, else threads of this process. RANK does not
+// count: pods and torchrun set it.
 bool is_first_process(const std::string& device) {
     return (device == "host" ? mpi_process() : read_launch(std::getenv).rank) == 0;
 }
@@ -143,13 +159,15 @@ void run_execute(const Options& options) {
     check_files_of_execute(options);
     const TaskGraph graph = build_step(experiment, routing_of(experiment), Folding::never);
     if (options.ranks > 0 && options.ranks != graph.rank_count())
-        throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name + " is split over " +
-                          std::to_string(graph.rank_count()) + " ranks; change parallelism and cluster with --set");
+        throw ConfigError("--ranks " + std::to_string(options.ranks) + ": " + experiment.name +
+                          " is split over " + std::to_string(graph.rank_count()) +
+                          " ranks; change parallelism and cluster with --set");
     Run run = experiment.run;
     if (options.steps > 0) run.steps = options.steps;
     if (options.warmup >= 0) run.warmup = options.warmup;
     ExecuteOptions how = execute_options(run);
-    std::optional<RunFolder> folder;  // before the device is opened, so that nothing has started when this throws
+    // before the device is opened, so that nothing has started when this throws
+    std::optional<RunFolder> folder;
     if (!options.out.empty() && is_first_process(options.device))
         folder.emplace(options.out, experiment, overrides_of(options), graph);
     const auto device = open_device(options.device, graph.rank_count(), run);
@@ -167,10 +185,12 @@ void run_execute(const Options& options) {
         write_page(options.out, page);
     }
     if (!options.trace.empty())
-        write_chrome_trace(graph, measurement.traces.back(), options.trace,
-                           {.notes = trace_notes(experiment.name, measurement),
-                            .labels = step_labels(experiment, routing_of(experiment), graph, Folding::never)});
-    print(options.json ? to_json(experiment.name, measurement) : measurement_table(experiment.name, measurement));
+        write_chrome_trace(
+            graph, measurement.traces.back(), options.trace,
+            {.notes = trace_notes(experiment.name, measurement),
+             .labels = step_labels(experiment, routing_of(experiment), graph, Folding::never)});
+    print(options.json ? to_json(experiment.name, measurement)
+                       : measurement_table(experiment.name, measurement));
 }
 
 void run_calibrate(const Options& options) { print(calibrate(options, show_progress)); }
@@ -212,12 +232,16 @@ void run_list(const Options& options) {
     if (options.what == "keys") return print_found(keys_table(key_docs(), word));
     std::vector<Experiment> experiments;
     std::vector<Cluster> clusters;
-    for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));
-    for (const std::string& name : preset_names(PresetKind::cluster)) clusters.push_back(read_cluster(name));
+    for (const std::string& name : preset_names(PresetKind::experiment))
+        experiments.push_back(read_experiment(name));
+    for (const std::string& name : preset_names(PresetKind::cluster))
+        clusters.push_back(read_cluster(name));
     std::vector<Framework> frameworks;
-    for (const std::string& name : preset_names(PresetKind::framework)) frameworks.push_back(read_framework(name));
-    const std::string table = presets_table(experiments, preset_names(PresetKind::workload), preset_names(PresetKind::family),
-                                            frameworks, clusters, preset_names(PresetKind::nameplate));
+    for (const std::string& name : preset_names(PresetKind::framework))
+        frameworks.push_back(read_framework(name));
+    const std::string table = presets_table(experiments, preset_names(PresetKind::workload),
+                                            preset_names(PresetKind::family), frameworks, clusters,
+                                            preset_names(PresetKind::nameplate));
     print_found(word.empty() ? table : entries_with(table, word));
 }
 
@@ -237,9 +261,14 @@ int main(int argc, char** argv) {
     keep_freed_memory();
     try {
         const int code = run_command_line(argc, argv,
-                                          {{"simulate", run_simulate}, {"sweep", run_sweep}, {"execute", run_execute},
-                                           {"calibrate", run_calibrate}, {"compare", run_compare}, {"import", run_import},
-                                           {"list", run_list}, {"show", run_show}});
+                                          {{"simulate", run_simulate},
+                                           {"sweep", run_sweep},
+                                           {"execute", run_execute},
+                                           {"calibrate", run_calibrate},
+                                           {"compare", run_compare},
+                                           {"import", run_import},
+                                           {"list", run_list},
+                                           {"show", run_show}});
         finish_output();
         return code != 0 ? code : exit_code_of_stop();
     } catch (const ConfigError& error) {

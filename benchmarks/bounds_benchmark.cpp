@@ -1,5 +1,6 @@
-// Closed forms over the space of GPT-3 175B on 1,024 A100: every legal split, schedule, recompute and ZeRO stage with the
-// options of overlap, a memory verdict for each. Counts configurations a second of one core; the first pass also prices.
+// Closed forms over the space of GPT-3 175B on 1,024 A100: every legal split, schedule, recompute
+// and ZeRO stage with the options of overlap, a memory verdict for each. Counts configurations a
+// second of one core; the first pass also prices.
 #include <benchmark/benchmark.h>
 
 #include "sim/bounds/bounds.h"

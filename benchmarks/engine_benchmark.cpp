@@ -1,4 +1,5 @@
-// Tasks per second of the two engines and of building a graph, on 1F1B pipelines. Arguments: tasks, stages.
+// Tasks per second of the two engines and of building a graph, on 1F1B pipelines. Arguments: tasks,
+// stages.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -14,12 +15,14 @@ namespace {
 
 // A micro-batch is a forward and a backward a stage, and two sends between neighbours.
 TaskGraph pipeline_of(const benchmark::State& state) {
-    const std::int64_t tasks = state.range(0), stages = state.range(1), per_micro_batch = 4 * stages - 2;
-    return graphs::pipeline(
-        {static_cast<int>(stages), static_cast<int>((tasks + per_micro_batch - 1) / per_micro_batch)});
+    const std::int64_t tasks = state.range(0), stages = state.range(1),
+                       per_micro_batch = 4 * stages - 2;
+    return graphs::pipeline({static_cast<int>(stages),
+                             static_cast<int>((tasks + per_micro_batch - 1) / per_micro_batch)});
 }
 
-// Costs that keep events apart, as measured ones do: sends take a third of a forward, and no two stages are equal.
+// Costs that keep events apart, as measured ones do: sends take a third of a forward, and no two
+// stages are equal.
 Costs costs_of(const TaskGraph& graph) {
     Costs costs;
     costs.issue.assign(graph.size(), Seconds(0));
@@ -41,8 +44,8 @@ double bytes_per_task(const TaskGraph& graph) {
         places += static_cast<double>(graph.places(t).size());
         edges += static_cast<double>(graph.predecessors(t).size());
     }
-    const double fixed =
-        2 * sizeof(std::uint32_t) + sizeof(OpId) + sizeof(NameId) + sizeof(float) + sizeof(Phase) + sizeof(GroupId);
+    const double fixed = 2 * sizeof(std::uint32_t) + sizeof(OpId) + sizeof(NameId) + sizeof(float) +
+                         sizeof(Phase) + sizeof(GroupId);
     return fixed + (places * sizeof(Place) + edges * sizeof(TaskId)) / tasks + 2 * sizeof(Seconds);
 }
 

@@ -9,7 +9,8 @@
 namespace stepcast {
 namespace {
 
-using StepKey = std::vector<std::pair<int, int>>;  // sorted (blocks, remote) pairs: identifies what a step computed
+// sorted (blocks, remote) pairs: identifies what a step computed
+using StepKey = std::vector<std::pair<int, int>>;
 
 StepKey key_of(const std::vector<BlockTotals>& blocks) {
     StepKey key;
@@ -18,10 +19,12 @@ StepKey key_of(const std::vector<BlockTotals>& blocks) {
     return key;
 }
 
-// The totals by rank if they are complete and unambiguous, else empty: every rank has one sighting, and each block count seen belongs to
-// one (blocks, remote) pair.
+// The totals by rank if they are complete and unambiguous, else empty: every rank has one sighting,
+// and each block count seen belongs to one (blocks, remote) pair.
 std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
-    if (static_cast<int>(step.blocks.size()) != ranks || static_cast<int>(step.sightings.size()) != ranks) return {};
+    if (static_cast<int>(step.blocks.size()) != ranks ||
+        static_cast<int>(step.sightings.size()) != ranks)
+        return {};
     std::vector<BlockTotals> totals(static_cast<std::size_t>(ranks), BlockTotals{-1, -1});
     for (const StepTrace::Sighting& seen : step.sightings) {
         BlockTotals& mine = totals[static_cast<std::size_t>(seen.rank)];
@@ -37,9 +40,11 @@ std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
 
 }  // namespace
 
-std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>& steps, int ranks) {
+std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>& steps,
+                                                    int ranks) {
     std::vector<std::vector<BlockTotals>> by_step;
-    std::map<StepKey, std::vector<BlockTotals>> known;  // empty where two steps with the same blocks assign them differently
+    // empty where two steps with the same blocks assign them differently
+    std::map<StepKey, std::vector<BlockTotals>> known;
     for (const StepTrace& step : steps) {
         by_step.push_back(assign_step(step, ranks));
         if (by_step.back().empty()) continue;
@@ -47,14 +52,17 @@ std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>
         if (!fresh && at->second != by_step.back()) at->second.clear();
     }
     for (std::size_t i = 0; i < steps.size(); ++i)
-        if (const auto at = known.find(key_of(steps[i].blocks)); at != known.end() && !at->second.empty()) by_step[i] = at->second;
+        if (const auto at = known.find(key_of(steps[i].blocks));
+            at != known.end() && !at->second.empty())
+            by_step[i] = at->second;
     return by_step;
 }
 
 std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTotals>>& by_step) {
     std::vector<SteadyBlocks> found;
     int steps = 0;
-    for (std::size_t i = static_cast<std::size_t>(first_steady_step(static_cast<int>(by_step.size())));
+    for (std::size_t i =
+             static_cast<std::size_t>(first_steady_step(static_cast<int>(by_step.size())));
          i < by_step.size(); ++i) {
         ++steps;
         if (by_step[i].empty()) continue;

@@ -1,5 +1,6 @@
-// Finds which rank computed which blocks and which rank a kernel line belongs to, in a trace whose ranks print interleaved and mostly
-// without their number. What the trace does not tell is left out and reported, never guessed.
+// Finds which rank computed which blocks and which rank a kernel line belongs to, in a trace whose
+// ranks print interleaved and mostly without their number. What the trace does not tell is left out
+// and reported, never guessed.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,8 @@
 
 namespace stepcast {
 
-// What one step of a phase trace printed. A sighting is the line "R wait time" directly followed by a bare block count.
+// What one step of a phase trace printed. A sighting is the line "R wait time" directly followed by
+// a bare block count.
 struct StepTrace {
     struct Sighting {
         int rank = 0, blocks = 0;
@@ -24,8 +26,9 @@ struct StepTrace {
     std::vector<Kernel> kernels;
 };
 
-// The totals of each rank for each step; empty where a step does not tell. A step whose sightings are torn apart by interleaving takes
-// the assignment of another step of the run with the same blocks.
+// The totals of each rank for each step; empty where a step does not tell. A step whose sightings
+// are torn apart by interleaving takes the assignment of another step of the run with the same
+// blocks.
 std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>& steps, int ranks);
 
 // The assignment that most steady steps agree on; nullopt when no step tells one.

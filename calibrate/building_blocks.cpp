@@ -16,38 +16,51 @@ using Names = std::vector<std::string>;
 
 TableKind kind_of(const CsvReader& reader) {
     const Names& header = reader.fields();
-    if (has_columns(header, {"step_s", "gpus"}) || has_columns(header, {"step_s", "model"})) return TableKind::cases;
+    if (has_columns(header, {"step_s", "gpus"}) || has_columns(header, {"step_s", "model"}))
+        return TableKind::cases;
     if (has_columns(header, {"run_id", "phase", "step", "value"})) return TableKind::samples;
-    if (has_columns(header, {"batch", "heads", "head_dim", "seq_q", "kernel", "time_us"})) return TableKind::attentions;
+    if (has_columns(header, {"batch", "heads", "head_dim", "seq_q", "kernel", "time_us"}))
+        return TableKind::attentions;
     if (has_columns(header, {"rows", "width", "granularity", "time_us"})) return TableKind::casts;
-    if (has_columns(header, {"num_tokens", "hidden", "inter", "topk", "experts"})) return TableKind::moe_layers;
-    if (has_columns(header, {"op", "tokens_per_rank", "hidden", "topk", "experts", "time_us"})) return TableKind::exchanges;
-    if (has_columns(header, {"batch", "m", "n", "k", "dtype", "time_us"}) && !has_columns(header, {"op"})) return TableKind::batches;
+    if (has_columns(header, {"num_tokens", "hidden", "inter", "topk", "experts"}))
+        return TableKind::moe_layers;
+    if (has_columns(header, {"op", "tokens_per_rank", "hidden", "topk", "experts", "time_us"}))
+        return TableKind::exchanges;
+    if (has_columns(header, {"batch", "m", "n", "k", "dtype", "time_us"}) &&
+        !has_columns(header, {"op"}))
+        return TableKind::batches;
     if (has_columns(header, {"kind", "bytes", "time_us"})) return TableKind::passes;
     if (has_columns(header, {"kind", "calls", "time_us_per_call"})) return TableKind::launches;
     if (header == Names{"key", "value"}) return TableKind::environment;
     const bool timed = has_columns(header, {"time_us"}) || has_columns(header, {"value", "unit"});
     if (timed && has_columns(header, {"m", "n", "k"})) return TableKind::gemms;
-    if (timed && has_columns(header, {"op", "ranks", "nodes", "bytes"})) return TableKind::collectives;
-    reader.fail(
-        "found header \"" + reader.fields().front() + ",..\" of " + std::to_string(header.size()) +
-        " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives (op,ranks,nodes,bytes,time_us), MoE "
-        "layers (num_tokens,hidden,inter,topk,experts,..), dispatch and combine "
-        "(op,tokens_per_rank,hidden,topk,experts,time_us), kernels of a script (docs/pytorch.md), cases "
-        "(docs/formats.md) or imported measurements");
+    if (timed && has_columns(header, {"op", "ranks", "nodes", "bytes"}))
+        return TableKind::collectives;
+    reader.fail("found header \"" + reader.fields().front() + ",..\" of " +
+                std::to_string(header.size()) +
+                " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives "
+                "(op,ranks,nodes,bytes,time_us), MoE "
+                "layers (num_tokens,hidden,inter,topk,experts,..), dispatch and combine "
+                "(op,tokens_per_rank,hidden,topk,experts,time_us), kernels of a script "
+                "(docs/pytorch.md), cases "
+                "(docs/formats.md) or imported measurements");
 }
 
 // An "fp32" after the arrow means that C is fp32.
-bool fp32_result(const std::string& cell) { return cell.ends_with("-> fp32") && !cell.starts_with("fp32"); }
+bool fp32_result(const std::string& cell) {
+    return cell.ends_with("-> fp32") && !cell.starts_with("fp32");
+}
 
 Gemm::Layout layout_of(const TableRow& row) {
     const std::string text = row.text("layout");
     const auto* const found = std::ranges::find(layout_names, text);
-    if (found == std::end(layout_names)) row.fail("layout", "found \"" + text + "\"; expected NT, NN or TN");
+    if (found == std::end(layout_names))
+        row.fail("layout", "found \"" + text + "\"; expected NT, NN or TN");
     return static_cast<Gemm::Layout>(found - layout_names);
 }
 
-void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& layouts) {
+void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
+              const std::vector<SourceRow>& layouts) {
     const std::string op = row.has("op") ? row.text("op") : "gemm";
     const bool long_run = op == "sustained_gemm" || op == "sustained_cast_gemm";
     if (op != "gemm" && op != "cast_gemm" && !long_run) return void(++blocks.other_op_rows);
@@ -63,9 +76,10 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const
                   row.read("dtype", [&] { return operand_dtype(dtype); }),
                   fp32_result(dtype)};
     found.scaled_blocks = dtype.find("128-wide") != std::string::npos;
-    found.layout_apart = found.scaled_blocks && std::ranges::any_of(layouts, [&](const SourceRow& release) {
-                             return release.at("kernels") == row.text("implementation");
-                         });
+    found.layout_apart =
+        found.scaled_blocks && std::ranges::any_of(layouts, [&](const SourceRow& release) {
+            return release.at("kernels") == row.text("implementation");
+        });
     if (!row.text("groups").empty()) found.groups = row.integer("groups", 1);
     if (row.has("layout")) {
         found.between_events = row.text("timer") != "kernel";
@@ -77,8 +91,9 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const
     if (!has_rate(gpu, found.gemm.dtype)) return void(++blocks.other_op_rows);
     blocks.gemms.push_back(found);
     if (found.casts && !found.scaled_blocks && row.has("cast_us") && !row.text("cast_us").empty())
-        blocks.casts.push_back({row.text("implementation"), found.gemm.m, found.gemm.k, CastScale::tensor,
-                                Seconds(1e-6 * row.positive("cast_us")), found.row, true});
+        blocks.casts.push_back({row.text("implementation"), found.gemm.m, found.gemm.k,
+                                CastScale::tensor, Seconds(1e-6 * row.positive("cast_us")),
+                                found.row, true});
 }
 
 // "NCCL 2.29.2 (nccl-tests)" -> 2, 29, 2; empty if the text does not begin with the library's name.
@@ -86,7 +101,8 @@ std::vector<int> release_in(const std::string& text, const std::string& library)
     std::vector<int> numbers;
     if (!text.starts_with(library + ' ')) return numbers;
     const std::string release = text.substr(library.size() + 1);
-    for (const std::string& number : words_of(release.substr(0, release.find_first_not_of("0123456789.")), "."))
+    for (const std::string& number :
+         words_of(release.substr(0, release.find_first_not_of("0123456789.")), "."))
         numbers.push_back(as_number<int>(number).value_or(0));
     return numbers;
 }
@@ -99,14 +115,17 @@ std::optional<Bytes> small_message(const TableRow& row, const std::vector<Source
     for (const SourceRow& release : releases) {
         const std::string &library = release.at("library"), since = release.at("since");
         const std::vector<int> found = release_in(text, library);
-        if (!found.empty() && found >= release_in(library + ' ' + since, library)) small = parse_bytes(release.at("exchange_small"));
+        if (!found.empty() && found >= release_in(library + ' ' + since, library))
+            small = parse_bytes(release.at("exchange_small"));
     }
     return small;
 }
 
-void add_collective(const TableRow& row, const std::vector<SourceRow>& releases, BuildingBlocks& blocks) {
+void add_collective(const TableRow& row, const std::vector<SourceRow>& releases,
+                    BuildingBlocks& blocks) {
     if (!collective_op(row.text("op"), Bytes(0), 1)) return void(++blocks.other_op_rows);
-    if (row.text("bytes").empty() || (row.has("time_us") && row.text("time_us").empty())) return void(++blocks.unstated_rows);
+    if (row.text("bytes").empty() || (row.has("time_us") && row.text("time_us").empty()))
+        return void(++blocks.unstated_rows);
     CollectiveRow found{row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
     found.in_switch = row.text("dtype") != "int8";
     found.small = small_message(row, releases);
@@ -114,17 +133,20 @@ void add_collective(const TableRow& row, const std::vector<SourceRow>& releases,
     found.time = row.time(Flops(0));
     found.row = row.hash();
     if (found.ranks < 2 || found.ranks % found.nodes != 0)
-        row.fail("ranks", fmt::format("{} ranks on {} nodes; expected two or more, as many on every node", found.ranks,
-                                      found.nodes));
+        row.fail("ranks",
+                 fmt::format("{} ranks on {} nodes; expected two or more, as many on every node",
+                             found.ranks, found.nodes));
     blocks.collectives.push_back(found);
 }
 
 std::string plain_name(std::string_view text) {
     std::string plain;
     for (const char c : text)
-        if (c != ' ' && c != '-' && c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (c != ' ' && c != '-' && c != '_')
+            plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (plain.starts_with("nvidia")) plain.erase(0, 6);
-    if (plain.starts_with("tesla")) plain.erase(0, 5);  // drivers name early data centre GPUs "Tesla"
+    // drivers name early data centre GPUs "Tesla"
+    if (plain.starts_with("tesla")) plain.erase(0, 5);
     return plain;
 }
 
@@ -139,7 +161,9 @@ TableKind kind_of_table(const std::string& path) {
 bool names_device(std::string_view cell, const Gpu& gpu) {
     const std::string wanted = plain_name(cell);
     if (wanted == plain_name(gpu.name)) return true;
-    return std::ranges::any_of(words_of(gpu.aliases), [&](const std::string& alias) { return plain_name(alias) == wanted; });
+    return std::ranges::any_of(words_of(gpu.aliases), [&](const std::string& alias) {
+        return plain_name(alias) == wanted;
+    });
 }
 
 std::optional<Op> collective_op(std::string_view op, Bytes bytes, int ranks, bool in_switch) {
@@ -159,7 +183,8 @@ double bus_factor(std::string_view op, int ranks) {
     return op == "all_gather" || op == "reduce_scatter" || op == "all_to_all" ? others : 1;
 }
 
-void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks, TracedRows traced) {
+void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks,
+                          TracedRows traced) {
     CsvReader reader(path);
     find_header(reader);
     const TableKind kind = kind_of(reader);
@@ -179,7 +204,8 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
         }
         if (kind == TableKind::gemms) add_gemm(row, gpu, blocks, shelf.sources("scale_layout"));
         if (kind == TableKind::collectives) add_collective(row, shelf.sources("release"), blocks);
-        if (kind == TableKind::attentions) add_attention(row, gpu, blocks, shelf.sources("compiler"));
+        if (kind == TableKind::attentions)
+            add_attention(row, gpu, blocks, shelf.sources("compiler"));
         if (kind == TableKind::casts) add_cast(row, blocks);
         if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks, shelf.sources("tuned"));
         if (kind == TableKind::exchanges) add_exchange(row, blocks);

@@ -10,8 +10,8 @@
 namespace stepcast {
 namespace {
 
-// Kinds of kernels, named as in the cluster's keys, with the tables' operations that one law describes. Combine in low precision has no
-// entry, as it packs its rows first.
+// Kinds of kernels, named as in the cluster's keys, with the tables' operations that one law
+// describes. Combine in low precision has no entry, as it packs its rows first.
 struct Kernels {
     const char* name;
     Dispatch Link::*constants;
@@ -19,8 +19,10 @@ struct Kernels {
 };
 constexpr Kernels all_kernels[] = {
     {"dispatch", &Link::dispatch, "deepep_dispatch", "deepep_combine"},
-    {"dispatch_low_latency", &Link::dispatch_low_latency, "deepep_ll_dispatch", "deepep_ll_combine"},
-    {"dispatch_one_sided", &Link::dispatch_one_sided, "nvlink_dispatch_one_sided", "nvlink_combine_one_sided"},
+    {"dispatch_low_latency", &Link::dispatch_low_latency, "deepep_ll_dispatch",
+     "deepep_ll_combine"},
+    {"dispatch_one_sided", &Link::dispatch_one_sided, "nvlink_dispatch_one_sided",
+     "nvlink_combine_one_sided"},
     {"dispatch_two_sided", &Link::dispatch_two_sided, "nvlink_dispatch", "nvlink_combine"}};
 
 std::string kernels_of(const std::string& op) {
@@ -33,7 +35,8 @@ const Dispatch& constants(const Cluster& c, const std::string& name) {
     return c.intra.*std::ranges::find(all_kernels, name, &Kernels::name)->constants;
 }
 
-// Bytes of a token with the scales that are sent with it: for fp8 one float per 128 elements, for fp4 one byte per 16.
+// Bytes of a token with the scales that are sent with it: for fp8 one float per 128 elements, for
+// fp4 one byte per 16.
 Bytes row_of(int hidden, const std::string& dtype) {
     const double scales = dtype == "fp8" ? 4.0 / 128 : dtype == "fp4" ? 1.0 / 16 : 0;
     return hidden * (size_of(parse_name<Dtype>(dtype)) + Bytes(scales));
@@ -42,10 +45,12 @@ Bytes row_of(int hidden, const std::string& dtype) {
 // The low-latency mode sends a token to each of its experts separately.
 double copies_of_token(const ExchangeRow& row) {
     if (row.kernels == "dispatch_low_latency") return row.top_k;
-    return row.even ? std::min(row.ranks, row.top_k) : ranks_of_token(row.top_k, row.experts, row.ranks);
+    return row.even ? std::min(row.ranks, row.top_k)
+                    : ranks_of_token(row.top_k, row.experts, row.ranks);
 }
 
-// `sms`: how many SMs serve one expert each in a turn. A combine copies data that is ready, so only the link limits it.
+// `sms`: how many SMs serve one expert each in a turn. A combine copies data that is ready, so only
+// the link limits it.
 Seconds low_latency_time(const ExchangeRow& row, DispatchLoad load, bool back, const Cluster& c) {
     load.turns = (row.experts + c.gpu.sms - 1) / c.gpu.sms;
     const int sms = (row.experts + load.turns - 1) / load.turns;
@@ -67,12 +72,13 @@ void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     found.top_k = row.integer("topk");
     found.experts = row.integer("experts");
     found.sms = row.text("sms").empty() ? 0 : row.integer("sms");
-    found.bytes = row.read("dtype", [&] { return row_of(row.integer("hidden"), row.text("dtype")); });
+    found.bytes =
+        row.read("dtype", [&] { return row_of(row.integer("hidden"), row.text("dtype")); });
     found.time = row.time(Flops(0));
     if (found.ranks < 2 || found.experts < found.top_k || found.experts % found.ranks != 0)
-        row.fail("experts",
-                 fmt::format("{} of {} experts over {} ranks; expected at least two ranks, as many experts on each",
-                             found.top_k, found.experts, found.ranks));
+        row.fail("experts", fmt::format("{} of {} experts over {} ranks; expected at least two "
+                                        "ranks, as many experts on each",
+                                        found.top_k, found.experts, found.ranks));
     blocks.exchanges.push_back(found);
 }
 
@@ -84,14 +90,17 @@ FitCase exchange_case(const ExchangeRow& row) {
     const double away = (row.ranks - 1.0) / row.ranks;
     const DispatchLoad load{row.tokens * copies_of_token(row) * away, row.tokens, row.bytes};
     const bool back = row.op.find("combine") != std::string::npos;
-    const std::string kind = row.kernels.substr(std::min(row.kernels.size(), std::string("dispatch").size()));
-    return table_case(fmt::format("{} of {} tokens of {} top {} of {} over {} ranks, {} SMs", row.op, row.tokens,
-                                  to_string(row.bytes), row.top_k, row.experts, row.ranks, row.sms),
-                      (back ? "combine" : "dispatch") + kind, row, [row, load, back](const Cluster& c) {
-                          const bool by_expert = row.kernels == "dispatch_low_latency";
-                          return by_expert ? low_latency_time(row, load, back, c)
-                                           : dispatch_law_time(load, constants(c, row.kernels), c.intra.bandwidth, row.sms);
-                      });
+    const std::string kind =
+        row.kernels.substr(std::min(row.kernels.size(), std::string("dispatch").size()));
+    return table_case(
+        fmt::format("{} of {} tokens of {} top {} of {} over {} ranks, {} SMs", row.op, row.tokens,
+                    to_string(row.bytes), row.top_k, row.experts, row.ranks, row.sms),
+        (back ? "combine" : "dispatch") + kind, row, [row, load, back](const Cluster& c) {
+            const bool by_expert = row.kernels == "dispatch_low_latency";
+            return by_expert ? low_latency_time(row, load, back, c)
+                             : dispatch_law_time(load, constants(c, row.kernels), c.intra.bandwidth,
+                                                 row.sms);
+        });
 }
 
 std::vector<FitPart> exchange_fits(const BuildingBlocks& blocks) {

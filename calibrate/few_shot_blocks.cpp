@@ -16,7 +16,8 @@
 namespace stepcast {
 namespace {
 
-// Standard deviation of log(predicted / measured) of a row that the fit has not seen: from the rows' scatter and the constants' errors.
+// Standard deviation of log(predicted / measured) of a row that the fit has not seen: from the
+// rows' scatter and the constants' errors.
 double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size_t row) {
     double variance = p.noise * p.noise;
     for (std::size_t j = 0; j < p.x.size(); ++j)
@@ -34,8 +35,10 @@ struct Off {
     double off, weight;
 };
 
-// The measured steps, each predicted with the default framework as if nobody had named its own, grouped by (its own framework, device).
-std::map<std::pair<std::string, std::string>, std::vector<Case>> begun_anew(const std::vector<std::string>& measurements) {
+// The measured steps, each predicted with the default framework as if nobody had named its own,
+// grouped by (its own framework, device).
+std::map<std::pair<std::string, std::string>, std::vector<Case>> begun_anew(
+    const std::vector<std::string>& measurements) {
     std::map<std::pair<std::string, std::string>, std::vector<Case>> groups;
     for (const std::string& path : measurements) {
         if (holds_kernels(path)) continue;
@@ -43,7 +46,8 @@ std::map<std::pair<std::string, std::string>, std::vector<Case>> begun_anew(cons
         std::vector<Comparison> anew = read_comparisons(path, "", std::string(default_framework));
         for (std::size_t i = 0; i < own.size(); ++i) {
             const Experiment& e = own[i].what.experiment;
-            const bool named = !e.framework.name.empty() && e.framework.name != "native" && e.workload.kind == Workload::Kind::transformer;
+            const bool named = !e.framework.name.empty() && e.framework.name != "native" &&
+                               e.workload.kind == Workload::Kind::transformer;
             if (named && own[i].refused_because.empty() && anew[i].refused_because.empty())
                 groups[{e.framework.name, e.cluster.gpu.name}].push_back(std::move(anew[i].what));
         }
@@ -51,7 +55,8 @@ std::map<std::pair<std::string, std::string>, std::vector<Case>> begun_anew(cons
     return groups;
 }
 
-// Fits to the rows of each model in turn and returns log(measured / predicted) of all rows of the other models.
+// Fits to the rows of each model in turn and returns log(measured / predicted) of all rows of the
+// other models.
 std::vector<double> offs_of_others(std::vector<Case>& cases) {
     std::map<std::string, int> models;
     for (const Case& c : cases) ++models[block_of(c, LeftOut::model)];
@@ -72,7 +77,8 @@ std::vector<double> offs_of_others(std::vector<Case>& cases) {
     return offs;
 }
 
-// The smallest width that leaves at most a tenth of the weight beyond it, on the slower (sign 1) or faster side (-1).
+// The smallest width that leaves at most a tenth of the weight beyond it, on the slower (sign 1) or
+// faster side (-1).
 double end_of(std::vector<Off> offs, double sign) {
     double all = 0, beyond = 0;
     for (const Off& o : offs) all += o.weight;
@@ -88,7 +94,10 @@ double end_of(std::vector<Off> offs, double sign) {
 
 LeftOut parse_block(std::string_view text) {
     if (text == "block" || text == "fold")
-        throw ConfigError(fmt::format("--cross-validate {}: is of tables of kernels; of measured steps expected model, ranks, framework or device", text));
+        throw ConfigError(
+            fmt::format("--cross-validate {}: is of tables of kernels; of measured steps expected "
+                        "model, ranks, framework or device",
+                        text));
     return at_place("--cross-validate", [&] { return parse_name<LeftOut>(text); });
 }
 
@@ -103,7 +112,8 @@ std::string block_of(const Case& what, LeftOut by) {
     return "";
 }
 
-std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit, const std::vector<bool>& rows) {
+std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit,
+                                                     const std::vector<bool>& rows) {
     std::vector<bool> used = rows;
     used.flip();
     const RowModel lines = straight_lines(fit.posterior.x, fit.posterior.rows);
@@ -112,8 +122,10 @@ std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit, const s
     return {std::move(without), std::move(there)};
 }
 
-std::vector<BlockErrors> leave_out_in_turn(const std::vector<std::string>& names, const std::function<Foretell(const std::vector<bool>&)>& without,
-                                           const std::function<bool()>& enough) {
+std::vector<BlockErrors> leave_out_in_turn(
+    const std::vector<std::string>& names,
+    const std::function<Foretell(const std::vector<bool>&)>& without,
+    const std::function<bool()>& enough) {
     std::vector<BlockErrors> found;
     for (const std::string& name : std::set(names.begin(), names.end())) {
         if (enough && enough()) break;
@@ -131,15 +143,18 @@ std::vector<BlockErrors> leave_out_in_turn(const std::vector<std::string>& names
     return found;
 }
 
-std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
-                                          const std::function<bool()>& enough) {
+std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases,
+                                          LeftOut by, const std::function<bool()>& enough) {
     std::vector<std::string> names;
     for (const Case& c : cases) names.push_back(block_of(c, by));
-    if (std::ranges::all_of(names, [&](const std::string& name) { return name == names.front(); })) return {};
+    if (std::ranges::all_of(names, [&](const std::string& name) { return name == names.front(); }))
+        return {};
     const auto without = [&](const std::vector<bool>& of_block) -> Foretell {
         return [rest = foretold_by_the_rest(fit, of_block)](std::size_t i) {
             const auto& [posterior, there] = rest;
-            return std::pair(there.errors[i], std::abs(there.errors[i]) <= p90_of_normal * predictive_sigma(posterior, there.slopes, i));
+            return std::pair(there.errors[i],
+                             std::abs(there.errors[i]) <=
+                                 p90_of_normal * predictive_sigma(posterior, there.slopes, i));
         };
     };
     return leave_out_in_turn(names, without, enough);
@@ -147,12 +162,13 @@ std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<
 
 std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by) {
     std::string text = fmt::format("  {:<34} {:>5} {:>8} {:>8} {:>8} {:>9} {:>8}\n",
-                                   fmt::format("left out by {}", to_string(by)), "rows", "median", "mean", "bias",
-                                   "worst", "inside");
+                                   fmt::format("left out by {}", to_string(by)), "rows", "median",
+                                   "mean", "bias", "worst", "inside");
     const auto line = [](const std::string& name, const HeldOutError& e, int inside) {
-        return fmt::format("  {:<34} {:>5} {:>6.1f} % {:>6.1f} % {:>+6.1f} % {:>+7.1f} % {:>6.0f} %\n", name.substr(0, 34),
-                           e.samples, 100 * e.median, 100 * e.mape, 100 * e.bias, 100 * e.worst,
-                           100.0 * inside / std::max(1, e.samples));
+        return fmt::format(
+            "  {:<34} {:>5} {:>6.1f} % {:>6.1f} % {:>+6.1f} % {:>+7.1f} % {:>6.0f} %\n",
+            name.substr(0, 34), e.samples, 100 * e.median, 100 * e.mape, 100 * e.bias,
+            100 * e.worst, 100.0 * inside / std::max(1, e.samples));
     };
     std::vector<double> all;
     int inside = 0;
@@ -165,7 +181,8 @@ std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by) {
 }
 
 Scatter few_shot_scatter(const std::vector<std::string>& measurements) {
-    std::map<std::string, std::vector<double>> by_framework;  // over all devices, as a framework is off by the same on each
+    // over all devices, as a framework is off by the same on each
+    std::map<std::string, std::vector<double>> by_framework;
     for (auto& [group, cases] : begun_anew(measurements)) {
         std::vector<double>& offs = by_framework[group.first];
         for (const double off : offs_of_others(cases)) offs.push_back(off);

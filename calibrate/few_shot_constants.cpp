@@ -14,12 +14,16 @@ namespace {
 // Whether a case exercises a constant, hence can tell it.
 using Exercises = bool (*)(const Case&);
 bool always(const Case&) { return true; }
-bool eager(const Case& c) { return c.experiment.parallelism.eager && !c.experiment.parallelism.unfused; }
+bool eager(const Case& c) {
+    return c.experiment.parallelism.eager && !c.experiment.parallelism.unfused;
+}
 bool tensor(const Case& c) { return c.experiment.parallelism.tp > 1; }
 bool narrow(const Case& c) { return is_narrow(c.experiment.workload.dtype); }
 bool flash(const Case& c) { return c.experiment.workload.attention != AttentionKind::plain; }
 bool overlap(const Case& c) { return tensor(c) || c.experiment.parallelism.dp > 1; }
-bool experts(const Case& c) { return c.experiment.workload.moe.experts > 0 && c.experiment.parallelism.ep > 1; }
+bool experts(const Case& c) {
+    return c.experiment.workload.moe.experts > 0 && c.experiment.parallelism.ep > 1;
+}
 bool inside(const Case& c) { return tensor(c) || c.experiment.parallelism.ep > 1; }
 bool between(const Case& c) { return c.experiment.cluster.nodes > 1; }
 bool partial(const Case& c) {
@@ -29,23 +33,26 @@ bool partial(const Case& c) {
 }
 
 // Keys of [steps] in model/presets/fit_priors.toml.
-constexpr std::pair<std::string_view, Exercises> exercised_by[] = {{"host.layer", always},
-                                                                   {"host.micro_batch", always},
-                                                                   {"host.exchange", tensor},
-                                                                   {eager_traffic_key, eager},
-                                                                   {"kernel.training_gemm", always},
-                                                                   {"kernel.training_fp8", narrow},
-                                                                   {"kernel.memory_efficiency", always},
-                                                                   {"kernel.attention_efficiency", flash},
-                                                                   {"interference.compute_slowdown", overlap},
-                                                                   {"host.exchange_setup", experts},
-                                                                   {"network.partial_ring", partial},
-                                                                   {"link.intra.training", inside},
-                                                                   {"link.inter.training", between}};
+constexpr std::pair<std::string_view, Exercises> exercised_by[] = {
+    {"host.layer", always},
+    {"host.micro_batch", always},
+    {"host.exchange", tensor},
+    {eager_traffic_key, eager},
+    {"kernel.training_gemm", always},
+    {"kernel.training_fp8", narrow},
+    {"kernel.memory_efficiency", always},
+    {"kernel.attention_efficiency", flash},
+    {"interference.compute_slowdown", overlap},
+    {"host.exchange_setup", experts},
+    {"network.partial_ring", partial},
+    {"link.intra.training", inside},
+    {"link.inter.training", between}};
 
 Exercises exercises_of(const std::string& key) {
-    const auto* const found = std::ranges::find(exercised_by, key, &std::pair<std::string_view, Exercises>::first);
-    if (found == std::end(exercised_by)) throw ConfigError("fit_priors.toml: [steps]: " + key + ": nothing says which rows tell it");
+    const auto* const found =
+        std::ranges::find(exercised_by, key, &std::pair<std::string_view, Exercises>::first);
+    if (found == std::end(exercised_by))
+        throw ConfigError("fit_priors.toml: [steps]: " + key + ": nothing says which rows tell it");
     return found->second;
 }
 
@@ -58,7 +65,8 @@ std::string value_in(const Experiment& e, const std::string& key) {
     return get_key(e, key == eager_traffic_key ? key : "cluster." + key);
 }
 
-// The different values above 0 in shipped clusters and, for constants of a framework, in shipped frameworks.
+// The different values above 0 in shipped clusters and, for constants of a framework, in shipped
+// frameworks.
 std::vector<double> shipped_values(const std::string& key, const std::vector<Experiment>& shipped) {
     std::set<double> values;
     for (const Experiment& e : shipped) {
@@ -79,7 +87,8 @@ double spread(const std::vector<double>& values) {
 // Every shipped cluster without a framework, and every shipped framework on the first of them.
 std::vector<Experiment> shipped_settings() {
     std::vector<Experiment> found;
-    for (const auto& name : preset_names(PresetKind::cluster)) found.emplace_back().cluster = read_cluster(name);
+    for (const auto& name : preset_names(PresetKind::cluster))
+        found.emplace_back().cluster = read_cluster(name);
     for (const auto& name : preset_names(PresetKind::framework)) {
         if (found.empty()) break;
         Experiment e;
@@ -92,12 +101,15 @@ std::vector<Experiment> shipped_settings() {
     return found;
 }
 
-// The set-up of expert exchanges belongs to the framework if one states its time, else to the cluster: the machine's libraries do it.
+// The set-up of expert exchanges belongs to the framework if one states its time, else to the
+// cluster: the machine's libraries do it.
 bool is_the_clusters(Exercises used, const std::vector<Case>& cases) {
-    return used == experts &&
-           std::ranges::none_of(cases, [](const Case& row) { return row.experiment.framework.host.exchange_setup.has_value(); });
+    return used == experts && std::ranges::none_of(cases, [](const Case& row) {
+               return row.experiment.framework.host.exchange_setup.has_value();
+           });
 }
-// Attention kernels that were measured alone tell more than steps, of which attention is only a part.
+// Attention kernels that were measured alone tell more than steps, of which attention is only a
+// part.
 bool is_known(Exercises used, const std::vector<Case>& cases) {
     return used == flash && cases.front().experiment.cluster.kernel.attention.tile > 0;
 }
@@ -108,29 +120,42 @@ FitTarget parse_fit_target(std::string_view text) {
     if (text == "framework") return FitTarget::framework;
     if (text == "hardware") return FitTarget::hardware;
     if (text == "both") return FitTarget::both;
-    throw ConfigError("--fit: \"" + std::string(text) + "\" is no target; expected framework, hardware, both or scatter");
+    throw ConfigError("--fit: \"" + std::string(text) +
+                      "\" is no target; expected framework, hardware, both or scatter");
 }
 
 std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Case>& cases) {
     const std::vector<Experiment> shipped = shipped_settings();
     constexpr double widest = 1.5;
     std::vector<StepConstant> constants;
-    // Of a prior its bounds always hold; its value is the start where the base has 0; its sigma is the smallest one, for constants on which
-    // the shipped files agree.
+    // Of a prior its bounds always hold; its value is the start where the base has 0; its sigma is
+    // the smallest one, for constants on which the shipped files agree.
     for (const FitParameter& belief : fit_priors({"steps"})) {
         const std::string &key = belief.key, framework = key_of_framework(key);
         const Exercises used = exercises_of(key);
-        const bool software = !framework.empty() && !(target == FitTarget::cluster && is_the_clusters(used, cases));
-        if (std::ranges::none_of(cases, used) || (target == FitTarget::cluster && is_known(used, cases))) continue;
-        if (target == FitTarget::framework ? !software : target != FitTarget::both && software) continue;
+        const bool software =
+            !framework.empty() && !(target == FitTarget::cluster && is_the_clusters(used, cases));
+        if (std::ranges::none_of(cases, used) ||
+            (target == FitTarget::cluster && is_known(used, cases)))
+            continue;
+        if (target == FitTarget::framework ? !software : target != FitTarget::both && software)
+            continue;
         const std::vector<double> values = shipped_values(key, shipped);
         const std::string text = value_in(cases.front().experiment, key);
         const bool has_value = text != "0" && !text.starts_with("0 ");
-        const double usual = values.empty() ? value_in_si(key, belief.prior) : values[values.size() / 2];
-        StepConstant constant{key, software ? framework : "", has_value ? value_in_si(key, text) : usual, {}, !has_value};
-        constant.prior.sigma = std::clamp(spread(values), belief.prior_sigma, std::max(widest, belief.prior_sigma));
-        constant.prior.lower = std::min(0.0, std::log(value_in_si(key, belief.lower) / constant.start));
-        constant.prior.upper = std::max(0.0, std::log(value_in_si(key, belief.upper) / constant.start));
+        const double usual =
+            values.empty() ? value_in_si(key, belief.prior) : values[values.size() / 2];
+        StepConstant constant{key,
+                              software ? framework : "",
+                              has_value ? value_in_si(key, text) : usual,
+                              {},
+                              !has_value};
+        constant.prior.sigma =
+            std::clamp(spread(values), belief.prior_sigma, std::max(widest, belief.prior_sigma));
+        constant.prior.lower =
+            std::min(0.0, std::log(value_in_si(key, belief.lower) / constant.start));
+        constant.prior.upper =
+            std::max(0.0, std::log(value_in_si(key, belief.upper) / constant.start));
         constants.push_back(constant);
     }
     return constants;

@@ -10,21 +10,29 @@
 namespace stepcast {
 namespace {
 
-// A host that is faster than its device has a cost without slope. When its error exceeds this, the fit also tries a start at a slow host.
+// A host that is faster than its device has a cost without slope. When its error exceeds this, the
+// fit also tries a start at a slow host.
 constexpr double felt = 0.25;
-constexpr double narrowed = 0.7;   // a constant is determined when its sigma is below this share of its prior's
-constexpr double untouched = 0.98;  // above this share of its prior's sigma the rows say nothing of it
+// a constant is determined when its sigma is below this share of its prior's
+constexpr double narrowed = 0.7;
+// above this share of its prior's sigma the rows say nothing of it
+constexpr double untouched = 0.98;
 constexpr std::size_t most_folds = 10;
-constexpr double worth_it = 0.8;  // a fit is worth it when its error on left-out rows is below this share of the base's
+// a fit is worth it when its error on left-out rows is below this share of the base's
+constexpr double worth_it = 0.8;
 
-double left_of_prior(const StepFit& fit, std::size_t j) { return fit.posterior.sigma[j] / fit.constants[j].prior.sigma; }
+double left_of_prior(const StepFit& fit, std::size_t j) {
+    return fit.posterior.sigma[j] / fit.constants[j].prior.sigma;
+}
 
-// Sets the constants to their start values: those at 0 in the base get their usual value, so that they can be scaled.
+// Sets the constants to their start values: those at 0 in the base get their usual value, so that
+// they can be scaled.
 void begin_at(std::vector<Case>& cases, const std::vector<StepConstant>& constants) {
     for (Case& c : cases)
         for (const StepConstant& constant : constants) {
             const bool time = constant.key.starts_with("host.");
-            const std::string key = constant.key == eager_traffic_key ? constant.key : "cluster." + constant.key;
+            const std::string key =
+                constant.key == eager_traffic_key ? constant.key : "cluster." + constant.key;
             set_key(c.experiment, {key, fmt::format("{:.9g}{}", constant.start, time ? " s" : "")});
         }
 }
@@ -38,10 +46,12 @@ public:
           progress_(progress),
           whole_(cases.size(), false),
           fit_{step_constants(request.target, cases), {}, {}} {
-        if (fit_.constants.empty()) throw ConfigError("calibrate: the rows exercise no constant of that kind");
+        if (fit_.constants.empty())
+            throw ConfigError("calibrate: the rows exercise no constant of that kind");
     }
 
-    // `doubting`: rows that most others contradict are looked for, and if there are any, nothing else is decided.
+    // `doubting`: rows that most others contradict are looked for, and if there are any, nothing
+    // else is decided.
     StepFit found(bool doubting) {
         solve(Vector(fit_.constants.size(), 0.0), true);
         while (!fit_.posterior.at_start) {
@@ -57,7 +67,8 @@ public:
             if (std::ranges::find(fit_.far, true) != fit_.far.end()) return std::move(fit_);
             fit_.far.clear();
         }
-        if (!stopped() && request_.target == FitTarget::framework && any_determined(fit_, true) && !brings_nearer(rows_unseen(fit_, stated_)))
+        if (!stopped() && request_.target == FitTarget::framework && any_determined(fit_, true) &&
+            !brings_nearer(rows_unseen(fit_, stated_)))
             stay_at_base();
         return std::move(fit_);
     }
@@ -70,7 +81,8 @@ private:
         begin_at(cases_, fit_.constants);
         fit_.model = step_rows_model(cases_, fit_.constants, progress_, whole_);
         const auto solved = [&](const Vector& from) {
-            return most_probable(fit_.model, priors_of(fit_.constants), std::vector<bool>(cases_.size(), true), from,
+            return most_probable(fit_.model, priors_of(fit_.constants),
+                                 std::vector<bool>(cases_.size(), true), from,
                                  [this] { return stopped(); });
         };
         fit_.posterior = solved(start);
@@ -78,25 +90,33 @@ private:
             if (fit_.constants[j].key != "host.layer" || fit_.posterior.sigma[j] < felt) continue;
             Vector slow = start;
             slow[j] = 1.5;
-            if (Posterior slower = solved(slow); slower.cost < fit_.posterior.cost) fit_.posterior = std::move(slower);
+            if (Posterior slower = solved(slow); slower.cost < fit_.posterior.cost)
+                fit_.posterior = std::move(slower);
         }
     }
 
-    // Which constants go back to the base's value next. Among those that are 0 in the base and not determined: all of which the rows say
-    // nothing, else only the one of which they say least, since of two that stand for each other the remaining one is then determined. If
-    // there are none and both files are asked for: all constants of the framework when none of them is determined, so that no framework
-    // file is written, else all of the cluster when none of those is.
+    // Which constants go back to the base's value next. Among those that are 0 in the base and not
+    // determined: all of which the rows say nothing, else only the one of which they say least,
+    // since of two that stand for each other the remaining one is then determined. If there are
+    // none and both files are asked for: all constants of the framework when none of them is
+    // determined, so that no framework file is written, else all of the cluster when none of those
+    // is.
     [[nodiscard]] std::vector<bool> to_leave() const {
         const std::size_t n = fit_.constants.size();
         std::vector<bool> leaves(n, false);
         double widest = 0;
         for (std::size_t j = 0; j < n; ++j)
-            if (fit_.constants[j].usual && !determined(fit_, j)) widest = std::max(widest, left_of_prior(fit_, j));
+            if (fit_.constants[j].usual && !determined(fit_, j))
+                widest = std::max(widest, left_of_prior(fit_, j));
         for (std::size_t j = 0; j < n && widest > 0; ++j)
-            leaves[j] = fit_.constants[j].usual && !determined(fit_, j) && left_of_prior(fit_, j) >= std::min(widest, untouched);
+            leaves[j] = fit_.constants[j].usual && !determined(fit_, j) &&
+                        left_of_prior(fit_, j) >= std::min(widest, untouched);
         const bool software = any_determined(fit_, true);
-        if (widest > 0 || request_.target != FitTarget::both || (software && any_determined(fit_, false))) return leaves;
-        for (std::size_t j = 0; j < n; ++j) leaves[j] = fit_.constants[j].framework.empty() == software;
+        if (widest > 0 || request_.target != FitTarget::both ||
+            (software && any_determined(fit_, false)))
+            return leaves;
+        for (std::size_t j = 0; j < n; ++j)
+            leaves[j] = fit_.constants[j].framework.empty() == software;
         return leaves;
     }
 
@@ -111,7 +131,8 @@ private:
         fit_.posterior.x = std::move(x);
     }
 
-    // Gives all constants back to the base and forecasts the rows with it: they still tell how far off the base is.
+    // Gives all constants back to the base and forecasts the rows with it: they still tell how far
+    // off the base is.
     void stay_at_base() {
         leave(std::vector<bool>(fit_.constants.size(), true));
         fit_.base_stays = true;
@@ -119,14 +140,16 @@ private:
         while (bends());
     }
 
-    // Whether extrapolation from few micro-batches gives a wrong step for some rows, because a host falls behind only after many: such
-    // rows are simulated completely from now on. If there are none, the recorded errors become those of complete steps.
+    // Whether extrapolation from few micro-batches gives a wrong step for some rows, because a host
+    // falls behind only after many: such rows are simulated completely from now on. If there are
+    // none, the recorded errors become those of complete steps.
     bool bends() {
         constexpr double straight = 0.003;
         Vector errors = whole_errors(cases_, fit_.constants, fit_.posterior, whole_);
         bool any = false;
         for (std::size_t i = 0; i < errors.size(); ++i) {
-            if (whole_[i] || std::abs(errors[i] - fit_.posterior.rows.errors[i]) <= straight) continue;
+            if (whole_[i] || std::abs(errors[i] - fit_.posterior.rows.errors[i]) <= straight)
+                continue;
             whole_[i] = any = true;
         }
         if (!any) fit_.posterior.rows.errors = std::move(errors);
@@ -143,13 +166,17 @@ private:
 
 }  // namespace
 
-// Cross-validation (Stone 1974; ten folds, Hastie et al., The Elements of Statistical Learning, 7.10) of the mean error. A fit is kept if
+// Cross-validation (Stone 1974; ten folds, Hastie et al., The Elements of Statistical
+// Learning, 7.10) of the mean error. A fit is kept if
 //
-//     mean |forecast / measured - 1| of rows left out, by fits to the others  <  0.8 x the same by the base
+//     mean |forecast / measured - 1| of rows left out, by fits to the others  <  0.8 x the same by
+//     the base
 //
-// Costs of a host, or of passes over memory, also absorb other effects in the fitted rows and then move other rows the wrong way: such a
-// fit is much nearer to its own rows and hardly nearer to those left out. The factor 0.8 was chosen on 60 random draws of rows of nanotron
-// and MosaicML: it rejects 16 of 18 fits that are worse than their base, and fits as a whole lose nothing (scripts/few-shot-draws.py).
+// Costs of a host, or of passes over memory, also absorb other effects in the fitted rows and then
+// move other rows the wrong way: such a fit is much nearer to its own rows and hardly nearer to
+// those left out. The factor 0.8 was chosen on 60 random draws of rows of nanotron and MosaicML: it
+// rejects 16 of 18 fits that are worse than their base, and fits as a whole lose nothing
+// (scripts/few-shot-draws.py).
 RowsUnseen rows_unseen(const StepFit& fit, const std::vector<Case>& as_stated) {
     const std::size_t rows = as_stated.size(), folds = std::min(rows, most_folds);
     const Vector by_base = step_rows_model(as_stated, {})({}, std::vector<bool>(rows, true)).errors;
@@ -163,7 +190,9 @@ RowsUnseen rows_unseen(const StepFit& fit, const std::vector<Case>& as_stated) {
     return {summary_of(by_base, "").mape, summary_of(by_others, "").mape};
 }
 
-bool brings_nearer(const RowsUnseen& unseen) { return unseen.by_others < worth_it * unseen.by_base; }
+bool brings_nearer(const RowsUnseen& unseen) {
+    return unseen.by_others < worth_it * unseen.by_base;
+}
 
 bool determined(const StepFit& fit, std::size_t j) { return left_of_prior(fit, j) < narrowed; }
 
@@ -179,14 +208,17 @@ std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants) {
     return priors;
 }
 
-// Wrong rows also move what is compared: a base that is near to most rows looks as far off as a fit between these and the others.
-StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request, const Progress& progress) {
+// Wrong rows also move what is compared: a base that is near to most rows looks as far off as a fit
+// between these and the others.
+StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request,
+                  const Progress& progress) {
     const std::vector<Case> stated = cases;
     StepFit fit = Fit(cases, request, progress).found(true);
     if (fit.far.empty()) return fit;
     std::vector<Case> apart;
     cases.clear();
-    for (std::size_t i = 0; i < stated.size(); ++i) (fit.far[i] ? apart : cases).push_back(stated[i]);
+    for (std::size_t i = 0; i < stated.size(); ++i)
+        (fit.far[i] ? apart : cases).push_back(stated[i]);
     StepFit most = Fit(cases, request, progress).found(false);
     most.apart = std::move(apart);
     return most;

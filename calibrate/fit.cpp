@@ -14,20 +14,24 @@
 namespace stepcast {
 namespace {
 
-constexpr double largest_determined_error = 0.5;  // of a logarithm: beyond it not even the order of magnitude is known
+// of a logarithm: beyond it not even the order of magnitude is known
+constexpr double largest_determined_error = 0.5;
 constexpr double first_noise = 0.05, least_noise = 1e-4;
 constexpr int reweightings = 12, reweightings_without_a_group = 3;
 
-// Huber's loss: residuals beyond `limit` sigmas count linearly. `counted` is the mean square of standard normal residuals cut off at
-// `limit`: 0.185 = 1 - P - 2 L phi(L) + L^2 P with L = 0.5, P = P(|z| > L) = 0.617, phi(L) = 0.352. The 0.92 at 2 sigmas counts as 1.
+// Huber's loss: residuals beyond `limit` sigmas count linearly. `counted` is the mean square of
+// standard normal residuals cut off at `limit`: 0.185 = 1 - P - 2 L phi(L) + L^2 P with L = 0.5, P
+// = P(|z| > L) = 0.617, phi(L) = 0.352. The 0.92 at 2 sigmas counts as 1.
 struct Loss {
     double limit, counted;
 };
 constexpr Loss few_outliers{2, 1}, many_outliers{0.5, 0.185};
 
-// The problem to solve for x[j] = log(value / prior) of every parameter; parameters that are not free stay at 0.
+// The problem to solve for x[j] = log(value / prior) of every parameter; parameters that are not
+// free stay at 0.
 struct Problem {
-    std::vector<Cluster> starts;  // the cluster, then its sisters; without `fitted`, as every evaluation copies them
+    // the cluster, then its sisters; without `fitted`, as every evaluation copies them
+    std::vector<Cluster> starts;
     const std::vector<ScaledParameter>& parameters;
     const std::vector<FitCase>& cases;
     std::vector<bool> in_data;  // per case: false = held out
@@ -76,7 +80,8 @@ double log_ratio(const FitCase& c, const Machines& machines) {
 Vector log_ratios(const Problem& p, const Vector& x) {
     const Machines machines = machines_at(p, x);
     Vector out;
-    for (std::size_t i : chosen(p.in_data)) out.push_back(log_ratio(p.cases[i], machines) / p.cases[i].spread);
+    for (std::size_t i : chosen(p.in_data))
+        out.push_back(log_ratio(p.cases[i], machines) / p.cases[i].spread);
     return out;
 }
 
@@ -92,7 +97,8 @@ Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) 
     return all;
 }
 
-// Noise and weights by Huber's proposal 2: a residual beyond the limit counts as the limit, so that an outlier does not widen the noise.
+// Noise and weights by Huber's proposal 2: a residual beyond the limit counts as the limit, so that
+// an outlier does not widen the noise.
 void reweigh(Problem& p, const Vector& residuals, double unknowns) {
     double squares = 0;
     for (std::size_t i = 0; i < residuals.size(); ++i) {
@@ -100,12 +106,15 @@ void reweigh(Problem& p, const Vector& residuals, double unknowns) {
         squares += counted * counted;
     }
     const double freedom = static_cast<double>(residuals.size()) - unknowns;
-    if (freedom >= 0.5) p.noise = std::max(least_noise, std::sqrt(squares / (p.loss.counted * freedom)));
+    if (freedom >= 0.5)
+        p.noise = std::max(least_noise, std::sqrt(squares / (p.loss.counted * freedom)));
     for (std::size_t i = 0; i < residuals.size(); ++i)
-        p.weights[i] = std::min(1.0, p.loss.limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
+        p.weights[i] =
+            std::min(1.0, p.loss.limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
 }
 
-// Iteratively reweighted least squares: each iteration solves with fixed weights and noise, then takes both from the new residuals.
+// Iteratively reweighted least squares: each iteration solves with fixed weights and noise, then
+// takes both from the new residuals.
 Vector solve(Problem& p, Vector x, int iterations, const Progress& progress) {
     const std::vector<std::size_t> free = chosen(p.free), rows = chosen(p.in_data);
     Vector lower, upper, start, precision;
@@ -118,12 +127,15 @@ Vector solve(Problem& p, Vector x, int iterations, const Progress& progress) {
     if (p.weights.size() != rows.size()) p.weights.assign(rows.size(), 1.0);
     for (int iteration = 0; iteration < iterations; ++iteration) {
         const auto scaled = [&](const Vector& some) {
-            if (progress) progress(fmt::format("fitting {} constants to {} cases: pass {}", free.size(), rows.size(), iteration + 1));
+            if (progress)
+                progress(fmt::format("fitting {} constants to {} cases: pass {}", free.size(),
+                                     rows.size(), iteration + 1));
             return scaled_ratios(p, put(free, some, x));
         };
         const auto with_priors = [&](const Vector& some) {
             Vector out = scaled(some);
-            for (std::size_t k = 0; k < some.size(); ++k) out.push_back(some[k] / p.parameters[free[k]].sigma);
+            for (std::size_t k = 0; k < some.size(); ++k)
+                out.push_back(some[k] / p.parameters[free[k]].sigma);
             return out;
         };
         const Vector before = start;
@@ -132,15 +144,18 @@ Vector solve(Problem& p, Vector x, int iterations, const Progress& progress) {
         const double last_noise = p.noise;
         reweigh(p, residuals, effective_unknowns(jacobian(scaled, rows.size(), start), precision));
         double moved = std::abs(std::log(p.noise / last_noise));
-        for (std::size_t k = 0; k < start.size(); ++k) moved = std::max(moved, std::abs(start[k] - before[k]));
+        for (std::size_t k = 0; k < start.size(); ++k)
+            moved = std::max(moved, std::abs(start[k] - before[k]));
         if (iteration > 0 && moved < 1e-3) break;
     }
     return put(free, start, x);
 }
 
-// Derivatives of log(predicted) with respect to log(value), in units of the noise; for all parameters, free or not.
+// Derivatives of log(predicted) with respect to log(value), in units of the noise; for all
+// parameters, free or not.
 DenseMatrix sensitivities(const Problem& p, const Vector& x) {
-    return jacobian([&](const Vector& at) { return scaled_ratios(p, at); }, chosen(p.in_data).size(), x);
+    return jacobian([&](const Vector& at) { return scaled_ratios(p, at); },
+                    chosen(p.in_data).size(), x);
 }
 
 DenseMatrix columns_of(const DenseMatrix& m, const std::vector<std::size_t>& ids) {
@@ -154,8 +169,9 @@ bool is_determined(double data_error, const ScaledParameter& parameter) {
     return data_error < std::min(largest_determined_error, parameter.sigma);
 }
 
-// The free parameters to give back next. Among those that the data do not determine, first the ones with the tightest priors; of these
-// the worst determined, together with any that are about as badly determined: of a collinear pair nothing tells which one the data mean.
+// The free parameters to give back next. Among those that the data do not determine, first the ones
+// with the tightest priors; of these the worst determined, together with any that are about as
+// badly determined: of a collinear pair nothing tells which one the data mean.
 std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_errors) {
     std::vector<std::size_t> unknown;
     for (const std::size_t j : chosen(p.free))
@@ -164,13 +180,16 @@ std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_e
     for (const std::size_t j : unknown) tightest = std::min(tightest, p.parameters[j].sigma);
     std::erase_if(unknown, [&](std::size_t j) { return p.parameters[j].sigma > 1.5 * tightest; });
     for (const std::size_t j : unknown) worst = std::max(worst, data_errors[j]);
-    std::erase_if(unknown, [&](std::size_t j) { return std::isinf(worst) ? !std::isinf(data_errors[j]) : data_errors[j] < 0.8 * worst; });
+    std::erase_if(unknown, [&](std::size_t j) {
+        return std::isinf(worst) ? !std::isinf(data_errors[j]) : data_errors[j] < 0.8 * worst;
+    });
     return unknown;
 }
 
-// Solves, gives parameters that the data do not determine back to their priors, and repeats until all free ones are determined.
-Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all, Undetermined undetermined,
-                                const Progress& progress) {
+// Solves, gives parameters that the data do not determine back to their priors, and repeats until
+// all free ones are determined.
+Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all,
+                                Undetermined undetermined, const Progress& progress) {
     Vector x(p.parameters.size(), 0.0);
     data_errors.assign(x.size(), 0.0);
     for (bool first = true;; first = false) {
@@ -186,12 +205,14 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
         for (std::size_t j : given_back) {
             p.free[j] = false;
             x[j] = 0;
-            if (progress) progress(fmt::format("{}: not determined, back to its prior", p.parameters[j].key));
+            if (progress)
+                progress(fmt::format("{}: not determined, back to its prior", p.parameters[j].key));
         }
     }
 }
 
-// log(predicted / measured) of every case by a fit to the other groups; empty when there is only one group.
+// log(predicted / measured) of every case by a fit to the other groups; empty when there is only
+// one group.
 Vector leave_one_out(Problem p, const Vector& x, const Progress& progress) {
     Vector errors(p.cases.size(), 0.0);
     std::set<std::string> groups;
@@ -200,7 +221,8 @@ Vector leave_one_out(Problem p, const Vector& x, const Progress& progress) {
     for (const std::string& group : groups) {
         if (progress) progress(fmt::format("leave out {}", group));
         for (std::size_t i = 0; i < p.cases.size(); ++i) p.in_data[i] = p.cases[i].group != group;
-        const Machines without = machines_at(p, solve(p, x, reweightings_without_a_group, progress));
+        const Machines without =
+            machines_at(p, solve(p, x, reweightings_without_a_group, progress));
         for (std::size_t i = 0; i < p.cases.size(); ++i)
             if (!p.in_data[i]) errors[i] = log_ratio(p.cases[i], without);
     }
@@ -215,8 +237,10 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
             throw ConfigError(fmt::format("fit: {} is listed twice", parameter.key));
     for (const FitCase& c : cases) {
         if (!(c.measured.si() > 0) || !std::isfinite(c.measured.si()))
-            throw ConfigError(fmt::format("fit: {}: measured {} s; expected a time above 0", c.name, c.measured.si()));
-        if (!(c.spread > 0)) throw std::logic_error(fmt::format("fit: {}: spread {}", c.name, c.spread));
+            throw ConfigError(fmt::format("fit: {}: measured {} s; expected a time above 0", c.name,
+                                          c.measured.si()));
+        if (!(c.spread > 0))
+            throw std::logic_error(fmt::format("fit: {}: spread {}", c.name, c.spread));
     }
 }
 
@@ -228,47 +252,62 @@ void state_fit(const std::vector<FitCase>& cases, FitResult& result) {
     fitted.rows = joined(std::move(fitted.rows), {});
     fitted.condition = result.condition;
     fitted.errors = result.held_out_errors;
-    for (const ParameterReport& report : result.parameters) fitted.parameters.push_back(report.parameter);
+    for (const ParameterReport& report : result.parameters)
+        fitted.parameters.push_back(report.parameter);
 }
 
-void report_cases(const std::vector<FitCase>& cases, const Vector& fitted_errors, const Vector& held_out, FitResult& result) {
+void report_cases(const std::vector<FitCase>& cases, const Vector& fitted_errors,
+                  const Vector& held_out, FitResult& result) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
-        const auto times_measured = [&](double log_error) { return std::exp(log_error) * cases[i].measured; };
-        result.cases.push_back({cases[i].name, cases[i].kind, cases[i].measured, times_measured(fitted_errors[i]),
+        const auto times_measured = [&](double log_error) {
+            return std::exp(log_error) * cases[i].measured;
+        };
+        result.cases.push_back({cases[i].name, cases[i].kind, cases[i].measured,
+                                times_measured(fitted_errors[i]),
                                 held_out.empty() ? Seconds(0) : times_measured(held_out[i])});
     }
 }
 
 }  // namespace
 
-FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-              const Progress& progress, Undetermined undetermined, const std::vector<Cluster>& sisters,
-              Outliers outliers) {
+FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
+              const std::vector<FitCase>& cases, const Progress& progress,
+              Undetermined undetermined, const std::vector<Cluster>& sisters, Outliers outliers) {
     check(parameters, cases);
     std::vector<ScaledParameter> scaled;
     for (const FitParameter& parameter : parameters) scaled.push_back(scale(parameter));
-    Problem p{{start}, scaled, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true),
-              outliers == Outliers::many ? many_outliers : few_outliers, first_noise, {}};
+    Problem p{{start},
+              scaled,
+              cases,
+              std::vector<bool>(cases.size(), true),
+              std::vector<bool>(parameters.size(), true),
+              outliers == Outliers::many ? many_outliers : few_outliers,
+              first_noise,
+              {}};
     p.starts.insert(p.starts.end(), sisters.begin(), sisters.end());
     for (Cluster& machine : p.starts) machine.fitted.reset();
     FitResult result;
     Vector data_errors;
-    const Vector x = solve_what_is_determined(p, data_errors, result.condition_all, undetermined, progress);
+    const Vector x =
+        solve_what_is_determined(p, data_errors, result.condition_all, undetermined, progress);
 
     const DenseMatrix all = sensitivities(p, x);
     Vector precision;
-    for (const ScaledParameter& parameter : scaled) precision.push_back(1 / (parameter.sigma * parameter.sigma));
+    for (const ScaledParameter& parameter : scaled)
+        precision.push_back(1 / (parameter.sigma * parameter.sigma));
     const Vector errors = standard_errors(all, precision);
     result.condition = scaled_condition(columns_of(all, chosen(p.free)));
     result.noise = p.noise;
     for (std::size_t j = 0; j < scaled.size(); ++j) {
         if (!is_of(scaled[j], 0)) continue;
         const bool used = p.free[j], determined = used && is_determined(data_errors[j], scaled[j]);
-        const bool at_bound = used && (x[j] - scaled[j].lower < 1e-6 || scaled[j].upper - x[j] < 1e-6);
-        result.parameters.push_back({{scaled[j].key, used ? value_text(scaled[j], x[j]) : parameters[j].prior,
-                                      parameters[j].prior, used ? errors[j] : scaled[j].sigma, determined},
-                                     data_errors[j],
-                                     at_bound});
+        const bool at_bound =
+            used && (x[j] - scaled[j].lower < 1e-6 || scaled[j].upper - x[j] < 1e-6);
+        result.parameters.push_back(
+            {{scaled[j].key, used ? value_text(scaled[j], x[j]) : parameters[j].prior,
+              parameters[j].prior, used ? errors[j] : scaled[j].sigma, determined},
+             data_errors[j],
+             at_bound});
     }
     result.cluster = start;
     for (const ParameterReport& report : result.parameters)
@@ -279,7 +318,8 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     for (const FitCase& c : cases) fitted_errors.push_back(log_ratio(c, found));
     result.fitted_errors = errors_by_kind(cases, fitted_errors, "fitted");
     const Vector held_out = leave_one_out(p, x, progress);
-    if (!held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
+    if (!held_out.empty())
+        result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");
     report_cases(cases, fitted_errors, held_out, result);
     state_fit(cases, result);
     return result;

@@ -15,40 +15,49 @@
 namespace stepcast {
 namespace {
 
-// Rows that waited for their own call are alike whatever their size. If three rows of a call, and a tenth of them, lie within a quarter
-// of the fastest, then the host's call is that floor, and rows of up to twice its height may still have waited.
+// Rows that waited for their own call are alike whatever their size. If three rows of a call, and a
+// tenth of them, lie within a quarter of the fastest, then the host's call is that floor, and rows
+// of up to twice its height may still have waited.
 constexpr double alike = 1.25, floor_margin = 2, floor_share = 0.1, floor_rows = 3;
 
 double floor_of(const std::vector<double>& times) {
     const double fastest = std::ranges::min(times);
-    const auto near = static_cast<double>(std::ranges::count_if(times, [&](double time) { return time <= alike * fastest; }));
-    return (near >= std::max(floor_rows, floor_share * static_cast<double>(times.size())) ? floor_margin : alike) * fastest;
+    const auto near = static_cast<double>(
+        std::ranges::count_if(times, [&](double time) { return time <= alike * fastest; }));
+    return (near >= std::max(floor_rows, floor_share * static_cast<double>(times.size()))
+                ? floor_margin
+                : alike) *
+           fastest;
 }
 
-void add_launch(std::vector<ParameterReport>& reports, const BuildingBlocks& blocks, const char* key, const char* kind,
-                Seconds prior, int least, int most) {
+void add_launch(std::vector<ParameterReport>& reports, const BuildingBlocks& blocks,
+                const char* key, const char* kind, Seconds prior, int least, int most) {
     std::vector<double> times;
     for (const LaunchRow& row : blocks.launches)
-        if (row.kind == kind && row.calls >= least && row.calls <= most) times.push_back(row.time.si());
+        if (row.kind == kind && row.calls >= least && row.calls <= most)
+            times.push_back(row.time.si());
     if (times.empty()) return;
     const auto [low, high] = std::minmax_element(times.begin(), times.end());
     const double error = std::log(*high / *low) / 2;
-    put(reports, {{key, to_string(Seconds(median(times))), to_string(prior), error, true}, error}, [](const ParameterReport& r) { return r.parameter.key; });
+    put(reports, {{key, to_string(Seconds(median(times))), to_string(prior), error, true}, error},
+        [](const ParameterReport& r) { return r.parameter.key; });
 }
 
 std::string name_of(const KernelRow& row) {
     if (const auto* g = std::get_if<Gemm>(&row.op))
-        return fmt::format("{} {} of {}x{}x{} {}", row.call, g->batch, g->m, g->n, g->k, to_string(g->dtype));
+        return fmt::format("{} {} of {}x{}x{} {}", row.call, g->batch, g->m, g->n, g->k,
+                           to_string(g->dtype));
     if (const auto* a = std::get_if<Attention>(&row.op))
-        return fmt::format("{} {} of {} keys, width {} {}", row.call, a->batch * a->heads, a->seq_k, a->head_dim,
-                           to_string(a->dtype));
+        return fmt::format("{} {} of {} keys, width {} {}", row.call, a->batch * a->heads, a->seq_k,
+                           a->head_dim, to_string(a->dtype));
     const auto& pass = std::get<MemoryPass>(row.op);
     return fmt::format("{} of {}", row.call, to_string(pass.read + pass.written));
 }
 
 Seconds alone(const KernelRow& row, const Cluster& c) {
     if (const auto* gemm = std::get_if<Gemm>(&row.op)) return gemm_law_time(*gemm, c);
-    return op_time(row.op, Phase::forward, {}, c) + (row.between_events ? c.kernel.event : Seconds(0));
+    return op_time(row.op, Phase::forward, {}, c) +
+           (row.between_events ? c.kernel.event : Seconds(0));
 }
 
 }  // namespace
@@ -56,8 +65,10 @@ Seconds alone(const KernelRow& row, const Cluster& c) {
 FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
     std::vector<ParameterReport> reports;
     add_launch(reports, blocks, "host.call", "eager host issue", HostCosts{}.call, 10, 1000);
-    add_launch(reports, blocks, "host.call", "launch call", HostCosts{}.call, 1, 1 << 30);  // from a profile
-    add_launch(reports, blocks, "kernel.launch", "graph replay wall", KernelCosts{}.launch, 100, 1 << 30);
+    // from a profile
+    add_launch(reports, blocks, "host.call", "launch call", HostCosts{}.call, 1, 1 << 30);
+    add_launch(reports, blocks, "kernel.launch", "graph replay wall", KernelCosts{}.launch, 100,
+               1 << 30);
     add_launch(reports, blocks, "host.read", "host read", HostCosts{}.read, 1, 1 << 30);
     FitResult result;
     result.cluster = start;
@@ -88,28 +99,36 @@ std::vector<GemmRow> above_floor(std::vector<GemmRow> rows) {
     for (const GemmRow& row : rows)
         if (row.between_events) times.push_back(row.time.si());
     const double floor = times.empty() ? 0 : floor_of(times);
-    std::erase_if(rows, [&](const GemmRow& row) { return row.between_events && row.time.si() <= floor; });
+    std::erase_if(rows,
+                  [&](const GemmRow& row) { return row.between_events && row.time.si() <= floor; });
     return rows;
 }
 
 FitCase kernel_case(const KernelRow& row) {
-    return table_case(name_of(row), row.kind, row, [row](const Cluster& c) { return alone(row, c); });
+    return table_case(name_of(row), row.kind, row,
+                      [row](const Cluster& c) { return alone(row, c); });
 }
 
 std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks) {
-    const bool launch_known = std::ranges::any_of(blocks.launches, [](const LaunchRow& row) { return row.kind == "graph replay wall"; });
-    const auto cases = [rows = above_floor(blocks.kernels)](const std::vector<std::string_view>& kinds) {
-        std::vector<FitCase> of_kinds;
-        for (const KernelRow& row : rows)
-            if (std::ranges::find(kinds, row.kind) != kinds.end()) of_kinds.push_back(kernel_case(row));
-        return of_kinds;
-    };
-    const bool backward = std::ranges::any_of(blocks.kernels, [](const KernelRow& row) { return row.kind == "attention_backward"; });
-    return {{fit_priors({launch_known ? "script_event" : "script_launch", "script_passes"}), cases({"memory_pass", "rows"})},
+    const bool launch_known = std::ranges::any_of(
+        blocks.launches, [](const LaunchRow& row) { return row.kind == "graph replay wall"; });
+    const auto cases =
+        [rows = above_floor(blocks.kernels)](const std::vector<std::string_view>& kinds) {
+            std::vector<FitCase> of_kinds;
+            for (const KernelRow& row : rows)
+                if (std::ranges::find(kinds, row.kind) != kinds.end())
+                    of_kinds.push_back(kernel_case(row));
+            return of_kinds;
+        };
+    const bool backward = std::ranges::any_of(
+        blocks.kernels, [](const KernelRow& row) { return row.kind == "attention_backward"; });
+    return {{fit_priors({launch_known ? "script_event" : "script_launch", "script_passes"}),
+             cases({"memory_pass", "rows"})},
             {fit_priors({"script_strided"}), cases({"strided"})},
             {fit_priors({"script_transposes"}), cases({"transpose"})},
             {fit_priors({"script_batches"}), cases({"batched_gemm"})},
-            {fit_priors({"script_attention", backward ? "script_attention_backward" : ""}), cases({"attention", "attention_backward"})}};
+            {fit_priors({"script_attention", backward ? "script_attention_backward" : ""}),
+             cases({"attention", "attention_backward"})}};
 }
 
 }  // namespace stepcast

@@ -13,20 +13,29 @@
 namespace stepcast {
 namespace {
 
-constexpr double quartile_spread = 0.6745;  // from median to quartile, in standard deviations of a normal
-constexpr int fewest_events = 10;           // fewest events that determine the rate of a process
+// from median to quartile, in standard deviations of a normal
+constexpr double quartile_spread = 0.6745;
+constexpr int fewest_events = 10;  // fewest events that determine the rate of a process
 
-// Standard deviation of the logarithms, from two quantiles that lie `quartiles` times quartile_spread standard deviations apart.
+// Standard deviation of the logarithms, from two quantiles that lie `quartiles` times
+// quartile_spread standard deviations apart.
 double spread_between(double low, double high, int quartiles, const std::vector<double>& values) {
     std::vector<double> logs;
     for (const double value : values)
         if (value > 0) logs.push_back(std::log(value));
-    return logs.empty() ? 0 : (quantile(logs, high) - quantile(logs, low)) / (quartiles * quartile_spread);
+    return logs.empty()
+               ? 0
+               : (quantile(logs, high) - quantile(logs, low)) / (quartiles * quartile_spread);
 }
 // Bursts and stragglers only add time, so the spread without them is read from the lower half.
-double lower_spread(const std::vector<double>& values) { return spread_between(0.25, 0.5, 1, values); }
-double both_spread(const std::vector<double>& values) { return spread_between(0.25, 0.75, 2, values); }
-// The log-normal with the mean and the variance of the values. The tail decides the mean step, so it is not extrapolated from the middle.
+double lower_spread(const std::vector<double>& values) {
+    return spread_between(0.25, 0.5, 1, values);
+}
+double both_spread(const std::vector<double>& values) {
+    return spread_between(0.25, 0.75, 2, values);
+}
+// The log-normal with the mean and the variance of the values. The tail decides the mean step, so
+// it is not extrapolated from the middle.
 struct LogNormal {
     double median = 0, spread = 0;
 };
@@ -39,9 +48,12 @@ LogNormal log_normal_of(const std::vector<double>& values) {
     const double growth = 1 + squares / (mean * mean);
     return {mean / std::sqrt(growth), std::sqrt(std::log(growth))};
 }
-double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+double sum(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0);
+}
 
-// Slow kernels: steps whose forward or backward exceeds its median by more than the quiet spread explains.
+// Slow kernels: steps whose forward or backward exceeds its median by more than the quiet spread
+// explains.
 struct Bursts {
     double slowdown = 0, every = 0, length = 0;
     int count = 0;               // events of one or more consecutive steps
@@ -58,16 +70,19 @@ std::vector<double> excesses(const std::vector<double>& values) {
 // Consecutive steps with an excess are one burst.
 int count_events(const std::vector<double>& excess) {
     int events = 0;
-    for (std::size_t i = 0; i < excess.size(); ++i) events += excess[i] > 0 && (i == 0 || excess[i - 1] == 0);
+    for (std::size_t i = 0; i < excess.size(); ++i)
+        events += excess[i] > 0 && (i == 0 || excess[i - 1] == 0);
     return events;
 }
 
-// The slowdown is the median excess of those forwards that lie in a burst for more than a small part. A burst of length L that slows down
-// the share c of the time by s costs c s L; this gives L from the sum of all excesses.
+// The slowdown is the median excess of those forwards that lie in a burst for more than a small
+// part. A burst of length L that slows down the share c of the time by s costs c s L; this gives L
+// from the sum of all excesses.
 Bursts find_bursts(const StepSeries& series) {
     Bursts found;
     found.excess.assign(series.step.size(), 0);
-    const std::vector<double> forward = excesses(series.forward), backward = excesses(series.backward);
+    const std::vector<double> forward = excesses(series.forward),
+                              backward = excesses(series.backward);
     const double quiet = std::max(0.05, 6 * lower_spread(series.forward));
     std::vector<double> inside;
     for (const double excess : forward)
@@ -79,7 +94,8 @@ Bursts find_bursts(const StepSeries& series) {
     for (std::size_t i = 0; i < forward.size(); ++i) {
         if (forward[i] <= least && backward[i] <= least) continue;
         if (forward[i] > least) inside.push_back(forward[i]);
-        found.excess[i] = std::max(0.0, forward[i]) * forward_median + std::max(0.0, backward[i]) * backward_median;
+        found.excess[i] = std::max(0.0, forward[i]) * forward_median +
+                          std::max(0.0, backward[i]) * backward_median;
     }
     if (inside.empty()) return found;
     found.count = count_events(found.excess);
@@ -90,14 +106,18 @@ Bursts find_bursts(const StepSeries& series) {
     return found;
 }
 
-// Late ranks: the time of a step beyond the median, without bursts and without the host's own spread. In which phase the wait for a late
-// rank shows differs from step to step, so it is taken from the step as a whole.
-std::vector<double> find_lateness(const StepSeries& series, const Bursts& bursts, double host_spread) {
+// Late ranks: the time of a step beyond the median, without bursts and without the host's own
+// spread. In which phase the wait for a late rank shows differs from step to step, so it is taken
+// from the step as a whole.
+std::vector<double> find_lateness(const StepSeries& series, const Bursts& bursts,
+                                  double host_spread) {
     std::vector<double> rest, late;
-    const double optimizer = median(series.optimizer), most_host = optimizer * std::exp(3 * host_spread);
+    const double optimizer = median(series.optimizer),
+                 most_host = optimizer * std::exp(3 * host_spread);
     for (std::size_t i = 0; i < series.step.size(); ++i) {
         const double host = std::min(series.optimizer[i], most_host);
-        rest.push_back(series.step[i] - bursts.excess[i] - (host > optimizer ? host - optimizer : 0.0));
+        rest.push_back(series.step[i] - bursts.excess[i] -
+                       (host > optimizer ? host - optimizer : 0.0));
     }
     const double middle = median(rest);
     const double least = middle * std::max(0.05, 6 * std::min(lower_spread(rest), 0.02));
@@ -106,11 +126,14 @@ std::vector<double> find_lateness(const StepSeries& series, const Bursts& bursts
     return late;
 }
 
-// Adds a parameter of the noise as the cluster file states it; only a determined one changes the cluster.
-void state(NoiseFit& fit, const std::string& key, const std::string& value, double error, bool determined) {
+// Adds a parameter of the noise as the cluster file states it; only a determined one changes the
+// cluster.
+void state(NoiseFit& fit, const std::string& key, const std::string& value, double error,
+           bool determined) {
     const std::string prior = text_at(fit.cluster, key);
     if (determined) fit.cluster = with_text(fit.cluster, key, value);
-    fit.parameters.push_back({key, text_at(fit.cluster, key), prior, determined ? error : 0.0, determined});
+    fit.parameters.push_back(
+        {key, text_at(fit.cluster, key), prior, determined ? error : 0.0, determined});
 }
 
 void report_bursts(NoiseFit& fit, const Bursts& bursts, bool phases) {
@@ -120,27 +143,35 @@ void report_bursts(NoiseFit& fit, const Bursts& bursts, bool phases) {
     state(fit, "noise.burst_every", fmt::format("{:.3g} s", bursts.every), error, seen);
     state(fit, "noise.burst_length", fmt::format("{:.3g} s", bursts.length), 1.4 * error, seen);
     if (phases)
-        fit.findings.push_back(fmt::format("{} bursts of slow kernels{}", bursts.count,
-                                           seen ? fmt::format(": kernels take {:.0f} % longer for {:.1f} s, every {:.0f} s",
-                                                              100 * bursts.slowdown, bursts.length, bursts.every)
-                                                : "; too few to tell their rate"));
+        fit.findings.push_back(fmt::format(
+            "{} bursts of slow kernels{}", bursts.count,
+            seen ? fmt::format(": kernels take {:.0f} % longer for {:.1f} s, every {:.0f} s",
+                               100 * bursts.slowdown, bursts.length, bursts.every)
+                 : "; too few to tell their rate"));
 }
 
-void report_stragglers(NoiseFit& fit, const std::vector<double>& late, const StepSeries& series, bool phases) {
+void report_stragglers(NoiseFit& fit, const std::vector<double>& late, const StepSeries& series,
+                       bool phases) {
     const bool seen = phases && late.size() >= static_cast<std::size_t>(fewest_events);
-    const double count = static_cast<double>(late.size()), steps = static_cast<double>(series.step.size());
-    const double rate = 1 - std::pow(1 - std::min(0.999, count / steps), 1.0 / std::max(1, series.ranks));
+    const double count = static_cast<double>(late.size()),
+                 steps = static_cast<double>(series.step.size());
+    const double rate =
+        1 - std::pow(1 - std::min(0.999, count / steps), 1.0 / std::max(1, series.ranks));
     const double error = seen ? 1 / std::sqrt(count) : 0;
     const auto [delay, spread] = log_normal_of(late);
     state(fit, "noise.straggler_rate", fmt::format("{:.4g}", rate), error, seen);
-    state(fit, "noise.straggler_delay", fmt::format("{:.4g} ms", 1e3 * delay), 1.25 * spread * error, seen);
-    const double middle_error = seen ? 1.25 * lower_spread(series.step) / std::sqrt(steps) : 0;  // of a normal variable's median
-    state(fit, "noise.straggler_step", fmt::format("{:.4g} ms", 1e3 * median(series.step)), middle_error, seen);
+    state(fit, "noise.straggler_delay", fmt::format("{:.4g} ms", 1e3 * delay),
+          1.25 * spread * error, seen);
+    // of a normal variable's median
+    const double middle_error = seen ? 1.25 * lower_spread(series.step) / std::sqrt(steps) : 0;
+    state(fit, "noise.straggler_step", fmt::format("{:.4g} ms", 1e3 * median(series.step)),
+          middle_error, seen);
     state(fit, "noise.straggler_spread", fmt::format("{:.3f}", spread), 0.8 * error, seen);
     if (phases)
         fit.findings.push_back(
             fmt::format("{} of {} steps wait for a late rank{}", late.size(), series.step.size(),
-                        seen ? fmt::format(", by {:.0f} ms in the median", 1e3 * delay) : "; too few to tell their rate"));
+                        seen ? fmt::format(", by {:.0f} ms in the median", 1e3 * delay)
+                             : "; too few to tell their rate"));
 }
 
 }  // namespace
@@ -159,15 +190,21 @@ StepSeries longest_series(const std::vector<Sample>& samples) {
     StepSeries longest;
     for (const auto& [id, run] : runs) {
         StepSeries series{id, run.ranks, {}, {}, {}, {}};
-        const std::map<std::string, std::vector<double>*> parts{
-            {"forward", &series.forward}, {"backward", &series.backward}, {"optimizer", &series.optimizer}};
+        const std::map<std::string, std::vector<double>*> parts{{"forward", &series.forward},
+                                                                {"backward", &series.backward},
+                                                                {"optimizer", &series.optimizer}};
         const bool phases = std::ranges::all_of(parts, [&](const auto& part) {
-            return std::ranges::any_of(run.steps, [&](const auto& step) { return step.second.contains(part.first); });
+            return std::ranges::any_of(
+                run.steps, [&](const auto& step) { return step.second.contains(part.first); });
         });
         const int from = first_steady_step(run.steps.rbegin()->first + 1);
         for (const auto& [step, values] : run.steps) {
-            const auto told = [&values = values](const auto& part) { return values.contains(part.first); };
-            if (step < from || !values.contains("step") || (phases && !std::ranges::all_of(parts, told))) continue;
+            const auto told = [&values = values](const auto& part) {
+                return values.contains(part.first);
+            };
+            if (step < from || !values.contains("step") ||
+                (phases && !std::ranges::all_of(parts, told)))
+                continue;
             series.step.push_back(values.at("step"));
             if (!phases) continue;
             for (const auto& [phase, into] : parts) into->push_back(values.at(phase));
@@ -180,46 +217,57 @@ StepSeries longest_series(const std::vector<Sample>& samples) {
 NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
     if (series.step.size() < fewest_noise_steps)
         throw ConfigError(
-            fmt::format("noise: {} steady steps of phase step in the longest recorded run; expected at least {} "
+            fmt::format("noise: {} steady steps of phase step in the longest recorded run; "
+                        "expected at least {} "
                         "samples, not medians",
                         series.step.size(), fewest_noise_steps));
     NoiseFit fit{start, {}, {}};
     const auto count = static_cast<double>(series.step.size());
     const bool phases = !series.forward.empty();
     const double quiet = lower_spread(phases ? series.forward : series.step);
-    // The key also holds how far forecasts on the start cluster are off. One run's own spread says nothing of that and may only raise it.
+    // The key also holds how far forecasts on the start cluster are off. One run's own spread says
+    // nothing of that and may only raise it.
     const bool wider = quiet >= start.noise.step;
     state(fit, "noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), wider);
     if (!wider)
-        fit.findings.push_back(fmt::format("steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from steps, stays",
-                                           100 * quiet, 100 * start.noise.step, start.name.empty() ? "the start" : start.name));
+        fit.findings.push_back(fmt::format(
+            "steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from "
+            "steps, stays",
+            100 * quiet, 100 * start.noise.step, start.name.empty() ? "the start" : start.name));
     const double host = phases ? both_spread(series.optimizer) : 0;
-    const bool host_bound = phases && host > 3 * quiet;  // without host load the optimizer would spread like the forward
+    // without host load the optimizer would spread like the forward
+    const bool host_bound = phases && host > 3 * quiet;
     state(fit, "noise.host", fmt::format("{:.3f}", host), 1 / std::sqrt(count), host_bound);
     const Bursts bursts = phases ? find_bursts(series) : Bursts{};
     report_bursts(fit, bursts, phases);
-    const std::vector<double> late = phases ? find_lateness(series, bursts, host) : std::vector<double>{};
+    const std::vector<double> late =
+        phases ? find_lateness(series, bursts, host) : std::vector<double>{};
     report_stragglers(fit, late, series, phases);
     if (!phases)
-        fit.findings.push_back("only whole steps were recorded: bursts, stragglers and host load cannot be told apart");
+        fit.findings.push_back(
+            "only whole steps were recorded: bursts, stragglers and host load cannot be told "
+            "apart");
     else if (!host_bound)
-        fit.findings.push_back("the optimizer spreads like the kernels: the host's load is not determined");
+        fit.findings.push_back(
+            "the optimizer spreads like the kernels: the host's load is not determined");
     if (!fit.cluster.fitted) fit.cluster.fitted.emplace();
     Fitted& known = *fit.cluster.fitted;
     known.samples += static_cast<int>(series.step.size());
     for (const FittedParameter& p : fit.parameters) {
-        std::erase_if(known.parameters, [&](const FittedParameter& other) { return other.key == p.key; });
+        std::erase_if(known.parameters,
+                      [&](const FittedParameter& other) { return other.key == p.key; });
         known.parameters.push_back(p);
     }
     return fit;
 }
 
 std::string describe(const NoiseFit& fit) {
-    std::string text = fmt::format("{:<26} {:>12} {:>12} {:>8}\n", "noise", "value", "prior", "error");
+    std::string text =
+        fmt::format("{:<26} {:>12} {:>12} {:>8}\n", "noise", "value", "prior", "error");
     for (const FittedParameter& p : fit.parameters)
-        text +=
-            fmt::format("{:<26} {:>12} {:>12} {:>8}\n", p.key, p.value, p.prior,
-                        p.determined ? fmt::format("{:.0f} %", 100 * p.relative_error) : "not determined, prior kept");
+        text += fmt::format("{:<26} {:>12} {:>12} {:>8}\n", p.key, p.value, p.prior,
+                            p.determined ? fmt::format("{:.0f} %", 100 * p.relative_error)
+                                         : "not determined, prior kept");
     for (const std::string& line : fit.findings) text += line + "\n";
     return text;
 }

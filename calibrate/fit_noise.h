@@ -1,5 +1,5 @@
-// Fits the noise of a cluster (Noise in model/cluster.h) to the recorded steps of one run: how often bursts and stragglers come and how
-// long they last. Other fits tell the medians of a step.
+// Fits the noise of a cluster (Noise in model/cluster.h) to the recorded steps of one run: how
+// often bursts and stragglers come and how long they last. Other fits tell the medians of a step.
 #pragma once
 
 #include <string>
@@ -10,18 +10,21 @@
 
 namespace stepcast {
 
-// The steady steps of a run with one value for each step: `step`, and the phases of the reporting rank where they were recorded.
+// The steady steps of a run with one value for each step: `step`, and the phases of the reporting
+// rank where they were recorded.
 struct StepSeries {
     std::string run_id;
     int ranks = 0;
-    std::vector<double> step, forward, backward, optimizer;  // seconds; the phases are empty or as long as `step`
+    // seconds; the phases are empty or as long as `step`
+    std::vector<double> step, forward, backward, optimizer;
     friend bool operator==(const StepSeries&, const StepSeries&) = default;
 };
 // The series of the run with most steps; empty when no run has a series of phase step.
 StepSeries longest_series(const std::vector<Sample>& samples);
 
 struct NoiseFit {
-    Cluster cluster;                          // `start` with the fitted noise; `fitted` is filled except date and sources
+    // `start` with the fitted noise; `fitted` is filled except date and sources
+    Cluster cluster;
     std::vector<FittedParameter> parameters;  // those of the noise only
     std::vector<std::string> findings;        // in words, one line each
     friend bool operator==(const NoiseFit&, const NoiseFit&) = default;

@@ -19,7 +19,8 @@ namespace stepcast {
 namespace {
 
 constexpr Exponents plain_number{};
-constexpr Exponents units[] = {plain_number, Seconds::exponents, Bytes::exponents, BytesPerSecond::exponents, FlopsPerSecond::exponents};
+constexpr Exponents units[] = {plain_number, Seconds::exponents, Bytes::exponents,
+                               BytesPerSecond::exponents, FlopsPerSecond::exponents};
 
 std::optional<double> read_as(const Exponents& unit, const std::string& text) {
     try {
@@ -39,7 +40,8 @@ FitParameter prior_in(const TomlEntry& entry, std::string key) {
     FitParameter parameter;
     parameter.key = std::move(key);
     at_place(entry.value_at + ": " + entry.path, [&] {
-        const std::vector<ConfigValue>& row = list_in(entry.value, "a prior, its sigma and two bounds");
+        const std::vector<ConfigValue>& row =
+            list_in(entry.value, "a prior, its sigma and two bounds");
         if (row.size() != 4) throw ConfigError("expected [PRIOR, SIGMA, LOWER, UPPER]");
         read_value(row[0], parameter.prior);
         read_value(row[1], parameter.prior_sigma);
@@ -55,7 +57,8 @@ std::vector<FitParameter> fit_priors(const std::vector<std::string>& tables) {
     const TomlFile file = read_toml(home_folder() + "/model/presets/fit_priors.toml");
     std::vector<FitParameter> found;
     for (const std::string& table : tables) {
-        if (!table.empty() && !file.tables.contains(table)) throw ConfigError(file.path + ": expected a table [" + table + "]");
+        if (!table.empty() && !file.tables.contains(table))
+            throw ConfigError(file.path + ": expected a table [" + table + "]");
         for (const TomlEntry& entry : file.entries) {
             if (table.empty() || !entry.path.starts_with(table + ".")) continue;
             put(found, prior_in(entry, entry.path.substr(table.size() + 1)), &FitParameter::key);
@@ -75,12 +78,14 @@ ScaledParameter scale(const FitParameter& parameter) {
     if (!prior || !(prior->second > 0))
         refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));
     std::tie(scaled.unit, scaled.prior) = *prior;
-    const auto lower = read_as(scaled.unit, parameter.lower), upper = read_as(scaled.unit, parameter.upper);
+    const auto lower = read_as(scaled.unit, parameter.lower),
+               upper = read_as(scaled.unit, parameter.upper);
     if (!lower || !upper || !(*lower > 0) || !(*lower < scaled.prior) || !(scaled.prior < *upper)) {
-        refuse(fmt::format("bounds \"{}\" and \"{}\" do not enclose the prior \"{}\" in its unit", parameter.lower,
-                           parameter.upper, parameter.prior));
+        refuse(fmt::format("bounds \"{}\" and \"{}\" do not enclose the prior \"{}\" in its unit",
+                           parameter.lower, parameter.upper, parameter.prior));
     }
-    if (!(parameter.prior_sigma > 0)) refuse(fmt::format("prior sigma {} is not above 0", parameter.prior_sigma));
+    if (!(parameter.prior_sigma > 0))
+        refuse(fmt::format("prior sigma {} is not above 0", parameter.prior_sigma));
     scaled.sigma = parameter.prior_sigma;
     scaled.lower = std::log(*lower / scaled.prior);
     scaled.upper = std::log(*upper / scaled.prior);
@@ -96,20 +101,26 @@ double value_in_si(const std::string& key, const std::string& text) {
 static double bounded(const ScaledParameter& p, double x) {
     const double least = p.prior * std::exp(p.lower), most = p.prior * std::exp(p.upper);
     constexpr double rounding = 1e-12;
-    return std::clamp(p.prior * std::exp(std::clamp(x, p.lower, p.upper)), least * (1 + rounding), most * (1 - rounding));
+    return std::clamp(p.prior * std::exp(std::clamp(x, p.lower, p.upper)), least * (1 + rounding),
+                      most * (1 - rounding));
 }
 
 std::string value_text(const ScaledParameter& parameter, double x) {
     const double value = parameter.prior * std::exp(x);
-    return parameter.unit == plain_number ? fmt::format("{:.6g}", value) : text_of_si(value, parameter.unit, 1e-6);
+    return parameter.unit == plain_number ? fmt::format("{:.6g}", value)
+                                          : text_of_si(value, parameter.unit, 1e-6);
 }
 
-Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x) {
+Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters,
+                    const std::vector<double>& x) {
     Cluster moved = cluster;
     for (std::size_t j = 0; j < x.size(); ++j) {
         const auto key = std::ranges::find(keys_in<Cluster>(), parameters[j].key, &Key::path);
-        const auto set = [&]<class T>(T& field) { check_range(field = T(bounded(parameters[j], x[j])), key->least, key->most); };
-        if (key == keys_in<Cluster>().end() || !use_field<double, Seconds, Bytes, BytesPerSecond, FlopsPerSecond>(*key, &moved, set))
+        const auto set = [&]<class T>(T& field) {
+            check_range(field = T(bounded(parameters[j], x[j])), key->least, key->most);
+        };
+        if (key == keys_in<Cluster>().end() ||
+            !use_field<double, Seconds, Bytes, BytesPerSecond, FlopsPerSecond>(*key, &moved, set))
             throw ConfigError(fmt::format("fit: {}: is no number of a cluster", parameters[j].key));
     }
     return moved;

@@ -1,4 +1,5 @@
-// Converts a fit parameter between its text in a cluster file (with unit) and the number that the solver moves: log(value / prior).
+// Converts a fit parameter between its text in a cluster file (with unit) and the number that the
+// solver moves: log(value / prior).
 #pragma once
 
 #include <optional>
@@ -17,13 +18,16 @@ struct ScaledParameter {
     int machine = -1;                        // as in FitParameter
 };
 
-// The parameters that a fit may move, from these tables of model/presets/fit_priors.toml; the empty name stands for no table.
+// The parameters that a fit may move, from these tables of model/presets/fit_priors.toml; the empty
+// name stands for no table.
 std::vector<FitParameter> fit_priors(const std::vector<std::string>& tables);
 
-ScaledParameter scale(const FitParameter& parameter);                // throws ConfigError
-double value_in_si(const std::string& key, const std::string& text);     // throws ConfigError
-std::string value_text(const ScaledParameter& parameter, double x);  // for a file: the shortest text, with a suitable unit prefix
-Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x);
+ScaledParameter scale(const FitParameter& parameter);                 // throws ConfigError
+double value_in_si(const std::string& key, const std::string& text);  // throws ConfigError
+// for a file: the shortest text, with a suitable unit prefix
+std::string value_text(const ScaledParameter& parameter, double x);
+Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters,
+                    const std::vector<double>& x);
 // `key` is below "cluster.": the cluster with this key set from text, and the key's value as text.
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text);
 std::string text_at(const Cluster& cluster, const std::string& key);

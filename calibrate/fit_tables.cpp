@@ -17,10 +17,13 @@ namespace stepcast {
 namespace {
 
 const Seconds shortest_sustained(20e-6);
-constexpr int most_threads = 512;  // vLLM's kernel that writes a token's keys and values to its cache: at most one thread per element
-constexpr double clearly = 0.9;   // a form of a kernel is clearly better when its noise is below this share of another form's
+// vLLM's kernel that writes a token's keys and values to its cache: at most one thread per element
+constexpr int most_threads = 512;
+// a form of a kernel is clearly better when its noise is below this share of another form's
+constexpr double clearly = 0.9;
 
-// Drops sustained rows on uninitialised weights if there are some on real numbers, and those too short to have a power of their own.
+// Drops sustained rows on uninitialised weights if there are some on real numbers, and those too
+// short to have a power of their own.
 std::vector<GemmRow> telling(std::vector<GemmRow> rows) {
     const bool real = std::ranges::any_of(rows, [](const GemmRow& row) {
         return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
@@ -55,29 +58,36 @@ std::vector<FitCase> of_kind(std::vector<FitCase> cases, const std::string& kind
 // The held-out cases, or the fitted ones.
 std::vector<FitCase> chosen(const std::vector<FitCase>& cases, HeldOutShare share, bool held_out) {
     std::vector<FitCase> some;
-    std::ranges::copy_if(cases, std::back_inserter(some), [&](const FitCase& c) { return is_held_out(c, share) == held_out; });
+    std::ranges::copy_if(cases, std::back_inserter(some),
+                         [&](const FitCase& c) { return is_held_out(c, share) == held_out; });
     return some;
 }
 
-FitResult fit_part(const Cluster& start, const FitPart& part, const Progress& progress, Undetermined undetermined, const std::vector<Sister>& all) {
-    std::vector<FitCase> cases = chosen(part.cases, part.share, false), beside = chosen(part.beside, part.share, false);
+FitResult fit_part(const Cluster& start, const FitPart& part, const Progress& progress,
+                   Undetermined undetermined, const std::vector<Sister>& all) {
+    std::vector<FitCase> cases = chosen(part.cases, part.share, false),
+                         beside = chosen(part.beside, part.share, false);
     if (progress) progress(fmt::format("fit {} {} cases", cases.size(), cases.front().kind));
-    if (beside.empty()) return fit(start, part.parameters, cases, progress, undetermined, {}, part.outliers);
+    if (beside.empty())
+        return fit(start, part.parameters, cases, progress, undetermined, {}, part.outliers);
     std::ranges::move(beside, std::back_inserter(cases));
     std::vector<Cluster> sisters;
     for (const Sister& sister : all) sisters.push_back(seen_as(start, sister));
-    return fit(start, with_own(part.parameters, part.own, sisters.size()), cases, progress, undetermined, sisters, part.outliers);
+    return fit(start, with_own(part.parameters, part.own, sisters.size()), cases, progress,
+               undetermined, sisters, part.outliers);
 }
 
 // Records the errors of the result's cluster on the fitted and on the held-out cases.
 void judge(FitResult& result, const std::vector<FitCase>& cases, HeldOutShare share) {
     result.fitted_errors = errors_on(chosen(cases, share, false), result.cluster, "fitted");
     result.held_out_errors =
-        errors_on(chosen(cases, share, true), result.cluster, share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
+        errors_on(chosen(cases, share, true), result.cluster,
+                  share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
     Fitted& fitted = *result.cluster.fitted;
     fitted.samples = static_cast<int>(cases.size());
     fitted.errors = result.held_out_errors;
-    fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
+    fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(),
+                         result.fitted_errors.end());
 }
 
 // Appends the cases of a sister; sisters count from 0.
@@ -88,7 +98,9 @@ void add_beside(std::vector<FitCase>& beside, std::vector<FitCase> cases, std::s
     }
 }
 
-std::vector<FitCase> of_sisters(const std::vector<Sister>& sisters, const std::function<std::vector<FitCase>(const Sister&)>& cases_of) {
+std::vector<FitCase> of_sisters(
+    const std::vector<Sister>& sisters,
+    const std::function<std::vector<FitCase>(const Sister&)>& cases_of) {
     std::vector<FitCase> beside;
     for (std::size_t i = 0; i < sisters.size(); ++i) add_beside(beside, cases_of(sisters[i]), i);
     return beside;
@@ -97,23 +109,30 @@ std::vector<FitCase> of_sisters(const std::vector<Sister>& sisters, const std::f
 // The kernels of the tables, the ones with most rows first.
 std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCases& named) {
     std::vector<std::pair<std::string, std::vector<FitCase>>> sorted(named.begin(), named.end());
-    std::ranges::stable_sort(sorted, std::ranges::greater{}, [](const auto& kernel) { return kernel.second.size(); });
+    std::ranges::stable_sort(sorted, std::ranges::greater{},
+                             [](const auto& kernel) { return kernel.second.size(); });
     return sorted;
 }
 
 [[noreturn]] void refuse_nothing(const Cluster& start, const BuildingBlocks& blocks) {
     if (blocks.between_nodes_rows > 0)
-        throw ConfigError(fmt::format("no row that can be fitted: {} collectives run between nodes or have more ranks than the {} "
-                                      "GPUs of a node of {}, which tables tell nothing of; expected rows of one node",
-                                      blocks.between_nodes_rows, start.gpus_per_node, start.name));
-    throw ConfigError(
-        fmt::format("no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",
-                    start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
-                    blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
+        throw ConfigError(fmt::format(
+            "no row that can be fitted: {} collectives run between nodes or have more ranks than "
+            "the {} "
+            "GPUs of a node of {}, which tables tell nothing of; expected rows of one node",
+            blocks.between_nodes_rows, start.gpus_per_node, start.name));
+    throw ConfigError(fmt::format(
+        "no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's "
+        "device",
+        start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
+        blocks.devices.empty() ? "other operations"
+                               : fmt::format("{}", fmt::join(blocks.devices, ", "))));
 }
 
-// The kernel for steps. Rows of tables count whole blocks and tell nothing of the ramp, so the ramp stays the nameplate's.
-AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, const AttentionKernel& named) {
+// The kernel for steps. Rows of tables count whole blocks and tell nothing of the ramp, so the ramp
+// stays the nameplate's.
+AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted,
+                                const AttentionKernel& named) {
     const auto found = std::ranges::find(fitted, named.name, &AttentionKernel::name);
     if (found == fitted.end()) return named;
     AttentionKernel kernel = alone(*found);
@@ -121,7 +140,8 @@ AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, cons
     return kernel;
 }
 
-// Where a cluster keeps the kernel without a name, which fits move, and the tables' kernels by their names.
+// Where a cluster keeps the kernel without a name, which fits move, and the tables' kernels by
+// their names.
 template <typename Row, typename Kernel>
 struct Named {
     const char* kind;  // of model/machine/calibration.h
@@ -129,10 +149,13 @@ struct Named {
     std::vector<Kernel> KernelCosts::*by_name;
     FitCase (*case_of)(const Row&);
 };
-constexpr Named<AttentionRow, AttentionKernel> attentions{"attention", &KernelCosts::attention, &KernelCosts::attention_kernels, attention_by_name};
-constexpr Named<MoeLayerRow, ExpertKernel> experts{"expert kernels", &KernelCosts::experts, &KernelCosts::expert_kernels, expert_by_name};
+constexpr Named<AttentionRow, AttentionKernel> attentions{
+    "attention", &KernelCosts::attention, &KernelCosts::attention_kernels, attention_by_name};
+constexpr Named<MoeLayerRow, ExpertKernel> experts{"expert kernels", &KernelCosts::experts,
+                                                   &KernelCosts::expert_kernels, expert_by_name};
 
-// Resets what each kernel's own rows must tell, so that it does not come from the kernel with most rows.
+// Resets what each kernel's own rows must tell, so that it does not come from the kernel with most
+// rows.
 void begin(AttentionKernel& kernel) {
     kernel.odd = kernel.fp8_traffic = 1;
     kernel.slides = true;
@@ -144,19 +167,29 @@ void begin(ExpertKernel& kernel) { kernel.tabled = kernel.reloads = false; }
 class Parts {
 public:
     Parts(const Cluster& start, const TablesHow& how, const Progress& progress)
-        : start_(start), how_(how), all_{start, {}, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
+        : start_(start),
+          how_(how),
+          all_{start, {}, {}},
+          fitted_(start.fitted.value_or(Fitted{})),
+          progress_(progress) {}
 
-    // Fits a part. A kind that the start was already fitted to begins at those values, and keeps them when there are too few rows.
+    // Fits a part. A kind that the start was already fitted to begins at those values, and keeps
+    // them when there are too few rows.
     void add(FitPart part, Undetermined undetermined = Undetermined::give_back) {
         const bool known = knows(start_, part.parameters);
-        const bool links = std::ranges::all_of(part.parameters, [](const FitParameter& p) { return p.key.starts_with("link."); });
-        if (known && stays(kinds_of(part.cases), part.cases, felt(start_, part.cases, part.parameters), links)) return;
+        const bool links = std::ranges::all_of(
+            part.parameters, [](const FitParameter& p) { return p.key.starts_with("link."); });
+        if (known && stays(kinds_of(part.cases), part.cases,
+                           felt(start_, part.cases, part.parameters), links))
+            return;
         if (known || is_foretold(start_)) part.parameters = with_priors_of(start_, part.parameters);
-        // A link's constants act together on every row: giving them back one by one would leave none.
+        // A link's constants act together on every row: giving them back one by one would leave
+        // none.
         add_anyway(part, known && !links ? Undetermined::give_back : undetermined);
     }
 
-    // Fits however few rows there are: for a step's own kernels, whose constants are relative to what the kind's tables say.
+    // Fits however few rows there are: for a step's own kernels, whose constants are relative to
+    // what the kind's tables say.
     void add_anyway(const FitPart& part, Undetermined undetermined = Undetermined::give_back) {
         if (part.parameters.empty()) return judge_unfitted(part.cases);
         if (chosen(part.cases, part.share, false).empty()) return;
@@ -171,31 +204,56 @@ public:
     }
 
     void add_launches(const BuildingBlocks& blocks) {
-        if (FitResult result = launch_fit(all_.cluster, blocks); !result.parameters.empty()) take(std::move(result));
+        if (FitResult result = launch_fit(all_.cluster, blocks); !result.parameters.empty())
+            take(std::move(result));
     }
 
     void add_attention_kernels(const std::vector<AttentionRow>& all) {
-        const auto rows = worth_fitting(all, attentions, [&](const std::string& name) { return attention_parameters(name, all).size(); });
+        const auto rows = worth_fitting(all, attentions, [&](const std::string& name) {
+            return attention_parameters(name, all).size();
+        });
         const AttentionKernel of_steps = all_.cluster.kernel.attention;
-        const auto form_of = [](const std::string& name) { return name.starts_with("unmasked") || name.starts_with("latent") ? name.substr(0, 6) : ""; };
+        const auto form_of = [](const std::string& name) {
+            return name.starts_with("unmasked") || name.starts_with("latent") ? name.substr(0, 6)
+                                                                              : "";
+        };
         for (auto& [name, cases] : by_size(attention_cases(rows)))
-            add_named(name, {.parameters = attention_parameters(name, rows), .cases = cases, .share = how_.share}, attentions, form_of(name),
-                      [&](const AttentionKernel& start, const FitPart& part) { return best_of_forms(start, part, rows); });
-        all_.cluster.kernel.attention = kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
+            add_named(name,
+                      {.parameters = attention_parameters(name, rows),
+                       .cases = cases,
+                       .share = how_.share},
+                      attentions, form_of(name),
+                      [&](const AttentionKernel& start, const FitPart& part) {
+                          return best_of_forms(start, part, rows);
+                      });
+        all_.cluster.kernel.attention =
+            kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
         judge_named(rows, attentions);
     }
 
-    // Each kernel takes its best form: the fastest tile, unless Triton's default tile (`tabled`) or reloading fits clearly better.
+    // Each kernel takes its best form: the fastest tile, unless Triton's default tile (`tabled`) or
+    // reloading fits clearly better.
     void add_expert_kernels(const std::vector<MoeLayerRow>& all) {
         const std::vector<FitParameter> parameters = fit_priors({"experts"});
-        const auto rows = worth_fitting(all, experts, [&](const std::string&) { return parameters.size(); });
+        const auto rows =
+            worth_fitting(all, experts, [&](const std::string&) { return parameters.size(); });
         NamedCases beside;
         for (std::size_t i = 0; i < how_.sisters.size(); ++i)
-            for (auto& [name, cases] : expert_cases(how_.sisters[i].blocks.moe_layers)) add_beside(beside[name], cases, i);
+            for (auto& [name, cases] : expert_cases(how_.sisters[i].blocks.moe_layers))
+                add_beside(beside[name], cases, i);
         for (auto& [name, cases] : by_size(expert_cases(rows)))
-            add_named(name, {parameters, cases, beside[name], {"kernel.experts.efficiency"}, Outliers::few, how_.share}, experts,
-                      name.substr(0, name.find(' ')), [&](const ExpertKernel& start, const FitPart& part) {
-                          std::vector<ExpertKernel> forms(is_blackwell(all_.cluster.gpu) ? 3 : 2, start);  // only Blackwell's may reload
+            add_named(name,
+                      {parameters,
+                       cases,
+                       beside[name],
+                       {"kernel.experts.efficiency"},
+                       Outliers::few,
+                       how_.share},
+                      experts, name.substr(0, name.find(' ')),
+                      [&](const ExpertKernel& start, const FitPart& part) {
+                          // only Blackwell's may reload
+                          std::vector<ExpertKernel> forms(is_blackwell(all_.cluster.gpu) ? 3 : 2,
+                                                          start);
                           forms[1].tabled = true;
                           if (forms.size() > 2) forms[2].reloads = true;
                           return best_of(forms, part, experts, clearly);
@@ -206,7 +264,9 @@ public:
 
     TablesFit finish(std::vector<FittedRange> ranges) {
         Fitted last;
-        std::erase_if(ranges, [&](const FittedRange& r) { return kept_.contains(r.what.substr(0, r.what.find('.'))); });
+        std::erase_if(ranges, [&](const FittedRange& r) {
+            return kept_.contains(r.what.substr(0, r.what.find('.')));
+        });
         last.ranges = std::move(ranges);
         last.date = fitted_.date;
         all_.cluster.fitted = merged(fitted_, last);
@@ -214,8 +274,10 @@ public:
     }
 
 private:
-    // Whether there are too few rows to replace the start's constants of a kind; if so, records that they stay.
-    bool stays(const std::string& what, const std::vector<FitCase>& cases, std::size_t constants, bool of_links = false) {
+    // Whether there are too few rows to replace the start's constants of a kind; if so, records
+    // that they stay.
+    bool stays(const std::string& what, const std::vector<FitCase>& cases, std::size_t constants,
+               bool of_links = false) {
         const int wanted = shapes_wanted(constants, of_links);
         if (cases.empty() || shapes_of(cases) >= wanted) return false;
         all_.kept.push_back(kept(start_, what, cases, constants, wanted));
@@ -225,45 +287,60 @@ private:
 
     // The rows of kernels that the start's fit does not have, and of kernels with enough rows.
     template <typename Row, typename Kernel, typename Constants>
-    std::vector<Row> worth_fitting(std::vector<Row> rows, const Named<Row, Kernel>& of, Constants constants_of) {
+    std::vector<Row> worth_fitting(std::vector<Row> rows, const Named<Row, Kernel>& of,
+                                   Constants constants_of) {
         const std::vector<Kernel>& fitted = start_.kernel.*of.by_name;
         NamedCases cases;
         if (is_measured(start_, of.kind))
             for (const Row& row : rows)
-                if (std::ranges::find(fitted, kernel_of(row), &Kernel::name) != fitted.end()) cases[kernel_of(row)].push_back(of.case_of(row));
+                if (std::ranges::find(fitted, kernel_of(row), &Kernel::name) != fitted.end())
+                    cases[kernel_of(row)].push_back(of.case_of(row));
         for (const auto& [name, few] : cases)
-            if (stays(name, few, constants_of(name))) std::erase_if(rows, [&](const Row& row) { return kernel_of(row) == name; });
+            if (stays(name, few, constants_of(name)))
+                std::erase_if(rows, [&](const Row& row) { return kernel_of(row) == name; });
         return rows;
     }
 
-    // Fits a kernel of the tables as the nameless one and stores it by name. Its prior is its form's kernel with most rows, fitted first.
+    // Fits a kernel of the tables as the nameless one and stores it by name. Its prior is its
+    // form's kernel with most rows, fitted first.
     template <typename Row, typename Kernel, typename Best>
-    void add_named(const std::string& name, FitPart part, const Named<Row, Kernel>& of, const std::string& form, Best best_from) {
+    void add_named(const std::string& name, FitPart part, const Named<Row, Kernel>& of,
+                   const std::string& form, Best best_from) {
         if (chosen(part.cases, part.share, false).empty()) return;
         const auto largest = largest_.find(of.kind + form);
-        Kernel start = largest == largest_.end() ? Kernel{} : *std::ranges::find(all_.cluster.kernel.*of.by_name, largest->second, &Kernel::name);
+        Kernel start = largest == largest_.end()
+                           ? Kernel{}
+                           : *std::ranges::find(all_.cluster.kernel.*of.by_name, largest->second,
+                                                &Kernel::name);
         start.name = name;
         begin(start);
         all_.cluster.kernel.*of.nameless = start;
-        if (largest != largest_.end()) part.parameters = with_priors_of(all_.cluster, part.parameters);
-        put(all_.cluster.kernel.*of.by_name, best_from(start, part).cluster.kernel.*of.nameless, &Kernel::name);
+        if (largest != largest_.end())
+            part.parameters = with_priors_of(all_.cluster, part.parameters);
+        put(all_.cluster.kernel.*of.by_name, best_from(start, part).cluster.kernel.*of.nameless,
+            &Kernel::name);
         largest_.emplace(of.kind + form, name);
     }
 
-    // Fits each form as the nameless kernel; returns the best. A later one must have a noise below `nearer` times that of the best so far.
+    // Fits each form as the nameless kernel; returns the best. A later one must have a noise below
+    // `nearer` times that of the best so far.
     template <typename Row, typename Kernel>
-    FitResult best_of(const std::vector<Kernel>& forms, const FitPart& part, const Named<Row, Kernel>& of, double nearer) {
+    FitResult best_of(const std::vector<Kernel>& forms, const FitPart& part,
+                      const Named<Row, Kernel>& of, double nearer) {
         std::optional<FitResult> best;
         for (const Kernel& form : forms) {
             all_.cluster.kernel.*of.nameless = form;
-            FitResult found = fit_part(all_.cluster, part, progress_, Undetermined::keep, how_.sisters);
+            FitResult found =
+                fit_part(all_.cluster, part, progress_, Undetermined::keep, how_.sisters);
             if (!best || found.noise < nearer * best->noise) best = std::move(found);
         }
         return *std::move(best);
     }
 
-    // Finds the query tile that fits best; then whether a token's block is smaller for fewer keys, and whether the kernel masks windows.
-    FitResult best_of_forms(AttentionKernel start, const FitPart& part, const std::vector<AttentionRow>& rows) {
+    // Finds the query tile that fits best; then whether a token's block is smaller for fewer keys,
+    // and whether the kernel masks windows.
+    FitResult best_of_forms(AttentionKernel start, const FitPart& part,
+                            const std::vector<AttentionRow>& rows) {
         const auto with_tiles = [&](const std::vector<int>& tiles) {
             std::vector<AttentionKernel> forms(tiles.size(), start);
             for (std::size_t i = 0; i < tiles.size(); ++i) forms[i].tile = tiles[i];
@@ -304,7 +381,8 @@ private:
         FitResult result;
         result.cluster = all_.cluster;
         result.cluster.fitted = Fitted{};
-        for (const FitCase& c : chosen(cases, how_.share, false)) result.cluster.fitted->rows.push_back(c.row);
+        for (const FitCase& c : chosen(cases, how_.share, false))
+            result.cluster.fitted->rows.push_back(c.row);
         result.cluster.fitted->rows = joined(std::move(result.cluster.fitted->rows), {});
         judge(result, cases, how_.share);
         take(std::move(result));
@@ -321,7 +399,7 @@ private:
     TablesFit all_;
     Fitted fitted_;
     std::map<std::string, std::string> largest_;  // by kind and form: the kernel with most rows
-    std::set<std::string> kept_;  // kinds of cases
+    std::set<std::string> kept_;                  // kinds of cases
     const Progress& progress_;
 };
 
@@ -329,47 +407,74 @@ private:
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const Progress& progress,
                      const TablesHow& how) {
-    const std::vector<FitCase> gemms = product_cases(blocks, false), narrow = product_cases(blocks, true);
+    const std::vector<FitCase> gemms = product_cases(blocks, false),
+                               narrow = product_cases(blocks, true);
     std::vector<FitCase> collectives;
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     // Rows of launches name no device: they belong to the device of the kernels in the same tables.
     const bool others_launches = blocks.launches.empty() || blocks.other_device_rows > 0;
-    if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() && blocks.moe_layers.empty() &&
-        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && others_launches && blocks.traced.empty())
+    if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() &&
+        blocks.moe_layers.empty() && blocks.attentions.empty() && blocks.casts.empty() &&
+        blocks.kernels.empty() && others_launches && blocks.traced.empty())
         refuse_nothing(start, blocks);
-    // Laws take the fastest of several tiles or protocols. The constants of one that no row uses are undetermined, but given back to
-    // their priors they could make it the fastest, so they are kept.
+    // Laws take the fastest of several tiles or protocols. The constants of one that no row uses
+    // are undetermined, but given back to their priors they could make it the fastest, so they are
+    // kept.
     const auto undetermined = how.keep_launch ? Undetermined::give_back : Undetermined::keep;
-    // Published tables have many shapes, of which some are outliers; a script's own tables have few.
+    // Published tables have many shapes, of which some are outliers; a script's own tables have
+    // few.
     const bool published = !how.keep_launch && blocks.launches.empty() && blocks.kernels.empty();
     const Outliers outliers = published ? Outliers::many : Outliers::few;
     Parts parts(start, how, progress);
-    const auto casts_of = [&](const BuildingBlocks& b) { return cast_cases(not_beside_held_out(b, how.share)); };
+    const auto casts_of = [&](const BuildingBlocks& b) {
+        return cast_cases(not_beside_held_out(b, how.share));
+    };
     parts.add(how.before);
     parts.add_launches(blocks);
     std::vector<FitPart> kernels = kernel_fits(blocks);
-    parts.add(kernels.front());  // what events add and what a launch costs: GEMMs cannot tell the two apart
+    // what events add and what a launch costs: GEMMs cannot tell the two apart
+    parts.add(kernels.front());
     kernels.erase(kernels.begin());
-    parts.add({gemm_parameters_for(start, blocks, how), gemms,
-               of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }), {"kernel.gemm_efficiency", "power.flop_pj"},
-               outliers, how.share}, undetermined);
+    parts.add(
+        {gemm_parameters_for(start, blocks, how),
+         gemms,
+         of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }),
+         {"kernel.gemm_efficiency", "power.flop_pj"},
+         outliers,
+         how.share},
+        undetermined);
     parts.add(kernels);
-    parts.add({fit_priors({"casts"}), casts_of(blocks), of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
-               {"kernel.cast.launch"}, Outliers::few, how.share}, undetermined);
+    parts.add({fit_priors({"casts"}),
+               casts_of(blocks),
+               of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
+               {"kernel.cast.launch"},
+               Outliers::few,
+               how.share},
+              undetermined);
     for (const std::string format : {"fp8", "fp8_blocks", "fp4"}) {
         const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
         const auto beside = of_sisters(how.sisters, [&](const Sister& s) {
-            // Adding the sisters' block-scaled fp8 made the errors on left-out blocks of sizes worse (docs/calibration.md).
+            // Adding the sisters' block-scaled fp8 made the errors on left-out blocks of sizes
+            // worse (docs/calibration.md).
             const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.gpu);
-            return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format) : std::vector<FitCase>{};
+            return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format)
+                         : std::vector<FitCase>{};
         });
-        parts.add({fit_priors({format}), of_kind(narrow, "gemm_" + format), beside, {"kernel." + format + ".efficiency"}, outliers, how.share},
+        parts.add({fit_priors({format}),
+                   of_kind(narrow, "gemm_" + format),
+                   beside,
+                   {"kernel." + format + ".efficiency"},
+                   outliers,
+                   how.share},
                   undetermined);
     }
     parts.add_attention_kernels(blocks.attentions);
     parts.add_expert_kernels(blocks.moe_layers);
-    parts.add({.parameters = collective_parameters_for(start, blocks), .cases = collectives, .share = how.share}, undetermined);
+    parts.add({.parameters = collective_parameters_for(start, blocks),
+               .cases = collectives,
+               .share = how.share},
+              undetermined);
     for (FitPart& part : exchange_fits(blocks)) {
         part.share = how.share;
         parts.add(part, undetermined);

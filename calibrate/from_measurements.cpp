@@ -24,7 +24,9 @@ enum class Family { samples, tables, cases };
 
 Family family_of(const std::string& path) {
     const TableKind kind = kind_of_table(path);
-    return kind == TableKind::samples ? Family::samples : kind == TableKind::cases ? Family::cases : Family::tables;
+    return kind == TableKind::samples ? Family::samples
+           : kind == TableKind::cases ? Family::cases
+                                      : Family::tables;
 }
 
 Family common_family(const std::vector<std::string>& paths) {
@@ -32,8 +34,9 @@ Family common_family(const std::vector<std::string>& paths) {
     for (const std::string& path : paths) {
         const Family found = family_of(path);
         if (family && *family != found)
-            throw ConfigError(path + ": is of another kind than " + paths.front() +
-                              "; expected building-block tables, imported measurements or cases, one kind a fit");
+            throw ConfigError(
+                path + ": is of another kind than " + paths.front() +
+                "; expected building-block tables, imported measurements or cases, one kind a fit");
         family = found;
     }
     if (!family) throw ConfigError("calibrate: no measurements; expected at least one file");
@@ -55,60 +58,75 @@ std::vector<std::string> file_names(const CalibrationRequest& request) {
     return names;
 }
 
-// Writes the cluster. Its record includes the rows that the start was fitted to, since they influence the result too.
+// Writes the cluster. Its record includes the rows that the start was fitted to, since they
+// influence the result too.
 std::string written(Cluster cluster, const Cluster& start, const CalibrationRequest& request) {
     Fitted& fitted = *cluster.fitted;
     fitted.date = request.date;
     if (start.fitted) fitted.rows = joined(std::move(fitted.rows), start.fitted->rows);
     for (const std::string& name : file_names(request)) put(fitted.sources, name);
-    fitted.constants = other_constants(cluster, start, fmt::format("{}", fmt::join(file_names(request), ", ")));
+    fitted.constants =
+        other_constants(cluster, start, fmt::format("{}", fmt::join(file_names(request), ", ")));
     write_whole({{request.out, write_cluster(cluster)}});
-    return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out, calibration_text(cluster));
+    return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out,
+                       calibration_text(cluster));
 }
 
-// Whether the samples are of whole models, which tell the noise; samples of an MoE layer tell its kernels and links.
+// Whether the samples are of whole models, which tell the noise; samples of an MoE layer tell its
+// kernels and links.
 bool of_whole_models(const std::vector<Sample>& samples) {
-    return std::ranges::none_of(samples, [](const Sample& s) { return s.model.starts_with("moe_layer"); });
+    return std::ranges::none_of(samples,
+                                [](const Sample& s) { return s.model.starts_with("moe_layer"); });
 }
 
-// A hint about steps that are far from their forecast: the spread does not tell this, a fit with --fit would.
+// A hint about steps that are far from their forecast: the spread does not tell this, a fit with
+// --fit would.
 std::string off_forecast(const CalibrationRequest& request) {
     std::string text;
     for (const std::string& path : request.measurements)
         for (const Comparison& run : read_comparisons(path, request.cluster, request.framework)) {
             if (!run.refused_because.empty() || !(run.what.measured_step.si() > 0)) continue;
             const Seconds forecast = step_with_slopes(run.what, {}, {}).step;
-            text += fmt::format("{}: measured {}, forecast {} ({:+.0f} % off); --fit moves constants to such steps\n", run.what.case_id,
-                                to_string(run.what.measured_step), to_string(forecast),
-                                100 * (forecast / run.what.measured_step - 1));
+            text += fmt::format(
+                "{}: measured {}, forecast {} ({:+.0f} % off); --fit moves constants to such "
+                "steps\n",
+                run.what.case_id, to_string(run.what.measured_step), to_string(forecast),
+                100 * (forecast / run.what.measured_step - 1));
         }
     return text;
 }
 
-std::string fit_recorded(const Cluster& start, const CalibrationRequest& request, const std::vector<Sample>& samples) {
+std::string fit_recorded(const Cluster& start, const CalibrationRequest& request,
+                         const std::vector<Sample>& samples) {
     const StepSeries series = longest_series(samples);
     NoiseFit fit = fit_noise(start, series);
     fit.cluster.fitted->rows = joined(std::move(fit.cluster.fitted->rows), step_rows(samples));
-    return fmt::format("noise of run {}, {} steps; start {}, written to {}\n{}", series.run_id, series.step.size(),
-                       start.name, written(fit.cluster, start, request), describe(fit)) +
+    return fmt::format("noise of run {}, {} steps; start {}, written to {}\n{}", series.run_id,
+                       series.step.size(), start.name, written(fit.cluster, start, request),
+                       describe(fit)) +
            off_forecast(request);
 }
 
-std::string fit_samples(const Cluster& start, const CalibrationRequest& request, const Progress& progress) {
+std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
+                        const Progress& progress) {
     std::vector<Sample> samples;
     for (const std::string& path : request.measurements)
         for (Sample& s : read_measurements(path)) samples.push_back(std::move(s));
     if (of_whole_models(samples)) return fit_recorded(start, request, samples);
     FitResult result = fit_moe(start, samples, progress);
-    result.cluster.fitted->rows = joined(std::move(result.cluster.fitted->rows), step_rows(samples));
+    result.cluster.fitted->rows =
+        joined(std::move(result.cluster.fitted->rows), step_rows(samples));
     return fmt::format("{} cases, start {}, written to {}\n{}", result.cases.size(), start.name,
                        written(result.cluster, start, request), describe(result));
 }
 
-// Whether any constant was determined. Fits of kernels by name report no constants, so they count as telling.
+// Whether any constant was determined. Fits of kernels by name report no constants, so they count
+// as telling.
 bool tells_anything(const TablesFit& fit) {
     return std::ranges::any_of(fit.results, [](const FitResult& r) {
-        return r.parameters.empty() || std::ranges::any_of(r.parameters, [](const ParameterReport& p) { return p.parameter.determined; });
+        return r.parameters.empty() ||
+               std::ranges::any_of(r.parameters,
+                                   [](const ParameterReport& p) { return p.parameter.determined; });
     });
 }
 
@@ -119,14 +137,17 @@ std::string text_of(const TablesFit& fit, const Cluster& start) {
     return text;
 }
 
-// Reads the tables and removes from `paths` the files of which every row is left out: they are no source of the fit.
+// Reads the tables and removes from `paths` the files of which every row is left out: they are no
+// source of the fit.
 BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) {
     const auto left_out = [](const BuildingBlocks& b) {
-        return b.other_device_rows + b.other_op_rows + b.upper_bound_rows + b.unstated_rows + b.between_nodes_rows;
+        return b.other_device_rows + b.other_op_rows + b.upper_bound_rows + b.unstated_rows +
+               b.between_nodes_rows;
     };
     const auto kept = [](const BuildingBlocks& b) {
-        return b.gemms.size() + b.traced.size() + b.kernels.size() + b.launches.size() + b.collectives.size() + b.exchanges.size() +
-               b.moe_layers.size() + b.attentions.size() + b.casts.size();
+        return b.gemms.size() + b.traced.size() + b.kernels.size() + b.launches.size() +
+               b.collectives.size() + b.exchanges.size() + b.moe_layers.size() +
+               b.attentions.size() + b.casts.size();
     };
     BuildingBlocks blocks;
     std::erase_if(paths, [&](const std::string& path) {
@@ -140,35 +161,52 @@ BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) 
 
 std::string fit_blocks(const Cluster& start, CalibrationRequest request, const Progress& progress) {
     const BuildingBlocks blocks = read_used(request.measurements, start);
-    const TablesFit fit = fit_tables(start, blocks, progress, {.sisters = read_sisters(request.measurements, start)});
+    const TablesFit fit =
+        fit_tables(start, blocks, progress, {.sisters = read_sisters(request.measurements, start)});
     if (request.framework.empty() && !tells_anything(fit))
-        throw ConfigError(fmt::format("calibrate: these rows determine no constant: nothing is written\n{}", text_of(fit, start)));
+        throw ConfigError(
+            fmt::format("calibrate: these rows determine no constant: nothing is written\n{}",
+                        text_of(fit, start)));
     Framework framework;
     std::vector<std::string> of_framework;
     if (!request.framework.empty()) {
         framework = read_framework(request.framework);
         of_framework = take_framework(framework, blocks.launches);
         framework.name = std::filesystem::path(request.out).stem().string();
-        framework.about = fmt::format("{}; host and passes as traced", framework.about.empty() ? request.framework : framework.about);
-        if (of_framework.empty()) throw ConfigError("--framework: no table of launches tells anything of one; expected X.launches.csv too");
+        framework.about =
+            fmt::format("{}; host and passes as traced",
+                        framework.about.empty() ? request.framework : framework.about);
+        if (of_framework.empty())
+            throw ConfigError(
+                "--framework: no table of launches tells anything of one; expected X.launches.csv "
+                "too");
         write_whole({{framework_file(request.out), write_framework(framework)}});
     }
     std::string text = fmt::format(
-        "{} kernels and collectives of traced steps, {} GEMMs, {} other kernels, {} attentions, {} casts, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other devices"
+        "{} kernels and collectives of traced steps, {} GEMMs, {} other kernels, {} attentions, {} "
+        "casts, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other "
+        "devices"
         "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
-        blocks.traced.size(), blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(), blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
-        blocks.moe_layers.size(), start.gpu.name,
-        blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
-        blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, start, request));
+        blocks.traced.size(), blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(),
+        blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
+        blocks.moe_layers.size(), start.gpu.name, blocks.other_device_rows,
+        blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
+        blocks.other_op_rows, blocks.unstated_rows, start.name,
+        written(fit.cluster, start, request));
     if (blocks.between_nodes_rows > 0)
-        text += fmt::format("{} collectives between nodes, or of more ranks than the {} GPUs of a node, are not fitted: link.inter "
-                            "and network stay as {} has them\n",
-                            blocks.between_nodes_rows, start.gpus_per_node, start.name);
+        text += fmt::format(
+            "{} collectives between nodes, or of more ranks than the {} GPUs of a node, are not "
+            "fitted: link.inter "
+            "and network stay as {} has them\n",
+            blocks.between_nodes_rows, start.gpus_per_node, start.name);
     if (blocks.upper_bound_rows > 0)
-        text += fmt::format("{} collectives of which one rank was traced are not fitted: their times hold waiting for the others\n",
-                            blocks.upper_bound_rows);
+        text += fmt::format(
+            "{} collectives of which one rank was traced are not fitted: their times hold waiting "
+            "for the others\n",
+            blocks.upper_bound_rows);
     if (!of_framework.empty())
-        text += fmt::format("{}: from {}, {}\n", framework_file(request.out), request.framework, fmt::join(of_framework, "; "));
+        text += fmt::format("{}: from {}, {}\n", framework_file(request.out), request.framework,
+                            fmt::join(of_framework, "; "));
     return text + text_of(fit, start);
 }
 
@@ -191,7 +229,9 @@ std::string calibrate_from_measurements(const CalibrationRequest& asked, const P
     std::vector<std::string> inputs = request.measurements;
     for (const std::string& start_file : {request.cluster, request.framework})
         if (!start_file.empty()) inputs.push_back(start_file);
-    keep_apart(request.framework.empty() ? std::vector{request.out} : std::vector{request.out, framework_file(request.out)}, inputs);
+    keep_apart(request.framework.empty() ? std::vector{request.out}
+                                         : std::vector{request.out, framework_file(request.out)},
+               inputs);
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);

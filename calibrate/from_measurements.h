@@ -1,22 +1,27 @@
-// `calibrate --measurements`: reads files of one kind, calls the fit for this kind, writes the cluster file.
+// `calibrate --measurements`: reads files of one kind, calls the fit for this kind, writes the
+// cluster file.
 #pragma once
 
 #include "calibrate/few_shot.h"
 
 namespace stepcast {
 
-// Whether all files are tables of kernels, collectives and launches; a profile's tables of steps, which import writes next to them, may
-// be among them. For such files --framework does not ask for a fit of steps.
+// Whether all files are tables of kernels, collectives and launches; a profile's tables of steps,
+// which import writes next to them, may be among them. For such files --framework does not ask for
+// a fit of steps.
 bool are_tables(const std::vector<std::string>& paths);
 
-// The files are imported measurements (fit_moe.h, fit_noise.h for whole models), building-block tables (fit_tables.h) or measured steps
-// (few_shot.h), told by their headers. Writes `out`, returns the text to show. Throws ConfigError for mixed kinds, or an output that is an
-// input.
-std::string calibrate_from_measurements(const CalibrationRequest& request, const Progress& progress = {});
+// The files are imported measurements (fit_moe.h, fit_noise.h for whole models), building-block
+// tables (fit_tables.h) or measured steps (few_shot.h), told by their headers. Writes `out`,
+// returns the text to show. Throws ConfigError for mixed kinds, or an output that is an input.
+std::string calibrate_from_measurements(const CalibrationRequest& request,
+                                        const Progress& progress = {});
 
-// Counts the other values that a fitted cluster's forecasts depend on. First tables (measured GEMMs and curves) with the number of their
-// entries: from `files` where the fit changed them, else from where `start` says. Then every other cost constant that the fit did not
-// state, by table ("host"): they are priors, or copied from the cluster that this one inherits.
-std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start, const std::string& files);
+// Counts the other values that a fitted cluster's forecasts depend on. First tables (measured GEMMs
+// and curves) with the number of their entries: from `files` where the fit changed them, else from
+// where `start` says. Then every other cost constant that the fit did not state, by table ("host"):
+// they are priors, or copied from the cluster that this one inherits.
+std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start,
+                                             const std::string& files);
 
 }  // namespace stepcast

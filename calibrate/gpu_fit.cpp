@@ -34,23 +34,29 @@ Bytes table_bytes(const Op& op, int ranks) {
 
 struct Collected {
     GpuPoints points;
-    std::map<std::string, std::vector<double>> overlapped, apart;  // durations in the interference sweeps, by kind
+    // durations in the interference sweeps, by kind
+    std::map<std::string, std::vector<double>> overlapped, apart;
     std::vector<double> op_spreads, step_spreads;
 };
 
-// Rows that occur several times, on several ranks or repeated in a graph, by name, op and number of ranks.
-using Rows = std::map<std::tuple<std::string, std::string, int>, std::pair<Op, std::vector<double>>>;
+// Rows that occur several times, on several ranks or repeated in a graph, by name, op and number of
+// ranks.
+using Rows =
+    std::map<std::tuple<std::string, std::string, int>, std::pair<Op, std::vector<double>>>;
 
 std::string key_of(const Op& op) {
     if (const auto* gemm = std::get_if<Gemm>(&op))
-        return fmt::format("gemm {} {} {} {} {} {}", gemm->m, gemm->n, gemm->k, gemm->batch, to_string(gemm->dtype), gemm->accumulate);
+        return fmt::format("gemm {} {} {} {} {} {}", gemm->m, gemm->n, gemm->k, gemm->batch,
+                           to_string(gemm->dtype), gemm->accumulate);
     if (const auto* group = std::get_if<GroupedGemm>(&op))
-        return fmt::format("grouped {} {} {} {}", fmt::join(group->rows, ","), group->n, group->k, to_string(group->dtype));
+        return fmt::format("grouped {} {} {} {}", fmt::join(group->rows, ","), group->n, group->k,
+                           to_string(group->dtype));
     if (const auto* pass = std::get_if<MemoryPass>(&op))
-        return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(), static_cast<int>(pass->access));
+        return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(),
+                           static_cast<int>(pass->access));
     if (const auto* attention = std::get_if<Attention>(&op))
-        return fmt::format("attention {} {} {} {} {}", attention->batch, attention->heads, attention->seq_q, attention->head_dim,
-                           attention->backward);
+        return fmt::format("attention {} {} {} {} {}", attention->batch, attention->heads,
+                           attention->seq_q, attention->head_dim, attention->backward);
     return fmt::format("{} {}", kind_name(op), table_bytes(op, 1).si());
 }
 
@@ -69,23 +75,28 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
         points.blocks.gemms.push_back({*gemm, 1, time});
         points.blocks.gemms.back().gemm.alignment = alignment_of(*gemm);
     } else if (const auto* group = std::get_if<GroupedGemm>(&op)) {
-        points.blocks.gemms.push_back({Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
-                                       static_cast<int>(group->rows.size()), time});
+        points.blocks.gemms.push_back(
+            {Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
+             static_cast<int>(group->rows.size()), time});
     } else if (std::holds_alternative<SendRecv>(op)) {
         add("send_recv");
     } else if (is_collective(op)) {
-        points.blocks.collectives.push_back({std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
+        points.blocks.collectives.push_back(
+            {std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
     }
 }
 
-// For rank 0: products that lie wholly inside the time of the collectives, and collectives that lie wholly inside that of the products.
+// For rank 0: products that lie wholly inside the time of the collectives, and collectives that lie
+// wholly inside that of the products.
 void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
     struct Reach {
         Seconds begin = Seconds(INFINITY), end;
     };
     for (const Trace& trace : measurement.traces) {
         std::array<Reach, 2> reach;  // products, collectives
-        const auto mine = [&](const Span& span) { return span.place.rank() == 0 && graph.name(span.task) == "beside"; };
+        const auto mine = [&](const Span& span) {
+            return span.place.rank() == 0 && graph.name(span.task) == "beside";
+        };
         for (const Span& span : trace.spans) {
             if (!mine(span)) continue;
             Reach& own = reach[is_collective(graph.op(span.task)) ? 1 : 0];
@@ -96,12 +107,14 @@ void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Coll
             const bool collective = is_collective(graph.op(span.task));
             const Reach& other = reach[collective ? 0 : 1];
             if (span.start >= other.begin && span.finish <= other.end)
-                collected.overlapped[collective ? "collective" : "gemm"].push_back((span.finish - span.start).si());
+                collected.overlapped[collective ? "collective" : "gemm"].push_back(
+                    (span.finish - span.start).si());
         }
     }
 }
 
-// Limited to the range of cluster.interference; a device that is more than ten times slower was busy with something else.
+// Limited to the range of cluster.interference; a device that is more than ten times slower was
+// busy with something else.
 double slowdown(const Collected& collected, const char* what) {
     constexpr double most = 10;
     const auto overlapped = collected.overlapped.find(what), apart = collected.apart.find(what);
@@ -109,7 +122,8 @@ double slowdown(const Collected& collected, const char* what) {
     return std::clamp(median(overlapped->second) / median(apart->second) - 1, 0.0, most);
 }
 
-// Takes the best measured rates as the datasheet of a GPU that has none here. An efficiency of 1 is then that of the best shape.
+// Takes the best measured rates as the datasheet of a GPU that has none here. An efficiency of 1 is
+// then that of the best shape.
 void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
     for (const GemmRow& row : points.blocks.gemms) {
         const Flops work = row.groups * flops_of(row.gemm);
@@ -119,16 +133,19 @@ void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
     if (gpu.memory_bandwidth > BytesPerSecond(0)) return;  // the driver reports it
     for (const KernelRow& point : points.ops)
         if (const auto* pass = std::get_if<MemoryPass>(&point.op))
-            gpu.memory_bandwidth = std::max(gpu.memory_bandwidth, (pass->read + pass->written) / point.time);
+            gpu.memory_bandwidth =
+                std::max(gpu.memory_bandwidth, (pass->read + pass->written) / point.time);
 }
 
-// The links' bandwidth for a GPU without a datasheet: the best rate at which ranks exchanged anything.
+// The links' bandwidth for a GPU without a datasheet: the best rate at which ranks exchanged
+// anything.
 BytesPerSecond measured_link(const GpuPoints& points) {
     BytesPerSecond best;
     for (const CollectiveRow& row : points.blocks.collectives)
         best = std::max(best, bus_factor(row.op, row.ranks) * row.bytes / row.time);
     for (const KernelRow& point : points.ops)
-        if (const auto* message = std::get_if<SendRecv>(&point.op)) best = std::max(best, message->bytes / point.time);
+        if (const auto* message = std::get_if<SendRecv>(&point.op))
+            best = std::max(best, message->bytes / point.time);
     return best;
 }
 
@@ -165,10 +182,12 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
             const std::string name(graph.name(task));
             points.samples += static_cast<int>(by_task[task].size());
             if (name == "apart")
-                collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(median(by_task[task]));
+                collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(
+                    median(by_task[task]));
             constexpr std::array unmeasured{"head", "align", "empty", "between", "beside", "apart"};
             if (std::ranges::find(unmeasured, name) != unmeasured.end()) continue;
-            auto& [op, times] = rows[{name, key_of(graph.op(task)), static_cast<int>(graph.places(task).size())}];
+            auto& [op, times] =
+                rows[{name, key_of(graph.op(task)), static_cast<int>(graph.places(task).size())}];
             op = graph.op(task);
             times.push_back(median(by_task[task]));
             collected.op_spreads.push_back(log_spread(by_task[task]));
@@ -178,7 +197,8 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
         collected.step_spreads.push_back(step_spread(traces));
     }
     for (const auto& [where, row] : rows)
-        add_row(points, std::get<0>(where), row.first, std::get<2>(where), Seconds(median(row.second)));
+        add_row(points, std::get<0>(where), row.first, std::get<2>(where),
+                Seconds(median(row.second)));
     if (!intervals.empty()) points.issue = Seconds(median(intervals));
     points.interference = {slowdown(collected, "gemm"), slowdown(collected, "collective")};
     points.op_noise = sweep_noise(collected.op_spreads);
@@ -186,25 +206,30 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
     return points;
 }
 
-std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu, const std::string& stem) {
-    std::string gemms = "gpu,m,n,k,groups,dtype,time_us\n", collectives = "gpu,op,ranks,nodes,bytes,time_us\n",
-                passes = "gpu,kind,read_bytes,written_bytes,time_us\n", batched = "batch,m,n,k,dtype,time_us\n";
+std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu,
+                                    const std::string& stem) {
+    std::string gemms = "gpu,m,n,k,groups,dtype,time_us\n",
+                collectives = "gpu,op,ranks,nodes,bytes,time_us\n",
+                passes = "gpu,kind,read_bytes,written_bytes,time_us\n",
+                batched = "batch,m,n,k,dtype,time_us\n";
     for (const GemmRow& row : points.blocks.gemms)
-        gemms += fmt::format("{},{},{},{},{},{}{},{:.3f}\n", gpu, row.gemm.m, row.gemm.n, row.gemm.k, row.groups,
-                             to_string(row.gemm.dtype), row.gemm.accumulate ? " -> fp32" : "", 1e6 * row.time.si());
+        gemms += fmt::format("{},{},{},{},{},{}{},{:.3f}\n", gpu, row.gemm.m, row.gemm.n,
+                             row.gemm.k, row.groups, to_string(row.gemm.dtype),
+                             row.gemm.accumulate ? " -> fp32" : "", 1e6 * row.time.si());
     for (const CollectiveRow& row : points.blocks.collectives)
-        collectives += fmt::format("{},{},{},{},{:.0f},{:.3f}\n", gpu, row.op, row.ranks, row.nodes, row.bytes.si(),
-                                   1e6 * row.time.si());
+        collectives += fmt::format("{},{},{},{},{:.0f},{:.3f}\n", gpu, row.op, row.ranks, row.nodes,
+                                   row.bytes.si(), 1e6 * row.time.si());
     for (const KernelRow& point : points.ops)
         if (const auto* pass = std::get_if<MemoryPass>(&point.op))
-            passes += fmt::format("{},{},{:.0f},{:.0f},{:.3f}\n", gpu, point.kind, pass->read.si(), pass->written.si(),
-                                  1e6 * point.time.si());
+            passes += fmt::format("{},{},{:.0f},{:.0f},{:.3f}\n", gpu, point.kind, pass->read.si(),
+                                  pass->written.si(), 1e6 * point.time.si());
         else if (const auto* gemm = std::get_if<Gemm>(&point.op); gemm && gemm->batch > 1)
-            batched += fmt::format("{},{},{},{},{},{:.3f}\n", gemm->batch, gemm->m, gemm->n, gemm->k, to_string(gemm->dtype),
-                                   1e6 * point.time.si());
+            batched += fmt::format("{},{},{},{},{},{:.3f}\n", gemm->batch, gemm->m, gemm->n,
+                                   gemm->k, to_string(gemm->dtype), 1e6 * point.time.si());
     std::vector<PlannedFile> files{{stem + "-gemm.csv", gemms}, {stem + "-memory.csv", passes}};
     if (batched.find('\n') + 1 < batched.size()) files.push_back({stem + "-batched.csv", batched});
-    if (!points.blocks.collectives.empty()) files.push_back({stem + "-collectives.csv", collectives});
+    if (!points.blocks.collectives.empty())
+        files.push_back({stem + "-collectives.csv", collectives});
     return files;
 }
 
@@ -218,7 +243,8 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
         measured_datasheet(cluster.gpu, points);
         cluster.intra.bandwidth = measured_link(points);
     }
-    cluster.source = same ? "datasheet: " + known->source : "measured: best rates, and what the driver says";
+    cluster.source =
+        same ? "datasheet: " + known->source : "measured: best rates, and what the driver says";
     cluster.nodes = 1;
     cluster.gpus_per_node = points.ranks;
     cluster.gpu.sms = plate.multiprocessors;
@@ -228,8 +254,8 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     cluster.interference = points.interference;
     cluster.noise = {};
     cluster.noise.op = points.op_noise;
-    // How far steps lie from forecasts of kernels that were measured alone. Set before an H100 was calibrated, whose 15 executed steps
-    // then were 7.6 % off (root mean square; docs/gpu.md).
+    // How far steps lie from forecasts of kernels that were measured alone. Set before an H100 was
+    // calibrated, whose 15 executed steps then were 7.6 % off (root mean square; docs/gpu.md).
     constexpr double unseen_step = 0.08;
     cluster.noise.step = std::hypot(unseen_step, points.step_noise);
     cluster.kernel.training_gemm = 1;
@@ -241,12 +267,17 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
 }
 
 TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& progress) {
-    if (points.blocks.gemms.empty()) throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
+    if (points.blocks.gemms.empty())
+        throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
     TablesHow how{HeldOutShare::fifth, true, start.fitted_before};
     // Small passes tell best what a kernel costs at least, so they come first and GEMMs keep that.
     how.before = {part_of(points, "memory_pass", "sweep_passes")};
-    how.after = {part_of(points, "transpose", "sweep_transposes"), part_of(points, "optimizer", "sweep_optimizers"),
-                 part_of(points, "batched_gemm", "script_batches"), part_of(points, "sustained_gemm", "sweep_sustained"), part_of(points, "attention"), part_of(points, "send_recv")};
+    how.after = {part_of(points, "transpose", "sweep_transposes"),
+                 part_of(points, "optimizer", "sweep_optimizers"),
+                 part_of(points, "batched_gemm", "script_batches"),
+                 part_of(points, "sustained_gemm", "sweep_sustained"),
+                 part_of(points, "attention"),
+                 part_of(points, "send_recv")};
     TablesFit fit = fit_tables(start.cluster, points.blocks, progress, how);
     Fitted& fitted = *fit.cluster.fitted;
     fitted.date = points.date;

@@ -1,4 +1,5 @@
-// Calibrates GPUs: graphs to run, tables of what was measured, which anybody can fit again, and the laws fitted to them.
+// Calibrates GPUs: graphs to run, tables of what was measured, which anybody can fit again, and the
+// laws fitted to them.
 #pragma once
 
 #include <span>
@@ -13,9 +14,10 @@
 
 namespace stepcast {
 
-// `ranks` ranks all run at once; fp8 graphs are included where the GPU has it. A graph takes some 50 ms, and all graphs with a dozen
-// repetitions some two minutes on an H200. `bandwidth` is the memory's, 0 = unknown: a GPU eight times slower than an H200 gets shapes of
-// half the length, so that a graph takes as long.
+// `ranks` ranks all run at once; fp8 graphs are included where the GPU has it. A graph takes some
+// 50 ms, and all graphs with a dozen repetitions some two minutes on an H200. `bandwidth` is the
+// memory's, 0 = unknown: a GPU eight times slower than an H200 gets shapes of half the length, so
+// that a graph takes as long.
 std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8, BytesPerSecond bandwidth);
 
 // What the device's driver reports.
@@ -26,8 +28,9 @@ struct Nameplate {
     BytesPerSecond memory_bandwidth;  // 0 = not reported
 };
 
-// Medians over repetitions and ranks. `issue`: time from one kernel's start to the next where the host issues empty kernels one by one.
-// `ops`: what no building-block table has, of kind "memory_pass", "transpose", "optimizer", "sustained_gemm", "attention" and others.
+// Medians over repetitions and ranks. `issue`: time from one kernel's start to the next where the
+// host issues empty kernels one by one. `ops`: what no building-block table has, of kind
+// "memory_pass", "transpose", "optimizer", "sustained_gemm", "attention" and others.
 struct GpuPoints {
     BuildingBlocks blocks;
     std::vector<KernelRow> ops;
@@ -39,19 +42,23 @@ struct GpuPoints {
 };
 GpuPoints collect_gpu_points(std::span<const SweepResult> results);
 
-// STEM-gemm.csv, STEM-memory.csv and, with several ranks, STEM-collectives.csv; `calibrate --measurements` reads the first and the last.
-std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu, const std::string& stem);
+// STEM-gemm.csv, STEM-memory.csv and, with several ranks, STEM-collectives.csv; `calibrate
+// --measurements` reads the first and the last.
+std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu,
+                                    const std::string& stem);
 
-// The cluster to start from: the datasheet of `known` if it has this GPU, else the best rates measured. One node with as many GPUs as
-// were measured, a host without framework costs, nothing fitted.
+// The cluster to start from: the datasheet of `known` if it has this GPU, else the best rates
+// measured. One node with as many GPUs as were measured, a host without framework costs, nothing
+// fitted.
 struct Start {
     Cluster cluster;
     bool fitted_before = false;  // its constants come from a fit to other measurements of this GPU
 };
 Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known);
 
-// Fits memory streams; then GEMMs and collectives as fit_tables() does; then the other passes and what a GEMM loses inside a step. A
-// fifth of each kind is held out. No constant is fitted to attention: its errors test the others.
+// Fits memory streams; then GEMMs and collectives as fit_tables() does; then the other passes and
+// what a GEMM loses inside a step. A fifth of each kind is held out. No constant is fitted to
+// attention: its errors test the others.
 TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& progress = {});
 
 }  // namespace stepcast

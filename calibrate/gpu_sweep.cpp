@@ -12,7 +12,8 @@ namespace {
 
 constexpr double graph_flops = 2e13;  // work of one graph: some 40 ms at 500 TFLOP/s
 
-// For a GPU slower than an H200: how often the lengths of the shapes are halved and the sizes in bytes divided by eight.
+// For a GPU slower than an H200: how often the lengths of the shapes are halved and the sizes in
+// bytes divided by eight.
 int halvings_for(BytesPerSecond bandwidth) {
     constexpr double h200 = 4.8e12;
     if (bandwidth.si() <= 0 || bandwidth.si() >= h200) return 0;
@@ -30,13 +31,17 @@ public:
         constexpr long step = 16;
         return halvings_ == 0 ? whole : std::max(step, (whole >> halvings_) / step * step);
     }
-    [[nodiscard]] Bytes size(double whole) const { return Bytes(std::max(std::ldexp(whole, -3 * halvings_), 16.0)); }
+    [[nodiscard]] Bytes size(double whole) const {
+        return Bytes(std::max(std::ldexp(whole, -3 * halvings_), 16.0));
+    }
 
-    // Begins a graph whose kernels do not wait for the host: the host queues them while the passes at the front run.
+    // Begins a graph whose kernels do not wait for the host: the host queues them while the passes
+    // at the front run.
     void begin() {
         begin_without_head();
         flops_ = 0;
-        for (int pass = 0; pass < 8; ++pass) graphs.on_each("head", MemoryPass{size(1e9), size(1e9)});
+        for (int pass = 0; pass < 8; ++pass)
+            graphs.on_each("head", MemoryPass{size(1e9), size(1e9)});
     }
     void begin_without_head() {
         graphs.begin();
@@ -45,7 +50,9 @@ public:
     // Adds a task that starts after everything that the graph has so far.
     void together_after_all(std::string_view name, Op op) {
         std::vector<TaskId> after;
-        for (int rank = 0; rank < graphs.ranks(); ++rank) after.push_back(static_cast<TaskId>(graphs.last().size() - 1 - static_cast<std::size_t>(rank)));
+        for (int rank = 0; rank < graphs.ranks(); ++rank)
+            after.push_back(
+                static_cast<TaskId>(graphs.last().size() - 1 - static_cast<std::size_t>(rank)));
         graphs.together(name, std::move(op), 0, after);
     }
     // Begins another graph when this one is long enough.
@@ -56,7 +63,8 @@ public:
         graphs.on_each(name, op);
     }
     void gemm(long m, long n, long k, Dtype dtype, bool accumulate = false) {
-        measure("gemm", Gemm{length(m), length(n), length(k), 1, dtype, accumulate}, dtype == Dtype::fp32 ? 12 : 1);
+        measure("gemm", Gemm{length(m), length(n), length(k), 1, dtype, accumulate},
+                dtype == Dtype::fp32 ? 12 : 1);
     }
 
 private:
@@ -64,7 +72,8 @@ private:
     double flops_ = 0;  // of the current graph, with the shapes for an H200
 };
 
-// Widths of common models; rows from a few tokens to long batches. Every `every`-th of all combinations, so each width meets each count.
+// Widths of common models; rows from a few tokens to long batches. Every `every`-th of all
+// combinations, so each width meets each count.
 void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t first) {
     constexpr long widths[] = {512, 768, 1024, 1600, 2048, 4096, 5120, 8192, 14336};
     constexpr long rows[] = {16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
@@ -83,7 +92,8 @@ void add_special_gemms(GpuSweep& sweep) {
         for (const long width : {768L, 1600L, 4096L})
             for (const long n : {4 * width, width}) sweep.gemm(width, n, tokens, Dtype::bf16, true);
     for (const long tokens : {88L, 104L, 124L})
-        for (const auto& [n, k] : {std::pair{2048L, 2048L}, {512L, 2048L}, {8192L, 2048L}, {2048L, 8192L}})
+        for (const auto& [n, k] :
+             {std::pair{2048L, 2048L}, {512L, 2048L}, {8192L, 2048L}, {2048L, 8192L}})
             sweep.gemm(tokens, n, k, Dtype::fp32);
     for (const long groups : {4L, 8L, 16L, 64L})
         for (const long tokens : {128L, 512L, 2048L}) {
@@ -93,22 +103,26 @@ void add_special_gemms(GpuSweep& sweep) {
             sweep.measure("gemm", GroupedGemm{even, narrow, wide, Dtype::bf16});
         }
     // Scores and their sums of values in plain attention.
-    for (const auto& [batch, seq, width] : {std::tuple{1024L, 128L, 64L}, {256L, 512L, 64L}, {96L, 1024L, 64L}, {64L, 2048L, 128L}}) {
+    for (const auto& [batch, seq, width] :
+         {std::tuple{1024L, 128L, 64L}, {256L, 512L, 64L}, {96L, 1024L, 64L}, {64L, 2048L, 128L}}) {
         const long tokens = sweep.length(seq), head = sweep.length(width);
         sweep.measure("gemm", Gemm{tokens, tokens, head, batch, Dtype::bf16});
         sweep.measure("gemm", Gemm{tokens, head, tokens, batch, Dtype::bf16});
     }
 }
 
-// Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause. Then attention.
+// Layers of three widths, forward and backward, with the passes between the products: some 150 ms
+// without a pause. Then attention.
 void add_sustained(GpuSweep& sweep) {
     for (const auto& [whole, layers] : {std::pair{768L, 60}, {1600L, 20}, {4096L, 6}}) {
         const long width = sweep.length(whole), tokens = sweep.length(8192);
         sweep.begin();
         const Bytes activation(2.0 * static_cast<double>(tokens * width));
         for (int layer = 0; layer < layers; ++layer)
-            for (const auto& [n, k] :
-                 {std::pair{3 * width, width}, {width, width}, {4 * width, width}, {width, 4 * width}}) {
+            for (const auto& [n, k] : {std::pair{3 * width, width},
+                                       {width, width},
+                                       {4 * width, width},
+                                       {width, 4 * width}}) {
                 sweep.graphs.on_each("sustained", Gemm{tokens, n, k, 1, Dtype::bf16});
                 sweep.graphs.on_each("sustained", Gemm{tokens, k, n, 1, Dtype::bf16});
                 sweep.graphs.on_each("sustained", Gemm{k, n, tokens, 1, Dtype::bf16, true});
@@ -119,34 +133,38 @@ void add_sustained(GpuSweep& sweep) {
     for (const auto& [batch, seq] : {std::pair{8L, 1024L}, {32L, 512L}, {2L, 4096L}})
         for (const bool backward : {false, true}) {
             const long tokens = sweep.length(seq);
-            sweep.graphs.on_each("sustained",
-                          Attention{batch, 16, tokens, tokens, sweep.length(64), true, backward, Dtype::bf16});
+            sweep.graphs.on_each("sustained", Attention{batch, 16, tokens, tokens, sweep.length(64),
+                                                        true, backward, Dtype::bf16});
             sweep.graphs.on_each("between", MemoryPass{sweep.size(1e8), sweep.size(1e8)});
         }
 }
 
 void add_memory_passes(GpuSweep& sweep) {
-    for (const auto access :
-         {MemoryPass::Access::stream, MemoryPass::Access::transpose, MemoryPass::Access::optimizer}) {
+    for (const auto access : {MemoryPass::Access::stream, MemoryPass::Access::transpose,
+                              MemoryPass::Access::optimizer}) {
         sweep.begin();
         for (double bytes = 16384; bytes <= 2.0 * (1 << 30); bytes *= 2) {
-            sweep.graphs.on_each("memory", MemoryPass{sweep.size(bytes / 2), sweep.size(bytes / 2), access});
+            sweep.graphs.on_each("memory",
+                                 MemoryPass{sweep.size(bytes / 2), sweep.size(bytes / 2), access});
             if (access == MemoryPass::Access::stream)
-                sweep.graphs.on_each("memory", MemoryPass{sweep.size(bytes * 2 / 3), sweep.size(bytes / 3), access});
+                sweep.graphs.on_each(
+                    "memory", MemoryPass{sweep.size(bytes * 2 / 3), sweep.size(bytes / 3), access});
         }
     }
 }
 
 void add_empty_tasks(GpuSweep& sweep) {
     sweep.begin_without_head();
-    for (int task = 0; task < 1000; ++task) sweep.graphs.on_each("empty", MemoryPass{Bytes(16), Bytes(16)});
+    for (int task = 0; task < 1000; ++task)
+        sweep.graphs.on_each("empty", MemoryPass{Bytes(16), Bytes(16)});
 }
 
 void add_collectives(GpuSweep& sweep, int members) {
     for (double bytes = 512; bytes <= 512.0 * (1 << 20); bytes *= 4) {
         sweep.begin_without_head();
         const Bytes size = sweep.size(bytes);
-        for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"})
+        for (const char* name :
+             {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"})
             for (int repetition = 0; repetition < 3; ++repetition) {
                 sweep.graphs.align();
                 sweep.graphs.together(name, *collective_op(name, size, members), members);
@@ -155,7 +173,8 @@ void add_collectives(GpuSweep& sweep, int members) {
     }
 }
 
-// Products on one lane while large all-reduces fill the other, and both apart. The first all-reduce waits for the front on each rank.
+// Products on one lane while large all-reduces fill the other, and both apart. The first all-reduce
+// waits for the front on each rank.
 void add_interference(GpuSweep& sweep) {
     const AllReduce large{sweep.size(512.0 * (1 << 20))};
     const Gemm product{sweep.length(8192), sweep.length(4096), sweep.length(4096), 1, Dtype::bf16};

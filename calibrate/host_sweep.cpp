@@ -31,9 +31,11 @@ void add_gemms(SweepGraphs& sweep) {
     for (const long m : gemm_sizes)
         for (const long n : gemm_sizes)
             for (const long k : gemm_sizes) {
-                const double size = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+                const double size =
+                    static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
                 if (size > most_products) continue;
-                // In training a product with a short k is mostly a weight gradient over few rows: C[k,n] = A[rows,k]^T B.
+                // In training a product with a short k is mostly a weight gradient over few rows:
+                // C[k,n] = A[rows,k]^T B.
                 if (k < 64 && m >= 64 && n >= 64)
                     add(GroupedGemm{{k}, n, m, Dtype::fp32, true}, size);
                 else
@@ -41,8 +43,9 @@ void add_gemms(SweepGraphs& sweep) {
             }
 }
 
-// Sizes count bytes read and written, in the two ratios of a step's element-wise passes: read as much as written, and twice as much. A
-// product before each pass leaves the caches as a step does. The largest sizes are those of optimizers. Some sizes also transposed.
+// Sizes count bytes read and written, in the two ratios of a step's element-wise passes: read as
+// much as written, and twice as much. A product before each pass leaves the caches as a step does.
+// The largest sizes are those of optimizers. Some sizes also transposed.
 void add_memory_passes(SweepGraphs& sweep) {
     constexpr double largest = 256.0 * 1048576;
     const auto add = [&](const MemoryPass& pass) {
@@ -76,7 +79,9 @@ void add_collectives(SweepGraphs& sweep, int ranks) {
             sweep.on_each("work", Gemm{64, 256, 256, 1, Dtype::fp32});
             sweep.together(name, std::move(op));
         };
-        for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"}) add(name, *collective_op(name, size, ranks));
+        for (const char* name :
+             {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"})
+            add(name, *collective_op(name, size, ranks));
         add("all_to_all", *collective_op("all_to_all", size * (ranks / others), ranks));
         sweep.on_each("work", Gemm{64, 256, 256, 1, Dtype::fp32});
         sweep.from_first_to_second("send_recv", SendRecv{size, 1});
@@ -111,11 +116,13 @@ struct Collector {
         const auto append = [&](std::vector<double>& to) { to.push_back(time); };
         if (const auto* gemm = std::get_if<Gemm>(&op))
             append(gemms[{gemm->m, gemm->n, gemm->k, gemm->dtype}]);
-        else if (const auto* group = std::get_if<GroupedGemm>(&op); group != nullptr && group->weight_gradient)
+        else if (const auto* group = std::get_if<GroupedGemm>(&op);
+                 group != nullptr && group->weight_gradient)
             append(gemms[{group->k, group->n, group->rows.at(0), group->dtype}]);
         else if (const auto* pass = std::get_if<MemoryPass>(&op))
-            append((pass->access == MemoryPass::Access::transpose ? transposes
-                                                                  : memory)[rounded(pass->read + pass->written)]);
+            append((pass->access == MemoryPass::Access::transpose
+                        ? transposes
+                        : memory)[rounded(pass->read + pass->written)]);
         else if (std::holds_alternative<Barrier>(op))
             append(barriers);
         else if (const auto* exchange = std::get_if<AllToAll>(&op))
@@ -151,7 +158,8 @@ std::vector<TaskGraph> host_sweeps(int ranks) {
     return sweep.take();
 }
 
-std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces) {
+std::vector<std::vector<double>> durations(const TaskGraph& graph,
+                                           const std::vector<const Trace*>& traces) {
     std::vector<std::vector<double>> by_task(graph.size());
     for (const Trace* trace : traces) {
         std::vector<double> longest(graph.size(), 0.0);
@@ -162,7 +170,8 @@ std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::ve
     return by_task;
 }
 
-void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces, std::vector<double>& intervals) {
+void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces,
+                         std::vector<double>& intervals) {
     for (const Trace* trace : traces) {
         const Span* before = nullptr;
         for (const Span& span : trace->spans) {
@@ -185,7 +194,9 @@ double log_spread(const std::vector<double>& values) {
     return low > 0 ? std::log(quantile(values, 0.75) / low) / 1.349 : 0.0;
 }
 
-double sweep_noise(const std::vector<double>& spreads) { return spreads.empty() ? 0 : std::min(median(spreads), 2.0); }
+double sweep_noise(const std::vector<double>& spreads) {
+    return spreads.empty() ? 0 : std::min(median(spreads), 2.0);
+}
 
 HostPoints collect_points(std::span<const SweepResult> results) {
     HostPoints points;
@@ -196,7 +207,9 @@ HostPoints collect_points(std::span<const SweepResult> results) {
         if (traces.empty()) throw std::logic_error("fit_host: a sweep without samples");
         const std::vector<std::vector<double>> by_task = durations(graph, traces);
         for (TaskId task = 0; task < graph.size(); ++task) {
-            if (is_empty(graph.op(task)) || graph.name(task) == "align" || graph.name(task) == "work") continue;
+            if (is_empty(graph.op(task)) || graph.name(task) == "align" ||
+                graph.name(task) == "work")
+                continue;
             collector.add(graph.op(task), quantile(by_task[task], share));
             points.samples += static_cast<int>(by_task[task].size());
             if (quantile(by_task[task], 0.25) > 0) op_spreads.push_back(log_spread(by_task[task]));
@@ -205,11 +218,12 @@ HostPoints collect_points(std::span<const SweepResult> results) {
         step_spreads.push_back(step_spread(traces));
     }
     for (const auto& [shape, values] : collector.gemms)
-        points.gemms.push_back(
-            {std::get<0>(shape), std::get<1>(shape), std::get<2>(shape), std::get<3>(shape), Seconds(median(values))});
+        points.gemms.push_back({std::get<0>(shape), std::get<1>(shape), std::get<2>(shape),
+                                std::get<3>(shape), Seconds(median(values))});
     points.memory = curve_of(collector.memory);
     points.transposes = curve_of(collector.transposes);
-    for (const auto& [kind, samples] : collector.collectives) points.collectives[kind] = curve_of(samples);
+    for (const auto& [kind, samples] : collector.collectives)
+        points.collectives[kind] = curve_of(samples);
     if (!intervals.empty()) points.empty_task = Seconds(median(intervals));
     if (!collector.barriers.empty()) points.barrier = Seconds(median(collector.barriers));
     points.op_noise = sweep_noise(op_spreads);

@@ -1,4 +1,5 @@
-// Calibrates the host as a device: graphs of the same kind as a training step, and the cluster that is fitted to their measurements.
+// Calibrates the host as a device: graphs of the same kind as a training step, and the cluster that
+// is fitted to their measurements.
 #pragma once
 
 #include <map>
@@ -13,8 +14,9 @@
 
 namespace stepcast {
 
-// Sweeps over `ranks` ranks that all run at once, as in a step: GEMM shapes (plain and as weight gradients), memory passes, every
-// collective, empty tasks. They are cut into graphs of some 40 ms, so that a disturbance spoils only a short repetition.
+// Sweeps over `ranks` ranks that all run at once, as in a step: GEMM shapes (plain and as weight
+// gradients), memory passes, every collective, empty tasks. They are cut into graphs of some 40 ms,
+// so that a disturbance spoils only a short repetition.
 std::vector<TaskGraph> host_sweeps(int ranks);
 
 struct SweepResult {
@@ -22,29 +24,38 @@ struct SweepResult {
     Measurement measurement;
 };
 
-// The durations of each task, one for each repetition; a task on several ranks lasts as long as on its slowest rank.
-std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces);
-// Adds the times from the start of an "empty" task of rank 0 to the start of the next, in seconds: what a task costs besides its work.
-void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces, std::vector<double>& intervals);
+// The durations of each task, one for each repetition; a task on several ranks lasts as long as on
+// its slowest rank.
+std::vector<std::vector<double>> durations(const TaskGraph& graph,
+                                           const std::vector<const Trace*>& traces);
+// Adds the times from the start of an "empty" task of rank 0 to the start of the next, in seconds:
+// what a task costs besides its work.
+void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces,
+                         std::vector<double>& intervals);
 double step_spread(const std::vector<const Trace*>& traces);  // log_spread() of the steps' ends
-// Standard deviation of the logarithm, from quartiles: those of a normal distribution lie 1.349 standard deviations apart.
+// Standard deviation of the logarithm, from quartiles: those of a normal distribution lie 1.349
+// standard deviations apart.
 double log_spread(const std::vector<double>& values);
-double sweep_noise(const std::vector<double>& spreads);  // their median, at most the largest value of cluster.noise; 0 if there are none
+// their median, at most the largest value of cluster.noise; 0 if there are none
+double sweep_noise(const std::vector<double>& spreads);
 
 // "" when all sweeps were quiet, else how many were not and what to do about it.
 std::string busy_warning(std::span<const SweepResult> results);
 
-// A cluster of one node whose GPUs are this host's ranks: measured tables and curves, the laws fitted to them, the noise, and the errors
-// on a fifth of the points predicted from the others. `memory` is what one rank may use.
+// A cluster of one node whose GPUs are this host's ranks: measured tables and curves, the laws
+// fitted to them, the noise, and the errors on a fifth of the points predicted from the others.
+// `memory` is what one rank may use.
 Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory);
 
-// For plots of a fitted host: seconds of memory passes and collectives against bytes, each with its fit of latency + bytes / rate.
+// For plots of a fitted host: seconds of memory passes and collectives against bytes, each with its
+// fit of latency + bytes / rate.
 std::vector<FittedCurve> fitted_curves(const Cluster& host);
 // For plots: FLOP/s of products with m = n against k, with the law that fit_host() fitted.
 std::vector<FittedCurve> fitted_rates(const Cluster& host);
 
-// What a host sweep measured, one point for each size: medians over ranks and undisturbed repetitions. Where no repetition was
-// undisturbed, the lower quartile of all, since disturbance only adds time.
+// What a host sweep measured, one point for each size: medians over ranks and undisturbed
+// repetitions. Where no repetition was undisturbed, the lower quartile of all, since disturbance
+// only adds time.
 struct HostPoints {
     std::vector<GemmPoint> gemms;
     Curve memory;  // by ascending bytes, as are the curves below

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/table_readers.h"
 #include "calibrate/fit_tables.h"
+#include "calibrate/table_readers.h"
 #include "cases/row_parts.h"
 #include "cases/shelf.h"
 #include "model/errors.h"
@@ -23,8 +23,8 @@
 namespace stepcast {
 namespace {
 
-// The devices with their numbers of rows, in the order of their first rows; "" for tables without a column `gpu`. Cells that differ only
-// in case, blanks and the maker name the same device.
+// The devices with their numbers of rows, in the order of their first rows; "" for tables without a
+// column `gpu`. Cells that differ only in case, blanks and the maker name the same device.
 std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     CsvReader reader(path);
     find_header(reader);
@@ -32,35 +32,45 @@ std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     std::vector<std::pair<std::string, int>> devices;
     while (row.next()) {
         const std::string gpu = row.text("gpu");
-        const auto known = std::ranges::find_if(devices, [&](const auto& device) { return names_device(gpu, Gpu{.name = device.first}); });
-        if (known == devices.end()) devices.emplace_back(gpu, 1);
-        else ++known->second;
+        const auto known = std::ranges::find_if(devices, [&](const auto& device) {
+            return names_device(gpu, Gpu{.name = device.first});
+        });
+        if (known == devices.end())
+            devices.emplace_back(gpu, 1);
+        else
+            ++known->second;
     }
     return devices;
 }
 
-// The preset with this GPU; if there are several, the one with the most of them, whose links are known, then the one fitted to most
-// samples.
+// The preset with this GPU; if there are several, the one with the most of them, whose links are
+// known, then the one fitted to most samples.
 Cluster cluster_of_device(const std::string& device, Shelf& shelf) {
     const Cluster* best = nullptr;
     for (const std::string& preset : preset_names(PresetKind::cluster)) {
         const Cluster& cluster = shelf.cluster(preset);
         if (!names_device(device, cluster.gpu)) continue;
-        const auto known = [](const Cluster& c) { return std::pair(rank_count(c), c.fitted ? c.fitted->samples : 0); };
+        const auto known = [](const Cluster& c) {
+            return std::pair(rank_count(c), c.fitted ? c.fitted->samples : 0);
+        };
         if (!best || known(cluster) > known(*best)) best = &cluster;
     }
     if (best) return *best;
     constexpr std::string_view maker = "NVIDIA ";
     try {
-        return shelf.cluster(cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
+        return shelf.cluster(
+            cluster_for(device.starts_with(maker) ? device.substr(maker.size()) : device, shelf));
     } catch (const ConfigError&) {
-        throw ConfigError("no shipped cluster has this GPU; expected another device, or name a cluster with --cluster");
+        throw ConfigError(
+            "no shipped cluster has this GPU; expected another device, or name a cluster with "
+            "--cluster");
     }
 }
 
 class Table {
 public:
-    Table(std::string device, Cluster cluster) : device_(std::move(device)), cluster_(std::move(cluster)) {
+    Table(std::string device, Cluster cluster)
+        : device_(std::move(device)), cluster_(std::move(cluster)) {
         fitted_ = fitted_rows(cluster_);
         alike_ = !cluster_.fitted && has_like_machine(cluster_);
     }
@@ -79,11 +89,13 @@ public:
         for (const MoeLayerRow& row : blocks.moe_layers) add_layer(row);
         for (const CollectiveRow& row : blocks.collectives) add_collective(row);
         for (const ExchangeRow& row : blocks.exchanges) add_exchange(row);
-        refuse("an operation without a law, or a dtype that the device has no rate for", blocks.other_op_rows);
+        refuse("an operation without a law, or a dtype that the device has no rate for",
+               blocks.other_op_rows);
         refuse("no size or no time", blocks.unstated_rows);
         if (!blocks.launches.empty())
             refuse("a launch, which no single kernel is", static_cast<int>(blocks.launches.size()));
-        for (const auto& [reason, rows] : refused_) found_.refused.push_back({device_, reason, rows});
+        for (const auto& [reason, rows] : refused_)
+            found_.refused.push_back({device_, reason, rows});
         return std::move(found_);
     }
 
@@ -111,7 +123,8 @@ private:
         found_.rows.push_back(std::move(row));
     }
 
-    // Standard deviation of the logarithm, from the kind's mean absolute error; 0 where none is stated.
+    // Standard deviation of the logarithm, from the kind's mean absolute error; 0 where none is
+    // stated.
     [[nodiscard]] double spread_of(const std::string& kind) const {
         if (!cluster_.fitted) return transfer_spread(kind, alike_);
         for (const HeldOutError& e : cluster_.fitted->errors)
@@ -131,14 +144,16 @@ private:
 
     void add_gemm(const GemmRow& row) {
         const Gemm& g = row.gemm;
-        const Bytes bytes =
-            static_cast<double>(row.groups) * static_cast<double>(g.m * g.k + g.k * g.n + g.m * g.n) * size_of(g.dtype);
+        const Bytes bytes = static_cast<double>(row.groups) *
+                            static_cast<double>(g.m * g.k + g.k * g.n + g.m * g.n) *
+                            size_of(g.dtype);
         add(gemm_case(row), in(g.dtype, row.groups * flops_of(g), bytes), cluster_);
     }
 
     void add_kernel(const KernelRow& row) {
         KernelComparison k;
-        if (const auto* pass = std::get_if<MemoryPass>(&row.op)) k.bytes = pass->read + pass->written;
+        if (const auto* pass = std::get_if<MemoryPass>(&row.op))
+            k.bytes = pass->read + pass->written;
         if (const auto* a = std::get_if<Attention>(&row.op)) k = in(a->dtype, flops_of(row.op));
         if (const auto* g = std::get_if<Gemm>(&row.op)) k = in(g->dtype, flops_of(row.op));
         add(kernel_case(row), std::move(k), cluster_);
@@ -174,7 +189,8 @@ private:
         Cluster machine = cluster_;
         const int each = row.ranks / row.nodes;
         if (each > machine.gpus_per_node)
-            return refuse(fmt::format("{} ranks on a node; {} has {}", each, machine.name, machine.gpus_per_node));
+            return refuse(fmt::format("{} ranks on a node; {} has {}", each, machine.name,
+                                      machine.gpus_per_node));
         machine.nodes = row.nodes;
         if (row.nodes > 1) machine.gpus_per_node = each;
         KernelComparison k;
@@ -185,7 +201,8 @@ private:
     }
 
     void add_exchange(const ExchangeRow& row) {
-        if (!has_kernels(cluster_, row)) return refuse("dispatch kernels that this cluster has no constants of");
+        if (!has_kernels(cluster_, row))
+            return refuse("dispatch kernels that this cluster has no constants of");
         KernelComparison k;
         k.bytes = row.tokens * row.bytes;
         k.ranks = row.ranks;
@@ -204,8 +221,9 @@ private:
 };
 
 // Leaves out the rows of devices for which machine_of gives nothing.
-KernelComparisons comparisons_on(const std::string& path,
-                                 const std::function<std::optional<Cluster>(const std::string&)>& machine_of) {
+KernelComparisons comparisons_on(
+    const std::string& path,
+    const std::function<std::optional<Cluster>(const std::string&)>& machine_of) {
     KernelComparisons all;
     for (const auto& [device, rows] : devices_in(path)) {
         try {
@@ -213,15 +231,17 @@ KernelComparisons comparisons_on(const std::string& path,
             if (!machine) continue;
             add(all, Table(device, *machine).rows_of(path));
         } catch (const ConfigError& error) {
-            if (std::string_view(error.what()).starts_with(path)) throw;  // a row that cannot be read
+            // a row that cannot be read
+            if (std::string_view(error.what()).starts_with(path)) throw;
             all.refused.push_back({device, error.what(), rows});
         }
     }
     return all;
 }
 
-// The spread with which p10 .. p90 holds four fifths of the n rows and of one more future row: the ceil(0.8 (n + 1))-th smallest error,
-// with few rows the largest (split conformal prediction: Vovk, Gammerman, Shafer 2005, chapter 2).
+// The spread with which p10 .. p90 holds four fifths of the n rows and of one more future row: the
+// ceil(0.8 (n + 1))-th smallest error, with few rows the largest (split conformal prediction: Vovk,
+// Gammerman, Shafer 2005, chapter 2).
 double spread_holding_four_fifths(std::vector<double> log_errors) {
     std::ranges::sort(log_errors);
     const std::size_t rank = (4 * (log_errors.size() + 1) + 4) / 5;
@@ -235,21 +255,25 @@ bool holds_kernels(const std::string& path) {
     if (!std::filesystem::is_regular_file(path, none)) return false;
     try {
         const TableKind kind = kind_of_table(path);
-        return kind != TableKind::cases && kind != TableKind::samples && kind != TableKind::environment;
+        return kind != TableKind::cases && kind != TableKind::samples &&
+               kind != TableKind::environment;
     } catch (const ConfigError&) {
         return false;
     }
 }
 
-// A new machine may be the worst of its kind, so each class of kernels gets the spread that its worst predicted machine needs. Machines
-// without a similar measured one get at least the spread of those with one.
+// A new machine may be the worst of its kind, so each class of kernels gets the spread that its
+// worst predicted machine needs. Machines without a similar measured one get at least the spread of
+// those with one.
 TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
     std::map<std::string, bool> alike;
     std::map<std::pair<std::string, std::string>, std::vector<double>> errors;
     Shelf shelf;
     for (const KernelComparison& k : transferred.rows) {
-        if (!alike.contains(k.cluster)) alike[k.cluster] = has_like_machine(shelf.cluster(k.cluster));
-        errors[{k.cluster, transfer_class(k.kind)}].push_back(std::abs(std::log(k.predicted / k.measured)));
+        if (!alike.contains(k.cluster))
+            alike[k.cluster] = has_like_machine(shelf.cluster(k.cluster));
+        errors[{k.cluster, transfer_class(k.kind)}].push_back(
+            std::abs(std::log(k.predicted / k.measured)));
     }
     TransferSpreads spreads;
     for (auto& [key, of_class] : errors) {
@@ -257,7 +281,8 @@ TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
         widest = std::max(widest, spread_holding_four_fifths(std::move(of_class)));
     }
     for (auto& [name, spread] : spreads.alone)
-        if (const auto like = spreads.alike.find(name); like != spreads.alike.end()) spread = std::max(spread, like->second);
+        if (const auto like = spreads.alike.find(name); like != spreads.alike.end())
+            spread = std::max(spread, like->second);
     return spreads;
 }
 
@@ -265,14 +290,16 @@ KernelComparisons read_kernel_comparisons(const std::string& path, const std::st
     Shelf shelf;
     return comparisons_on(path, [&](const std::string& device) {
         if (!cluster.empty()) return shelf.cluster(cluster);
-        if (device.empty()) throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
+        if (device.empty())
+            throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
         return cluster_of_device(device, shelf);
     });
 }
 
 KernelComparisons read_own_kernels(const std::string& path, const Cluster& cluster) {
     return comparisons_on(path, [&](const std::string& device) {
-        return device.empty() || names_device(device, cluster.gpu) ? std::optional(cluster) : std::nullopt;
+        return device.empty() || names_device(device, cluster.gpu) ? std::optional(cluster)
+                                                                   : std::nullopt;
     });
 }
 
@@ -281,7 +308,8 @@ KernelComparisons read_transferred_kernels(const std::string& path) {
     const std::vector<std::string> machines = measured_machines();
     return comparisons_on(path, [&](const std::string& device) {
         const std::string name = cluster_of_device(device, shelf).name;
-        if (std::ranges::find(machines, name) == machines.end()) throw ConfigError(name + " is not among the measured machines");
+        if (std::ranges::find(machines, name) == machines.end())
+            throw ConfigError(name + " is not among the measured machines");
         return cluster_from_others(name);
     });
 }

@@ -39,11 +39,12 @@ Eigen::MatrixXd normal_matrix(const DenseMatrix& jacobian, const Vector& precisi
 
 }  // namespace
 
-Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const Vector& lower, const Vector& upper) {
+Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const Vector& lower,
+                const Vector& upper) {
     if (x.empty()) return x;
     const std::size_t n = x.size();
-    auto* cost =
-        new ceres::DynamicNumericDiffCostFunction<CeresResiduals, ceres::FORWARD>(new CeresResiduals{&residuals, n});
+    auto* cost = new ceres::DynamicNumericDiffCostFunction<CeresResiduals, ceres::FORWARD>(
+        new CeresResiduals{&residuals, n});
     cost->AddParameterBlock(static_cast<int>(n));
     cost->SetNumResiduals(static_cast<int>(count));
     ceres::Problem problem;  // owns the cost
@@ -87,13 +88,15 @@ Vector standard_errors(const DenseMatrix& jacobian, const Vector& precision) {
     Eigen::VectorXd scale = normal.diagonal().cwiseSqrt();
     for (Eigen::Index i = 0; i < scale.size(); ++i)
         if (scale(i) <= 0) scale(i) = 1;
-    const Eigen::MatrixXd scaled = scale.cwiseInverse().asDiagonal() * normal * scale.cwiseInverse().asDiagonal();
+    const Eigen::MatrixXd scaled =
+        scale.cwiseInverse().asDiagonal() * normal * scale.cwiseInverse().asDiagonal();
     const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(scaled);
     const double zero = 1e-10 * std::max(1.0, eigen.eigenvalues().maxCoeff());
     for (Eigen::Index i = 0; i < scale.size(); ++i) {
         double variance = 0;
         for (Eigen::Index k = 0; k < scale.size(); ++k) {
-            const double part = eigen.eigenvectors()(i, k) * eigen.eigenvectors()(i, k), value = eigen.eigenvalues()(k);
+            const double part = eigen.eigenvectors()(i, k) * eigen.eigenvectors()(i, k),
+                         value = eigen.eigenvalues()(k);
             if (value > zero)
                 variance += part / value;
             else if (part > 1e-6)

@@ -20,8 +20,8 @@ void append(std::string& text, Number value) {
     text.append(digits, end);
 }
 
-// Most values are times in whole nanoseconds. Such a decimal (at most 15 digits) reads back as the same double and is several times faster
-// to write than the general shortest text.
+// Most values are times in whole nanoseconds. Such a decimal (at most 15 digits) reads back as the
+// same double and is several times faster to write than the general shortest text.
 void append_value(std::string& text, double value) {
     if (!(value >= 0 && value < 1e6)) return append(text, value);
     const auto nanos = std::int64_t{std::llround(value * 1e9)};
@@ -38,16 +38,20 @@ void append_value(std::string& text, double value) {
 
 }  // namespace
 
-MeasurementFile::MeasurementFile(const std::string& path) : file_(path), buffer_(write_measurements({})) {}
+MeasurementFile::MeasurementFile(const std::string& path)
+    : file_(path), buffer_(write_measurements({})) {}
 
 void MeasurementFile::begin_run(const Sample& like) {
-    run_ = fmt::format("{},{},{},{},{},", csv_field(like.run_id), csv_field(like.system), csv_field(like.model),
-                       like.experts, like.ranks);
+    run_ = fmt::format("{},{},{},{},{},", csv_field(like.run_id), csv_field(like.system),
+                       csv_field(like.model), like.experts, like.ranks);
 }
 
-void MeasurementFile::add(std::string_view phase, int rank, int step, double value, std::string_view unit) {
+void MeasurementFile::add(std::string_view phase, int rank, int step, double value,
+                          std::string_view unit) {
     buffer_ += run_;
-    buffer_ += phase.find_first_of(",\"\r\n") == std::string_view::npos ? phase : std::string_view(csv_field(phase));
+    buffer_ += phase.find_first_of(",\"\r\n") == std::string_view::npos
+                   ? phase
+                   : std::string_view(csv_field(phase));
     buffer_ += ',';
     append(buffer_, rank);
     buffer_ += ',';

@@ -1,4 +1,5 @@
-// Makes rows of measurements, and writes a file of them row by row. The file appears complete when it is finished, or not at all.
+// Makes rows of measurements, and writes a file of them row by row. The file appears complete when
+// it is finished, or not at all.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@
 namespace stepcast {
 
 // `like` as the sample of another phase, rank and step.
-inline Sample sample_of(Sample like, std::string_view phase, int rank, int step, double value, std::string_view unit) {
+inline Sample sample_of(Sample like, std::string_view phase, int rank, int step, double value,
+                        std::string_view unit) {
     like.phase = phase;
     like.rank = rank;
     like.step = step;

@@ -1,4 +1,5 @@
-// Dialect moe-phases: between the STEP lines every rank prints its kernels and host phases, interleaved. Times are in milliseconds.
+// Dialect moe-phases: between the STEP lines every rank prints its kernels and host phases,
+// interleaved. Times are in milliseconds.
 #include <fmt/format.h>
 
 #include <array>
@@ -9,7 +10,8 @@
 namespace stepcast {
 namespace {
 
-// The texts before the times in a line, and the phases that the times belong to. Ends at the first entry without a text.
+// The texts before the times in a line, and the phases that the times belong to. Ends at the first
+// entry without a text.
 struct Label {
     const char *text = nullptr, *phase = nullptr;
 };
@@ -20,7 +22,8 @@ std::vector<double> read_labelled(LineCursor cursor, const Labels& labels) {
     std::vector<double> values;
     for (const Label& label : labels) {
         if (label.text == nullptr) break;
-        const std::optional<double> value = cursor.word(label.text) ? cursor.number() : std::nullopt;
+        const std::optional<double> value =
+            cursor.word(label.text) ? cursor.number() : std::nullopt;
         if (!value) return {};
         values.push_back(*value * 1e-3);
     }
@@ -74,8 +77,11 @@ private:
         if (!blocks || !remote || !cursor.at_end()) return LineUse::unknown;
         need_run(line);
         if (*blocks < 1 || *remote < 0 || *remote > *blocks) {
-            moe_.log.refuse(line.number,
-                            fmt::format("block_info {} {}: expected blocks of at least 1 and remote blocks among them", *blocks, *remote));
+            moe_.log.refuse(
+                line.number,
+                fmt::format(
+                    "block_info {} {}: expected blocks of at least 1 and remote blocks among them",
+                    *blocks, *remote));
         }
         step_.blocks.push_back({*blocks, *remote});
         return LineUse::used;
@@ -137,7 +143,8 @@ private:
             {{{"perpare first forward gemm:", "prepare_first_forward_gemm"},
               {",  fisrt gemm forward duration:", "first_forward_gemm"}}},
             {{{"forward:", "layer_forward"}}},
-            {{{"Linear 2 Backward:", "linear_2_backward"}, {", second_gemm:", "second_backward_gemm"}}},
+            {{{"Linear 2 Backward:", "linear_2_backward"},
+              {", second_gemm:", "second_backward_gemm"}}},
             {{{"perpare first backward gemm:", "prepare_first_backward_gemm"},
               {",  fisrt gemm backward duration:", "first_backward_gemm"},
               {",  weight grad:", "weight_grad"},
@@ -159,8 +166,8 @@ private:
             return LineUse::used;
         }
         LineCursor cursor(text);
-        if (cursor.at_end() || cursor.word("(") || cursor.word(")") || cursor.word("DistributedDataParallel(") ||
-            cursor.word("end end end")) {
+        if (cursor.at_end() || cursor.word("(") || cursor.word(")") ||
+            cursor.word("DistributedDataParallel(") || cursor.word("end end end")) {
             return LineUse::skipped;
         }
         return LineUse::unknown;
@@ -168,7 +175,8 @@ private:
 
     void end_step(long line) {
         if (step_.blocks.empty() && step_.kernels.empty()) {
-            moe_.log.refuse(line, fmt::format("step {} has no block_info, AG or GA line before it; without the phases of ranks "
+            moe_.log.refuse(line, fmt::format("step {} has no block_info, AG or GA line before it; "
+                                              "without the phases of ranks "
                                               "the format is moe-steps",
                                               moe_.log.run.steps));
         }
@@ -176,7 +184,8 @@ private:
         step_ = {};
     }
 
-    // Finds the rank of every AG and GA line. A rank prints two of each in a step: the first is forward, the second backward.
+    // Finds the rank of every AG and GA line. A rank prints two of each in a step: the first is
+    // forward, the second backward.
     void attribute() {
         ImportedRun& run = moe_.log.run;
         const std::vector<std::vector<BlockTotals>> by_step = assign_blocks(steps_, run.ranks);
@@ -186,7 +195,9 @@ private:
             std::size_t named = 0;
             for (const StepTrace::Kernel& kernel : steps_[s].kernels) {
                 const std::optional<int> rank = rank_of_ratio(by_step[s], kernel.ratio);
-                if (rank) times[static_cast<std::size_t>(2 * *rank + (kernel.gather ? 0 : 1))].push_back(kernel.seconds);
+                if (rank)
+                    times[static_cast<std::size_t>(2 * *rank + (kernel.gather ? 0 : 1))].push_back(
+                        kernel.seconds);
             }
             for (std::size_t i = 0; i < times.size(); ++i) {
                 if (times[i].size() != 2) continue;
@@ -200,18 +211,21 @@ private:
         }
         if (unattributed > 0) {
             run.notes.push_back(
-                fmt::format("{} AG and GA lines left out: their remote share belongs to no rank or to several, or a "
+                fmt::format("{} AG and GA lines left out: their remote share belongs to no rank or "
+                            "to several, or a "
                             "step does not print two of a kind for the rank",
                             unattributed));
         }
         const std::optional<SteadyBlocks> steady = steady_blocks(by_step);
         if (!steady) {
-            run.notes.push_back("routing not recorded: no steady step tells which rank computes which blocks");
+            run.notes.push_back(
+                "routing not recorded: no steady step tells which rank computes which blocks");
         } else {
             run.routing = Routing{run.ranks, run.experts, {}, steady->totals};
             if (steady->agreeing < steady->steps) {
                 run.notes.push_back(
-                    fmt::format("routing varies or is not told in every step: {} of {} steady steps have the blocks kept",
+                    fmt::format("routing varies or is not told in every step: {} of {} steady "
+                                "steps have the blocks kept",
                                 steady->agreeing, steady->steps));
             }
         }
@@ -219,9 +233,14 @@ private:
         step_ = {};
     }
 
-    bool is_rank(std::optional<int> rank) { return rank && *rank >= 0 && *rank < moe_.log.run.ranks; }
+    bool is_rank(std::optional<int> rank) {
+        return rank && *rank >= 0 && *rank < moe_.log.run.ranks;
+    }
     void need_run(const LogLine& line) {
-        if (!moe_.open) moe_.log.refuse(line.number, "a rank's phase line outside a run; expected a \"[Benchmark] ..\" line before it");
+        if (!moe_.open)
+            moe_.log.refuse(
+                line.number,
+                "a rank's phase line outside a run; expected a \"[Benchmark] ..\" line before it");
     }
 
     MoeLog moe_;

@@ -7,7 +7,8 @@ namespace {
 
 [[noreturn]] void refuse() {
     throw ConfigError(
-        "calibrate: this program was built without fitting (WITH_FITTING); what was measured is in the tables next to "
+        "calibrate: this program was built without fitting (WITH_FITTING); what was measured is in "
+        "the tables next to "
         "--out, fit them with a program that has it: calibrate --measurements");
 }
 

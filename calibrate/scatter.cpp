@@ -84,13 +84,16 @@ std::vector<Pair> pairs_of(const std::vector<ScatterRow>& rows, const std::vecto
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const auto [framework, gpu] = group_of(rows[i]);
         if (used[i])
-            alike[{rows[i].what.series, framework, gpu, rank_count(rows[i].what.experiment.cluster)}].push_back(&rows[i]);
+            alike[{rows[i].what.series, framework, gpu,
+                   rank_count(rows[i].what.experiment.cluster)}]
+                .push_back(&rows[i]);
     }
     std::vector<Pair> pairs;
     for (const auto& [what, of] : alike)
         for (std::size_t i = 0; i < of.size(); ++i)
             for (std::size_t j = 0; j < i; ++j)
-                pairs.push_back({distance(of[i]->forecast.basis, of[j]->forecast.basis), std::abs(of[i]->off - of[j]->off),
+                pairs.push_back({distance(of[i]->forecast.basis, of[j]->forecast.basis),
+                                 std::abs(of[i]->off - of[j]->off),
                                  1 / static_cast<double>(of.size())});
     return pairs;
 }
@@ -109,7 +112,8 @@ PairScatter pair_scatter(const std::vector<Pair>& pairs) {
     };
     PairScatter found;
     found.near = least_width(2 * tail, [&](double w) {
-        return share_beyond([](const Pair& p) { return p.distance < close; }, [&](const Pair&) { return w; });
+        return share_beyond([](const Pair& p) { return p.distance < close; },
+                            [&](const Pair&) { return w; });
     });
     found.far = least_width(2 * tail, [&](double w) {
         return share_beyond([](const Pair& p) { return p.distance >= close; },
@@ -120,7 +124,8 @@ PairScatter pair_scatter(const std::vector<Pair>& pairs) {
 
 }  // namespace
 
-std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements, const Progress& progress) {
+std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements,
+                                     const Progress& progress) {
     std::vector<ScatterRow> rows;
     for (const std::string& path : measurements) {
         if (holds_kernels(path)) continue;
@@ -128,9 +133,11 @@ std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurement
         predict_all(all, progress);
         for (Comparison& c : all)
             if (c.forecast)
-                rows.push_back({std::move(c.what), *c.forecast, std::log(c.what.measured_step / c.forecast->step.p50)});
+                rows.push_back({std::move(c.what), *c.forecast,
+                                std::log(c.what.measured_step / c.forecast->step.p50)});
     }
-    if (rows.empty()) throw ConfigError("calibrate: no row of these files states a step that can be predicted");
+    if (rows.empty())
+        throw ConfigError("calibrate: no row of these files states a step that can be predicted");
     return rows;
 }
 
@@ -139,14 +146,15 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
     ScatterTable table;
     std::vector<double> medians;
     for (const auto& [name, of] : groups_of(rows, used)) {
-        table.groups.push_back(
-            {name.first, name.second, static_cast<int>(of.size()), blocks_in(of), scatter_of_group(of)});
+        table.groups.push_back({name.first, name.second, static_cast<int>(of.size()), blocks_in(of),
+                                scatter_of_group(of)});
         std::vector<double> offs;
         for (const ScatterRow* row : of) offs.push_back(row->off);
         if (offs.size() >= least_rows) medians.push_back(quantile(offs, 0.5));
     }
     if (!medians.empty())
-        table.frameworks = {std::max(0.0, -quantile(medians, tail)), std::max(0.0, quantile(medians, 1 - tail))};
+        table.frameworks = {std::max(0.0, -quantile(medians, tail)),
+                            std::max(0.0, quantile(medians, 1 - tail))};
     table.pairs = pair_scatter(pairs_of(rows, used));
     return table;
 }
@@ -180,18 +188,22 @@ std::string calibrate_scatter(const std::vector<std::string>& measurements, cons
     table.few_shot = few_shot_scatter(measurements);
     table.date = date;
     for (const std::string& path : measurements)
-        if (!holds_kernels(path)) table.sources.push_back(std::filesystem::path(path).filename().string());
+        if (!holds_kernels(path))
+            table.sources.push_back(std::filesystem::path(path).filename().string());
     write_whole({{out, write_scatter(table)}});
-    return fmt::format("scatter of {} steps in {} pairs of framework and device written to {}\n", rows.size(),
-                       table.groups.size(), out) +
+    return fmt::format("scatter of {} steps in {} pairs of framework and device written to {}\n",
+                       rows.size(), table.groups.size(), out) +
            block_table(leave_out_scatter(rows, LeftOut::model), LeftOut::model);
 }
 
-std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by, const Progress& progress) {
-    const std::vector<BlockErrors> blocks = leave_out_scatter(scatter_rows(measurements, progress), by);
+std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
+                                   const Progress& progress) {
+    const std::vector<BlockErrors> blocks =
+        leave_out_scatter(scatter_rows(measurements, progress), by);
     if (blocks.size() < 2)
-        throw ConfigError(fmt::format("--cross-validate {}: the rows have one {} only; expected two or more",
-                                      to_string(by), to_string(by)));
+        throw ConfigError(
+            fmt::format("--cross-validate {}: the rows have one {} only; expected two or more",
+                        to_string(by), to_string(by)));
     return block_table(blocks, by);
 }
 

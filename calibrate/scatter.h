@@ -1,4 +1,5 @@
-// The basis of forecast intervals: how far measured steps lie from forecasts, by framework and device; tested with blocks left out.
+// The basis of forecast intervals: how far measured steps lie from forecasts, by framework and
+// device; tested with blocks left out.
 #pragma once
 
 #include <string>
@@ -16,23 +17,29 @@ struct ScatterRow {
     double off = 0;  // log(measured / forecast)
 };
 
-// All rows of the tables that state a step and can be predicted, each on the device and in the framework that it names.
-std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements, const Progress& progress = {});
+// All rows of the tables that state a step and can be predicted, each on the device and in the
+// framework that it names.
+std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements,
+                                     const Progress& progress = {});
 
-// Fits the table to the rows with a flag in `used`. For each framework on a device: the widths beyond which a tenth of its rows lie on
-// either side, on top of what the uncertainty of constants and readings already explains. For frameworks: quantiles of their medians. For
-// pairs: differences between rows of one model in one framework on equally many ranks of one device, each model with the same weight.
+// Fits the table to the rows with a flag in `used`. For each framework on a device: the widths
+// beyond which a tenth of its rows lie on either side, on top of what the uncertainty of constants
+// and readings already explains. For frameworks: quantiles of their medians. For pairs: differences
+// between rows of one model in one framework on equally many ranks of one device, each model with
+// the same weight.
 ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<bool>& used);
 
-// How far off forecasts of other models are when a framework's costs were fitted to the rows of one model, starting from the default
-// framework. Each end leaves a tenth of the rows beyond it on its side; each framework has the same weight.
+// How far off forecasts of other models are when a framework's costs were fitted to the rows of one
+// model, starting from the default framework. Each end leaves a tenth of the rows beyond it on its
+// side; each framework has the same weight.
 Scatter few_shot_scatter(const std::vector<std::string>& measurements);
 
 // The interval that the table gives a row.
 Interval interval_by(const ScatterTable& table, const ScatterRow& row);
 
-// Tests how often the intervals hold: the interval of each block's rows comes from a table that was fitted to the other rows. The
-// constants stay the shipped ones, so the errors are those of the shipped forecasts.
+// Tests how often the intervals hold: the interval of each block's rows comes from a table that was
+// fitted to the other rows. The constants stay the shipped ones, so the errors are those of the
+// shipped forecasts.
 std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, LeftOut by);
 
 // Writes the table to `out` and returns a description.

@@ -13,9 +13,11 @@ std::vector<Sister> read_sisters(const std::vector<std::string>& tables, const C
     for (const std::string& name : sisters_of(cluster.name)) {
         const Cluster shipped = read_cluster(name);
         Sister sister{shipped.gpu, shipped.power, {}};
-        for (const std::string& path : tables) read_building_blocks(path, sister.gpu, sister.blocks);
+        for (const std::string& path : tables)
+            read_building_blocks(path, sister.gpu, sister.blocks);
         const BuildingBlocks& rows = sister.blocks;
-        if (!rows.gemms.empty() || !rows.casts.empty() || !rows.moe_layers.empty()) sisters.push_back(std::move(sister));
+        if (!rows.gemms.empty() || !rows.casts.empty() || !rows.moe_layers.empty())
+            sisters.push_back(std::move(sister));
     }
     return sisters;
 }
@@ -30,11 +32,14 @@ Cluster seen_as(Cluster cluster, const Sister& sister) {
 bool alike_in(Dtype dtype, const Gpu& a, const Gpu& b) {
     constexpr double rounding = 0.1;
     const FlopsPerSecond none(0), plain_a = a.peaks[Dtype::bf16], plain_b = b.peaks[Dtype::bf16];
-    if (!(plain_a > none) || !(plain_b > none) || !(a.peaks[dtype] > none) || !(b.peaks[dtype] > none)) return false;
+    if (!(plain_a > none) || !(plain_b > none) || !(a.peaks[dtype] > none) ||
+        !(b.peaks[dtype] > none))
+        return false;
     return std::abs(std::log(a.peaks[dtype] / plain_a / (b.peaks[dtype] / plain_b))) < rounding;
 }
 
-std::vector<FitParameter> with_own(const std::vector<FitParameter>& parameters, const std::vector<std::string>& own, std::size_t sisters) {
+std::vector<FitParameter> with_own(const std::vector<FitParameter>& parameters,
+                                   const std::vector<std::string>& own, std::size_t sisters) {
     std::vector<FitParameter> all = parameters;
     if (sisters == 0) return all;
     for (FitParameter& parameter : all)

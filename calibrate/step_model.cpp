@@ -18,9 +18,11 @@ constexpr double nudge = 0.05;  // of a logarithm
 
 bool in_graph(const std::string& key) { return key == eager_traffic_key; }
 
-Experiment at_factors(const Experiment& base, const std::vector<std::string>& keys, const std::vector<double>& factors) {
+Experiment at_factors(const Experiment& base, const std::vector<std::string>& keys,
+                      const std::vector<double>& factors) {
     Experiment e = base;
-    e.cluster.fitted.reset();  // the record of the fit has no influence on times and is long to copy
+    // the record of the fit has no influence on times and is long to copy
+    e.cluster.fitted.reset();
     for (std::size_t j = 0; j < keys.size(); ++j) {
         if (in_graph(keys[j]))
             e.parallelism.eager_traffic *= factors[j];
@@ -66,7 +68,8 @@ Batches batches_of(const Parallelism& p) {
 // Whether the step is extrapolated: it has more micro-batches than the two shorter ones.
 bool goes_on_from_few(const Experiment& e) {
     const Batches b = batches_of(e.parallelism);
-    return e.workload.kind == Workload::Kind::transformer && e.parallelism.global_batch > 0 && b.count > b.more;
+    return e.workload.kind == Workload::Kind::transformer && e.parallelism.global_batch > 0 &&
+           b.count > b.more;
 }
 
 std::vector<std::string> keys_of(const std::vector<StepConstant>& constants) {
@@ -83,7 +86,8 @@ std::vector<double> factors_at(const Vector& x) {
 
 }  // namespace
 
-StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors, bool whole) {
+StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys,
+                            const std::vector<double>& factors, bool whole) {
     const Experiment e = at_factors(what.experiment, keys, factors);
     const Batches b = batches_of(e.parallelism);
     const bool from_few = !whole && goes_on_from_few(e);
@@ -92,7 +96,8 @@ StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& ke
         const StepSlopes first = of_whole(with_micro_batches(e, b.few), keys);
         const double along = static_cast<double>(b.count - b.more) / (b.more - b.few);
         found.step += along * (found.step - first.step);
-        for (std::size_t j = 0; j < keys.size(); ++j) found.slopes[j] += along * (found.slopes[j] - first.slopes[j]);
+        for (std::size_t j = 0; j < keys.size(); ++j)
+            found.slopes[j] += along * (found.slopes[j] - first.slopes[j]);
     }
     for (double& slope : found.slopes) slope /= found.step.si();
     return found;
@@ -101,14 +106,17 @@ StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& ke
 RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
                          const Progress& progress, const std::vector<bool>& whole) {
     const std::vector<std::string> keys = keys_of(constants);
-    return [&cases, keys, progress, whole, pass = 0](const Vector& x, const std::vector<bool>& rows) mutable {
+    return [&cases, keys, progress, whole, pass = 0](const Vector& x,
+                                                     const std::vector<bool>& rows) mutable {
         ++pass;
         const std::vector<double> factors = factors_at(x);
-        RowErrors found{Vector(cases.size()), {cases.size(), keys.size(), Vector(cases.size() * keys.size())}};
+        RowErrors found{Vector(cases.size()),
+                        {cases.size(), keys.size(), Vector(cases.size() * keys.size())}};
         std::mutex telling;
         each_on_threads(0, cases.size(), [&](std::size_t i) {
             if (!rows[i]) return;
-            const StepSlopes s = step_with_slopes(cases[i], keys, factors, !whole.empty() && whole[i]);
+            const StepSlopes s =
+                step_with_slopes(cases[i], keys, factors, !whole.empty() && whole[i]);
             found.errors[i] = std::log(s.step / cases[i].measured_step);
             for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
             if (!progress || i % 16 != 0) return;
@@ -119,14 +127,15 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
     };
 }
 
-Vector whole_errors(const std::vector<Case>& cases, const std::vector<StepConstant>& constants, const Posterior& at,
-                    const std::vector<bool>& whole) {
+Vector whole_errors(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
+                    const Posterior& at, const std::vector<bool>& whole) {
     const std::vector<std::string> keys = keys_of(constants);
     const std::vector<double> factors = factors_at(at.x);
     Vector errors = at.rows.errors;
     each_on_threads(0, cases.size(), [&](std::size_t i) {
         if (whole[i] || !goes_on_from_few(cases[i].experiment)) return;
-        errors[i] = std::log(of_whole(at_factors(cases[i].experiment, keys, factors), {}).step / cases[i].measured_step);
+        errors[i] = std::log(of_whole(at_factors(cases[i].experiment, keys, factors), {}).step /
+                             cases[i].measured_step);
     });
     return errors;
 }

@@ -13,7 +13,8 @@ namespace stepcast {
 class SweepGraphs {
 public:
     // `calls`: how many host calls each task costs; 0 on a device that is a host itself.
-    SweepGraphs(int ranks, bool blocking, float calls) : ranks_(ranks), blocking_(blocking), calls_(calls) {}
+    SweepGraphs(int ranks, bool blocking, float calls)
+        : ranks_(ranks), blocking_(blocking), calls_(calls) {}
 
     void begin() { graphs_.emplace_back(ranks_, blocking_); }
     void align() { together("align", Barrier{}); }
@@ -25,13 +26,16 @@ public:
         }
     }
     // One task over the first `members` ranks, 0 = all.
-    void together(std::string_view name, Op op, int members = 0, std::span<const TaskId> after = {}) {
+    void together(std::string_view name, Op op, int members = 0,
+                  std::span<const TaskId> after = {}) {
         std::vector<Place> places;
-        for (int rank = 0; rank < (members > 0 ? members : ranks_); ++rank) places.emplace_back(rank, Lane::collective);
+        for (int rank = 0; rank < (members > 0 ? members : ranks_); ++rank)
+            places.emplace_back(rank, Lane::collective);
         last().add(name, Phase::forward, std::move(op), places, after, calls_);
     }
     void from_first_to_second(std::string_view name, Op op) {
-        last().add(name, Phase::forward, std::move(op), {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {}, calls_);
+        last().add(name, Phase::forward, std::move(op),
+                   {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {}, calls_);
     }
     [[nodiscard]] int ranks() const { return ranks_; }
     [[nodiscard]] bool empty() const { return graphs_.empty(); }

@@ -1,4 +1,5 @@
-// Rows of tables as cases of a fit, which of them are held out, and which parameters the rows and the cluster's effects allow to move.
+// Rows of tables as cases of a fit, which of them are held out, and which parameters the rows and
+// the cluster's effects allow to move.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,27 +23,38 @@ int part_of(const FitCase& c, std::uint64_t parts) {
 
 FitCase gemm_case(const GemmRow& row) {
     const Gemm& g = row.gemm;
-    const char* layout = g.layout == Gemm::Layout::nn ? " nn" : g.layout == Gemm::Layout::tn ? " tn" : "";
+    const char* layout = g.layout == Gemm::Layout::nn   ? " nn"
+                         : g.layout == Gemm::Layout::tn ? " tn"
+                                                        : "";
     const std::string name =
-        fmt::format("gemm {}x{}x{} {}{}{}{}", g.m, g.n, g.k, to_string(g.dtype), layout, g.accumulate ? " to fp32" : "",
+        fmt::format("gemm {}x{}x{} {}{}{}{}", g.m, g.n, g.k, to_string(g.dtype), layout,
+                    g.accumulate ? " to fp32" : "",
                     row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
     if (row.groups > 1) {
-        const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
-        return table_case(name, "grouped_gemm", row, [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); });
+        const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n,
+                                  g.k, g.dtype};
+        return table_case(name, "grouped_gemm", row, [grouped](const Cluster& c) {
+            return grouped_gemm_law_time(grouped, c);
+        });
     }
     if (is_narrow(g.dtype))
-        return table_case(name + (row.scaled_blocks ? " blocks" : ""), narrow_kind(row), row, [row](const Cluster& c) { return narrow_time(row, c); });
+        return table_case(name + (row.scaled_blocks ? " blocks" : ""), narrow_kind(row), row,
+                          [row](const Cluster& c) { return narrow_time(row, c); });
     const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
-    return table_case(name, row.sustained ? "sustained_gemm" : "gemm", row, [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); });
+    return table_case(name, row.sustained ? "sustained_gemm" : "gemm", row,
+                      [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); });
 }
 
-// The ring path follows from the datasheet and from socket_bandwidth, which a fit may move: it is found again only when that has changed.
+// The ring path follows from the datasheet and from socket_bandwidth, which a fit may move: it is
+// found again only when that has changed.
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
     RingPath path = ring_path(Group{row.ranks}, cluster);
     return table_case(
-        fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes), row.op, row,
-        [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path, ranks = row.ranks, small = row.small,
-         socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
+        fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks,
+                    row.nodes),
+        row.op, row,
+        [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path, ranks = row.ranks,
+         small = row.small, socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
             if (c.intra.socket_bandwidth != socket) path = ring_path(Group{ranks}, c);
             socket = c.intra.socket_bandwidth;
             return collective_time(op, path, c, small.value_or(c.intra.exchange_small));
@@ -61,19 +73,28 @@ std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
         if (std::ranges::any_of(blocks.gemms, shows)) tables.emplace_back(table);
     };
     add_where_any([](const GemmRow& row) { return row.gemm.accumulate; }, "products_accumulated");
-    add_where_any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::nn; }, "products_nn");
-    add_where_any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::tn; }, "products_tn");
-    add_where_any([](const GemmRow& row) { return row.gemm.alignment == Gemm::Alignment::even; }, "products_unaligned");
-    add_where_any([](const GemmRow& row) { return row.gemm.alignment == Gemm::Alignment::odd; }, "products_odd");
-    add_where_any([](const GemmRow& row) { return row.between_events && row.gemm.dtype == Dtype::fp32; }, "products_fp32");
+    add_where_any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::nn; },
+                  "products_nn");
+    add_where_any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::tn; },
+                  "products_tn");
+    add_where_any([](const GemmRow& row) { return row.gemm.alignment == Gemm::Alignment::even; },
+                  "products_unaligned");
+    add_where_any([](const GemmRow& row) { return row.gemm.alignment == Gemm::Alignment::odd; },
+                  "products_odd");
+    add_where_any(
+        [](const GemmRow& row) { return row.between_events && row.gemm.dtype == Dtype::fp32; },
+        "products_fp32");
     add_where_any([](const GemmRow& row) { return row.groups > 1; }, "products_grouped");
     return fit_priors(tables);
 }
 
 std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
-    const bool exchanges = has_exchange_law(cluster.intra), sockets = cluster.intra.socket_bandwidth > BytesPerSecond(0);
-    return fit_priors({"links", exchanges ? "links_exchange" : "", exchanges && sockets ? "links_exchange_sockets" : "",
-                       sockets ? "links_sockets" : "", cluster.intra.nvls_efficiency > 0 ? "links_nvls" : ""});
+    const bool exchanges = has_exchange_law(cluster.intra),
+               sockets = cluster.intra.socket_bandwidth > BytesPerSecond(0);
+    return fit_priors({"links", exchanges ? "links_exchange" : "",
+                       exchanges && sockets ? "links_exchange_sockets" : "",
+                       sockets ? "links_sockets" : "",
+                       cluster.intra.nvls_efficiency > 0 ? "links_nvls" : ""});
 }
 
 bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
@@ -81,40 +102,54 @@ bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
 }
 
 void leave_out_between_nodes(BuildingBlocks& blocks, const Cluster& cluster) {
-    blocks.between_nodes_rows += static_cast<int>(
-        std::erase_if(blocks.collectives, [&](const CollectiveRow& row) { return !inside_one_node(row, cluster); }));
+    blocks.between_nodes_rows +=
+        static_cast<int>(std::erase_if(blocks.collectives, [&](const CollectiveRow& row) {
+            return !inside_one_node(row, cluster);
+        }));
 }
 
-std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, const TablesHow& how) {
+std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks,
+                                              const TablesHow& how) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
-    const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
-    if (launch_known) std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
-    for (FitParameter& of_effect : fit_priors({start.kernel.event > Seconds(0) ? "products_event" : "",
-                                               start.kernel.call_ahead > Seconds(0) ? "products_call_ahead" : "",
-                                               start.kernel.gemm_reload > 0 ? "products_reload" : "",
-                                               start.gpu.memory_interleave > Bytes(0) ? "products_interleave" : ""}))
+    const bool launch_known =
+        how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
+    if (launch_known)
+        std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
+    for (FitParameter& of_effect :
+         fit_priors({start.kernel.event > Seconds(0) ? "products_event" : "",
+                     start.kernel.call_ahead > Seconds(0) ? "products_call_ahead" : "",
+                     start.kernel.gemm_reload > 0 ? "products_reload" : "",
+                     start.gpu.memory_interleave > Bytes(0) ? "products_interleave" : ""}))
         parameters.push_back(std::move(of_effect));
-    // A library with gemm_even_tiles has one tile and whole waves. The costs of its splits along k stay the file's: with an unchanging
-    // tile they would decide for each shape whether it is split, and fits would end at different local minima.
+    // A library with gemm_even_tiles has one tile and whole waves. The costs of its splits along k
+    // stay the file's: with an unchanging tile they would decide for each shape whether it is
+    // split, and fits would end at different local minima.
     std::erase_if(parameters, [&](const FitParameter& p) {
-        return start.kernel.gemm_even_tiles && (p.key.starts_with("kernel.gemm_tile_") || p.key.starts_with("kernel.gemm_split") ||
-                                                p.key == "kernel.gemm_wave_loss");
+        return start.kernel.gemm_even_tiles &&
+               (p.key.starts_with("kernel.gemm_tile_") || p.key.starts_with("kernel.gemm_split") ||
+                p.key == "kernel.gemm_wave_loss");
     });
-    const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0 && !start.power.in_rates;
+    const bool one_reuse = start.kernel.gemm_tile_reuse > 0,
+               power = start.power.limit > 0 && !start.power.in_rates;
     std::erase_if(parameters, [&](const FitParameter& p) {
-        return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"
-                          : p.key == "kernel.gemm_tile_reuse") ||
+        return (one_reuse
+                    ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"
+                    : p.key == "kernel.gemm_tile_reuse") ||
                (power ? p.key.starts_with("kernel.gemm_boost") : p.key.starts_with("power."));
     });
     return how.priors_from_start ? with_priors_of(start, parameters) : parameters;
 }
 
-std::vector<FitParameter> collective_parameters_for(const Cluster& start, const BuildingBlocks& blocks) {
+std::vector<FitParameter> collective_parameters_for(const Cluster& start,
+                                                    const BuildingBlocks& blocks) {
     std::vector<FitParameter> parameters = collective_parameters(start);
     const bool shown = std::ranges::any_of(blocks.collectives, [&](const CollectiveRow& row) {
-        return row.op == "all_reduce" && row.in_switch && row.ranks > most_without_nvls && inside_one_node(row, start);
+        return row.op == "all_reduce" && row.in_switch && row.ranks > most_without_nvls &&
+               inside_one_node(row, start);
     });
-    if (!shown) std::erase_if(parameters, [](const FitParameter& p) { return p.key.starts_with("link.intra.nvls"); });
+    if (!shown)
+        std::erase_if(parameters,
+                      [](const FitParameter& p) { return p.key.starts_with("link.intra.nvls"); });
     return parameters;
 }
 

@@ -24,26 +24,33 @@ void widen(std::vector<FittedRange>& ranges, const std::string& what, double val
 std::size_t entries(const Key& key, void* holder) {
     constexpr std::size_t of_attention = 13, of_experts = 6;  // numbers in a row
     std::size_t count = 0;
-    use_field<Curve, std::vector<GemmPoint>, std::vector<double>>(key, holder, [&](auto& list) { count = list.size(); });
-    use_field<std::vector<AttentionKernel>>(key, holder, [&](auto& rows) { count = of_attention * rows.size(); });
-    use_field<std::vector<ExpertKernel>>(key, holder, [&](auto& rows) { count = of_experts * rows.size(); });
+    use_field<Curve, std::vector<GemmPoint>, std::vector<double>>(
+        key, holder, [&](auto& list) { count = list.size(); });
+    use_field<std::vector<AttentionKernel>>(
+        key, holder, [&](auto& rows) { count = of_attention * rows.size(); });
+    use_field<std::vector<ExpertKernel>>(key, holder,
+                                         [&](auto& rows) { count = of_experts * rows.size(); });
     return count;
 }
 
 bool is_number(const Key& key) {
-    return holds<double>(key) || holds<Seconds>(key) || holds<Bytes>(key) || holds<BytesPerSecond>(key);
+    return holds<double>(key) || holds<Seconds>(key) || holds<Bytes>(key) ||
+           holds<BytesPerSecond>(key);
 }
 
-// The table of a cost constant ("link.intra" for "link.intra.low_latency.launch"); "" for values of the datasheet and sizes.
+// The table of a cost constant ("link.intra" for "link.intra.low_latency.launch"); "" for values of
+// the datasheet and sizes.
 std::string table_of(const std::string& key) {
-    constexpr std::array tables{"link.intra", "link.inter", "kernel", "host", "interference", "overheads", "noise"};
+    constexpr std::array tables{"link.intra",   "link.inter", "kernel", "host",
+                                "interference", "overheads",  "noise"};
     if (key.ends_with("bandwidth")) return "";  // the datasheet's
     for (const std::string_view table : tables)
         if (key.starts_with(table) && key[table.size()] == '.') return std::string(table);
     return key == "network.partial_ring" ? "network" : "";
 }
 
-std::string earlier_origin(const Cluster& start, const std::string& what, const std::string& otherwise) {
+std::string earlier_origin(const Cluster& start, const std::string& what,
+                           const std::string& otherwise) {
     if (start.fitted)
         for (const FittedConstants& c : start.fitted->constants)
             if (c.what == what) return c.from;
@@ -78,19 +85,23 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
     const auto kind_and_method = [](const HeldOutError& e) { return std::pair(e.kind, e.method); };
     for (const HeldOutError& e : later.errors) {
         for (const HeldOutError& a : earlier.errors)
-            if (kind_and_method(a) == kind_and_method(e)) all.samples -= a.samples;  // a kind that is fitted again counts once
+            // a kind that is fitted again counts once
+            if (kind_and_method(a) == kind_and_method(e)) all.samples -= a.samples;
         put(all.errors, e, kind_and_method);
     }
-    std::stable_partition(all.errors.begin(), all.errors.end(), [](const auto& e) { return e.method != "fitted"; });
+    std::stable_partition(all.errors.begin(), all.errors.end(),
+                          [](const auto& e) { return e.method != "fitted"; });
     for (const FittedRange& r : later.ranges) put(all.ranges, r, &FittedRange::what);
     for (const FittedConstants& c : later.constants) put(all.constants, c, &FittedConstants::what);
     all.rows = joined(std::move(all.rows), later.rows);
     return all;
 }
 
-std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start, const std::string& files) {
+std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start,
+                                             const std::string& files) {
     constexpr std::string_view prefix = "cluster.";
-    const std::string prior = cluster.inherits.empty() ? "prior" : "prior, or copied from " + cluster.inherits;
+    const std::string prior =
+        cluster.inherits.empty() ? "prior" : "prior, or copied from " + cluster.inherits;
     Experiment now, before;
     now.cluster = cluster;
     before.cluster = start;
@@ -100,7 +111,8 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
         const std::string name(key.path.substr(prefix.size()));
         if (const std::size_t count = entries(key, &now); count > 0) {
             const bool fitted = text_of(key, now) != text_of(key, before);
-            lists.push_back({name, static_cast<int>(count), fitted ? files : earlier_origin(start, name, prior)});
+            lists.push_back({name, static_cast<int>(count),
+                             fitted ? files : earlier_origin(start, name, prior)});
             continue;
         }
         const std::string table = table_of(name);

@@ -20,14 +20,24 @@ using Access = MemoryPass::Access;
 
 KernelRow traced(const TableRow& row, const char* kind, Op op, Seconds time) {
     const double calls = row.text("calls").empty() ? 1 : row.positive("calls");
-    return {.kind = kind, .call = "", .op = std::move(op), .time = time, .row = row.hash(), .calls = calls};
+    return {.kind = kind,
+            .call = "",
+            .op = std::move(op),
+            .time = time,
+            .row = row.hash(),
+            .calls = calls};
 }
 
 Gemm gemm_of(const TableRow& row) {
-    Gemm gemm{.m = row.integer("m"), .n = row.integer("n"), .k = row.integer("k"), .batch = row.has("batch") ? row.integer("batch") : 1,
+    Gemm gemm{.m = row.integer("m"),
+              .n = row.integer("n"),
+              .k = row.integer("k"),
+              .batch = row.has("batch") ? row.integer("batch") : 1,
               .dtype = row.read("dtype", [&] { return parse_name<Dtype>(row.text("dtype")); })};
     const std::string layout = row.text("layout");
-    gemm.layout = layout == "NN" ? Gemm::Layout::nn : layout == "TN" ? Gemm::Layout::tn : Gemm::Layout::nt;
+    gemm.layout = layout == "NN"   ? Gemm::Layout::nn
+                  : layout == "TN" ? Gemm::Layout::tn
+                                   : Gemm::Layout::nt;
     return gemm;
 }
 
@@ -36,19 +46,28 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     const int ranks = row.integer("ranks"), nodes = row.integer("nodes", 1);
     if (row.text("bound") == "upper") return void(++blocks.upper_bound_rows);
     const Bytes bytes(row.positive("bytes"));
-    const std::optional<Op> collective = op == "reduce" ? std::nullopt : collective_op(op, bytes, ranks);
+    const std::optional<Op> collective =
+        op == "reduce" ? std::nullopt : collective_op(op, bytes, ranks);
     if (!collective) return void(++blocks.other_op_rows);
-    blocks.traced.push_back(traced(row, nodes > 1 ? "inter" : "intra", *collective, row.time(Flops(0))));
+    blocks.traced.push_back(
+        traced(row, nodes > 1 ? "inter" : "intra", *collective, row.time(Flops(0))));
     blocks.traced.back().ranks = ranks;
 }
 
-// A traced kernel as a case. Kernels with a large share of the time get a small spread, so that they count most.
+// A traced kernel as a case. Kernels with a large share of the time get a small spread, so that
+// they count most.
 FitCase case_of(const KernelRow& row, double heaviest, const Cluster& start) {
-    const std::string kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
-    std::function<Seconds(const Cluster&)> predict = [op = row.op](const Cluster& c) { return op_time(op, Phase::forward, {}, c); };
+    const std::string kind =
+        (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
+    std::function<Seconds(const Cluster&)> predict = [op = row.op](const Cluster& c) {
+        return op_time(op, Phase::forward, {}, c);
+    };
     if (row.ranks > 0)
-        predict = [op = row.op, path = ring_path(Group{row.ranks}, start)](const Cluster& c) { return time_in_step(op, path, c); };
-    // The name holds the row's hash, so that the choice of held-out rows does not depend on where the file lies.
+        predict = [op = row.op, path = ring_path(Group{row.ranks}, start)](const Cluster& c) {
+            return time_in_step(op, path, c);
+        };
+    // The name holds the row's hash, so that the choice of held-out rows does not depend on where
+    // the file lies.
     FitCase found = table_case(fmt::format("{} {}", kind, row.row), kind, row, std::move(predict));
     found.spread = std::clamp(std::sqrt(heaviest / (row.time.si() * row.calls)), 1.0, 5.0);
     return found;
@@ -59,15 +78,17 @@ struct Class {
     double sigma;
 };
 // The ranges are those of fits of whole steps (few_shot_constants.cpp).
-constexpr std::array<Class, 7> classes{{{"gemm", "kernel.training_gemm", "0.3", "1.5", 0.3},
-                                        {"narrow", "kernel.training_fp8", "0.3", "1.5", 0.3},
-                                        {"pass", "kernel.memory_efficiency", "0.1", "1", 0.3},
-                                        {"rows", "kernel.row_efficiency", "0.1", "1", 0.3},
-                                        {"attention", "kernel.attention_efficiency", "0.05", "0.95", 0.3},
-                                        {"intra", "link.intra.training", "0.1", "2", 0.5},
-                                        {"inter", "link.inter.training", "0.02", "2", 0.5}}};
+constexpr std::array<Class, 7> classes{
+    {{"gemm", "kernel.training_gemm", "0.3", "1.5", 0.3},
+     {"narrow", "kernel.training_fp8", "0.3", "1.5", 0.3},
+     {"pass", "kernel.memory_efficiency", "0.1", "1", 0.3},
+     {"rows", "kernel.row_efficiency", "0.1", "1", 0.3},
+     {"attention", "kernel.attention_efficiency", "0.05", "0.95", 0.3},
+     {"intra", "link.intra.training", "0.1", "2", 0.5},
+     {"inter", "link.inter.training", "0.02", "2", 0.5}}};
 
-// A pass of the script: name, kind of row, access to memory, and how many tensors it reads for each one that it writes.
+// A pass of the script: name, kind of row, access to memory, and how many tensors it reads for each
+// one that it writes.
 struct Call {
     std::string_view name, kind;
     Access access;
@@ -85,36 +106,47 @@ constexpr std::array<Call, 7> calls{{{"copy", "memory_pass", Access::stream, 1},
 void add_pass(const TableRow& row, BuildingBlocks& blocks) {
     const std::string name = row.text("kind");
     const auto* const call = std::ranges::find(calls, name, &Call::name);
-    if (call == calls.end()) row.fail("kind", "found \"" + name + "\"; expected copy, add, gelu, softmax, layernorm, permute or transpose");
+    if (call == calls.end())
+        row.fail("kind",
+                 "found \"" + name +
+                     "\"; expected copy, add, gelu, softmax, layernorm, permute or transpose");
     const Bytes bytes(row.positive("bytes")), read = bytes * (call->read / (call->read + 1));
-    blocks.kernels.push_back({std::string(call->kind), name, MemoryPass{read, bytes - read, call->access}, row.time(Flops(0)), row.hash(),
-                              row.text("timer") != "kernel"});
+    blocks.kernels.push_back({std::string(call->kind), name,
+                              MemoryPass{read, bytes - read, call->access}, row.time(Flops(0)),
+                              row.hash(), row.text("timer") != "kernel"});
 }
 
-// A row of attention states as batch the heads of all sequences, as m and n both lengths, as k the width of a head.
+// A row of attention states as batch the heads of all sequences, as m and n both lengths, as k the
+// width of a head.
 void add_batch(const TableRow& row, BuildingBlocks& blocks) {
     const std::string text = row.text("dtype");
     const std::size_t flash = text.find("-flash-causal");
     const bool attends = flash != std::string::npos, backward = text.ends_with("-backward");
     const Dtype dtype = row.read("dtype", [&] { return parse_name<Dtype>(text.substr(0, flash)); });
-    const long batch = row.integer("batch"), m = row.integer("m"), n = row.integer("n"), k = row.integer("k");
+    const long batch = row.integer("batch"), m = row.integer("m"), n = row.integer("n"),
+               k = row.integer("k");
     const Op op = attends ? Op(Attention{batch, 1, m, n, k, true, backward, dtype, true})
                           : Op(Gemm{.m = m, .n = n, .k = k, .batch = batch, .dtype = dtype});
     const char* kind = backward ? "attention_backward" : attends ? "attention" : "batched_gemm";
-    blocks.kernels.push_back({kind, backward ? "attention backward" : attends ? "attention" : "bmm", op, row.time(Flops(0)), row.hash(),
-                              row.text("timer") != "kernel"});
+    blocks.kernels.push_back({kind,
+                              backward  ? "attention backward"
+                              : attends ? "attention"
+                                        : "bmm",
+                              op, row.time(Flops(0)), row.hash(), row.text("timer") != "kernel"});
 }
 
 void add_launch(const TableRow& row, BuildingBlocks& blocks) {
     blocks.launches.push_back({row.text("kind"), row.integer("calls"),
-                               row.positive("time_us_per_call") * parse_seconds("1 us"), row.hash()});
+                               row.positive("time_us_per_call") * parse_seconds("1 us"),
+                               row.hash()});
 }
 
 }  // namespace
 
 bool is_traced(TableKind kind, const TableRow& row) {
     if (kind == TableKind::collectives) return row.has("ranks_seen") && row.has("bound");
-    const bool kernels = kind == TableKind::gemms || kind == TableKind::batches || kind == TableKind::passes || kind == TableKind::attentions;
+    const bool kernels = kind == TableKind::gemms || kind == TableKind::batches ||
+                         kind == TableKind::passes || kind == TableKind::attentions;
     return kernels && row.has("calls") && row.has("rank");
 }
 
@@ -122,8 +154,10 @@ void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
     if (kind == TableKind::collectives) return add_collective(row, blocks);
     if (kind == TableKind::passes) {
         const auto* const call = std::ranges::find(calls, row.text("kind"), &Call::name);
-        const MemoryPass pass{Bytes(row.positive("bytes")), Bytes(0), call == calls.end() ? Access::stream : call->access};
-        return blocks.traced.push_back(traced(row, pass.access == Access::rows ? "rows" : "pass", pass, row.time(Flops(0))));
+        const MemoryPass pass{Bytes(row.positive("bytes")), Bytes(0),
+                              call == calls.end() ? Access::stream : call->access};
+        return blocks.traced.push_back(
+            traced(row, pass.access == Access::rows ? "rows" : "pass", pass, row.time(Flops(0))));
     }
     if (kind == TableKind::attentions) {
         AttentionRow found = attention_row(row);
@@ -133,7 +167,8 @@ void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
     }
     const Gemm gemm = gemm_of(row);
     if (!has_rate(gpu, gemm.dtype)) return void(++blocks.other_op_rows);
-    blocks.traced.push_back(traced(row, is_narrow(gemm.dtype) ? "narrow" : "gemm", gemm, row.time(flops_of(gemm))));
+    blocks.traced.push_back(
+        traced(row, is_narrow(gemm.dtype) ? "narrow" : "gemm", gemm, row.time(flops_of(gemm))));
 }
 
 std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blocks) {
@@ -145,14 +180,16 @@ std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blo
         if (heaviest == 0) continue;
         FitPart fit{{{one.key, text_at(start, one.key), one.sigma, one.lower, one.upper}}, {}};
         for (const KernelRow& row : blocks.traced)
-            if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start))) fit.cases.push_back(case_of(row, heaviest, start));
+            if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start)))
+                fit.cases.push_back(case_of(row, heaviest, start));
         if (fit.cases.size() < 10) fit.share = HeldOutShare::none;
         if (!fit.cases.empty()) fits.push_back(std::move(fit));
     }
     return fits;
 }
 
-std::vector<std::string> take_framework(Framework& framework, const std::vector<LaunchRow>& launches) {
+std::vector<std::string> take_framework(Framework& framework,
+                                        const std::vector<LaunchRow>& launches) {
     std::vector<std::string> said;
     const auto median_of = [&](std::string_view kind) -> std::optional<Seconds> {
         std::vector<double> times;
@@ -162,11 +199,15 @@ std::vector<std::string> take_framework(Framework& framework, const std::vector<
     };
     if (const auto call = median_of(launch_kind)) {
         framework.host.call = call;
-        said.push_back(fmt::format("host.call = {}: a launch; recording of shapes and stacks makes it 1.2 to 3 times as long", to_string(*call)));
+        said.push_back(
+            fmt::format("host.call = {}: a launch; recording of shapes and stacks makes it 1.2 to "
+                        "3 times as long",
+                        to_string(*call)));
     }
     if (const auto layer = median_of(layer_kind)) {
         framework.host.layer = layer;
-        said.push_back(fmt::format("host.layer = {}: a pass of a layer on top of its launches", to_string(*layer)));
+        said.push_back(fmt::format("host.layer = {}: a pass of a layer on top of its launches",
+                                   to_string(*layer)));
     }
     double single = 0, compiled = 0;
     for (const LaunchRow& row : launches) {
@@ -175,8 +216,9 @@ std::vector<std::string> take_framework(Framework& framework, const std::vector<
     }
     if (single + compiled > 0) {
         framework.eager = single > compiled;
-        said.push_back(fmt::format("eager = {}: passes of single operators take {}, of compiled graphs {}", *framework.eager,
-                                   to_string(Seconds(single)), to_string(Seconds(compiled))));
+        said.push_back(fmt::format(
+            "eager = {}: passes of single operators take {}, of compiled graphs {}",
+            *framework.eager, to_string(Seconds(single)), to_string(Seconds(compiled))));
     }
     return said;
 }
@@ -185,8 +227,10 @@ void add_script_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
     if (kind == TableKind::passes) add_pass(row, blocks);
     if (kind == TableKind::batches) add_batch(row, blocks);
     if (kind == TableKind::launches) add_launch(row, blocks);
-    if (kind == TableKind::environment && row.text("key") == "gpu" && !names_device(row.text("value"), gpu))
-        row.fail("gpu", "measured on \"" + row.text("value") + "\", but the cluster to start from has " + gpu.name +
+    if (kind == TableKind::environment && row.text("key") == "gpu" &&
+        !names_device(row.text("value"), gpu))
+        row.fail("gpu", "measured on \"" + row.text("value") +
+                            "\", but the cluster to start from has " + gpu.name +
                             "; expected its device");
 }
 

@@ -1,4 +1,5 @@
-// Reads paths that hold measurements (run folders, imported measurements, tables of cases) into comparisons to predict.
+// Reads paths that hold measurements (run folders, imported measurements, tables of cases) into
+// comparisons to predict.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -21,11 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Takes the measured duration of every task, provided that the predicted step has the same task graph as the executed one.
+// Takes the measured duration of every task, provided that the predicted step has the same task
+// graph as the executed one.
 void attribute_tasks(Case& run, const RunRecord& record, const std::string& folder) {
     const TaskGraph graph = build_step(run.experiment, routing_of(run.experiment), Folding::never);
     if (!record.graph_stamp.empty() && stamp_of(graph) != record.graph_stamp) {
-        run.assumptions.push_back(run.case_id + ": compared as a whole: its step has other tasks here than when it was executed");
+        run.assumptions.push_back(
+            run.case_id +
+            ": compared as a whole: its step has other tasks here than when it was executed");
         return;
     }
     require_traces_of(graph, record, folder);
@@ -41,7 +45,8 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     for (const Override& one : record.overrides)
         run.case_id += fmt::format(" {}={}", one.key.substr(one.key.rfind('.') + 1), one.value);
     if (record.measurement.steps.empty())
-        throw ConfigError(folder + "/run.csv: no sample; expected a run that finished at least one step");
+        throw ConfigError(folder +
+                          "/run.csv: no sample; expected a run that finished at least one step");
     if (!cluster.empty()) run.experiment.cluster = read_cluster(cluster);
     check_experiment(run.experiment);
     const StepTimes median = median_times(record.measurement);
@@ -50,7 +55,8 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     run.measured_backward = median.backward;
     attribute_tasks(run, record, folder);
     for (const std::string& warning : record.measurement.warnings)
-        run.assumptions.push_back(fmt::format("{}: the measured steps hold although {}", run.case_id, warning));
+        run.assumptions.push_back(
+            fmt::format("{}: the measured steps hold although {}", run.case_id, warning));
     return run;
 }
 
@@ -67,31 +73,36 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& 
     try {
         what = case_of(row, cluster, shelf);
         what.rows = {row_hash(what.experiment, row.cell("gpu"), what.measured_step)};
-        what.cells = row_hash([&](std::string_view column) { return row.cell(std::string(column)); });
+        what.cells =
+            row_hash([&](std::string_view column) { return row.cell(std::string(column)); });
     } catch (const std::exception& error) {  // one bad row must not lose the others
         const bool ours = dynamic_cast<const ConfigError*>(&error) == nullptr;
-        comparison.refused_because = (ours ? "a bug of stepcast: " : "") + std::string(error.what());
+        comparison.refused_because =
+            (ours ? "a bug of stepcast: " : "") + std::string(error.what());
         try {
             what.measured_step = seconds_in(row, "step_s");
-        } catch (const ConfigError&) {  // the measured step stays unknown; the first error is the reason that counts
+        } catch (const ConfigError&) {  // the measured step stays unknown; the first error is the
+                                        // reason that counts
         }
     }
     return comparison;
 }
 
 // Rows with the same source and case id repeat one case: only the first counts.
-std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster, const std::string& framework) {
+std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster,
+                                       const std::string& framework) {
     std::vector<Comparison> found;
     Shelf shelf(framework);
     std::map<std::pair<std::string, std::string>, int> lines;
     for (const CaseRow& row : rows) {
         found.push_back(comparison_of(row, cluster, shelf));
         if (row.cell("case_id").empty()) continue;
-        const auto [first, fresh] = lines.emplace(std::pair{row.cell("source"), row.cell("case_id")}, row.line);
+        const auto [first, fresh] =
+            lines.emplace(std::pair{row.cell("source"), row.cell("case_id")}, row.line);
         if (!fresh && found.back().refused_because.empty())
-            found.back().refused_because = row.file + ":" + std::to_string(row.line) + ": case_id: \"" +
-                                           row.cell("case_id") + "\" is also in line " + std::to_string(first->second) +
-                                           "; expected each case once";
+            found.back().refused_because =
+                row.file + ":" + std::to_string(row.line) + ": case_id: \"" + row.cell("case_id") +
+                "\" is also in line " + std::to_string(first->second) + "; expected each case once";
     }
     return found;
 }
@@ -105,7 +116,8 @@ void add_evidence(std::vector<Comparison>& comparisons) {
         const Framework& framework = c.what.experiment.framework;
         const auto [at, fresh] = fitted.try_emplace(cluster.name + " " + framework.name);
         if (fresh) at->second = fitted_rows(cluster);
-        if (fresh && framework.fitted) at->second = joined(std::move(at->second), framework.fitted->rows);
+        if (fresh && framework.fitted)
+            at->second = joined(std::move(at->second), framework.fitted->rows);
         c.what.evidence = evidence_of(joined({c.what.cells}, c.what.rows), at->second, seen_rows());
     }
 }
@@ -116,7 +128,8 @@ std::vector<RecordedExperiment> recorded_experiments() {
     std::vector<RecordedExperiment> found;
     for (const std::string& preset : preset_names(PresetKind::experiment)) {
         RecordedExperiment one{preset, {}, {}};
-        for (const TomlEntry& entry : read_toml(preset_path(PresetKind::experiment, preset)).entries) {
+        for (const TomlEntry& entry :
+             read_toml(preset_path(PresetKind::experiment, preset)).entries) {
             const auto* text = std::get_if<std::string>(&entry.value.value);
             if (text && entry.path == "recorded.system") one.systems = words_of(*text);
             if (text && entry.path == "recorded.model") one.model = *text;
@@ -126,25 +139,32 @@ std::vector<RecordedExperiment> recorded_experiments() {
     return found;
 }
 
-std::string experiment_of_recorded(const std::string& system, const std::string& model, const std::vector<RecordedExperiment>& known) {
+std::string experiment_of_recorded(const std::string& system, const std::string& model,
+                                   const std::vector<RecordedExperiment>& known) {
     if (model.ends_with(".toml") || has_preset(PresetKind::experiment, model)) return model;
     std::string all;
     for (const RecordedExperiment& one : known) {
         const auto& systems = one.systems;
-        if (one.model == model && std::find(systems.begin(), systems.end(), system) != systems.end()) return one.preset;
-        all += fmt::format("{}{} of {}", all.empty() ? "" : "; ", fmt::join(systems, ", "), one.model);
+        if (one.model == model &&
+            std::find(systems.begin(), systems.end(), system) != systems.end())
+            return one.preset;
+        all +=
+            fmt::format("{}{} of {}", all.empty() ? "" : "; ", fmt::join(systems, ", "), one.model);
     }
     throw ConfigError(
-        fmt::format("no experiment is recorded for system \"{}\" and model \"{}\"; expected an experiment's name or "
+        fmt::format("no experiment is recorded for system \"{}\" and model \"{}\"; expected an "
+                    "experiment's name or "
                     "file as model, or "
                     "a preset whose [recorded] table names both (there are: {})",
                     system, model, all.empty() ? "none" : all));
 }
 
-std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster, const std::string& framework) {
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
+                                         const std::string& framework) {
     std::vector<Comparison> found;
     bool rows_of_cases = false;
-    const std::vector<std::string> header = fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);
+    const std::vector<std::string> header =
+        fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);
     if (fs::is_directory(path)) {
         found.push_back({case_of_run(path, cluster), {}, {}, {}});
     } else if (holds_pytorch_steps(header)) {
@@ -153,16 +173,19 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
         const std::string routing = (fs::path(path).parent_path() / "routing").string();
         const std::vector<Sample> samples = read_measurements(path);
         found = comparisons_of_layers(samples, routing, cluster);
-        for (Comparison& c : comparisons_of_recorded(samples, cluster)) found.push_back(std::move(c));
+        for (Comparison& c : comparisons_of_recorded(samples, cluster))
+            found.push_back(std::move(c));
     } else {
         found = comparisons_of(read_cases(path), cluster, framework);
         rows_of_cases = true;
     }
     if (!framework.empty() && !rows_of_cases)
         for (Comparison& c : found)
-            if (c.refused_because.empty()) set_key(c.what.experiment, {"framework.preset", framework});
+            if (c.refused_because.empty())
+                set_key(c.what.experiment, {"framework.preset", framework});
     for (Comparison& c : found) {
-        for (std::string* text : {&c.what.source, &c.what.case_id, &c.what.series, &c.refused_because})
+        for (std::string* text :
+             {&c.what.source, &c.what.case_id, &c.what.series, &c.refused_because})
             *text = plain_text(*text);
         for (std::string& assumption : c.what.assumptions) assumption = plain_text(assumption);
     }

@@ -9,12 +9,14 @@
 namespace stepcast {
 namespace {
 
-// The experiment preset that the column `model` names, alone or joined with the MoE system ("moe_layer" + "mix_moe"); "" if none.
+// The experiment preset that the column `model` names, alone or joined with the MoE system
+// ("moe_layer" + "mix_moe"); "" if none.
 std::string preset_of(const CaseRow& row) {
     const auto& model = row.cell("model");
     if (has_preset(PresetKind::experiment, model)) return model;
     auto joined = model + "_" + row.cell("moe_system");
-    if (!row.cell("moe_system").empty() && has_preset(PresetKind::experiment, joined)) return joined;
+    if (!row.cell("moe_system").empty() && has_preset(PresetKind::experiment, joined))
+        return joined;
     if (!row.cell("moe_system").empty() || model.starts_with("moe_layer"))
         throw ConfigError(fmt::format("model: \"{}\" is no preset experiment; expected one of {}",
                                       row.cell("moe_system").empty() ? model : joined,
@@ -25,7 +27,8 @@ std::string preset_of(const CaseRow& row) {
 // "" means the experiment's own cluster.
 std::string cluster_of(const CaseRow& row, const Experiment& preset, Shelf& shelf) {
     const auto wanted = lower_case(row.cell("gpu"));
-    if (wanted.empty() || wanted == lower_case(preset.cluster.gpu.name) || wanted == lower_case(preset.cluster.name))
+    if (wanted.empty() || wanted == lower_case(preset.cluster.gpu.name) ||
+        wanted == lower_case(preset.cluster.name))
         return "";
     return cluster_for(row.cell("gpu"), shelf);
 }
@@ -33,36 +36,45 @@ std::string cluster_of(const CaseRow& row, const Experiment& preset, Shelf& shel
 std::vector<Override> overrides_of(const CaseRow& row) {
     std::vector<Override> overrides;
     for (const auto& column : key_columns)
-        if (const auto& text = row.cell(column.name); !text.empty()) overrides.push_back({column.key, text});
-    if (!row.cell("precision").empty()) overrides.push_back({"workload.dtype", std::string(to_string(dtype_in(row)))});
+        if (const auto& text = row.cell(column.name); !text.empty())
+            overrides.push_back({column.key, text});
+    if (!row.cell("precision").empty())
+        overrides.push_back({"workload.dtype", std::string(to_string(dtype_in(row)))});
     for (const char* column : {"recompute", "zero"})
         if (const auto& text = row.cell(column); !text.empty())
             overrides.push_back({std::string("parallelism.") + column, first_word(text)});
-    if (!row.cell("sp").empty()) overrides.push_back({"parallelism.sequence_parallel", is_on(row, "sp") ? "true" : "false"});
+    if (!row.cell("sp").empty())
+        overrides.push_back({"parallelism.sequence_parallel", is_on(row, "sp") ? "true" : "false"});
     return overrides;
 }
 
-// The cell is a kind ("uniform") or a file, relative to the cases file. An empty cell means the distribution of a random gate.
-void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Override>& overrides, std::vector<std::string>& assumptions) {
+// The cell is a kind ("uniform") or a file, relative to the cases file. An empty cell means the
+// distribution of a random gate.
+void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Override>& overrides,
+                 std::vector<std::string>& assumptions) {
     const auto& routing = row.cell("routing");
     if (routing.empty()) {
-        if (preset.workload.moe.experts > 0) add_random_gate("routing not stated", overrides, assumptions);
+        if (preset.workload.moe.experts > 0)
+            add_random_gate("routing not stated", overrides, assumptions);
     } else if (routing.ends_with(".csv")) {
         const std::filesystem::path path(routing);
-        overrides.push_back({"routing.file", path.is_absolute()
-                                                 ? routing
-                                                 : (std::filesystem::path(row.file).parent_path() / path).string()});
+        overrides.push_back(
+            {"routing.file",
+             path.is_absolute() ? routing
+                                : (std::filesystem::path(row.file).parent_path() / path).string()});
     } else {
         overrides.push_back({"routing.kind", routing});
     }
 }
 
-// These columns are not part of the model's name, so an empty one keeps the preset's value; the assumption is listed.
+// These columns are not part of the model's name, so an empty one keeps the preset's value; the
+// assumption is listed.
 void add_unstated(const CaseRow& row, const std::string& preset, Case& result) {
     const Experiment& e = result.experiment;
     const auto of_preset = [&](const char* column, const std::string& value) {
         if (row.cell(column).empty())
-            result.assumptions.push_back(fmt::format("{} not stated: {} of {}", column, value, preset));
+            result.assumptions.push_back(
+                fmt::format("{} not stated: {} of {}", column, value, preset));
     };
     if (e.routing.kind != RoutingSpec::Kind::file && e.workload.moe.experts > 0)
         of_preset("experts", std::to_string(e.workload.moe.experts));
@@ -71,7 +83,8 @@ void add_unstated(const CaseRow& row, const std::string& preset, Case& result) {
     of_preset("precision", std::string(to_string(e.workload.dtype)));
 }
 
-Case preset_case(const CaseRow& row, const std::string& preset_name, const std::string& cluster, Shelf& shelf) {
+Case preset_case(const CaseRow& row, const std::string& preset_name, const std::string& cluster,
+                 Shelf& shelf) {
     Case result;
     name_after(row, result);
     take_measured(row, result);
@@ -89,12 +102,15 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
     result.x = result.experiment.workload.moe.experts;
     if (const auto asked = count_in(row, "gpus", rank_count(result.experiment.cluster));
         asked != rank_count(result.experiment.cluster))
-        throw ConfigError(fmt::format("gpus: {}, but the experiment has {} ranks", asked, rank_count(result.experiment.cluster)));
+        throw ConfigError(fmt::format("gpus: {}, but the experiment has {} ranks", asked,
+                                      rank_count(result.experiment.cluster)));
     return result;
 }
 
 // True for rows that train one feed-forward layer by itself, with or without experts.
-bool is_single_layer(const CaseRow& row) { return lower_case(row.cell("model")).starts_with("single-moe-layer"); }
+bool is_single_layer(const CaseRow& row) {
+    return lower_case(row.cell("model")).starts_with("single-moe-layer");
+}
 
 int required(const CaseRow& row, const std::string& column) {
     if (const auto value = count_in(row, column)) return *value;
@@ -110,7 +126,8 @@ Workload layer_of(const CaseRow& row) {
     w.hidden = required(row, "hidden");
     w.ffn = required(row, "ffn");
     // The dense layer that such rows compare with is as wide as all local experts together.
-    if (const auto count = number_before(row.cell("notes"), " local experts"); count && !experts) w.ffn *= count_of(*count);
+    if (const auto count = number_before(row.cell("notes"), " local experts"); count && !experts)
+        w.ffn *= count_of(*count);
     w.seq = required(row, "seq");
     w.moe.experts = experts.value_or(0);
     w.moe.top_k = count_in(row, "topk", w.moe.top_k);
@@ -118,8 +135,9 @@ Workload layer_of(const CaseRow& row) {
     return w;
 }
 
-// One layer over `mbs` samples of `seq` tokens: experts of width `ffn` (capacity factor 1), or one dense block of that width.
-// Dispatch by products with one-hot masks is refused, because its cost grows with the square of the tokens.
+// One layer over `mbs` samples of `seq` tokens: experts of width `ffn` (capacity factor 1), or one
+// dense block of that width. Dispatch by products with one-hot masks is refused, because its cost
+// grows with the square of the tokens.
 Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     if (contains(lower_case(row.cell("case_id")), "deepspeed"))
         throw ConfigError("case_id: dispatch by products with one-hot masks is not modelled");
@@ -136,8 +154,9 @@ Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& sh
     e.parallelism.moe_system = MoeSystem::alltoall;
     e.parallelism.unfused = shelf.framework_of(row).unfused.value_or(false);
     e.routing.kind = RoutingSpec::Kind::uniform;
-    result.assumptions.push_back(fmt::format("one layer in {}, forward and backward; tokens evenly over the experts",
-                                             to_string(e.workload.dtype)));
+    result.assumptions.push_back(
+        fmt::format("one layer in {}, forward and backward; tokens evenly over the experts",
+                    to_string(e.workload.dtype)));
     check_experiment(e);
     result.measured_step = measured_step(row);
     return result;
@@ -145,7 +164,8 @@ Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& sh
 
 }  // namespace
 
-void add_random_gate(const std::string& why, std::vector<Override>& overrides, std::vector<std::string>& assumptions) {
+void add_random_gate(const std::string& why, std::vector<Override>& overrides,
+                     std::vector<std::string>& assumptions) {
     overrides.push_back({"routing.kind", "random-gate"});
     overrides.push_back({"routing.draws", "200"});
     assumptions.push_back(why + ": random-gate, 200 draws");
@@ -153,7 +173,8 @@ void add_random_gate(const std::string& why, std::vector<Override>& overrides, s
 
 void name_after(const CaseRow& row, Case& result) {
     result.source = row.cell("source");
-    result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
+    result.case_id =
+        row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
     result.series = row.cell("model");
 }
 
@@ -165,7 +186,8 @@ void take_measured(const CaseRow& row, Case& result) {
 
 void add_assumed(const CaseRow& row, std::vector<std::string>& assumptions) {
     for (const auto& [column, text] : row.cells)
-        if (contains(text, "(assumed") && column != "notes") assumptions.push_back(column + ": " + text);
+        if (contains(text, "(assumed") && column != "notes")
+            assumptions.push_back(column + ": " + text);
 }
 
 Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
@@ -174,7 +196,8 @@ Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
         check_rank_product(row);
         if (is_single_layer(row)) return single_layer_case(row, cluster, shelf);
         const auto preset = preset_of(row);
-        return preset.empty() ? transformer_case(row, cluster, shelf) : preset_case(row, preset, cluster, shelf);
+        return preset.empty() ? transformer_case(row, cluster, shelf)
+                              : preset_case(row, preset, cluster, shelf);
     });
 }
 

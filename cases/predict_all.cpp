@@ -1,4 +1,5 @@
-// Forecasts measured cases, and chooses by memory what a row leaves open (micro-batch size, recompute).
+// Forecasts measured cases, and chooses by memory what a row leaves open (micro-batch size,
+// recompute).
 #include "cases/row_parts.h"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ void predict_all(std::vector<Comparison>& comparisons, const Progress& progress)
         try {
             c.forecast = predict(c.what.experiment);
             if (!c.what.measured_durations.empty())
-                c.attribution = attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
+                c.attribution = attribute_error(c.what.experiment, c.what.measured_durations,
+                                                c.what.measured_step);
         } catch (const ConfigError& error) {
             c.refused_because = error.what();
         } catch (const std::bad_alloc&) {
@@ -32,7 +34,8 @@ void predict_all(std::vector<Comparison>& comparisons, const Progress& progress)
 
 namespace {
 
-// Memory of the rank that uses most, with the device's context; tokens are spread evenly over the experts.
+// Memory of the rank that uses most, with the device's context; tokens are spread evenly over the
+// experts.
 Bytes needed(const Experiment& e) {
     const MemoryUse use = memory_use(e, {});
     return use.peak + use.overheads;
@@ -60,11 +63,14 @@ ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {
         return needed(e) <= room * e.cluster.gpu.memory;
     };
     if (fits(Recompute::none, 0)) return {};
-    if (e.workload.attention == AttentionKind::plain && fits(Recompute::selective, 0)) return {Recompute::selective, 0};
-    // More recomputed layers never need more memory, so bisection works; a stage may have thousands of layers.
+    if (e.workload.attention == AttentionKind::plain && fits(Recompute::selective, 0))
+        return {Recompute::selective, 0};
+    // More recomputed layers never need more memory, so bisection works; a stage may have thousands
+    // of layers.
     const int layers = std::max(1, e.workload.layers / p.pp);
     const auto some = std::views::iota(1, layers);
-    const auto least = std::ranges::partition_point(some, [&](int n) { return !fits(Recompute::full, n); });
+    const auto least =
+        std::ranges::partition_point(some, [&](int n) { return !fits(Recompute::full, n); });
     return {Recompute::full, least == some.end() ? 0 : *least};
 }
 

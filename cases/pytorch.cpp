@@ -13,21 +13,25 @@ namespace {
 constexpr const char* default_cluster = "h200-x1";
 
 bool holds_steps(const std::vector<std::string>& header) {
-    return has_columns(header, {"case_id", "attention", "optimizer", "forward_s", "backward_s", "optimizer_s", "step_s"});
+    return has_columns(header, {"case_id", "attention", "optimizer", "forward_s", "backward_s",
+                                "optimizer_s", "step_s"});
 }
 bool holds_layers(const std::vector<std::string>& header) {
-    return has_columns(header, {"experts", "tokens", "d", "h", "top_k", "gate", "forward_s", "backward_s"});
+    return has_columns(header,
+                       {"experts", "tokens", "d", "h", "top_k", "gate", "forward_s", "backward_s"});
 }
 
 Experiment script_on(const Cluster& cluster) {
     Experiment e;
     e.cluster = cluster;
-    e.cluster.nodes = e.cluster.gpus_per_node = 1;  // the script has one rank, whatever the cluster has
+    // the script has one rank, whatever the cluster has
+    e.cluster.nodes = e.cluster.gpus_per_node = 1;
     e.parallelism.eager_script = true;
     return e;
 }
 
-// The GPT of the script: pre-norm, biases everywhere except in the logits, learned positions, untied embedding.
+// The GPT of the script: pre-norm, biases everywhere except in the logits, learned positions,
+// untied embedding.
 Workload workload_of(const TableRow& row) {
     Workload w;
     w.kind = Workload::Kind::transformer;
@@ -40,7 +44,8 @@ Workload workload_of(const TableRow& row) {
     w.seq = row.integer("seq");
     w.tied = false;
     w.dtype = row.read("dtype", [&] { return parse_name<Dtype>(row.text("dtype")); });
-    w.attention = row.read("attention", [&] { return parse_name<AttentionKind>(row.text("attention")); });
+    w.attention =
+        row.read("attention", [&] { return parse_name<AttentionKind>(row.text("attention")); });
     w.causal = w.attention != AttentionKind::plain;
     w.fused_loss = false;
     w.optimizer = Optimizer::adam;
@@ -53,7 +58,8 @@ Case step_of(const TableRow& row, const Cluster& cluster) {
     Case c;
     c.experiment = script_on(cluster);
     c.experiment.workload = workload_of(row);
-    c.experiment.parallelism.micro_batch = c.experiment.parallelism.global_batch = row.integer("batch");
+    c.experiment.parallelism.micro_batch = c.experiment.parallelism.global_batch =
+        row.integer("batch");
     check_experiment(c.experiment);
     c.measured_step = Seconds(row.positive("step_s"));
     c.measured_forward = Seconds(row.positive("forward_s"));
@@ -75,11 +81,13 @@ Case layer_of(const TableRow& row, const Cluster& cluster) {
     e.workload.dtype = Dtype::fp16;
     e.routing.kind = RoutingSpec::Kind::file;
     const auto folder = std::filesystem::path(row.where()).parent_path();
-    e.routing.file = fmt::format("{}#{}/{}", (folder / "moe_routing.csv").string(), e.workload.moe.experts, row.text("gate"));
+    e.routing.file = fmt::format("{}#{}/{}", (folder / "moe_routing.csv").string(),
+                                 e.workload.moe.experts, row.text("gate"));
     check_experiment(e);
     c.measured_forward = Seconds(row.positive("forward_s"));
     c.measured_backward = Seconds(row.positive("backward_s"));
-    c.measured_step = *c.measured_forward + *c.measured_backward;  // both are medians; the table has no median of the sum
+    // both are medians; the table has no median of the sum
+    c.measured_step = *c.measured_forward + *c.measured_backward;
     c.x = e.workload.moe.experts;
     return c;
 }
@@ -87,22 +95,26 @@ Case layer_of(const TableRow& row, const Cluster& cluster) {
 Comparison comparison_of(const TableRow& row, const Cluster& cluster, bool layers) {
     Comparison found;
     Case& what = found.what;
-    const std::string id = layers ? fmt::format("moe {} experts {}", row.text("experts"), row.text("gate"))
-                                  : fmt::format("{} b{}{} {} {}", row.text("case_id"), row.text("batch"),
-                                                row.text("seq") == "1024" ? "" : " s" + row.text("seq"),
-                                                row.text("dtype"), row.text("attention"));
+    const std::string id =
+        layers ? fmt::format("moe {} experts {}", row.text("experts"), row.text("gate"))
+               : fmt::format("{} b{}{} {} {}", row.text("case_id"), row.text("batch"),
+                             row.text("seq") == "1024" ? "" : " s" + row.text("seq"),
+                             row.text("dtype"), row.text("attention"));
     if (row.text("forward_s") == "oom") {
-        found.refused_because = row.where() + ": forward_s: ran out of memory when measured; no step to compare with";
+        found.refused_because =
+            row.where() + ": forward_s: ran out of memory when measured; no step to compare with";
     } else {
         try {
             what = layers ? layer_of(row, cluster) : step_of(row, cluster);
         } catch (const ConfigError& error) {
             const std::string text = error.what();
-            found.refused_because = text.starts_with(row.where()) ? text : row.where() + ": " + text;
+            found.refused_because =
+                text.starts_with(row.where()) ? text : row.where() + ": " + text;
         }
     }
     what.cells = row.hash();
-    if (found.refused_because.empty()) what.rows = {row_hash(what.experiment, "", what.measured_step)};
+    if (found.refused_because.empty())
+        what.rows = {row_hash(what.experiment, "", what.measured_step)};
     what.source = "pytorch";
     what.case_id = what.experiment.name = id;
     what.series = layers ? "moe " + row.text("gate") : row.text("case_id");
@@ -111,12 +123,16 @@ Comparison comparison_of(const TableRow& row, const Cluster& cluster, bool layer
 
 }  // namespace
 
-bool holds_pytorch_steps(const std::vector<std::string>& header) { return holds_steps(header) || holds_layers(header); }
+bool holds_pytorch_steps(const std::vector<std::string>& header) {
+    return holds_steps(header) || holds_layers(header);
+}
 
-std::vector<Comparison> comparisons_of_pytorch(const std::string& path, const std::string& cluster_name) {
+std::vector<Comparison> comparisons_of_pytorch(const std::string& path,
+                                               const std::string& cluster_name) {
     const Cluster cluster = read_cluster(cluster_name.empty() ? default_cluster : cluster_name);
     CsvReader csv(path);
-    if (!csv.next() || !holds_pytorch_steps(csv.fields())) csv.fail("expected a table of PyTorch steps or MoE layers");
+    if (!csv.next() || !holds_pytorch_steps(csv.fields()))
+        csv.fail("expected a table of PyTorch steps or MoE layers");
     const bool layers = holds_layers(csv.fields());
     TableRow row(csv);
     std::vector<Comparison> found;

@@ -1,4 +1,5 @@
-// Turns recorded runs of whole models and of MoE layers into cases: finds the experiment, the inputs and the times.
+// Turns recorded runs of whole models and of MoE layers into cases: finds the experiment, the
+// inputs and the times.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -20,7 +21,9 @@ using Inputs = std::map<std::string, double>;  // key -> value
 using Series = std::map<int, double>;          // step -> value
 using PhaseId = std::pair<std::string, int>;   // phase, rank
 
-bool is_moe_system(const std::string& name) { return std::ranges::find(name_list<MoeSystem>, name) != name_list<MoeSystem>.end(); }
+bool is_moe_system(const std::string& name) {
+    return std::ranges::find(name_list<MoeSystem>, name) != name_list<MoeSystem>.end();
+}
 
 struct RecordedRun {
     const Sample* first = nullptr;
@@ -32,11 +35,14 @@ struct RecordedRun {
     std::map<int, Inputs> step_inputs;  // of single steps
     int last_step = -1;
     double global_batch = 0;  // as the log states it last; 0 = not stated
-    double memory = 0, reserved = 0;  // bytes of the rank that uses most, allocated (or what the log calls memory) and reserved; 0 = not stated
+    // bytes of the rank that uses most, allocated (or what the log calls memory) and reserved; 0 =
+    // not stated
+    double memory = 0, reserved = 0;
 };
 
 bool is_input(const Sample& s) {
-    return s.rank == -1 && s.unit == "1" && s.phase.find('.') != std::string::npos && find_key(s.phase);
+    return s.rank == -1 && s.unit == "1" && s.phase.find('.') != std::string::npos &&
+           find_key(s.phase);
 }
 
 void take(RecordedRun& run, const Sample& s) {
@@ -47,7 +53,8 @@ void take(RecordedRun& run, const Sample& s) {
     }
     if (s.phase == "global_batch" && s.rank == -1) run.global_batch = s.value;
     if (s.unit == "B" && s.phase == "memory") run.memory = std::max(run.memory, s.value);
-    if (s.unit == "B" && s.phase == "memory_reserved") run.reserved = std::max(run.reserved, s.value);
+    if (s.unit == "B" && s.phase == "memory_reserved")
+        run.reserved = std::max(run.reserved, s.value);
     if (s.unit != "s") return;
     if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
     const PhaseId id{s.phase, s.rank};
@@ -58,7 +65,8 @@ void take(RecordedRun& run, const Sample& s) {
         run.samples[id][s.step] = s.value;
 }
 
-// Runs in the order of their first rows: runs of single MoE layers if `layers`, else runs of whole models.
+// Runs in the order of their first rows: runs of single MoE layers if `layers`, else runs of whole
+// models.
 std::vector<RecordedRun> runs_of(const std::vector<Sample>& samples, bool layers) {
     std::vector<RecordedRun> runs;
     std::map<std::string, std::size_t> index;
@@ -77,7 +85,8 @@ struct StepGroup {
     std::vector<int> steps;  // empty: all steps from `from` on
     int from = 0;
     [[nodiscard]] bool holds(int step) const {
-        return step >= from && (steps.empty() || std::find(steps.begin(), steps.end(), step) != steps.end());
+        return step >= from &&
+               (steps.empty() || std::find(steps.begin(), steps.end(), step) != steps.end());
     }
 };
 
@@ -99,8 +108,10 @@ std::vector<double> values_of(const RecordedRun& run, const PhaseId& id, const S
     return values;
 }
 
-// The importer's summary covers all steady steps. If inputs or the experiment choose steps (`chosen`), takes the median over those.
-std::optional<Seconds> measured(const RecordedRun& run, const PhaseId& id, const StepGroup& group, bool chosen) {
+// The importer's summary covers all steady steps. If inputs or the experiment choose steps
+// (`chosen`), takes the median over those.
+std::optional<Seconds> measured(const RecordedRun& run, const PhaseId& id, const StepGroup& group,
+                                bool chosen) {
     const auto summary = run.summary.find(id);
     const std::vector<double> values = values_of(run, id, group);
     if (!values.empty() && (chosen || summary == run.summary.end())) return Seconds(median(values));
@@ -115,8 +126,10 @@ void take_phases(Case& into, const RecordedRun& run, const StepGroup& group, boo
         if (id == PhaseId{"step.mean", -1}) into.measured_mean = time;
         if (id == PhaseId{"forward", -1}) into.measured_forward = time;
         if (id == PhaseId{"backward", -1}) into.measured_backward = time;
-        const bool own_field = id.second == -1 && (id.first == "step" || id.first == "forward" || id.first == "backward");
-        if (!own_field && !id.first.starts_with("step.")) into.measured_phases.push_back({id.first, id.second, *time});
+        const bool own_field = id.second == -1 && (id.first == "step" || id.first == "forward" ||
+                                                   id.first == "backward");
+        if (!own_field && !id.first.starts_with("step."))
+            into.measured_phases.push_back({id.first, id.second, *time});
     }
 }
 
@@ -124,10 +137,12 @@ void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
     const std::vector<double> values = values_of(run, {"step", -1}, group);
     for (const double value : values) into.recorded_steps.emplace_back(value);
     if (!values.empty() && !into.measured_mean)
-        into.measured_mean = Seconds(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
+        into.measured_mean = Seconds(std::accumulate(values.begin(), values.end(), 0.0) /
+                                     static_cast<double>(values.size()));
 }
 
-// Overrides from the run's own columns: the MoE system if the model has experts, and the dp that gives the run's number of ranks.
+// Overrides from the run's own columns: the MoE system if the model has experts, and the dp that
+// gives the run's number of ranks.
 void add_split(const Sample& run, const Experiment& base, std::vector<Override>& overrides) {
     if (base.workload.moe.experts > 0 && is_moe_system(run.system))
         overrides.push_back({"parallelism.moe_system", run.system});
@@ -135,11 +150,14 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
     const int each = p.tp * p.pp * p.cp;
     if (run.ranks == 0 || run.ranks == each * p.dp) return;
     if (run.ranks % each != 0)
-        throw ConfigError(fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} x context {}", run.ranks,
-                                      each, p.tp, p.pp, p.cp));
+        throw ConfigError(
+            fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} "
+                        "x context {}",
+                        run.ranks, each, p.tp, p.pp, p.cp));
     overrides.push_back({"parallelism.dp", std::to_string(run.ranks / each)});
     if (p.global_batch > 0)  // keeps the number of sequences per rank
-        overrides.push_back({"parallelism.global_batch", std::to_string(p.global_batch / p.dp * (run.ranks / each))});
+        overrides.push_back({"parallelism.global_batch",
+                             std::to_string(p.global_batch / p.dp * (run.ranks / each))});
     if (base.workload.moe.experts > 0 && p.ep == p.dp)
         overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
 }
@@ -150,10 +168,12 @@ bool names_machine(const Experiment& e) { return e.cluster.gpu.memory > Bytes(0)
 Experiment base_of(const std::string& preset, const std::string& cluster) {
     Experiment base = read_unchecked_experiment(preset);
     if (!cluster.empty() || names_machine(base)) return base;
-    throw ConfigError(preset + ": names no machine; expected --cluster NAME (stepcast list presets)");
+    throw ConfigError(preset +
+                      ": names no machine; expected --cluster NAME (stepcast list presets)");
 }
 
-Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset, const std::string& cluster, bool chosen) {
+Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset,
+                   const std::string& cluster, bool chosen) {
     Case found;
     found.source = "measurements";
     found.case_id = run.first->run_id;
@@ -162,10 +182,13 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     std::vector<Override> overrides;
     const Experiment base = base_of(preset, cluster);
     const Parallelism& split = base.parallelism;
-    const int own = names_machine(base) ? 0 : split.dp * split.tp * split.pp * split.cp;  // which then says how large the machine was
-    add_machine(cluster, base.cluster, run.first->ranks > 0 ? run.first->ranks : own, overrides, found.assumptions);
+    // which then says how large the machine was
+    const int own = names_machine(base) ? 0 : split.dp * split.tp * split.pp * split.cp;
+    add_machine(cluster, base.cluster, run.first->ranks > 0 ? run.first->ranks : own, overrides,
+                found.assumptions);
     add_split(*run.first, base, overrides);
-    for (const auto& [key, value] : run.inputs) overrides.push_back({key, fmt::format("{}", value)});
+    for (const auto& [key, value] : run.inputs)
+        overrides.push_back({key, fmt::format("{}", value)});
     for (const auto& [key, value] : group.inputs) {
         overrides.push_back({key, fmt::format("{}", value)});
         found.case_id += fmt::format(" {} {}", key.substr(key.find_last_of('.') + 1), value);
@@ -178,13 +201,16 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     const Parallelism& p = found.experiment.parallelism;
     const int batch = sequences_of_step(p);
     if (run.global_batch > 0 && run.global_batch != batch)
-        found.assumptions.push_back(
-            fmt::format("the log says a global batch of {}, the experiment {}: other work was measured than is "
-                        "predicted; set parallelism.global_batch",
-                        run.global_batch, batch));
+        found.assumptions.push_back(fmt::format(
+            "the log says a global batch of {}, the experiment {}: other work was measured than is "
+            "predicted; set parallelism.global_batch",
+            run.global_batch, batch));
     if (const double peak = run.memory > 0 ? run.memory : run.reserved; peak > 0) {
         found.measured_peak = Bytes(peak);
-        if (run.memory == 0) found.assumptions.emplace_back("the log's memory is what the allocator reserved, the forecast's what is allocated");
+        if (run.memory == 0)
+            found.assumptions.emplace_back(
+                "the log's memory is what the allocator reserved, the forecast's what is "
+                "allocated");
     }
     take_phases(found, run, group, chosen);
     take_series(found, run, group);
@@ -197,8 +223,9 @@ std::vector<Override> shape_of(const std::string& model) {
     if (model == "moe_layer" || model.starts_with("moe_layer_")) return {};  // as the preset says
     const std::optional<LayerShape> shape = parse_model_name(model);
     if (!shape)
-        throw ConfigError("model \"" + model +
-                          "\" states no shape; expected moe_layer or moe_layer-HIDDENxFFN-DTYPE-TOKENS-topK");
+        throw ConfigError(
+            "model \"" + model +
+            "\" states no shape; expected moe_layer or moe_layer-HIDDENxFFN-DTYPE-TOKENS-topK");
     return {{"workload.hidden", std::to_string(shape->hidden)},
             {"workload.ffn", std::to_string(shape->ffn)},
             {"workload.dtype", shape->dtype},
@@ -208,16 +235,20 @@ std::vector<Override> shape_of(const std::string& model) {
 }
 
 // The routing file of a run, or "". A run recorded its routing if it has rows of single ranks.
-std::string recorded_routing(const RecordedRun& run, const std::vector<Sample>& samples, const std::string& folder) {
+std::string recorded_routing(const RecordedRun& run, const std::vector<Sample>& samples,
+                             const std::string& folder) {
     const Sample& first = *run.first;
     const auto of_rank = [&](const Sample& s) { return s.run_id == first.run_id && s.rank >= 0; };
     if (folder.empty() || std::ranges::none_of(samples, of_rank)) return "";
     for (const auto& name : {first.run_id, fmt::format("{}_{}", first.system, first.experts)})
-        if (const auto path = std::filesystem::path(folder) / (name + ".csv"); std::filesystem::is_regular_file(path)) return path.string();
+        if (const auto path = std::filesystem::path(folder) / (name + ".csv");
+            std::filesystem::is_regular_file(path))
+            return path.string();
     return "";
 }
 
-Case case_of_layer(const RecordedRun& run, const std::string& routing_file, const std::string& cluster) {
+Case case_of_layer(const RecordedRun& run, const std::string& routing_file,
+                   const std::string& cluster) {
     const Sample& first = *run.first;
     const auto time = [&](const char* phase) { return measured(run, {phase, -1}, {}, false); };
     const auto step = time("step");
@@ -234,7 +265,8 @@ Case case_of_layer(const RecordedRun& run, const std::string& routing_file, cons
     auto overrides = shape_of(first.model);
     overrides.push_back({"workload.moe.experts", std::to_string(first.experts)});
     const std::string preset = "moe_layer_" + first.system;
-    add_machine(cluster, read_experiment(preset).cluster, first.ranks, overrides, result.assumptions);
+    add_machine(cluster, read_experiment(preset).cluster, first.ranks, overrides,
+                result.assumptions);
     const std::string ranks = std::to_string(std::max(1, first.ranks));
     for (const char* key : {"parallelism.dp", "parallelism.ep"})
         if (first.ranks > 0) overrides.push_back({key, ranks});
@@ -251,7 +283,8 @@ Comparison refused(const RecordedRun& run, const std::string& series, const std:
     comparison.what.source = "measurements";
     comparison.what.case_id = run.first->run_id;
     comparison.what.series = series;
-    if (const auto step = measured(run, {"step", -1}, {}, false)) comparison.what.measured_step = *step;
+    if (const auto step = measured(run, {"step", -1}, {}, false))
+        comparison.what.measured_step = *step;
     comparison.refused_because = "run " + run.first->run_id + ": " + why;
     return comparison;
 }
@@ -259,26 +292,32 @@ Comparison refused(const RecordedRun& run, const std::string& series, const std:
 }  // namespace
 
 std::string model_name(const LayerShape& shape) {
-    return fmt::format("moe_layer-{}x{}-{}-{}-top{}", shape.hidden, shape.ffn, shape.dtype, shape.tokens, shape.top_k);
+    return fmt::format("moe_layer-{}x{}-{}-{}-top{}", shape.hidden, shape.ffn, shape.dtype,
+                       shape.tokens, shape.top_k);
 }
 
 std::optional<LayerShape> parse_model_name(const std::string& name) {
     LayerShape shape;
     char dtype[16] = "";
-    const int found = std::sscanf(name.c_str(), "moe_layer-%9dx%9d-%15[^-]-%9d-top%9d", &shape.hidden, &shape.ffn, dtype, &shape.tokens, &shape.top_k);
+    const int found = std::sscanf(name.c_str(), "moe_layer-%9dx%9d-%15[^-]-%9d-top%9d",
+                                  &shape.hidden, &shape.ffn, dtype, &shape.tokens, &shape.top_k);
     shape.dtype = dtype;
-    const bool whole = found == 5 && std::min({shape.hidden, shape.ffn, shape.tokens, shape.top_k}) > 0 && model_name(shape) == name;
+    const bool whole = found == 5 &&
+                       std::min({shape.hidden, shape.ffn, shape.tokens, shape.top_k}) > 0 &&
+                       model_name(shape) == name;
     return whole ? std::optional(shape) : std::nullopt;
 }
 
-std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples, const std::string& cluster) {
+std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples,
+                                                const std::string& cluster) {
     std::vector<Comparison> found;
     const std::vector<RecordedRun> runs = runs_of(samples, false);
     if (runs.empty()) return found;
     const std::vector<RecordedExperiment> known = recorded_experiments();
     for (const RecordedRun& run : runs) {
         try {
-            const std::string preset = experiment_of_recorded(run.first->system, run.first->model, known);
+            const std::string preset =
+                experiment_of_recorded(run.first->system, run.first->model, known);
             const int told = base_of(preset, cluster).recorded.steps_from;
             const int from = told > 0 ? told : first_steady_step(run.last_step + 1);
             const bool chosen = told > 0 || !run.step_inputs.empty();
@@ -291,12 +330,17 @@ std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& sampl
     return found;
 }
 
-std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples, const std::string& routing_folder,
+std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples,
+                                              const std::string& routing_folder,
                                               const std::string& cluster) {
     std::vector<Comparison> found;
     for (const RecordedRun& run : runs_of(samples, true)) {
         try {
-            found.push_back({case_of_layer(run, recorded_routing(run, samples, routing_folder), cluster), {}, {}, {}});
+            found.push_back(
+                {case_of_layer(run, recorded_routing(run, samples, routing_folder), cluster),
+                 {},
+                 {},
+                 {}});
         } catch (const ConfigError& error) {
             found.push_back(refused(run, run.first->system, error.what()));
         }

@@ -11,7 +11,8 @@ namespace stepcast {
 std::vector<RowHash> rows_of_table(const std::string& path) {
     std::vector<RowHash> rows = rows_of_file(path);
     try {
-        for (const Comparison& row : read_comparisons(path, "")) rows = joined(std::move(rows), row.what.rows);
+        for (const Comparison& row : read_comparisons(path, ""))
+            rows = joined(std::move(rows), row.what.rows);
     } catch (const ConfigError&) {  // a table of kernels, whose cells are all that it has
     }
     return rows;

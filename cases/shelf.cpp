@@ -32,7 +32,8 @@ const std::vector<ModelFamily>& Shelf::families() {
 
 const std::vector<NamedNetwork>& Shelf::networks() {
     if (networks_) return *networks_;
-    std::vector<NamedNetwork> read;  // if one file is wrong nothing is kept, so that every row reports the error
+    // if one file is wrong nothing is kept, so that every row reports the error
+    std::vector<NamedNetwork> read;
     const auto folder = std::filesystem::path(sources_path()).parent_path() / "networks";
     std::error_code missing;
     for (const auto& file : std::filesystem::directory_iterator(folder, missing)) {
@@ -54,25 +55,32 @@ const std::vector<NamedNetwork>& Shelf::networks() {
 
 // Arrays of tables are read as "rule.0.source".
 const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
-    static const std::map<std::string, std::vector<std::string>> columns{{"rule", {"source", "names", "framework"}},
-                                                                         {"device", {"family", "form", "cluster"}},
-                                                                         {"memory", {"family", "size", "bandwidth"}},
-                                                                         {"tuned", {"kernels", "form", "device", "shapes"}},
-                                                                         {"scale_layout", {"kernels"}},
-                                                                         {"compiler", {"word"}},
-                                                                         {"release", {"library", "since", "exchange_small"}},
-                                                                         {"recipe", {"source", "model", "device", "precision", "since", "recompute", "dispatch", "overlap_experts"}}};
+    static const std::map<std::string, std::vector<std::string>> columns{
+        {"rule", {"source", "names", "framework"}},
+        {"device", {"family", "form", "cluster"}},
+        {"memory", {"family", "size", "bandwidth"}},
+        {"tuned", {"kernels", "form", "device", "shapes"}},
+        {"scale_layout", {"kernels"}},
+        {"compiler", {"word"}},
+        {"release", {"library", "since", "exchange_small"}},
+        {"recipe",
+         {"source", "model", "device", "precision", "since", "recompute", "dispatch",
+          "overlap_experts"}}};
     if (!sources_.empty()) return sources_.at(table);
     std::map<std::string, std::map<int, SourceRow>> found;
     for (const TomlEntry& entry : read_toml(sources_path()).entries) {
         const auto first = entry.path.find('.'), last = entry.path.rfind('.');
         const auto names = columns.find(entry.path.substr(0, first));
         if (names == columns.end())
-            throw ConfigError(entry.key_at + ": " + entry.path + ": unknown table; expected [[rule]], [[recipe]], [[device]], [[memory]], [[tuned]], [[scale_layout]], [[compiler]] or [[release]]");
+            throw ConfigError(
+                entry.key_at + ": " + entry.path +
+                ": unknown table; expected [[rule]], [[recipe]], [[device]], [[memory]], "
+                "[[tuned]], [[scale_layout]], [[compiler]] or [[release]]");
         const auto name = entry.path.substr(last + 1);
         if (first == last || std::ranges::find(names->second, name) == names->second.end())
-            throw ConfigError(fmt::format("{}: {}: unknown key; expected {} of [[{}]]", entry.key_at, entry.path,
-                                          fmt::join(names->second, ", "), names->first));
+            throw ConfigError(fmt::format("{}: {}: unknown key; expected {} of [[{}]]",
+                                          entry.key_at, entry.path, fmt::join(names->second, ", "),
+                                          names->first));
         read_value(entry.value, found[names->first][std::stoi(entry.path.substr(first + 1))][name]);
     }
     for (const auto& [name, keys] : columns) {
@@ -95,7 +103,8 @@ const Framework& Shelf::framework_of(const CaseRow& row) {
     const auto from = lower_case(row.cell("source"));
     const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     for (const SourceRow& rule : sources("rule"))
-        if (from.starts_with(rule.at("source")) && contains(named, rule.at("names"))) return framework(rule.at("framework"));
+        if (from.starts_with(rule.at("source")) && contains(named, rule.at("names")))
+            return framework(rule.at("framework"));
     return framework(std::string(default_framework));
 }
 

@@ -30,11 +30,13 @@ public:
     const Cluster& cluster(const std::string& preset_or_file);
     const std::vector<ModelFamily>& families();
     const std::vector<NamedNetwork>& networks();
-    // The rows of one table ([[rule]], [[device]] .. as listed in shelf.cpp) in file order. A field that a row leaves out is empty.
+    // The rows of one table ([[rule]], [[device]] .. as listed in shelf.cpp) in file order. A field
+    // that a row leaves out is empty.
     const std::vector<SourceRow>& sources(const std::string& table);
 
-    // stated_framework(): the framework given to the constructor, else the row's column `framework`, else "". framework_of() then
-    // goes on to the first rule in model/presets/sources.toml whose source and names the row has, and to the default framework.
+    // stated_framework(): the framework given to the constructor, else the row's column
+    // `framework`, else "". framework_of() then goes on to the first rule in
+    // model/presets/sources.toml whose source and names the row has, and to the default framework.
     const std::string& stated_framework(const CaseRow& row) const;
     const Framework& framework_of(const CaseRow& row);
 

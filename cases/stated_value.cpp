@@ -1,4 +1,5 @@
-// What the columns value and unit of a row say of its step, in any unit that throughput is printed in.
+// What the columns value and unit of a row say of its step, in any unit that throughput is printed
+// in.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,14 +22,13 @@ struct Scaled {
 };
 
 // Seconds of a unit of time.
-constexpr std::array times{Scaled{"s sec secs second seconds", 1},
-                           Scaled{"ms msec millisecond milliseconds", 1e-3},
-                           Scaled{"us microsecond microseconds", 1e-6},
-                           Scaled{"min mins minute minutes", 60},
-                           Scaled{"h hr hrs hour hours", 3600},
-                           Scaled{"d day days", 86400}};
+constexpr std::array times{
+    Scaled{"s sec secs second seconds", 1},      Scaled{"ms msec millisecond milliseconds", 1e-3},
+    Scaled{"us microsecond microseconds", 1e-6}, Scaled{"min mins minute minutes", 60},
+    Scaled{"h hr hrs hour hours", 3600},         Scaled{"d day days", 86400}};
 constexpr std::string_view steps = "step steps iteration iterations iter iters it batch batches";
-constexpr std::string_view sequences = "sequence sequences seq seqs sample samples sentence sentences example examples";
+constexpr std::string_view sequences =
+    "sequence sequences seq seqs sample samples sentence sentences example examples";
 constexpr std::string_view tokens = "token tokens tok toks";
 constexpr std::string_view devices = "gpu gpus device devices chip chips accelerator gcd";
 
@@ -50,7 +50,8 @@ std::optional<double> seconds_of(std::string_view word) {
 // "tokens per sec per GPU (about)" -> tokens, s, gpu: the parts between slashes, without remarks.
 Words parts_of(std::string unit) {
     unit = lower_case(unit.substr(0, unit.find_first_of("(,;")));
-    for (auto at = unit.find(" per "); at != std::string::npos; at = unit.find(" per ")) unit.replace(at, 5, "/");
+    for (auto at = unit.find(" per "); at != std::string::npos; at = unit.find(" per "))
+        unit.replace(at, 5, "/");
     Words parts{""};
     for (const char c : unit) {
         if (c == '/')
@@ -65,7 +66,8 @@ Words parts_of(std::string unit) {
 
 // Factor of "k tokens" or "ktokens"; the word is left without it.
 double thousands(std::string& word) {
-    for (const auto& [prefix, scale] : {std::pair{"k ", 1e3}, {"m ", 1e6}, {"thousand ", 1e3}, {"million ", 1e6}})
+    for (const auto& [prefix, scale] :
+         {std::pair{"k ", 1e3}, {"m ", 1e6}, {"thousand ", 1e3}, {"million ", 1e6}})
         if (word.starts_with(prefix)) {
             word.erase(0, std::string_view(prefix).size());
             return scale;
@@ -100,13 +102,15 @@ std::vector<double> steps_by_time(const CaseRow& row, const Words& parts, double
     const auto first = parts[0].substr(0, parts[0].find(' '));
     const double scale = seconds_of(first).value_or(0), count = steps_named(parts[0]);
     if (scale == 0 || parts.size() > 2 || (parts.size() == 2 && !of_steps)) return {};
-    const bool run = count == 1 && (scale >= 60 || contains(metric, "total") || contains(metric, "runtime"));
+    const bool run =
+        count == 1 && (scale >= 60 || contains(metric, "total") || contains(metric, "runtime"));
     return run && !of_steps ? std::vector<double>{} : std::vector<double>{value * scale / count};
 }
 
 // Steps by a rate: of all GPUs or, where the unit does not say, of one.
 std::vector<double> steps_by_rate(const CaseRow& row, Words parts, double value) {
-    const double factor = thousands(parts[0]), work = work_of(row, parts[0]), gpus = count_in(row, "gpus", 1);
+    const double factor = thousands(parts[0]), work = work_of(row, parts[0]),
+                 gpus = count_in(row, "gpus", 1);
     double second = 0;
     bool each = false;
     for (std::size_t i = 1; i < parts.size(); ++i) {
@@ -116,8 +120,10 @@ std::vector<double> steps_by_rate(const CaseRow& row, Words parts, double value)
     if (work == 0 || second == 0) return {};
     const double all = work * second / (value * factor);
     if (each) return {all / gpus};
-    const bool told = row.cell("unit").find('(') != std::string::npos && contains(row.cell("unit"), "all");
-    return told || among(steps, parts[0]) ? std::vector<double>{all} : std::vector<double>{all, all / gpus};
+    const bool told =
+        row.cell("unit").find('(') != std::string::npos && contains(row.cell("unit"), "all");
+    return told || among(steps, parts[0]) ? std::vector<double>{all}
+                                          : std::vector<double>{all, all / gpus};
 }
 
 // Steps in seconds that value, unit and batch may mean; empty where they say nothing of a step.
@@ -150,15 +156,19 @@ void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
     if (!share && !parts[0].starts_with("tflop")) return;
     const double said = at_place("value", [&] { return csv_number(row.cell("value")); });
     const int gpus = rank_count(e.cluster);
-    const double all = model_flops(e.workload, sequences_of_step(e.parallelism)).si() / step.si() * 1e-12;
+    const double all =
+        model_flops(e.workload, sequences_of_step(e.parallelism)).si() / step.si() * 1e-12;
     const auto stated_peak = share ? number_after(std::string_view(unit), "% of") : std::nullopt;
-    const double full = share ? stated_peak.value_or(peak(e.cluster.gpu, e.workload.dtype).si() * 1e-12) / 100 : 1;
+    const double full =
+        share ? stated_peak.value_or(peak(e.cluster.gpu, e.workload.dtype).si() * 1e-12) / 100 : 1;
     const auto agrees = [&](double made) { return said > made / most && said < made * most; };
     const bool total = !share && parts.size() < 3;  // "TFLOP/s" may be of all GPUs
     const double made = all / gpus / full;
     if (agrees(made) || (total && agrees(all))) return;
-    throw ConfigError(fmt::format("step_s: {} makes {:.4g} {}, but value is {}; expected them within a factor of {}",
-                                  row.cell("step_s"), made, share ? "% of the peak" : "TFLOP/s/GPU", row.cell("value"), most));
+    throw ConfigError(fmt::format(
+        "step_s: {} makes {:.4g} {}, but value is {}; expected them within a factor of {}",
+        row.cell("step_s"), made, share ? "% of the peak" : "TFLOP/s/GPU", row.cell("value"),
+        most));
 }
 
 }  // namespace stepcast

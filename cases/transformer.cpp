@@ -30,15 +30,18 @@ Workload preset_of(const CaseRow& row) {
     return e.workload;
 }
 
-int size_of(const CaseRow& row, const std::string& column, int of_preset, Assumptions& assumptions) {
+int size_of(const CaseRow& row, const std::string& column, int of_preset,
+            Assumptions& assumptions) {
     if (const auto stated = count_in(row, column)) return *stated;
     if (of_preset <= 0) throw ConfigError(column + ": missing; expected a count");
-    assumptions.push_back(fmt::format("{} not stated: {} of preset {}", column, of_preset, lower_case(row.cell("model"))));
+    assumptions.push_back(fmt::format("{} not stated: {} of preset {}", column, of_preset,
+                                      lower_case(row.cell("model"))));
     return of_preset;
 }
 
 // The column is the width of one expert where the family also has dense layers of another width.
-int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset, Assumptions& assumptions) {
+int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset,
+           Assumptions& assumptions) {
     const int of_preset = family.ffn > 0 ? preset.moe.ffn : preset.ffn;
     if (family.ffn > 0 && of_preset == 0 && row.cell("ffn").empty())
         throw ConfigError("ffn: missing; expected the width of one expert");
@@ -48,14 +51,16 @@ int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset, A
 // Devices before Ampere do not support bf16.
 Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
     if (!states(row, "precision")) {
-        const auto usual = contains(lower_case(row.cell("gpu")), "v100") ? Dtype::fp16 : Dtype::bf16;
+        const auto usual =
+            contains(lower_case(row.cell("gpu")), "v100") ? Dtype::fp16 : Dtype::bf16;
         assumptions.push_back("precision not stated: " + std::string(to_string(usual)));
         return usual;
     }
     return dtype_in(row);
 }
 
-// Understands "1 dense layer of the 4", "first 3 layers dense (ffn 18432)" and "shared expert width 3072".
+// Understands "1 dense layer of the 4", "first 3 layers dense (ffn 18432)" and "shared expert width
+// 3072".
 void read_expert_notes(const std::string& notes, Workload& w) {
     for (const char* phrase : {" dense layer", " layers dense (ffn "})
         if (const auto n = number_before(notes, phrase)) w.moe.dense_layers = count_of(*n);
@@ -64,7 +69,8 @@ void read_expert_notes(const std::string& notes, Workload& w) {
     if (const auto n = number_after(notes, "shared expert width ")) w.moe.shared_ffn = count_of(*n);
 }
 
-void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, Assumptions& assumptions) {
+void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w,
+                 Assumptions& assumptions) {
     const auto experts = count_in(row, "experts");
     const auto known = preset.experts > 0 && !experts ? std::optional(preset.experts) : experts;
     auto top_k = count_in(row, "topk");
@@ -87,8 +93,9 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, As
     read_expert_notes(row.cell("notes"), w);
 }
 
-// Rows may state the parameter count. If learned positions and biases do not give that count, the model may instead use attention
-// biases (ALiBi) or layers without biases (arXiv 2108.12409; MPT's model card).
+// Rows may state the parameter count. If learned positions and biases do not give that count, the
+// model may instead use attention biases (ALiBi) or layers without biases (arXiv 2108.12409; MPT's
+// model card).
 void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assumptions) {
     const auto stated = number_after(row.cell("notes"), "params ");
     if (!stated || count_parameters(w).total() == *stated) return;
@@ -97,20 +104,24 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
             Workload other = w;
             other.positions = positions;
             other.linear_bias = other.qkv_bias = biases;
-            if (!biases) other.norm = Norm::rmsnorm;  // one weight per element, like a layernorm without biases
+            // one weight per element, like a layernorm without biases
+            if (!biases) other.norm = Norm::rmsnorm;
             if (count_parameters(other).total() != *stated) continue;
-            assumptions.push_back(fmt::format("parameters as stated: positions {}, {} biases", to_string(positions),
-                                              biases ? "with" : "no"));
+            assumptions.push_back(fmt::format("parameters as stated: positions {}, {} biases",
+                                              to_string(positions), biases ? "with" : "no"));
             w = other;
             return;
         }
-    assumptions.push_back(fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
+    assumptions.push_back(fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated,
+                                      count_parameters(w).total()));
 }
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
 
-// True if `word` is a whole word of the text; `of_word` tells which characters form words ("b200" does not match "gb200").
-bool has_word(const std::string& text, const std::string& word, bool (*of_word)(char) = is_of_word) {
+// True if `word` is a whole word of the text; `of_word` tells which characters form words ("b200"
+// does not match "gb200").
+bool has_word(const std::string& text, const std::string& word,
+              bool (*of_word)(char) = is_of_word) {
     const auto part_of_one = [&](std::size_t i) { return i < text.size() && of_word(text[i]); };
     for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
         if ((at == 0 || !part_of_one(at - 1)) && !part_of_one(at + word.size())) return true;
@@ -135,7 +146,8 @@ Workload adopted(const Workload& workload, const Framework& framework) {
     return e.workload;
 }
 
-Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shelf, Assumptions& assumptions) {
+Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shelf,
+                     Assumptions& assumptions) {
     std::string known_as;
     const ModelFamily& family = family_of(row.cell("model"), shelf.families(), &known_as);
     Workload w = family.architecture;
@@ -152,23 +164,27 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
     w.seq = size_of(row, "seq", preset.seq, assumptions);
     set_experts(row, ffn_of(row, w, preset, assumptions), preset.moe, w, assumptions);
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
-        throw ConfigError(fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
+        throw ConfigError(
+            fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
     w.row_scales = is_narrow(w.dtype) && contains(lower_case(row.cell("precision")), "rowwise");
     w.optimizer = Optimizer::adam;
     w = adopted(w, framework);
     if (const auto tied = states_tied(row); tied && *tied != w.tied) {
         w.tied = *tied;
-        assumptions.emplace_back(*tied ? "embedding and logits share their weights, as stated" : "untied, as stated");
+        assumptions.emplace_back(*tied ? "embedding and logits share their weights, as stated"
+                                       : "untied, as stated");
     }
     if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
-        assumptions.push_back(
-            fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length", w.seq, framework.mean_sequence));
+        assumptions.push_back(fmt::format(
+            "sequences of up to {} tokens: {} in the mean, batches hold those of like length",
+            w.seq, framework.mean_sequence));
         w.seq = framework.mean_sequence;
     }
     if (w.positions == Positions::relative) w.memory = w.seq;
     const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
-    // In "routing force-balanced, dropless unless tagged tokendrop" the tag itself can only stand before the explanation.
+    // In "routing force-balanced, dropless unless tagged tokendrop" the tag itself can only stand
+    // before the explanation.
     if (w.moe.experts > 0 && contains(words.substr(0, words.find("unless tagged")), "tokendrop")) {
         w.moe.capacity_factor = 1;
         assumptions.push_back("tokens beyond a capacity of 1 are dropped");
@@ -187,7 +203,8 @@ void set_graphs(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     }
     adopt_framework(e);
     if (e.cluster.host.expert_layer == Seconds(0))
-        assumptions.emplace_back("CUDA graphs not stated: of router and dispatch, the recipe's on this device");
+        assumptions.emplace_back(
+            "CUDA graphs not stated: of router and dispatch, the recipe's on this device");
 }
 
 int ranks_of(const CaseRow& row, Assumptions& assumptions) {
@@ -208,15 +225,18 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     }
 }
 
-// A module under its own checkpoint is called by the host once more in the backward pass, and its random state is saved and restored
-// around both calls. Its kernels are memory passes, whose time is small against that.
+// A module under its own checkpoint is called by the host once more in the backward pass, and its
+// random state is saved and restored around both calls. Its kernels are memory passes, whose time
+// is small against that.
 void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     const double modules = modules_again(row, e.workload);
     if (modules == 0) return;
-    e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;  // half in each of the two passes
+    // half in each of the two passes
+    e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;
     e.framework.stated.emplace_back("cluster.host.layer");
-    assumptions.push_back(fmt::format("{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each", modules,
-                                      1e3 * e.cluster.host.module_backward.si()));
+    assumptions.push_back(fmt::format(
+        "{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each",
+        modules, 1e3 * e.cluster.host.module_backward.si()));
 }
 
 // "NeMo container 26.04.01; pretrain" gives "26.04.01". Versions compare as text.
@@ -228,20 +248,24 @@ std::string container_of(const std::string& notes) {
     return notes.substr(begin, notes.find_first_not_of("0123456789.", begin) - begin);
 }
 
-// Fills cells that the recipe of a published row states but its table does not (model/presets/sources.toml).
+// Fills cells that the recipe of a published row states but its table does not
+// (model/presets/sources.toml).
 CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
     CaseRow row = stated;
     const auto cell = [&](const char* column) { return lower_case(row.cell(column)); };
     for (const SourceRow& recipe : shelf.sources("recipe")) {
-        if (!cell("source").starts_with(recipe.at("source")) || !cell("model").starts_with(recipe.at("model")) ||
+        if (!cell("source").starts_with(recipe.at("source")) ||
+            !cell("model").starts_with(recipe.at("model")) ||
             !has_word(cell("gpu"), recipe.at("device")) ||
-            (!recipe.at("precision").empty() && !has_word(recipe.at("precision"), cell("precision"))) ||
+            (!recipe.at("precision").empty() &&
+             !has_word(recipe.at("precision"), cell("precision"))) ||
             container_of(cell("notes")) < recipe.at("since"))
             continue;
         for (const char* column : {"recompute", "dispatch", "overlap_experts"})
             if (!recipe.at(column).empty() && !states(row, column)) {
                 row.cells[column] = recipe.at(column);
-                assumptions.push_back(fmt::format("{} not stated: {}, the recipe's", column, recipe.at(column)));
+                assumptions.push_back(
+                    fmt::format("{} not stated: {}, the recipe's", column, recipe.at(column)));
             }
     }
     return row;

@@ -14,21 +14,23 @@
 #include "cli/startup.h"
 #include "exec/host_machine.h"
 #include "model/errors.h"
+#include "model/experiment.h"
 #include "model/files/whole_files.h"
 #include "model/machine/priors.h"
-#include "model/experiment.h"
 #include "reports/pages.h"
-#include "reports/tables.h"
 #include "reports/table.h"
+#include "reports/tables.h"
 
 namespace stepcast {
 namespace {
 
-std::string calibrate_steps(const Options& options, CalibrationRequest request, const Progress& progress) {
+std::string calibrate_steps(const Options& options, CalibrationRequest request,
+                            const Progress& progress) {
     if (!options.fit.empty()) request.target = parse_fit_target(options.fit);
-    const std::string text = options.cross_validate.empty()
-                                 ? calibrate_few_shot(request, progress)
-                                 : cross_validate(request, parse_block(options.cross_validate), progress);
+    const std::string text =
+        options.cross_validate.empty()
+            ? calibrate_few_shot(request, progress)
+            : cross_validate(request, parse_block(options.cross_validate), progress);
     progress("");
     return text;
 }
@@ -38,14 +40,16 @@ std::string calibrate_intervals(const Options& options, const Progress& progress
     const std::string text =
         options.cross_validate.empty()
             ? calibrate_scatter(options.measurements, options.out, current_date(), progress)
-            : cross_validate_scatter(options.measurements, parse_block(options.cross_validate), progress);
+            : cross_validate_scatter(options.measurements, parse_block(options.cross_validate),
+                                     progress);
     progress("");
     return text;
 }
 
 // If --out is a folder, it gets the cluster file and, for tables of kernels, a page of plots.
 std::string file_of(const Options& options) {
-    if (!options.out.ends_with('/') && !std::filesystem::is_directory(options.out)) return options.out;
+    if (!options.out.ends_with('/') && !std::filesystem::is_directory(options.out))
+        return options.out;
     std::filesystem::create_directories(options.out);
     const std::string name = options.fit != "framework"  ? read_cluster(options.cluster).name
                              : options.framework.empty() ? "framework"
@@ -65,60 +69,95 @@ std::string page_of(const Options& options) {
 }
 
 std::string left_out_text(const std::vector<BlockLeftOut>& blocks) {
-    Table table{"", {{"machine", 0, true}, {"left out", 0, true}, {"kind", 0, true}, {"fitted on"}, {"rows"}, {"median"}, {"mean"},
-                     {"bias"}, {"worst"}}, {}};
+    Table table{"",
+                {{"machine", 0, true},
+                 {"left out", 0, true},
+                 {"kind", 0, true},
+                 {"fitted on"},
+                 {"rows"},
+                 {"median"},
+                 {"mean"},
+                 {"bias"},
+                 {"worst"}},
+                {}};
     for (const BlockLeftOut& block : blocks)
         for (const HeldOutError& e : block.errors)
-            table.rows.push_back({{block.cluster}, {block.block}, {e.kind}, count_cell(block.fitted_rows), count_cell(e.samples),
-                                  percent_cell(e.median), percent_cell(e.mape), signed_percent_cell(e.bias),
+            table.rows.push_back({{block.cluster},
+                                  {block.block},
+                                  {e.kind},
+                                  count_cell(block.fitted_rows),
+                                  count_cell(e.samples),
+                                  percent_cell(e.median),
+                                  percent_cell(e.mape),
+                                  signed_percent_cell(e.bias),
                                   signed_percent_cell(e.worst)});
     return text_of(table);
 }
 
 std::string parts_left_out(const Options& options, const Progress& progress) {
     const bool folds = options.cross_validate == "fold";
-    const std::string table = left_out_text((folds ? leave_out_tenths : leave_out_blocks)(options.measurements, options.cluster, progress));
+    const std::string table = left_out_text((folds ? leave_out_tenths : leave_out_blocks)(
+        options.measurements, options.cluster, progress));
     progress("");
     return (folds ? "every shape from constants that were fitted without its tenth\n"
-                  : "every block of sizes from constants that were fitted without it\n") + table;
+                  : "every block of sizes from constants that were fitted without it\n") +
+           table;
 }
 
-// Sister machines are fitted with the rows of all of them. If one is left out, the fits of its sisters have still seen its rows.
+// Sister machines are fitted with the rows of all of them. If one is left out, the fits of its
+// sisters have still seen its rows.
 std::string sisters_text() {
     std::vector<std::string> related;
     for (const std::string& name : measured_machines())
         if (!sisters_of(name).empty()) related.push_back(name);
-    return related.empty() ? "" : fmt::format("not unseen: {}, whose sisters have read their rows\n", fmt::join(related, ", "));
+    return related.empty() ? ""
+                           : fmt::format("not unseen: {}, whose sisters have read their rows\n",
+                                         fmt::join(related, ", "));
 }
 
 // Predicts every device from its nameplate and the constants of the other machines.
 std::string cross_validate_kernels(const Options& options, const Progress& progress) {
-    if (options.cross_validate == "block" || options.cross_validate == "fold") return parts_left_out(options, progress);
+    if (options.cross_validate == "block" || options.cross_validate == "fold")
+        return parts_left_out(options, progress);
     if (options.cross_validate != "device")
         throw ConfigError("--cross-validate " + options.cross_validate +
-                          ": of tables of kernels a device, a block of sizes or a tenth of the shapes can be left out; expected "
+                          ": of tables of kernels a device, a block of sizes or a tenth of the "
+                          "shapes can be left out; expected "
                           "device, block or fold");
     KernelComparisons kernels;
-    for (const std::string& path : options.measurements) add(kernels, read_transferred_kernels(path));
-    if (!options.out.empty()) write_whole({{options.out, write_transfer_spreads(transfer_spreads(kernels), current_date())}});
-    return "every device from its nameplate and the constants of the others\n" + sisters_text() + kernel_table(kernels);
+    for (const std::string& path : options.measurements)
+        add(kernels, read_transferred_kernels(path));
+    if (!options.out.empty())
+        write_whole(
+            {{options.out, write_transfer_spreads(transfer_spreads(kernels), current_date())}});
+    return "every device from its nameplate and the constants of the others\n" + sisters_text() +
+           kernel_table(kernels);
 }
 
 // Refuses options that the chosen way of calibrating does not use, rather than ignoring them.
 void refuse_unread(const Options& o) {
-    const bool device = !o.device.empty(), left_out = !o.cross_validate.empty(), named = !o.cluster.empty();
-    const bool transfer = o.cross_validate == "device" && std::ranges::all_of(o.measurements, holds_kernels);
+    const bool device = !o.device.empty(), left_out = !o.cross_validate.empty(),
+               named = !o.cluster.empty();
+    const bool transfer =
+        o.cross_validate == "device" && std::ranges::all_of(o.measurements, holds_kernels);
     const std::pair<bool, const char*> rules[] = {
         {device && (!o.framework.empty() || !o.fit.empty() || left_out),
-         "--device measures this machine; expected no --framework, --fit or --cross-validate, which are of recorded steps"},
-        {o.device == "host" && named, "--device host fits all that a host's file holds; expected no --cluster"},
-        {!device && (o.ranks > 0 || o.steps > 0), "--ranks and --steps are of --device; expected neither with --measurements"},
+         "--device measures this machine; expected no --framework, --fit or --cross-validate, "
+         "which are of recorded steps"},
+        {o.device == "host" && named,
+         "--device host fits all that a host's file holds; expected no --cluster"},
+        {!device && (o.ranks > 0 || o.steps > 0),
+         "--ranks and --steps are of --device; expected neither with --measurements"},
         {o.fit == "scatter" && (named || !o.framework.empty()),
          "--fit scatter predicts every row as shipped; expected no --cluster and no --framework"},
         {left_out && !named && !o.framework.empty(),
-         "--cross-validate without --cluster predicts every row as shipped; expected no --framework, or --cluster next to it"},
-        {transfer && named, "--cross-validate device foretells every device from the other machines; expected no --cluster"},
-        {left_out && !transfer && !o.out.empty(), "--cross-validate prints its table and writes nothing; expected no --out"}};
+         "--cross-validate without --cluster predicts every row as shipped; expected no "
+         "--framework, or --cluster next to it"},
+        {transfer && named,
+         "--cross-validate device foretells every device from the other machines; expected no "
+         "--cluster"},
+        {left_out && !transfer && !o.out.empty(),
+         "--cross-validate prints its table and writes nothing; expected no --out"}};
     for (const auto& [unread, what] : rules)
         if (unread) throw ConfigError(std::string("calibrate: ") + what);
 }
@@ -130,33 +169,38 @@ std::string calibrate(const Options& options, const Progress& progress) {
         throw ConfigError("calibrate: expected --out, the file to write");
     if (options.device.empty() == options.measurements.empty())
         throw ConfigError(
-            "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded "
+            "calibrate: expected --device host or cuda to measure this machine, or --measurements "
+            "to fit recorded "
             "files");
     refuse_unread(options);
     if (!options.device.empty()) {
         require_device(options.device);
         check_files_of_calibrate(options);
-        return options.device == "cuda" ? calibrate_cuda(options, progress) : calibrate_host(options, progress);
+        return options.device == "cuda" ? calibrate_cuda(options, progress)
+                                        : calibrate_host(options, progress);
     }
     if (!options.cross_validate.empty() && std::ranges::all_of(options.measurements, holds_kernels))
         return cross_validate_kernels(options, progress);
     if (options.fit == "scatter" || (options.cluster.empty() && !options.cross_validate.empty()))
         return calibrate_intervals(options, progress);
     if (options.cluster.empty())
-        throw ConfigError("calibrate: --measurements needs --cluster, the file or preset to start from");
+        throw ConfigError(
+            "calibrate: --measurements needs --cluster, the file or preset to start from");
     Options asked = options;
     if (!options.out.empty()) {
         asked.out = file_of(options);
         check_files_of_calibrate(asked);
     }
-    const bool of_tables = options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
+    const bool of_tables =
+        options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
     const CalibrationRequest request{.measurements = options.measurements,
                                      .cluster = options.cluster,
                                      .framework = options.framework,
                                      .out = asked.out,
                                      .date = current_date(),
                                      .enough = stop_asked};
-    if (!of_tables && (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
+    if (!of_tables &&
+        (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
         return calibrate_steps(options, request, progress);
     const std::string text = calibrate_from_measurements(request, progress);
     return asked.out == options.out ? text : text + page_of(asked);

@@ -24,7 +24,8 @@
 namespace stepcast {
 namespace {
 
-std::vector<SweepResult> measure(Device& device, std::vector<TaskGraph> graphs, const std::function<ExecuteOptions(std::size_t sweep)>& how,
+std::vector<SweepResult> measure(Device& device, std::vector<TaskGraph> graphs,
+                                 const std::function<ExecuteOptions(std::size_t sweep)>& how,
                                  const Progress& progress) {
     std::vector<SweepResult> results;
     for (TaskGraph& graph : graphs) {
@@ -38,20 +39,22 @@ std::vector<SweepResult> measure(Device& device, std::vector<TaskGraph> graphs, 
 void require_cores(int ranks) {
     if (const std::size_t cores = allowed_cores().size();
         static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
-        throw ConfigError("--ranks " + std::to_string(ranks) + ": this machine has " + std::to_string(cores) +
-                          " cores; ranks that share a core measure each other, expected at most one a core");
+        throw ConfigError(
+            "--ranks " + std::to_string(ranks) + ": this machine has " + std::to_string(cores) +
+            " cores; ranks that share a core measure each other, expected at most one a core");
 }
 
 // Without gnuplot, the text says why there is no plot: the cluster file is already written.
 std::string host_plots(const Cluster& cluster, const std::string& stem) {
-    const auto plot = [](const std::vector<FittedCurve>& curves, const std::string& x, const std::string& y,
-                         const std::string& title, const std::string& path) {
+    const auto plot = [](const std::vector<FittedCurve>& curves, const std::string& x,
+                         const std::string& y, const std::string& title, const std::string& path) {
         plot_curves(curves, title, x, y, path);
         return path + ".png\n";
     };
     try {
         return plot(fitted_curves(cluster), "bytes", "time [s]",
-                    "Host: memory passes and collectives, latency and rate fitted", stem + "-curves") +
+                    "Host: memory passes and collectives, latency and rate fitted",
+                    stem + "-curves") +
                plot(fitted_rates(cluster), "k of C[m,n] = A[m,k] B[k,n]", "rate [FLOP/s]",
                     "Host: matrix products, efficiency and fill of k fitted", stem + "-gemm");
     } catch (const ConfigError& error) {
@@ -64,7 +67,8 @@ std::optional<Cluster> datasheet_of(const std::string& asked, const std::string&
     if (!asked.empty()) return read_cluster(asked);
     for (const PresetKind kind : {PresetKind::cluster, PresetKind::nameplate})
         for (const std::string& name : preset_names(kind))
-            if (Cluster cluster = read_cluster(name); names_device(gpu, cluster.gpu)) return cluster;
+            if (Cluster cluster = read_cluster(name); names_device(gpu, cluster.gpu))
+                return cluster;
     return {};
 }
 
@@ -90,17 +94,21 @@ std::string calibrate_host(const Options& options, const Progress& progress) {
     const int ranks = options.ranks > 0 ? options.ranks : 2;
     require_cores(ranks);
     const auto device = open_host_device(ranks);
-    const std::vector<SweepResult> results = measure(*device, host_sweeps(ranks), [&](std::size_t sweep) {
-        ExecuteOptions how = sweep_options(options.steps);
-        how.check_idle = sweep == 0;
-        return how;
-    }, progress);
+    const std::vector<SweepResult> results = measure(
+        *device, host_sweeps(ranks),
+        [&](std::size_t sweep) {
+            ExecuteOptions how = sweep_options(options.steps);
+            how.check_idle = sweep == 0;
+            return how;
+        },
+        progress);
     if (progress) progress("");
     if (!device->reports()) return "";
     const Cluster cluster = fit_host(results, processor_name(), available_memory() / ranks);
     write_whole({{options.out, write_cluster(cluster)}});
     const std::filesystem::path out(options.out);
-    std::string text = options.out + "\n" + host_plots(cluster, (out.parent_path() / out.stem()).string());
+    std::string text =
+        options.out + "\n" + host_plots(cluster, (out.parent_path() / out.stem()).string());
     if (const std::string doubt = busy_warning(results); !doubt.empty()) text += doubt + "\n";
     return text + provenance_text(cluster) + "\n";
 }
@@ -108,20 +116,25 @@ std::string calibrate_host(const Options& options, const Progress& progress) {
 std::string calibrate_cuda(const Options& options, const Progress& progress) {
     CudaDeviceAndGpu opened = open_cuda_device({.ranks = options.ranks});
     constexpr int ada = 89;
-    const std::vector<SweepResult> results =
-        measure(*opened.device, gpu_sweeps(opened.device->rank_count(), opened.gpu.capability >= ada, opened.gpu.memory_bandwidth),
-                [&](std::size_t) {
-                    ExecuteOptions how = sweep_options(options.steps);
-                    how.warmup = 2;  // the first loads kernels; after the second the clock is at its level under load
-                    return how;
-                }, progress);
+    const std::vector<SweepResult> results = measure(
+        *opened.device,
+        gpu_sweeps(opened.device->rank_count(), opened.gpu.capability >= ada,
+                   opened.gpu.memory_bandwidth),
+        [&](std::size_t) {
+            ExecuteOptions how = sweep_options(options.steps);
+            // the first loads kernels; after the second the clock is at its level under load
+            how.warmup = 2;
+            return how;
+        },
+        progress);
     if (!opened.device->reports()) return "";
     const GpuPoints points = collect_gpu_points(results);
     const std::filesystem::path out(options.out);
     const std::string stem = (out.parent_path() / out.stem()).string();
     const std::vector<PlannedFile> tables = gpu_tables(points, opened.gpu.name, stem);
     write_whole(tables);  // first, because they can be used elsewhere if nothing can be fitted here
-    const Nameplate plate{opened.gpu.name, opened.gpu.multiprocessors, opened.gpu.memory, opened.gpu.memory_bandwidth};
+    const Nameplate plate{opened.gpu.name, opened.gpu.multiprocessors, opened.gpu.memory,
+                          opened.gpu.memory_bandwidth};
     const std::optional<Cluster> known = datasheet_of(options.cluster, plate.name);
     Start start = start_cluster(points, plate, known ? &*known : nullptr);
     start.cluster.name = out.stem().string();

@@ -14,15 +14,19 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-// Adds the files of a verb's folder that may also be its input: those in `names`, and any existing picture or page with the name of an
-// input, because the pictures of all reports are not listed here.
-void add_in(Paths& outputs, const std::string& folder, std::initializer_list<const char*> names, const Paths& inputs) {
+// Adds the files of a verb's folder that may also be its input: those in `names`, and any existing
+// picture or page with the name of an input, because the pictures of all reports are not listed
+// here.
+void add_in(Paths& outputs, const std::string& folder, std::initializer_list<const char*> names,
+            const Paths& inputs) {
     if (folder.empty()) return;
     for (const char* name : names) outputs.push_back(folder + "/" + name);
     std::error_code none;
     for (const std::string& input : inputs) {
-        const std::filesystem::path path(input), there = folder / path.filename(), kind = path.extension();
-        if ((kind == ".png" || kind == ".svg" || kind == ".html" || kind == ".md") && std::filesystem::exists(there, none))
+        const std::filesystem::path path(input), there = folder / path.filename(),
+                                                 kind = path.extension();
+        if ((kind == ".png" || kind == ".svg" || kind == ".html" || kind == ".md") &&
+            std::filesystem::exists(there, none))
             outputs.push_back(there.string());
     }
 }
@@ -35,7 +39,8 @@ void check(const Paths& outputs, const Paths& inputs) {
 
 // `paths`, and those of `more` that are not empty.
 Paths named(Paths paths, std::initializer_list<std::string> more) {
-    std::ranges::copy_if(more, std::back_inserter(paths), [](const std::string& path) { return !path.empty(); });
+    std::ranges::copy_if(more, std::back_inserter(paths),
+                         [](const std::string& path) { return !path.empty(); });
     return paths;
 }
 
@@ -44,11 +49,15 @@ Paths of_experiment(const Options& options) {
 }
 
 constexpr unsigned bit(ImportKind kind) { return static_cast<unsigned>(kind); }
-constexpr unsigned machine = bit(ImportKind::machine), configuration = bit(ImportKind::configuration), log = bit(ImportKind::log),
+constexpr unsigned machine = bit(ImportKind::machine),
+                   configuration = bit(ImportKind::configuration), log = bit(ImportKind::log),
                    profile = bit(ImportKind::profile);
 
 std::string words_of(unsigned kinds) {
-    constexpr std::pair<unsigned, const char*> all[] = {{machine, "machines"}, {configuration, "configurations"}, {log, "logs"}, {profile, "profiles"}};
+    constexpr std::pair<unsigned, const char*> all[] = {{machine, "machines"},
+                                                        {configuration, "configurations"},
+                                                        {log, "logs"},
+                                                        {profile, "profiles"}};
     std::string text;
     for (const auto& [kind, word] : all)
         if ((kinds & kind) != 0) text += (text.empty() ? "" : " and ") + std::string(word);
@@ -60,7 +69,8 @@ std::string words_of(unsigned kinds) {
 void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants) {
     Paths outputs = named({}, {options.trace}), inputs = named({}, {options.market});
     for (const Variant& variant : variants)
-        for (std::string& file : files_asked(options, variant.experiment, variant.overrides)) inputs.push_back(std::move(file));
+        for (std::string& file : files_asked(options, variant.experiment, variant.overrides))
+            inputs.push_back(std::move(file));
     add_in(outputs, options.out, {}, inputs);
     if (!options.out.empty()) outputs.push_back(options.out + "/report.html");
     check(outputs, inputs);
@@ -76,13 +86,17 @@ void check_files_of_sweep(const Options& options) {
 void check_files_of_execute(const Options& options) {
     Paths outputs = named({}, {options.trace});
     const Paths inputs = of_experiment(options);
-    add_in(outputs, options.out, {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv", "report.html"}, inputs);
+    add_in(outputs, options.out,
+           {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml",
+            "run.csv", "report.html"},
+           inputs);
     check(outputs, inputs);
 }
 
 void check_files_of_calibrate(const Options& options) {
     Paths outputs = named({options.out}, {options.trace});
-    if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))  // written next to the cluster's file
+    // written next to the cluster's file
+    if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))
         outputs.push_back(framework_file(options.out));
     check(outputs, named(options.measurements, {options.cluster, options.framework}));
 }
@@ -90,7 +104,8 @@ void check_files_of_calibrate(const Options& options) {
 void check_files_of_compare(const Options& options) {
     Paths outputs = named({}, {options.trace});
     const Paths inputs = named(options.inputs, {options.cluster, options.framework, options.model});
-    add_in(outputs, options.out, {"compare.csv", "kernels.csv", "summary.md", "kernels.md", "report.html"}, inputs);
+    add_in(outputs, options.out,
+           {"compare.csv", "kernels.csv", "summary.md", "kernels.md", "report.html"}, inputs);
     check(outputs, inputs);
 }
 
@@ -119,9 +134,11 @@ void check_options_of_import(const Options& options, ImportKind kind) {
                {"--nodes", options.nodes > 0, profile}};
     for (const auto& [name, given, kinds] : all)
         if (given && (kinds & bit(kind)) == 0)
-            throw ConfigError(std::string(name) + ": is of " + words_of(kinds) + "; " +
-                              (options.inputs.empty() ? "a node by its datasheet" : options.inputs.front()) + " is one of the " +
-                              words_of(bit(kind)) + ". Expected the command without it, or another --format");
+            throw ConfigError(
+                std::string(name) + ": is of " + words_of(kinds) + "; " +
+                (options.inputs.empty() ? "a node by its datasheet" : options.inputs.front()) +
+                " is one of the " + words_of(bit(kind)) +
+                ". Expected the command without it, or another --format");
 }
 
 void require_device(const std::string& device) {

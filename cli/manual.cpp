@@ -1,4 +1,5 @@
-// Files installed next to the program and made from the same tables as --help: man page and shell completion.
+// Files installed next to the program and made from the same tables as --help: man page and shell
+// completion.
 #include "cli/arguments.h"
 
 #include <array>
@@ -26,13 +27,17 @@ Verbs verbs_of(const CLI::App& app) {
 std::string kind_of(const CLI::Option& option) {
     return option.get_positional() ? option.get_name(true) : option.get_type_name();
 }
-bool is_flag(const CLI::Option& option) { return !option.get_positional() && option.get_items_expected_max() == 0; }
+bool is_flag(const CLI::Option& option) {
+    return !option.get_positional() && option.get_items_expected_max() == 0;
+}
 
 std::string first_name(const CLI::Option& option) {
     return option.get_lnames().empty() ? option.get_name(true) : "--" + option.get_lnames().front();
 }
 
-std::string lines(const std::vector<std::string>& words) { return fmt::format("{}\n", fmt::join(words, "\n")); }
+std::string lines(const std::vector<std::string>& words) {
+    return fmt::format("{}\n", fmt::join(words, "\n"));
+}
 
 std::string keys() {
     std::string text;
@@ -42,12 +47,13 @@ std::string keys() {
 
 // ---- completion: the shell asks the program which words may stand in the place of the typed one
 
-// First the kind of the words, then the words, one a line. The shell itself finds files and folders; names may also be files; a key
-// continues behind its "="; choices are complete.
+// First the kind of the words, then the words, one a line. The shell itself finds files and
+// folders; names may also be files; a key continues behind its "="; choices are complete.
 std::string values_of(const CLI::Option& option) {
     const std::string kind = kind_of(option);
     const auto names = [](PresetKind preset) { return lines(preset_names(preset)); };
-    if (kind == "EXPERIMENT" || kind == "NAME") return "names\n" + names(PresetKind::experiment) + names(PresetKind::workload);
+    if (kind == "EXPERIMENT" || kind == "NAME")
+        return "names\n" + names(PresetKind::experiment) + names(PresetKind::workload);
     if (kind == "CLUSTER") return "names\n" + names(PresetKind::cluster);
     if (kind == "FRAMEWORK") return "names\n" + names(PresetKind::framework);
     if (kind == "MODEL") return "names\n" + names(PresetKind::workload);
@@ -58,7 +64,8 @@ std::string values_of(const CLI::Option& option) {
     return "choices\n" + replaced(kind, "|", "\n") + "\n";
 }
 
-// A colon separates a verb or option from its description. The shells put "=" before each typed word, so that CLI11 sees no options.
+// A colon separates a verb or option from its description. The shells put "=" before each typed
+// word, so that CLI11 sees no options.
 std::string completion(const CLI::App& app, const std::vector<std::string>& typed) {
     const auto word = [&](std::size_t from_end) {
         const std::string said = typed.size() < from_end ? "" : typed[typed.size() - from_end];
@@ -72,7 +79,8 @@ std::string completion(const CLI::App& app, const std::vector<std::string>& type
         const CLI::Option* argument = nullptr;
         for (const CLI::Option* option : verb->get_options()) {
             if (option->get_positional()) {
-                if (argument == nullptr || word(2) != verb->get_name()) argument = option;  // the first of two only right behind the verb
+                // the first of two only right behind the verb
+                if (argument == nullptr || word(2) != verb->get_name()) argument = option;
             } else if (!is_flag(*option) && first_name(*option) == word(2)) {
                 return values_of(*option);
             } else {
@@ -82,10 +90,14 @@ std::string completion(const CLI::App& app, const std::vector<std::string>& type
         if (word(1).starts_with('-')) return options;
         return argument != nullptr ? values_of(*argument) : "files\n";
     }
-    return typed.size() > 1 ? "files\n" : described + "--help:what the verbs are\n--version:version, commit, compiler and libraries\n";
+    return typed.size() > 1 ? "files\n"
+                            : described +
+                                  "--help:what the verbs are\n--version:version, commit, compiler "
+                                  "and libraries\n";
 }
 
-constexpr std::string_view bash = R"sh(# bash completion of stepcast, written by `stepcast generate bash`
+constexpr std::string_view bash =
+    R"sh(# bash completion of stepcast, written by `stepcast generate bash`
 _stepcast() {
     local word=${COMP_WORDS[COMP_CWORD]} kind words typed=("${COMP_WORDS[@]:1:COMP_CWORD}")
     { read -r kind; mapfile -t words; } < <("${COMP_WORDS[0]}" generate words "${typed[@]/#/=}" 2>/dev/null)
@@ -129,16 +141,22 @@ std::string roff(std::string text) {
 }
 
 std::string man_option(const CLI::Option& option) {
-    std::string name = option.get_positional() ? "\\fI" + roff(option.get_name(true)) + "\\fR" : "\\fB" + roff(first_name(option)) + "\\fR";
-    if (!option.get_positional() && !is_flag(option)) name += " \\fI" + roff(kind_of(option)) + "\\fR";
-    return ".TP\n" + name + "\n" + roff(option.get_description()) + (option.get_required() ? " (required)" : "") + "\n";
+    std::string name = option.get_positional() ? "\\fI" + roff(option.get_name(true)) + "\\fR"
+                                               : "\\fB" + roff(first_name(option)) + "\\fR";
+    if (!option.get_positional() && !is_flag(option))
+        name += " \\fI" + roff(kind_of(option)) + "\\fR";
+    return ".TP\n" + name + "\n" + roff(option.get_description()) +
+           (option.get_required() ? " (required)" : "") + "\n";
 }
 
 std::string man_verb(const CLI::App& verb) {
-    std::string page = ".SS stepcast " + roff(verb.get_name()) + "\n" + roff(verb.get_description()) + "\n";
+    std::string page =
+        ".SS stepcast " + roff(verb.get_name()) + "\n" + roff(verb.get_description()) + "\n";
     for (const bool positional : {true, false})
         for (const CLI::Option* option : verb.get_options())
-            if (static_cast<bool>(option->get_positional()) == positional && !option->get_description().empty()) page += man_option(*option);
+            if (static_cast<bool>(option->get_positional()) == positional &&
+                !option->get_description().empty())
+                page += man_option(*option);
     return page;
 }
 
@@ -182,25 +200,31 @@ the best five of all splits
 std::string man(const CLI::App& app) {
     std::string verbs;
     for (const CLI::App* verb : verbs_of(app)) verbs += man_verb(*verb);
-    return replaced(replaced(std::string(man_frame), "@PURPOSE@", roff(app.get_description())), "@VERBS@", verbs);
+    return replaced(replaced(std::string(man_frame), "@PURPOSE@", roff(app.get_description())),
+                    "@VERBS@", verbs);
 }
 
 }  // namespace
 
-std::string generate(const std::string& what, const std::vector<std::string>& typed, const CLI::App& app) {
+std::string generate(const std::string& what, const std::vector<std::string>& typed,
+                     const CLI::App& app) {
     if (what == "words") return completion(app, typed);
-    if (!typed.empty()) throw ConfigError("\"" + typed.front() + "\" is no argument of generate " + what);
+    if (!typed.empty())
+        throw ConfigError("\"" + typed.front() + "\" is no argument of generate " + what);
     if (what == "bash") return std::string(bash);
     if (what == "zsh") return std::string(zsh);
     if (what == "man") return man(app);
     if (what == "keys") return keys();
-    constexpr std::array<std::pair<std::string_view, PresetKind>, 4> presets{{{"experiments", PresetKind::experiment},
-                                                                             {"workloads", PresetKind::workload},
-                                                                             {"clusters", PresetKind::cluster},
-                                                                             {"frameworks", PresetKind::framework}}};
+    constexpr std::array<std::pair<std::string_view, PresetKind>, 4> presets{
+        {{"experiments", PresetKind::experiment},
+         {"workloads", PresetKind::workload},
+         {"clusters", PresetKind::cluster},
+         {"frameworks", PresetKind::framework}}};
     for (const auto& [name, kind] : presets)
         if (what == name) return lines(preset_names(kind));
-    throw ConfigError("generate: \"" + what + "\"; expected bash, zsh, man, experiments, workloads, clusters, frameworks or keys");
+    throw ConfigError(
+        "generate: \"" + what +
+        "\"; expected bash, zsh, man, experiments, workloads, clusters, frameworks or keys");
 }
 
 }  // namespace stepcast

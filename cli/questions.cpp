@@ -20,11 +20,13 @@ void read_objectives(SweepQuestion& question, const Options& options) {
     const auto comma = options.objective.find(',');
     at_place("--objective " + options.objective, [&] {
         question.objective = parse_name<Objective>(options.objective.substr(0, comma));
-        if (comma != std::string::npos) question.second = parse_name<Objective>(options.objective.substr(comma + 1));
+        if (comma != std::string::npos)
+            question.second = parse_name<Objective>(options.objective.substr(comma + 1));
     });
     if (options.pareto && !question.second) question.second = Objective::memory;
     if (question.second == question.objective)
-        throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
+        throw ConfigError("--objective " + options.objective +
+                          ": twice the same; expected two different ones");
 }
 
 // Reads a positive value with `parse`, and names the option in errors.
@@ -40,7 +42,8 @@ auto positive(const std::string& option, const std::string& text, auto parse) {
 // "seq = 512" without the table, which --set may leave out too. A preset's label is its name.
 std::string label_of(const Override& one) {
     if (const Key* const key = find_key(one.key); key && is_preset(*key)) return one.value;
-    return one.key.substr(one.key.starts_with("framework.") ? 0 : one.key.find('.') + 1) + " = " + one.value;
+    return one.key.substr(one.key.starts_with("framework.") ? 0 : one.key.find('.') + 1) + " = " +
+           one.value;
 }
 
 }  // namespace
@@ -49,7 +52,8 @@ std::vector<Override> overrides_of(const Options& options) {
     std::vector<Override> overrides;
     if (!options.framework.empty()) overrides.push_back({"framework.preset", options.framework});
     if (!options.cluster.empty()) overrides.push_back({"cluster.preset", options.cluster});
-    if (options.gpus > 0) overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});
+    if (options.gpus > 0)
+        overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});
     for (const std::string& text : options.set) overrides.push_back(parse_override(text));
     return overrides;
 }
@@ -57,23 +61,27 @@ std::vector<Override> overrides_of(const Options& options) {
 std::vector<Variant> variants_of(const Options& options) {
     constexpr std::size_t most_columns = 12;
     std::vector<Variant> variants;
-    for (const std::string& experiment : options.inputs) variants.push_back({options.inputs.size() > 1 ? experiment : "", experiment, {}});
+    for (const std::string& experiment : options.inputs)
+        variants.push_back({options.inputs.size() > 1 ? experiment : "", experiment, {}});
     const std::vector<Override> overrides = overrides_of(options);
     std::vector<std::string> done;
     for (const Override& o : overrides) {
         if (std::ranges::find(done, o.key) != done.end()) continue;
         done.push_back(o.key);
-        const std::vector<Override> values = where(overrides, [&](const Override& v) { return v.key == o.key; });
+        const std::vector<Override> values =
+            where(overrides, [&](const Override& v) { return v.key == o.key; });
         std::vector<Variant> more;
         for (const Variant& v : variants)
             for (const Override& value : values) {
                 Variant& next = more.emplace_back(v);
                 next.overrides.push_back(value);
-                if (values.size() > 1) next.label += (next.label.empty() ? "" : ", ") + label_of(value);
+                if (values.size() > 1)
+                    next.label += (next.label.empty() ? "" : ", ") + label_of(value);
             }
         variants = std::move(more);
         if (variants.size() > most_columns)
-            throw ConfigError("simulate: " + std::to_string(variants.size()) + " forecasts are asked for; expected at most " +
+            throw ConfigError("simulate: " + std::to_string(variants.size()) +
+                              " forecasts are asked for; expected at most " +
                               std::to_string(most_columns) + " side by side, or sweep --vary");
     }
     return variants;
@@ -84,11 +92,14 @@ std::optional<Training> training_of(const Options& options) {
         throw ConfigError("--tokens and --steps: both say how long the training is; expected one");
     if (options.tokens.empty() && options.training_steps.empty()) {
         if (options.market.empty()) return std::nullopt;
-        throw ConfigError("--market: of which training? expected --tokens 15T or --steps 100k as well");
+        throw ConfigError(
+            "--market: of which training? expected --tokens 15T or --steps 100k as well");
     }
     Training training{.tokens = 0, .steps = 0, .market = read_market(options.market)};
-    if (!options.tokens.empty()) training.tokens = positive("--tokens", options.tokens, parse_count);
-    if (!options.training_steps.empty()) training.steps = positive("--steps", options.training_steps, parse_count);
+    if (!options.tokens.empty())
+        training.tokens = positive("--tokens", options.tokens, parse_count);
+    if (!options.training_steps.empty())
+        training.steps = positive("--steps", options.training_steps, parse_count);
     return training;
 }
 
@@ -96,29 +107,36 @@ SweepQuestion question_of(const Options& options) {
     require_one_answer(options);
     require_foreign(options, {options.experiment});
     SweepQuestion question;
-    question.experiment = asked_experiment(options, options.experiment, overrides_of(options), false);
+    question.experiment =
+        asked_experiment(options, options.experiment, overrides_of(options), false);
     question.stated = stated_keys_asked(options, options.experiment, overrides_of(options));
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
     question.where = parse_constraints(options.where);
     question.top = options.top;
     read_objectives(question, options);
     question.training = training_of(options);
-    if (!options.within.empty()) question.within = positive("--within", options.within, parse_seconds);
+    if (!options.within.empty())
+        question.within = positive("--within", options.within, parse_seconds);
     add_node_counts(question);
-    if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
+    if (options.resume && options.out.empty())
+        throw ConfigError("--resume: expected --out, the folder to go on with");
     return question;
 }
 
 SimulateQuestion simulate_question(const Options& options) {
     const std::vector<Variant> variants = variants_of(options);
     if (variants.size() > 1 && (options.explain || !options.trace.empty() || !options.emit.empty()))
-        throw ConfigError("simulate: --trace, --emit and --explain are of one forecast; expected one experiment and every key set once");
+        throw ConfigError(
+            "simulate: --trace, --emit and --explain are of one forecast; expected one experiment "
+            "and every key set once");
     require_one_answer(options);
     require_foreign(options, options.inputs);
     check_files_of_simulate(options, variants);
-    SimulateQuestion question{.columns = {}, .training = training_of(options), .explained = options.explain};
+    SimulateQuestion question{
+        .columns = {}, .training = training_of(options), .explained = options.explain};
     for (const Variant& v : variants)
-        question.columns.push_back({v.label, asked_experiment(options, v.experiment, v.overrides, true)});
+        question.columns.push_back(
+            {v.label, asked_experiment(options, v.experiment, v.overrides, true)});
     return question;
 }
 
@@ -128,7 +146,9 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
     for (const auto& [label, experiment] : question.columns) {
         Prediction prediction = predict_step(experiment);
         found.columns.push_back({label, prediction.forecast, {}});
-        if (question.training) found.columns.back().campaign = campaign_of(*question.training, experiment, prediction.forecast);
+        if (question.training)
+            found.columns.back().campaign =
+                campaign_of(*question.training, experiment, prediction.forecast);
         if (pictures) found.pictures.push_back(gantt_of(experiment, prediction));
         if (pictures && !lone) found.pictures.back().title = label;
         if (lone) found.prediction = std::move(prediction);
@@ -161,10 +181,13 @@ PredictedTrace predicted_trace(const Experiment& e, const Prediction& p) {
     return {std::move(trace), std::move(extras)};
 }
 
-void write_simulated(const std::string& folder, const SimulateQuestion& question, const SimulateAnswer& answer) {
+void write_simulated(const std::string& folder, const SimulateQuestion& question,
+                     const SimulateAnswer& answer) {
     std::vector<Fact> origin;
-    for (const auto& [label, experiment] : question.columns) add_once(origin, origin_of(experiment, version_text()));
-    if (answer.columns.size() > 1) return write_columns(folder, answer.columns, answer.pictures, origin);
+    for (const auto& [label, experiment] : question.columns)
+        add_once(origin, origin_of(experiment, version_text()));
+    if (answer.columns.size() > 1)
+        return write_columns(folder, answer.columns, answer.pictures, origin);
     const auto& [label, forecast, campaign] = answer.columns.front();
     Page page = forecast_page(question.columns.front().experiment, forecast, answer.why, campaign);
     page.provenance = origin;

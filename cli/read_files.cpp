@@ -24,7 +24,8 @@ bool is_file(const fs::path& path) {
     return fs::is_regular_file(path, none);
 }
 
-// Words as files name others: between quotes, commas, blanks, brackets, assignments. A routing's section
+// Words as files name others: between quotes, commas, blanks, brackets, assignments. A routing's
+// section
 // ("routing.csv#4/0") is cut off.
 std::set<std::string> words_in(const fs::path& path) {
     std::error_code none;
@@ -33,7 +34,8 @@ std::set<std::string> words_in(const fs::path& path) {
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     std::set<std::string> words;
     for (std::size_t begin = 0; begin < text.size();) {
-        const auto end = std::min(text.find_first_of(" \t\r\n\"'`,;=#()[]{}|<>", begin), text.size());
+        const auto end =
+            std::min(text.find_first_of(" \t\r\n\"'`,;=#()[]{}|<>", begin), text.size());
         if (end > begin && end - begin < 4096) words.insert(text.substr(begin, end - begin));
         begin = end + 1;
     }
@@ -45,12 +47,14 @@ bool may_name_file(const std::string& word) {
     if (word.starts_with("--")) return false;
     const auto dot = word.rfind('.');
     return word.find('/') != std::string::npos ||
-           (dot != std::string::npos && dot + 1 < word.size() && std::isalpha(static_cast<unsigned char>(word[dot + 1])) != 0);
+           (dot != std::string::npos && dot + 1 < word.size() &&
+            std::isalpha(static_cast<unsigned char>(word[dot + 1])) != 0);
 }
 
 // The files of a run's folder that are read; others there are of reports.
 bool is_of_run(const std::string& name) {
-    return name.ends_with(".toml") || name == "run.csv" || name == "routing.csv" || name.starts_with("trace");
+    return name.ends_with(".toml") || name == "run.csv" || name == "routing.csv" ||
+           name.starts_with("trace");
 }
 
 class Reading {

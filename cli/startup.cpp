@@ -28,7 +28,8 @@ void say_on_stderr(const std::string& line) {
 void close_blas_threads() {
     using Close = int (*)();
     // Only builds of OpenBLAS with its own threads have this function.
-    if (const auto close = reinterpret_cast<Close>(dlsym(RTLD_DEFAULT, "blas_thread_shutdown_"))) close();
+    if (const auto close = reinterpret_cast<Close>(dlsym(RTLD_DEFAULT, "blas_thread_shutdown_")))
+        close();
 }
 
 void keep_freed_memory(int most) {
@@ -47,7 +48,8 @@ void on_signal(int signal) {
     constexpr int as_shells_say = 128;
     if (may_note == 0 || noted != 0) _exit(as_shells_say + signal);
     noted = signal;
-    constexpr char text[] = "\nstepcast: ends after this sample or pass; a second signal ends at once\n";
+    constexpr char text[] =
+        "\nstepcast: ends after this sample or pass; a second signal ends at once\n";
     const ssize_t said = write(STDERR_FILENO, text, sizeof text - 1);
     (void)said;
 }
@@ -62,7 +64,8 @@ void end_on_signals() {
     for (const int signal : {SIGINT, SIGTERM}) {
         struct sigaction before {};
         sigaction(signal, nullptr, &before);
-        if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // stays ignored under nohup or `&` of a shell
+        // stays ignored under nohup or `&` of a shell
+        if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
     }
 }
 
@@ -75,13 +78,15 @@ int exit_code_of_stop() { return noted != 0 ? 128 + noted : 0; }
 
 void open_standard_files() {
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-        if (fcntl(standard, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);  // open() takes the lowest free number; writing to it fails
+        // open() takes the lowest free number; writing to it fails
+        if (fcntl(standard, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);
 }
 
 void finish_output() {
     const bool lost = std::ferror(stdout) != 0;
     if (std::fflush(stdout) != 0 || lost)
-        throw ConfigError("standard output: cannot be written (" + std::string(std::strerror(errno)) + ")");
+        throw ConfigError("standard output: cannot be written (" +
+                          std::string(std::strerror(errno)) + ")");
 }
 
 }  // namespace stepcast

@@ -6,18 +6,22 @@
 
 namespace stepcast {
 
-// OpenBLAS starts a pool of threads when it is loaded, and they spin for work: a quarter of the CPU time of a short run. Ranks use one
-// thread each (exec/host_rank.cpp), so this closes the pool; OpenBLAS opens it again when it needs it.
+// OpenBLAS starts a pool of threads when it is loaded, and they spin for work: a quarter of the CPU
+// time of a short run. Ranks use one thread each (exec/host_rank.cpp), so this closes the pool;
+// OpenBLAS opens it again when it needs it.
 void close_blas_threads();
 
-// Keeps up to `most` bytes of freed memory in the process, because simulations allocate the same arrays again and again.
+// Keeps up to `most` bytes of freed memory in the process, because simulations allocate the same
+// arrays again and again.
 void keep_freed_memory(int most = 1 << 30);
 
-// Opens closed standard streams. Otherwise the next file that is opened would get their number, and printed text would go there.
+// Opens closed standard streams. Otherwise the next file that is opened would get their number, and
+// printed text would go there.
 void open_standard_files();
 
-// SIGINT and SIGTERM end the program at once, with exit code 130 and 143; unfinished files have no name yet (model/files/whole_files.h).
-// After the first call of stop_asked(), the first signal is only noted, so that the caller ends at a good place, and the second ends it.
+// SIGINT and SIGTERM end the program at once, with exit code 130 and 143; unfinished files have no
+// name yet (model/files/whole_files.h). After the first call of stop_asked(), the first signal is
+// only noted, so that the caller ends at a good place, and the second ends it.
 void end_on_signals();
 bool stop_asked();
 int exit_code_of_stop();  // 0 if no signal was noted
@@ -25,7 +29,8 @@ int exit_code_of_stop();  // 0 if no signal was noted
 // Throws ConfigError if not all that was printed could be written, as on a full disk.
 void finish_output();
 
-// Prints a result to stdout. Its names may come from any file, so control characters are made harmless for a terminal.
+// Prints a result to stdout. Its names may come from any file, so control characters are made
+// harmless for a terminal.
 void print(const std::string& text);
 
 // Takes lines that are no result: notes, warnings, what was written.
@@ -34,7 +39,8 @@ using Say = std::function<void(const std::string& line)>;
 // Prints to stderr, behind the program's name, and as safe for a terminal as print().
 void say_on_stderr(const std::string& line);
 
-// The text of --version: "stepcast 0.1.0", then one line each for commit, compiler, and the libraries that this build has or lacks.
+// The text of --version: "stepcast 0.1.0", then one line each for commit, compiler, and the
+// libraries that this build has or lacks.
 std::string version_text();
 
 }  // namespace stepcast

@@ -49,7 +49,8 @@ struct PredictedTrace {
 PredictedTrace predicted_trace(const Experiment& experiment, const Prediction& prediction);
 
 // Writes the files of --out. The answer must have its pictures.
-void write_simulated(const std::string& folder, const SimulateQuestion& question, const SimulateAnswer& answer);
+void write_simulated(const std::string& folder, const SimulateQuestion& question,
+                     const SimulateAnswer& answer);
 
 // The inputs as read, with every case predicted.
 struct Compared {
@@ -58,22 +59,24 @@ struct Compared {
     CompareSummary summary;
     bool steps;  // whether the inputs hold steps, and not only kernels
 };
-// Throws ConfigError for wrong names and files. Single cases that are refused are part of the result.
+// Throws ConfigError for wrong names and files. Single cases that are refused are part of the
+// result.
 Compared compare_inputs(const Options& options, const Progress& progress);
 
 // Throws ConfigError if nothing could be predicted, or with --strict if not everything could.
 void require_predicted(const Compared& compared, bool strict);
 
-// Returns whether the inputs are a profiler's traces. If so, compares them with the forecast of --model, or with a prediction from their
-// own kernel tables, and prints the result.
+// Returns whether the inputs are a profiler's traces. If so, compares them with the forecast of
+// --model, or with a prediction from their own kernel tables, and prints the result.
 bool compare_traces(const Options& options);
 
-// Measures this machine, or fits recorded measurements. Writes the files of --out and returns the text to print, "" in a process that
-// does not report. Throws ConfigError, DeviceError.
+// Measures this machine, or fits recorded measurements. Writes the files of --out and returns the
+// text to print, "" in a process that does not report. Throws ConfigError, DeviceError.
 std::string calibrate(const Options& options, const Progress& progress);
 
-// With --device cuda: runs the sweeps, and writes their tables next to --out, the fit and its plots. With --device host: the same on all
-// ranks at once, with a plot of the curves and rates and their fits.
+// With --device cuda: runs the sweeps, and writes their tables next to --out, the fit and its
+// plots. With --device host: the same on all ranks at once, with a plot of the curves and rates and
+// their fits.
 std::string calibrate_cuda(const Options& options, const Progress& progress);
 std::string calibrate_host(const Options& options, const Progress& progress);
 

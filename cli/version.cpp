@@ -6,7 +6,9 @@
 namespace stepcast {
 namespace {
 
-std::string or_none(const std::string& version) { return version.empty() ? "not built in" : version; }
+std::string or_none(const std::string& version) {
+    return version.empty() ? "not built in" : version;
+}
 
 #ifdef __clang__
 constexpr auto compiler = "Clang " __clang_version__;
@@ -17,12 +19,9 @@ constexpr auto compiler = "GCC " __VERSION__;
 }  // namespace
 
 std::string version_text() {
-    return "stepcast " STEPCAST_VERSION
-           "\ncommit " STEPCAST_COMMIT
-           "\ncompiler " + std::string(compiler) +
-           "\nCUDA " + or_none(STEPCAST_CUDA_VERSION) +
-           "\nNCCL " + or_none(STEPCAST_NCCL_VERSION) +
-           "\nMPI " + or_none(mpi_library());
+    return "stepcast " STEPCAST_VERSION "\ncommit " STEPCAST_COMMIT "\ncompiler " +
+           std::string(compiler) + "\nCUDA " + or_none(STEPCAST_CUDA_VERSION) + "\nNCCL " +
+           or_none(STEPCAST_NCCL_VERSION) + "\nMPI " + or_none(mpi_library());
 }
 
 }  // namespace stepcast

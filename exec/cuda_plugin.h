@@ -1,4 +1,5 @@
-// The CUDA device is in libexec_cuda.so, opened on demand, so the program starts on machines without GPU, driver or toolkit.
+// The CUDA device is in libexec_cuda.so, opened on demand, so the program starts on machines
+// without GPU, driver or toolkit.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,8 @@ struct CudaGpu {
     int multiprocessors = 0;
     int capability = 0;  // 90 for 9.0
     Bytes memory, cache;
-    BytesPerSecond memory_bandwidth;  // from bus width and memory clock; 0 if the driver does not tell
+    // from bus width and memory clock; 0 if the driver does not tell
+    BytesPerSecond memory_bandwidth;
 };
 
 struct CudaDeviceAndGpu {
@@ -27,8 +29,9 @@ struct CudaDeviceAndGpu {
     CudaGpu gpu;
 };
 
-// Throws DeviceError that begins with "no CUDA device: " when plugin, driver or GPU is missing, or when the driver is older than the
-// toolkit. Throws ConfigError when the ranks do not fit this machine or the launcher's processes.
+// Throws DeviceError that begins with "no CUDA device: " when plugin, driver or GPU is missing, or
+// when the driver is older than the toolkit. Throws ConfigError when the ranks do not fit this
+// machine or the launcher's processes.
 CudaDeviceAndGpu open_cuda_device(const CudaRequest& request);
 
 // The function that the plugin exports as extern "C" under the name below.

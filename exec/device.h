@@ -1,6 +1,7 @@
-// What a machine must offer so that execute() can run a graph on it: the host with threads or MPI processes (host_device.h), or a CUDA
-// plugin. One thread drives each rank of this process and issues the rank's tasks in id order. A device may run them at once (host) or
-// queue each on the stream of its lane (CUDA).
+// What a machine must offer so that execute() can run a graph on it: the host with threads or MPI
+// processes (host_device.h), or a CUDA plugin. One thread drives each rank of this process and
+// issues the rank's tasks in id order. A device may run them at once (host) or queue each on the
+// stream of its lane (CUDA).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace stepcast {
 
 enum class Edge : std::uint8_t { start, finish };
 
-// The rank's thread calls the functions that take a rank, except abort(). All may throw DeviceError; execute() adds rank and task.
+// The rank's thread calls the functions that take a rank, except abort(). All may throw
+// DeviceError; execute() adds rank and task.
 class Device {
 public:
     Device() = default;
@@ -29,8 +31,9 @@ public:
     // Whether this is the process of rank 0, which gets the measurement and may print and write.
     [[nodiscard]] bool reports() const;
 
-    // Sizes every buffer before anything runs. Throws ConfigError if the memory does not suffice. Waits for other ranks end after
-    // `timeout`. Returns doubts ("fp16 runs as fp32"). The graph must outlive the run.
+    // Sizes every buffer before anything runs. Throws ConfigError if the memory does not suffice.
+    // Waits for other ranks end after `timeout`. Returns doubts ("fp16 runs as fp32"). The graph
+    // must outlive the run.
     virtual std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) = 0;
 
     // From now on the calling thread drives `rank`: pins the thread and fills the rank's buffers.
@@ -52,11 +55,12 @@ public:
     // Thread CPU time over wall time of the last step; 1 if that says nothing about the device.
     [[nodiscard]] virtual double cpu_share(int rank) const = 0;
 
-    // What the device noticed during the run ("the clock was held down"). Called once, after the last step.
+    // What the device noticed during the run ("the clock was held down"). Called once, after the
+    // last step.
     virtual std::vector<std::string> doubts() { return {}; }
 
-    // Outside the measured part, called by all ranks together. gather(): rank 0 gets the values of all ranks, the others get none.
-    // broadcast(): every rank gets rank 0's value.
+    // Outside the measured part, called by all ranks together. gather(): rank 0 gets the values of
+    // all ranks, the others get none. broadcast(): every rank gets rank 0's value.
     virtual std::vector<std::vector<double>> gather(int rank, std::vector<double> values) = 0;
     virtual double broadcast(int rank, double value) = 0;
 

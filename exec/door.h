@@ -1,4 +1,5 @@
-// How ranks that are processes find each other over TCP, and how strangers are kept out. Used only by the rendezvous.
+// How ranks that are processes find each other over TCP, and how strangers are kept out. Used only
+// by the rendezvous.
 #pragma once
 
 #include <string_view>
@@ -27,9 +28,11 @@ private:
     int number_;
 };
 
-// For rank 0: returns a connection to each other rank, by rank; the entry of rank 0 is none. Listens where the launcher says, or on the
-// loopback if all processes are on one host. Hangs up on callers that do not know the run's token, say nothing or nonsense, or ask for a
-// rank that has already come; none of them delays the others. Throws DeviceError when ranks are missing after `timeout`.
+// For rank 0: returns a connection to each other rank, by rank; the entry of rank 0 is none.
+// Listens where the launcher says, or on the loopback if all processes are on one host. Hangs up on
+// callers that do not know the run's token, say nothing or nonsense, or ask for a rank that has
+// already come; none of them delays the others. Throws DeviceError when ranks are missing after
+// `timeout`.
 std::vector<Socket> admit_ranks(const Launch& launch, Seconds timeout);
 
 // For every other rank: a connection to rank 0, which must have shown the token too.

@@ -18,7 +18,8 @@ bool Device::reports() const { return has(local_ranks(), 0); }
 
 namespace {
 
-// What the ranks of one run share. It is read-only except for `measurement`, which only rank 0 writes, and the first failure.
+// What the ranks of one run share. It is read-only except for `measurement`, which only rank 0
+// writes, and the first failure.
 struct Repetitions {
     const TaskGraph& graph;
     Device& device;
@@ -34,24 +35,27 @@ struct Repetitions {
 std::vector<std::vector<TaskId>> split_by_rank(const TaskGraph& graph) {
     std::vector<std::vector<TaskId>> tasks(static_cast<std::size_t>(graph.rank_count()));
     for (TaskId task = 0; task < graph.size(); ++task)
-        for (const int rank : participants(graph.places(task))) tasks[static_cast<std::size_t>(rank)].push_back(task);
+        for (const int rank : participants(graph.places(task)))
+            tasks[static_cast<std::size_t>(rank)].push_back(task);
     return tasks;
 }
 
 void run_task(Repetitions& run, TaskId task, int rank) {
     try {
-        for (const TaskId predecessor : run.graph.predecessors(task)) run.device.wait(task, rank, predecessor);
+        for (const TaskId predecessor : run.graph.predecessors(task))
+            run.device.wait(task, rank, predecessor);
         run.device.record(task, rank, Edge::start);
         run.device.launch(task, run.graph.op(task), rank);
         run.device.record(task, rank, Edge::finish);
     } catch (const DeviceError& error) {
-        throw DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, run.graph.name(task),
-                                      kind_name(run.graph.op(task)), error.what()));
+        throw DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task,
+                                      run.graph.name(task), kind_name(run.graph.op(task)),
+                                      error.what()));
     }
 }
 
-// A rank's report of one step: when it began, its CPU share, the error of its clock, whether its process was asked to stop, and then
-// start and finish of each of its tasks.
+// A rank's report of one step: when it began, its CPU share, the error of its clock, whether its
+// process was asked to stop, and then start and finish of each of its tasks.
 constexpr std::size_t report_head = 4;
 
 std::vector<double> run_step(Repetitions& run, int rank) {
@@ -70,8 +74,9 @@ std::vector<double> run_step(Repetitions& run, int rank) {
     return report;
 }
 
-// Times count from the start of the earliest rank. A task on several ranks starts at the latest arrival, so that waiting does not count
-// as transfer. A rank that may leave early (the root of a broadcast) starts no later than it finishes.
+// Times count from the start of the earliest rank. A task on several ranks starts at the latest
+// arrival, so that waiting does not count as transfer. A rank that may leave early (the root of a
+// broadcast) starts no later than it finishes.
 Trace trace_of(const Repetitions& run, const std::vector<std::vector<double>>& reports) {
     double zero = reports.front()[0];
     for (const std::vector<double>& report : reports) zero = std::min(zero, report[0]);
@@ -87,7 +92,8 @@ Trace trace_of(const Repetitions& run, const std::vector<std::vector<double>>& r
         for (const Place& place : run.graph.places(task)) {
             const auto at = static_cast<std::size_t>(place.rank());
             const double finish = reports[at][next[at] + 1] - zero;
-            trace.spans.push_back({task, place, Seconds(std::min(arrival, finish)), Seconds(finish)});
+            trace.spans.push_back(
+                {task, place, Seconds(std::min(arrival, finish)), Seconds(finish)});
         }
         for (const int rank : ranks) next[static_cast<std::size_t>(rank)] += 2;
     }
@@ -117,19 +123,23 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
     measurement.steps.push_back(step);
     measurement.traces.push_back(std::move(trace));
     if (run.options.on_step) run.options.on_step(measurement);
-    const bool stop = std::any_of(reports.begin(), reports.end(), [](const auto& report) { return report[3] > 0; });
+    const bool stop = std::any_of(reports.begin(), reports.end(),
+                                  [](const auto& report) { return report[3] > 0; });
     if (stop) {
         measurement.warnings.emplace_back("ended by a signal before all samples were taken");
         return false;
     }
     const std::vector<double> times = accepted_times(measurement);
-    const int taken = static_cast<int>(measurement.steps.size()), accepted = static_cast<int>(times.size());
+    const int taken = static_cast<int>(measurement.steps.size()),
+              accepted = static_cast<int>(times.size());
     const int wanted = run.options.steps;
     if (run.options.progress)  // further ones replace those that were disturbed
         run.options.progress(taken <= wanted ? fmt::format("step {} of {}", taken, wanted)
-                                             : fmt::format("step {}, {} of {} undisturbed", taken, accepted, wanted));
+                                             : fmt::format("step {}, {} of {} undisturbed", taken,
+                                                           accepted, wanted));
     const Seconds spent = Seconds(reports[0][0]) - run.first_sample;
-    const bool vague = wanted >= fewest_for_median && median_uncertainty(times) > run.options.median_width;
+    const bool vague =
+        wanted >= fewest_for_median && median_uncertainty(times) > run.options.median_width;
     return wants_another(wanted, accepted, vague, taken, spent, run.options.retry);
 }
 
@@ -138,7 +148,8 @@ void drive_rank(Repetitions& run, int rank) {
     for (int step = 0; step < run.options.warmup; ++step) run_step(run, rank);
     bool more = run.options.steps > 0;
     for (bool first = true; more; first = false) {
-        const std::vector<std::vector<double>> reports = run.device.gather(rank, run_step(run, rank));
+        const std::vector<std::vector<double>> reports =
+            run.device.gather(rank, run_step(run, rank));
         if (rank == 0 && first) run.first_sample = Seconds(reports[0][0]);
         const bool wanted = rank == 0 && keep_sample(run, reports);
         more = run.device.broadcast(rank, wanted ? 1 : 0) > 0;
@@ -178,15 +189,19 @@ void add_doubts(Measurement& measurement) {
     warnings.insert(warnings.end(), busy.begin(), busy.end());
     const std::vector<double> times = accepted_times(measurement);
     if (times.empty())
-        warnings.push_back(fmt::format("no step of {} was undisturbed; medians are over all", measurement.steps.size()));
+        warnings.push_back(fmt::format("no step of {} was undisturbed; medians are over all",
+                                       measurement.steps.size()));
     else if (times.size() < fewest_for_median)
         warnings.push_back(fmt::format("too few: {} undisturbed steps", times.size()));
     constexpr double noisy = 0.10;
     if (const double spread = relative_spread(times); spread > noisy)
-        warnings.push_back(fmt::format("noisy: undisturbed steps spread by {:.0f} %", 100 * spread));
+        warnings.push_back(
+            fmt::format("noisy: undisturbed steps spread by {:.0f} %", 100 * spread));
     constexpr double vague = 0.05;
-    if (const double width = median_uncertainty(times); times.size() >= fewest_for_median && width > vague)
-        warnings.push_back(fmt::format("noisy: the median step is known to +- {:.0f} % only", 100 * width));
+    if (const double width = median_uncertainty(times);
+        times.size() >= fewest_for_median && width > vague)
+        warnings.push_back(
+            fmt::format("noisy: the median step is known to +- {:.0f} % only", 100 * width));
 }
 
 }  // namespace
@@ -196,13 +211,15 @@ ExecuteOptions execute_options(const Run& run) {
     options.steps = run.steps;
     options.warmup = run.warmup;
     options.timeout = run.timeout;
-    // With a CUDA graph, the first step runs task by task, so that libraries set up what they need. The second step is captured.
+    // With a CUDA graph, the first step runs task by task, so that libraries set up what they need.
+    // The second step is captured.
     constexpr int fewest = 2;
     if (run.cuda_graph && options.warmup < fewest)
-        throw ConfigError(fmt::format(
-            "execute: {} warm-up step{} with run.cuda_graph, where the first step runs task by task and the second "
-            "is captured; expected at least {} (--warmup or run.warmup)",
-            options.warmup, options.warmup == 1 ? "" : "s", fewest));
+        throw ConfigError(
+            fmt::format("execute: {} warm-up step{} with run.cuda_graph, where the first step runs "
+                        "task by task and the second "
+                        "is captured; expected at least {} (--warmup or run.warmup)",
+                        options.warmup, options.warmup == 1 ? "" : "s", fewest));
     return options;
 }
 
@@ -228,17 +245,20 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
 
     {  // the block joins the threads at its end, even if a later thread cannot be started
         std::vector<std::jthread> threads;
-        for (const int rank : device.local_ranks()) threads.emplace_back(drive_until_failure, std::ref(run), rank);
+        for (const int rank : device.local_ranks())
+            threads.emplace_back(drive_until_failure, std::ref(run), rank);
     }
     if (run.failure) std::rethrow_exception(run.failure);
     if (!device.reports()) return std::move(run.measurement);
 
-    // Clocks of processes, and of a GPU and its host, are aligned once a step; after that their oscillators drift apart.
+    // Clocks of processes, and of a GPU and its host, are aligned once a step; after that their
+    // oscillators drift apart.
     constexpr Seconds clock_error(1e-4);
     constexpr double clock_drift = 1e-4;
     for (std::size_t i = 0; i < measurement.traces.size(); ++i) {
         const Trace& trace = measurement.traces[i];
-        check_trace(graph, trace, clock_error + run.clock_errors[i] + clock_drift * step_end(trace));
+        check_trace(graph, trace,
+                    clock_error + run.clock_errors[i] + clock_drift * step_end(trace));
     }
     add_doubts(measurement);
     for (std::string& doubt : device.doubts()) measurement.warnings.push_back(std::move(doubt));

@@ -12,7 +12,9 @@ std::vector<int> participants(std::span<const Place> places) {
     return ranks;
 }
 
-bool has(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
+bool has(const std::vector<int>& ranks, int rank) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
 
 bool moves_rows(const TaskGraph& graph) {
     return std::any_of(graph.ops().begin(), graph.ops().end(), [](const Op& op) {
@@ -21,7 +23,8 @@ bool moves_rows(const TaskGraph& graph) {
     });
 }
 
-std::size_t exchanged(const AllToAll& op, std::size_t source, std::size_t target, std::size_t count) {
+std::size_t exchanged(const AllToAll& op, std::size_t source, std::size_t target,
+                      std::size_t count) {
     return source == target ? 0 : float_count(op.bytes[source * count + target]);
 }
 
@@ -59,22 +62,35 @@ struct Sizer {
     // The fetched rows lie behind the result.
     Footprint operator()(const FusedGemm& op) const {
         const long rows = op.blocks * op.rows_per_block;
-        const double moved = static_cast<double>(op.remote_blocks) * floats(op.remote_bytes_per_block);
+        const double moved =
+            static_cast<double>(op.remote_blocks) * floats(op.remote_bytes_per_block);
         return {{area(rows, op.k), area(op.k, op.n)},
                 {area(rows, op.n), op.transfer == FusedGemm::Transfer::gather ? moved : 0}};
     }
     // Includes the scores of one head, and in the backward their gradients.
     Footprint operator()(const Attention& op) const {
         const double heads = area(op.batch, op.heads), scores = area(op.seq_q, op.seq_k);
-        const double q = heads * area(op.seq_q, op.head_dim), k = heads * area(op.seq_k, op.head_dim);
-        return op.backward ? Footprint{{q, k, k, q}, {q, k, k, 2 * scores}} : Footprint{{q, k, k}, {q, scores}};
+        const double q = heads * area(op.seq_q, op.head_dim),
+                     k = heads * area(op.seq_k, op.head_dim);
+        return op.backward ? Footprint{{q, k, k, q}, {q, k, k, 2 * scores}}
+                           : Footprint{{q, k, k}, {q, scores}};
     }
-    Footprint operator()(const MemoryPass& op) const { return {{floats(op.read)}, {floats(op.written)}}; }
-    Footprint operator()(const AllReduce& op) const { return {{floats(op.bytes)}, {floats(op.bytes)}}; }
-    Footprint operator()(const AllGather& op) const { return {{share(op.bytes)}, {floats(op.bytes)}}; }
-    Footprint operator()(const ReduceScatter& op) const { return {{floats(op.bytes)}, {share(op.bytes)}}; }
+    Footprint operator()(const MemoryPass& op) const {
+        return {{floats(op.read)}, {floats(op.written)}};
+    }
+    Footprint operator()(const AllReduce& op) const {
+        return {{floats(op.bytes)}, {floats(op.bytes)}};
+    }
+    Footprint operator()(const AllGather& op) const {
+        return {{share(op.bytes)}, {floats(op.bytes)}};
+    }
+    Footprint operator()(const ReduceScatter& op) const {
+        return {{floats(op.bytes)}, {share(op.bytes)}};
+    }
     Footprint operator()(const Broadcast& op) const { return one_way(op.bytes, op.root); }
-    Footprint operator()(const Reduce& op) const { return {{floats(op.bytes)}, {is(op.root) ? floats(op.bytes) : 0}}; }
+    Footprint operator()(const Reduce& op) const {
+        return {{floats(op.bytes)}, {is(op.root) ? floats(op.bytes) : 0}};
+    }
     Footprint operator()(const AllToAll& op) const {
         Footprint sum;
         for (std::size_t peer = 0; peer < count; ++peer) {
@@ -92,13 +108,17 @@ struct Sizer {
         return is(sender) ? Footprint{{floats(bytes)}, {}} : Footprint{{}, {floats(bytes)}};
     }
     [[nodiscard]] bool is(int participant) const { return static_cast<int>(index) == participant; }
-    [[nodiscard]] double share(Bytes bytes) const { return std::ceil(floats(bytes) / static_cast<double>(count)); }
+    [[nodiscard]] double share(Bytes bytes) const {
+        return std::ceil(floats(bytes) / static_cast<double>(count));
+    }
 };
 
 }  // namespace
 
 std::size_t float_count(Bytes bytes) { return static_cast<std::size_t>(floats(bytes)); }
 
-Footprint footprint(const Op& op, std::size_t index, std::size_t count) { return std::visit(Sizer{index, count}, op); }
+Footprint footprint(const Op& op, std::size_t index, std::size_t count) {
+    return std::visit(Sizer{index, count}, op);
+}
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
-// How much memory one rank's share of an op reads and writes on the host, in floats: the sizes of its buffers.
+// How much memory one rank's share of an op reads and writes on the host, in floats: the sizes of
+// its buffers.
 #pragma once
 
 #include <array>
@@ -11,14 +12,17 @@
 
 namespace stepcast {
 
-// The distinct ranks of a task, in the order of its places. For a collective these are its participants.
+// The distinct ranks of a task, in the order of its places. For a collective these are its
+// participants.
 std::vector<int> participants(std::span<const Place> places);
 bool has(const std::vector<int>& ranks, int rank);
 
 bool moves_rows(const TaskGraph& graph);  // whether fused kernels use other ranks' memory
 
-// Floats that an all-to-all moves, and those that one participant sends and receives. What a rank keeps for itself does not move: 0.
-std::size_t exchanged(const AllToAll& op, std::size_t source, std::size_t target, std::size_t count);
+// Floats that an all-to-all moves, and those that one participant sends and receives. What a rank
+// keeps for itself does not move: 0.
+std::size_t exchanged(const AllToAll& op, std::size_t source, std::size_t target,
+                      std::size_t count);
 struct ExchangeCounts {
     std::vector<std::size_t> to, from;
 };
@@ -34,12 +38,17 @@ Part part_of(std::size_t size, std::size_t index, std::size_t count);
 std::size_t float_count(Bytes bytes);  // rounded up
 inline double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
 
-// Sizes of each operand, in the order of the kernels' arguments. Inputs are only read, outputs only written. Doubles hold any size.
+// Sizes of each operand, in the order of the kernels' arguments. Inputs are only read, outputs only
+// written. Doubles hold any size.
 struct Footprint {
     std::array<double, 5> inputs{};
     std::array<double, 4> outputs{};
-    [[nodiscard]] double input() const { return std::accumulate(inputs.begin(), inputs.end(), 0.0); }
-    [[nodiscard]] double output() const { return std::accumulate(outputs.begin(), outputs.end(), 0.0); }
+    [[nodiscard]] double input() const {
+        return std::accumulate(inputs.begin(), inputs.end(), 0.0);
+    }
+    [[nodiscard]] double output() const {
+        return std::accumulate(outputs.begin(), outputs.end(), 0.0);
+    }
     friend bool operator==(const Footprint&, const Footprint&) = default;
 };
 // For participant `index` of `count`.

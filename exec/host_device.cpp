@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
-#include "exec/host_ops.h"
 #include "exec/host_machine.h"
+#include "exec/host_ops.h"
 #include "exec/host_rank.h"
 #include "exec/rank_group.h"
 #include "model/launcher.h"
@@ -23,18 +23,22 @@ struct Shared {
     const TaskGraph& graph;
     RankThreads threads;
     std::map<std::vector<int>, std::unique_ptr<RankGroup>> groups;
-    std::vector<RankGroup*> group_of;                      // by task; null when one rank takes part
-    std::vector<std::vector<std::vector<float>>> windows;  // by target, then source: where fused kernels scatter to
+    std::vector<RankGroup*> group_of;  // by task; null when one rank takes part
+    // by target, then source: where fused kernels scatter to
+    std::vector<std::vector<std::vector<float>>> windows;
 };
 
 class HostDevice final : public Device {
 public:
     explicit HostDevice(int rank_count)
-        : rank_count_(rank_count), cores_(allowed_cores()), ranks_(static_cast<std::size_t>(rank_count)) {}
+        : rank_count_(rank_count),
+          cores_(allowed_cores()),
+          ranks_(static_cast<std::size_t>(rank_count)) {}
 
     [[nodiscard]] std::string description() const override {
         return fmt::format("host, {} ranks as threads on {} of {} cores, {}", rank_count_,
-                           std::min(static_cast<std::size_t>(rank_count_), cores_.size()), cores_.size(), processor_name());
+                           std::min(static_cast<std::size_t>(rank_count_), cores_.size()),
+                           cores_.size(), processor_name());
     }
 
     [[nodiscard]] std::vector<std::string> versions() const override { return host_versions(); }
@@ -46,10 +50,12 @@ public:
 
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
         if (graph.rank_count() != rank_count_)
-            throw std::logic_error(fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
+            throw std::logic_error(fmt::format("the graph has {} ranks, the host device {}",
+                                               graph.rank_count(), rank_count_));
         failed_ = -1;
         const Patience patience{timeout, ranks_.size() <= cores_.size()};
-        shared_.reset(new Shared{graph, RankThreads(local_ranks(), graph.size(), patience, failed_), {}, {}, {}});
+        shared_.reset(new Shared{
+            graph, RankThreads(local_ranks(), graph.size(), patience, failed_), {}, {}, {}});
         shared_->group_of.resize(graph.size());
         for (TaskId task = 0; task < graph.size(); ++task) {
             const std::vector<int> ranks = participants(graph.places(task));
@@ -58,8 +64,11 @@ public:
             if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
             shared_->group_of[task] = group.get();
         }
-        shared_->windows.assign(ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
-        const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
+        shared_->windows.assign(ranks_.size(),
+                                std::vector<std::vector<float>>(
+                                    ranks_.size(), std::vector<float>(scattered_floats(graph))));
+        const MemoryPlan plan =
+            plan_memory(graph, rank_count_, last_level_cache(), available_memory());
         for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
 
         return host_doubts(graph, ranks_.size(), cores_.size());
@@ -76,7 +85,8 @@ public:
         return at(rank).begin();
     }
 
-    // Within a rank, id order is enough. For another rank's task, all ranks of that task must have finished it in this step.
+    // Within a rank, id order is enough. For another rank's task, all ranks of that task must have
+    // finished it in this step.
     void wait(TaskId, int rank, TaskId predecessor) override {
         const std::vector<int> before = participants(shared_->graph.places(predecessor));
         if (!has(before, rank)) shared_->threads.wait(rank, predecessor, before);
@@ -104,12 +114,16 @@ public:
         return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);
     }
 
-    [[nodiscard]] double cpu_share(int rank) const override { return ranks_[static_cast<std::size_t>(rank)].cpu_share(); }
+    [[nodiscard]] double cpu_share(int rank) const override {
+        return ranks_[static_cast<std::size_t>(rank)].cpu_share();
+    }
 
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
         return shared_->threads.gather(rank, std::move(values));
     }
-    double broadcast(int rank, double value) override { return shared_->threads.broadcast(rank, value); }
+    double broadcast(int rank, double value) override {
+        return shared_->threads.broadcast(rank, value);
+    }
 
     void abort(int failed) noexcept override {
         int none = -1;
@@ -121,13 +135,18 @@ private:
     void run_fused(const FusedGemm& op, int rank) {
         const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
             const std::span<float> theirs = at(peer).memory().input.all();
-            std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset % (theirs.size() - rows.size() + 1)),
+            std::copy_n(theirs.begin() +
+                            static_cast<std::ptrdiff_t>(offset % (theirs.size() - rows.size() + 1)),
                         rows.size(), rows.begin());
         };
         const auto deliver = [&](int peer, std::span<const float> rows) {
-            std::copy(rows.begin(), rows.end(), shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
+            std::copy(
+                rows.begin(), rows.end(),
+                shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)]
+                    .begin());
         };
-        stepcast::run_fused(op, rank, rank_count_, take(at(rank).memory(), op, 0, 1), {fetch, deliver});
+        stepcast::run_fused(op, rank, rank_count_, take(at(rank).memory(), op, 0, 1),
+                            {fetch, deliver});
     }
 
     int rank_count_;
@@ -143,10 +162,10 @@ std::unique_ptr<Device> open_host_device(int rank_count) {
     const int processes = mpi_processes();
     if (processes <= 1) return std::make_unique<HostDevice>(rank_count);
     if (processes != rank_count)
-        throw ConfigError(
-            fmt::format("execute: started as {} processes, but the experiment has {} ranks; start as many "
-                        "processes as ranks, or one process without mpirun",
-                        processes, rank_count));
+        throw ConfigError(fmt::format(
+            "execute: started as {} processes, but the experiment has {} ranks; start as many "
+            "processes as ranks, or one process without mpirun",
+            processes, rank_count));
     return open_mpi_device();
 }
 

@@ -33,7 +33,8 @@ Bytes last_level_cache() {
     // The highest cache index of core 0 is its last level; sizes read "32768K".
     double largest = 0;
     for (int index = 0; index < 8; ++index) {
-        std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+        std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
+                           "/size");
         double kibibytes = 0;
         if (file >> kibibytes) largest = std::max(largest, kibibytes * 1024.0);
     }
@@ -46,14 +47,19 @@ namespace {
 std::string field_of(const char* path, const char* key, const char* otherwise) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);)
-        if (const auto colon = line.find(": "); line.starts_with(key) && colon != std::string::npos) return line.substr(colon + 2);
+        if (const auto colon = line.find(": "); line.starts_with(key) && colon != std::string::npos)
+            return line.substr(colon + 2);
     return otherwise;
 }
 
 }  // namespace
 
-Bytes available_memory() { return Bytes(std::stod(field_of("/proc/meminfo", "MemAvailable", "0")) * 1024.0); }
-std::string processor_name() { return field_of("/proc/cpuinfo", "model name", "unknown processor"); }
+Bytes available_memory() {
+    return Bytes(std::stod(field_of("/proc/meminfo", "MemAvailable", "0")) * 1024.0);
+}
+std::string processor_name() {
+    return field_of("/proc/cpuinfo", "model name", "unknown processor");
+}
 
 std::string current_date() {
     const std::time_t now = std::time(nullptr);
@@ -76,7 +82,8 @@ struct Ticks {
     double idle = 0, all = 0;
 };
 
-// /proc/stat: "cpuN user nice system idle iowait irq softirq steal guest guest_nice"; guest is inside user.
+// /proc/stat: "cpuN user nice system idle iowait irq softirq steal guest guest_nice"; guest is
+// inside user.
 Ticks read_ticks() {
     const std::vector<int> cores = allowed_cores();
     std::ifstream file("/proc/stat");
@@ -85,7 +92,8 @@ Ticks read_ticks() {
         std::istringstream fields(line);
         std::string name;
         fields >> name;
-        const bool wanted = std::ranges::any_of(cores, [&](int core) { return name == "cpu" + std::to_string(core); });
+        const bool wanted = std::ranges::any_of(
+            cores, [&](int core) { return name == "cpu" + std::to_string(core); });
         double value = 0;
         for (int field = 0; wanted && field < 8 && fields >> value; ++field) {
             ticks.all += value;
@@ -98,7 +106,8 @@ Ticks read_ticks() {
 }  // namespace
 
 double idle_share(Seconds duration) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // BLAS workers spin after start-up; let them settle
+    // BLAS workers spin after start-up; let them settle
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const Ticks before = read_ticks();
     std::this_thread::sleep_for(std::chrono::duration<double>(duration.si()));
     const Ticks after = read_ticks();

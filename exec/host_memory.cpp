@@ -16,7 +16,9 @@ namespace {
 
 constexpr std::size_t line_floats = 16;  // 64 B, a cache line
 
-std::size_t whole_lines(std::size_t count) { return (count + line_floats - 1) / line_floats * line_floats; }
+std::size_t whole_lines(std::size_t count) {
+    return (count + line_floats - 1) / line_floats * line_floats;
+}
 
 }  // namespace
 
@@ -68,17 +70,19 @@ MemoryPlan plan_memory(const TaskGraph& graph, int ranks_here, Bytes cache, Byte
             most_output = std::max(most_output, one.output());
         }
     }
-    // One and a half times the cache, over all ranks, but at most 256 MiB a region on machines with huge caches.
+    // One and a half times the cache, over all ranks, but at most 256 MiB a region on machines with
+    // huge caches.
     constexpr double most = 256.0 * 1024 * 1024;
     const double cold = std::min(1.5 * cache.si() / ranks_here, most) / sizeof(float);
     const double input = std::max(most_input, cold), output = std::max(most_output, cold);
     const Bytes needed(ranks_here * (input + output) * sizeof(float));
     if (!(needed <= available))
-        throw ConfigError(
-            fmt::format("execute: {} ranks here need {} (largest task {} \"{}\"), the host has {}; take "
-                        "fewer ranks or smaller shapes",
-                        ranks_here, to_string(needed), widest, graph.name(widest), to_string(available)));
-    return {static_cast<std::size_t>(input) + line_floats, static_cast<std::size_t>(output) + line_floats};
+        throw ConfigError(fmt::format(
+            "execute: {} ranks here need {} (largest task {} \"{}\"), the host has {}; take "
+            "fewer ranks or smaller shapes",
+            ranks_here, to_string(needed), widest, graph.name(widest), to_string(available)));
+    return {static_cast<std::size_t>(input) + line_floats,
+            static_cast<std::size_t>(output) + line_floats};
 }
 
 HostMemory allocate(const MemoryPlan& plan, int rank) {

@@ -1,9 +1,10 @@
 // The buffers of one host rank, sized before anything runs, and taken in rotation.
 //
-// `input` holds random numbers and is only read, `output` is only written. Results never feed back, so values stay sane and peers may
-// read inputs at any time. Each take() moves on, and together the regions exceed the last-level cache, so an op finds its operands in
-// memory, not in a cache, whatever ran before. A training step sees its weights and stored activations in the same way. It makes an op's
-// time independent of its neighbours, and equal in a calibration sweep and in a step.
+// `input` holds random numbers and is only read, `output` is only written. Results never feed back,
+// so values stay sane and peers may read inputs at any time. Each take() moves on, and together the
+// regions exceed the last-level cache, so an op finds its operands in memory, not in a cache,
+// whatever ran before. A training step sees its weights and stored activations in the same way. It
+// makes an op's time independent of its neighbours, and equal in a calibration sweep and in a step.
 #pragma once
 
 #include <array>
@@ -48,7 +49,8 @@ Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t c
 
 void fill_random(std::span<float> values, std::uint64_t seed);  // uniform in [-1, 1)
 
-// Floats in each region of a rank: enough for the largest op and for the rank's share of the machine's cache (`cache` bytes).
+// Floats in each region of a rank: enough for the largest op and for the rank's share of the
+// machine's cache (`cache` bytes).
 struct MemoryPlan {
     std::size_t input = 0, output = 0;
 };

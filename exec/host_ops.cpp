@@ -13,11 +13,13 @@ namespace stepcast {
 
 namespace {
 
-void sgemm(CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, long m, long n, long k, const float* a, const float* b, float* c) {
+void sgemm(CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, long m, long n, long k, const float* a,
+           const float* b, float* c) {
     const auto lda = trans_a == CblasNoTrans ? k : m;
     const auto ldb = trans_b == CblasNoTrans ? n : k;
-    cblas_sgemm(CblasRowMajor, trans_a, trans_b, static_cast<blasint>(m), static_cast<blasint>(n), static_cast<blasint>(k), 1.0f, a,
-                static_cast<blasint>(lda), b, static_cast<blasint>(ldb), 0.0f, c, static_cast<blasint>(n));
+    cblas_sgemm(CblasRowMajor, trans_a, trans_b, static_cast<blasint>(m), static_cast<blasint>(n),
+                static_cast<blasint>(k), 1.0f, a, static_cast<blasint>(lda), b,
+                static_cast<blasint>(ldb), 0.0f, c, static_cast<blasint>(n));
 }
 
 // scores = softmax(Q K^T / sqrt(d)) of one head.
@@ -26,7 +28,9 @@ void score(const Attention& shape, const float* q, const float* k, float* scores
     sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, q, k, scores);
     for (long i = 0; i < shape.seq_q; ++i) {
         float* row = scores + i * shape.seq_k;
-        const long seen = shape.causal ? std::clamp(i + shape.seq_k - shape.seq_q + 1, 0L, shape.seq_k) : shape.seq_k;
+        const long seen = shape.causal
+                              ? std::clamp(i + shape.seq_k - shape.seq_q + 1, 0L, shape.seq_k)
+                              : shape.seq_k;
         const long first = shape.window > 0 ? std::max(0L, seen - shape.window) : 0;
         float largest = -std::numeric_limits<float>::infinity();
         for (long j = first; j < seen; ++j) largest = std::max(largest, row[j]);
@@ -40,12 +44,15 @@ void score(const Attention& shape, const float* q, const float* k, float* scores
 
 }  // namespace
 
-void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m, long n, long k, long batch) {
+void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m,
+              long n, long k, long batch) {
     for (long i = 0; i < batch; ++i)
-        sgemm(CblasNoTrans, CblasNoTrans, m, n, k, a.data() + i * m * k, b.data() + i * k * n, c.data() + i * m * n);
+        sgemm(CblasNoTrans, CblasNoTrans, m, n, k, a.data() + i * m * k, b.data() + i * k * n,
+              c.data() + i * m * n);
 }
 
-void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b, std::span<float> c) {
+void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b,
+                     std::span<float> c) {
     const float* a_group = a.data();
     const float* b_group = b.data();
     float* c_group = c.data();
@@ -61,8 +68,8 @@ void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<
     }
 }
 
-void attend(const Attention& shape, std::span<const float> q, std::span<const float> k, std::span<const float> v,
-            std::span<float> out, std::span<float> scores) {
+void attend(const Attention& shape, std::span<const float> q, std::span<const float> k,
+            std::span<const float> v, std::span<float> out, std::span<float> scores) {
     const long q_size = shape.seq_q * shape.head_dim;
     const long k_size = shape.seq_k * shape.head_dim;
     for (long h = 0; h < shape.batch * shape.heads; ++h) {
@@ -72,9 +79,11 @@ void attend(const Attention& shape, std::span<const float> q, std::span<const fl
     }
 }
 
-// P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ = dS K, dK = dS^T Q.
-void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k, std::span<const float> v,
-                     std::span<const float> d_out, AttentionGradients gradients, std::span<float> scores) {
+// P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ =
+// dS K, dK = dS^T Q.
+void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k,
+                     std::span<const float> v, std::span<const float> d_out,
+                     AttentionGradients gradients, std::span<float> scores) {
     const long q_size = shape.seq_q * shape.head_dim;
     const long k_size = shape.seq_k * shape.head_dim;
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
@@ -83,8 +92,10 @@ void attend_backward(const Attention& shape, std::span<const float> q, std::span
     for (long h = 0; h < shape.batch * shape.heads; ++h) {
         const float* d_o = d_out.data() + h * q_size;
         score(shape, q.data() + h * q_size, k.data() + h * k_size, p);
-        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, p, d_o, gradients.v.data() + h * k_size);
-        sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, d_o, v.data() + h * k_size, d_p);
+        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, p, d_o,
+              gradients.v.data() + h * k_size);
+        sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, d_o,
+              v.data() + h * k_size, d_p);
         for (long i = 0; i < shape.seq_q; ++i) {
             const float* p_row = p + i * shape.seq_k;
             float* d_row = d_p + i * shape.seq_k;
@@ -92,10 +103,10 @@ void attend_backward(const Attention& shape, std::span<const float> q, std::span
             for (long j = 0; j < shape.seq_k; ++j) dot += p_row[j] * d_row[j];
             for (long j = 0; j < shape.seq_k; ++j) d_row[j] = scale * p_row[j] * (d_row[j] - dot);
         }
-        sgemm(CblasNoTrans, CblasNoTrans, shape.seq_q, shape.head_dim, shape.seq_k, d_p, k.data() + h * k_size,
-              gradients.q.data() + h * q_size);
-        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, d_p, q.data() + h * q_size,
-              gradients.k.data() + h * k_size);
+        sgemm(CblasNoTrans, CblasNoTrans, shape.seq_q, shape.head_dim, shape.seq_k, d_p,
+              k.data() + h * k_size, gradients.q.data() + h * q_size);
+        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, d_p,
+              q.data() + h * q_size, gradients.k.data() + h * k_size);
     }
 }
 
@@ -136,14 +147,16 @@ std::size_t scattered_floats(const TaskGraph& graph) {
     return most;
 }
 
-void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at, const RemoteRows& remote) {
+void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at,
+               const RemoteRows& remote) {
     const bool gathers = op.transfer == FusedGemm::Transfer::gather;
     const std::size_t moved = float_count(op.remote_bytes_per_block);
     const auto a_block = static_cast<std::size_t>(op.rows_per_block * op.k),
                c_block = static_cast<std::size_t>(op.rows_per_block * op.n);
     const std::span<float> a = at.in[0], b = at.in[1], c = at.out[0], staged = at.out[1];
     const auto peer_of = [&](long block) {
-        return static_cast<int>((rank + 1 + (rank_count > 1 ? block % (rank_count - 1) : 0)) % rank_count);
+        return static_cast<int>((rank + 1 + (rank_count > 1 ? block % (rank_count - 1) : 0)) %
+                                rank_count);
     };
     for (long first = 0; first < op.blocks; first += op.blocks_per_thread_block) {
         const long last = std::min(op.blocks, first + op.blocks_per_thread_block);
@@ -153,9 +166,11 @@ void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at
             remote.fetch(peer_of(block), offset, staged.subspan(offset, moved));
         }
         const auto at_block = static_cast<std::size_t>(first);
-        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block), (last - first) * op.rows_per_block, op.n, op.k);
+        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block),
+                 (last - first) * op.rows_per_block, op.n, op.k);
         for (long block = first; !gathers && block < remote_end; ++block)
-            remote.deliver(peer_of(block), c.subspan(static_cast<std::size_t>(block) * c_block, std::min(moved, c_block)));
+            remote.deliver(peer_of(block), c.subspan(static_cast<std::size_t>(block) * c_block,
+                                                     std::min(moved, c_block)));
     }
 }
 

@@ -39,7 +39,9 @@ struct Runner {
     const Operands at;
     float& checksum;
 
-    void operator()(const Gemm& op) { multiply(at.in[0], at.in[1], at.out[0], op.m, op.n, op.k, op.batch); }
+    void operator()(const Gemm& op) {
+        multiply(at.in[0], at.in[1], at.out[0], op.m, op.n, op.k, op.batch);
+    }
     void operator()(const GroupedGemm& op) { multiply_groups(op, at.in[0], at.in[1], at.out[0]); }
     void operator()(const Attention& op) {
         const auto& [q, k, v, d_out, none] = at.in;
@@ -70,14 +72,19 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
     for (const Op& op : graph.ops()) {
         const auto dtype = dtype_of(op);
         if (!dtype || *dtype == Dtype::fp32) continue;
-        std::string doubt = fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(*dtype));
+        std::string doubt = fmt::format("{} tasks ran as fp32: the host has no {} kernels",
+                                        kind_name(op), to_string(*dtype));
         if (std::ranges::find(doubts, doubt) == doubts.end()) doubts.push_back(std::move(doubt));
     }
     if (ranks > cores)
-        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", ranks, cores));
+        doubts.push_back(
+            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing",
+                        ranks, cores));
     return doubts;
 }
 
-std::vector<std::string> host_versions() { return {openblas_get_config(), "compiler " __VERSION__}; }
+std::vector<std::string> host_versions() {
+    return {openblas_get_config(), "compiler " __VERSION__};
+}
 
 }  // namespace stepcast

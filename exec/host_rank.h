@@ -1,4 +1,5 @@
-// One rank on the host: its buffers, its clock marks, and the ops that need no peer. How ranks are connected does not matter here.
+// One rank on the host: its buffers, its clock marks, and the ops that need no peer. How ranks are
+// connected does not matter here.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@ namespace stepcast {
 class HostRank {
 public:
     void prepare(const MemoryPlan& plan, std::size_t tasks);
-    void attach(int rank);  // allocates and fills the buffers in the calling thread, so that they are near its core
+    // allocates and fills the buffers in the calling thread, so that they are near its core
+    void attach(int rank);
     void begin_step();
     void end_step();
     void record(TaskId task, Edge edge) { marks(edge)[task] = steady_now(); }
@@ -24,7 +26,8 @@ public:
     [[nodiscard]] double cpu_share() const { return cpu_share_; }
     [[nodiscard]] HostMemory& memory() { return memory_; }
 
-    // Runs Gemm, GroupedGemm, Attention, MemoryPass and HostWork; does nothing for ops that involve other ranks.
+    // Runs Gemm, GroupedGemm, Attention, MemoryPass and HostWork; does nothing for ops that involve
+    // other ranks.
     void compute(const Op& op);
 
 private:

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
-#include "exec/host_ops.h"
 #include "exec/host_machine.h"
+#include "exec/host_ops.h"
 #include "exec/host_rank.h"
 #include "exec/mpi_group.h"
 #include "exec/rank_group.h"
@@ -40,7 +40,8 @@ public:
             throw DeviceError("MPI: this library does not let one thread after another call it");
     }
 
-    // After a failure the other processes may be anywhere, and MPI_Finalize would wait for them. Without it, the launcher ends the job.
+    // After a failure the other processes may be anywhere, and MPI_Finalize would wait for them.
+    // Without it, the launcher ends the job.
     ~MpiDevice() override {
         if (failed_ >= 0 || std::uncaught_exceptions() > 0) return;
         free_groups();
@@ -66,15 +67,19 @@ public:
     [[nodiscard]] std::vector<int> local_ranks() const override { return {own_rank()}; }
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
         if (graph.rank_count() != rank_count())
-            throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started",
-                                          graph.rank_count(), rank_count()));
+            throw ConfigError(
+                fmt::format("execute: the experiment has {} ranks, but {} processes were started",
+                            graph.rank_count(), rank_count()));
         world_.patience = {timeout, cores_ == local_size_};
         graph_ = &graph;
-        rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
-        meet(world_);  // names a rank that stays away; making communicators would wait for it forever
+        rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()),
+                      graph.size());
+        // names a rank that stays away; making communicators would wait for it forever
+        meet(world_);
         connect(graph);
         offset_ = clock_offset(world_);
-        return host_doubts(graph, static_cast<std::size_t>(local_size_), static_cast<std::size_t>(cores_));
+        return host_doubts(graph, static_cast<std::size_t>(local_size_),
+                           static_cast<std::size_t>(cores_));
     }
 
     void attach(int rank) override {
@@ -95,7 +100,9 @@ public:
         if (has(before, rank) || seen_[predecessor] == step_) return;
         const int tag = static_cast<int>(predecessor) + 1;
         for (const int peer : before)
-            run(world_, {peer}, [&](MPI_Request* r) { return MPI_Irecv(nullptr, 0, MPI_BYTE, peer, tag, world_.comm, r); });
+            run(world_, {peer}, [&](MPI_Request* r) {
+                return MPI_Irecv(nullptr, 0, MPI_BYTE, peer, tag, world_.comm, r);
+            });
         seen_[predecessor] = step_;
     }
 
@@ -114,7 +121,8 @@ public:
         if (edge == Edge::start) return;
         for (const int peer : notify_[task]) {
             notices_.push_back(MPI_REQUEST_NULL);
-            check(MPI_Isend(nullptr, 0, MPI_BYTE, peer, static_cast<int>(task) + 1, MPI_COMM_WORLD, &notices_.back()));
+            check(MPI_Isend(nullptr, 0, MPI_BYTE, peer, static_cast<int>(task) + 1, MPI_COMM_WORLD,
+                            &notices_.back()));
         }
     }
 
@@ -134,7 +142,8 @@ public:
         const int count = mpi_count(values.size());
         std::vector<int> counts(size), offsets(size);
         run(world_, world_.ranks, [&](MPI_Request* request) {
-            return MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, world_.comm, request);
+            return MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, world_.comm,
+                               request);
         });
         std::size_t sum = 0;
         for (std::size_t peer = 0; rank == 0 && peer < size; ++peer) {
@@ -143,17 +152,19 @@ public:
         }
         std::vector<double> joined(sum);
         run(world_, world_.ranks, [&](MPI_Request* request) {
-            return MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE,
-                                0, world_.comm, request);
+            return MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(),
+                                offsets.data(), MPI_DOUBLE, 0, world_.comm, request);
         });
         std::vector<std::vector<double>> all;
         for (std::size_t peer = 0; rank == 0 && peer < size; ++peer)
-            all.emplace_back(joined.begin() + offsets[peer], joined.begin() + offsets[peer] + counts[peer]);
+            all.emplace_back(joined.begin() + offsets[peer],
+                             joined.begin() + offsets[peer] + counts[peer]);
         return all;
     }
 
     double broadcast(int, double value) override {
-        run(world_, world_.ranks, [&](MPI_Request* r) { return MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, world_.comm, r); });
+        run(world_, world_.ranks,
+            [&](MPI_Request* r) { return MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, world_.comm, r); });
         return value;
     }
 
@@ -161,11 +172,13 @@ public:
 
 private:
     [[nodiscard]] int own_rank() const { return static_cast<int>(world_.index); }
-    // Pins each rank of a node to one of the cores that its launcher allows. Two ranks may get the same core.
+    // Pins each rank of a node to one of the cores that its launcher allows. Two ranks may get the
+    // same core.
     void share_node() {
         MPI_Comm node = MPI_COMM_NULL;
         int index = 0;
-        check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, own_rank(), MPI_INFO_NULL, &node));
+        check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, own_rank(), MPI_INFO_NULL,
+                                  &node));
         check(MPI_Comm_rank(node, &index));
         check(MPI_Comm_size(node, &local_size_));
         const std::vector<int> allowed = allowed_cores();
@@ -193,12 +206,13 @@ private:
         check(MPI_Group_free(&group));
         check(MPI_Group_free(&world));
         check(MPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN));
-        made.index = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), own_rank()) - ranks.begin());
+        made.index = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), own_rank()) -
+                                              ranks.begin());
         return made;
     }
 
-    // Makes communicators in the order of first use, which is the same on all ranks, as is their tag, the task of first use. Also notes
-    // which ranks must be told when a task ends.
+    // Makes communicators in the order of first use, which is the same on all ranks, as is their
+    // tag, the task of first use. Also notes which ranks must be told when a task ends.
     void connect(const TaskGraph& graph) {
         free_groups();
         group_of_.assign(graph.size(), nullptr);
@@ -210,11 +224,13 @@ private:
                 const std::vector<int> before = participants(graph.places(predecessor));
                 if (!has(before, own_rank())) continue;
                 for (const int rank : ranks)
-                    if (!has(before, rank) && !has(notify_[predecessor], rank)) notify_[predecessor].push_back(rank);
+                    if (!has(before, rank) && !has(notify_[predecessor], rank))
+                        notify_[predecessor].push_back(rank);
             }
             if (ranks.size() < 2 || !has(ranks, own_rank())) continue;
             MpiGroup& group = groups_[ranks];
-            if (group.comm == MPI_COMM_NULL) group = make_group(ranks, static_cast<int>(task % least_tags));
+            if (group.comm == MPI_COMM_NULL)
+                group = make_group(ranks, static_cast<int>(task % least_tags));
             group_of_[task] = &group;
         }
     }
@@ -235,22 +251,26 @@ private:
         const auto deliver = [&](int peer, std::span<const float> rows) {
             landing_.deliver(peer, landing_part_ * world_.index, rows);
         };
-        stepcast::run_fused(op, own_rank(), rank_count(), take(rank_.memory(), op, 0, 1), {fetch, deliver});
+        stepcast::run_fused(op, own_rank(), rank_count(), take(rank_.memory(), op, 0, 1),
+                            {fetch, deliver});
     }
 
     MpiGroup world_;
-    int local_size_ = 1, core_ = 0, cores_ = 1;  // ranks of this node, this rank's core, distinct cores of the node's ranks
+    // ranks of this node, this rank's core, distinct cores of the node's ranks
+    int local_size_ = 1, core_ = 0, cores_ = 1;
     FailedRank failed_{-1};
     HostRank rank_;
     Seconds offset_;  // add to this process's clock to get rank 0's
     const TaskGraph* graph_ = nullptr;
     std::map<std::vector<int>, MpiGroup> groups_;
-    std::vector<const MpiGroup*> group_of_;  // by task; null if this rank is alone in it or not part of it
-    std::vector<std::vector<int>> notify_;   // by task: ranks that wait for it without taking part
-    std::vector<std::uint64_t> seen_;        // by task: the last step in which its end was received
+    // by task; null if this rank is alone in it or not part of it
+    std::vector<const MpiGroup*> group_of_;
+    std::vector<std::vector<int>> notify_;  // by task: ranks that wait for it without taking part
+    std::vector<std::uint64_t> seen_;       // by task: the last step in which its end was received
     std::vector<MPI_Request> notices_;
     std::uint64_t step_ = 0;
-    // For fused kernels with remote rows: this rank's input, and the memory that others scatter to, one part for each rank.
+    // For fused kernels with remote rows: this rank's input, and the memory that others scatter to,
+    // one part for each rank.
     MpiWindow shown_, landing_;
     std::size_t landing_part_ = 0;
     std::vector<float> landed_;

@@ -15,15 +15,16 @@ void check(int code) {
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
     MPI_Error_string(code, text, &length);
-    throw DeviceError(fmt::format("MPI: {}", std::string_view(text, static_cast<std::size_t>(length))));
+    throw DeviceError(
+        fmt::format("MPI: {}", std::string_view(text, static_cast<std::size_t>(length))));
 }
 
 int mpi_count(std::size_t count) {
     if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-        throw ConfigError(
-            fmt::format("execute: a buffer of {} elements, MPI takes at most {}; run the ranks as threads, "
-                        "without the launcher",
-                        count, std::numeric_limits<int>::max()));
+        throw ConfigError(fmt::format(
+            "execute: a buffer of {} elements, MPI takes at most {}; run the ranks as threads, "
+            "without the launcher",
+            count, std::numeric_limits<int>::max()));
     return static_cast<int>(count);
 }
 
@@ -39,17 +40,22 @@ void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& 
     check(MPI_Comm_rank(MPI_COMM_WORLD, &own));
     for (const int rank : waits_for)
         if (rank != own) others.push_back(rank);
-    throw DeviceError(fmt::format("{} {} did not arrive within {}", others.size() == 1 ? "rank" : "one of the ranks",
+    throw DeviceError(fmt::format("{} {} did not arrive within {}",
+                                  others.size() == 1 ? "rank" : "one of the ranks",
                                   fmt::join(others, ", "), to_string(group.patience.timeout)));
 }
 
 Seconds clock_offset(const MpiGroup& world) {
     double value = 0;
     const auto send = [&](int peer) {
-        run(world, {peer}, [&](MPI_Request* r) { return MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, world.comm, r); });
+        run(world, {peer}, [&](MPI_Request* r) {
+            return MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, world.comm, r);
+        });
     };
     const auto receive = [&](int peer) {
-        run(world, {peer}, [&](MPI_Request* r) { return MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, world.comm, r); });
+        run(world, {peer}, [&](MPI_Request* r) {
+            return MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, world.comm, r);
+        });
     };
     const auto ask = [&] {
         send(0);
@@ -69,11 +75,14 @@ Seconds clock_offset(const MpiGroup& world) {
 MpiWindow::MpiWindow(const MpiGroup& world, std::span<float> memory) : sizes_(world.ranks.size()) {
     const std::uint64_t own = memory.size();
     run(world, world.ranks, [&](MPI_Request* request) {
-        return MPI_Iallgather(&own, 1, MPI_UINT64_T, sizes_.data(), 1, MPI_UINT64_T, world.comm, request);
+        return MPI_Iallgather(&own, 1, MPI_UINT64_T, sizes_.data(), 1, MPI_UINT64_T, world.comm,
+                              request);
     });
-    check(MPI_Win_create(memory.data(), static_cast<MPI_Aint>(memory.size_bytes()), sizeof(float), MPI_INFO_NULL, world.comm, &window_));
+    check(MPI_Win_create(memory.data(), static_cast<MPI_Aint>(memory.size_bytes()), sizeof(float),
+                         MPI_INFO_NULL, world.comm, &window_));
     check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN));
-    check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));  // as long as the window lives; no two ranks write one place
+    // as long as the window lives; no two ranks write one place
+    check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));
 }
 
 void MpiWindow::close() {
@@ -82,18 +91,23 @@ void MpiWindow::close() {
     MPI_Win_free(&window_);
 }
 
-void MpiWindow::fetch(const MpiGroup& world, int peer, std::size_t offset, std::span<float> rows) const {
-    const std::size_t places = static_cast<std::size_t>(sizes_[static_cast<std::size_t>(peer)]) - rows.size() + 1;
+void MpiWindow::fetch(const MpiGroup& world, int peer, std::size_t offset,
+                      std::span<float> rows) const {
+    const std::size_t places =
+        static_cast<std::size_t>(sizes_[static_cast<std::size_t>(peer)]) - rows.size() + 1;
     const int count = mpi_count(rows.size());
     run(world, {peer}, [&](MPI_Request* request) {
-        return MPI_Rget(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset % places), count, MPI_FLOAT, window_, request);
+        return MPI_Rget(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset % places),
+                        count, MPI_FLOAT, window_, request);
     });
 }
 
 void MpiWindow::deliver(int peer, std::size_t offset, std::span<const float> rows) const {
     const int count = mpi_count(rows.size());
-    check(MPI_Put(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset), count, MPI_FLOAT, window_));
-    check(MPI_Win_flush(peer, window_));  // a request would only tell that `rows` may be reused, not that they arrived
+    check(MPI_Put(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset), count,
+                  MPI_FLOAT, window_));
+    // a request would only tell that `rows` may be reused, not that they arrived
+    check(MPI_Win_flush(peer, window_));
 }
 
 std::string broadcast_by_mpi(const std::string& text) {

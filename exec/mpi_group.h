@@ -1,4 +1,5 @@
-// Ranks as MPI processes: their communicators, windows, collectives and clocks. This is the only header here that includes MPI.
+// Ranks as MPI processes: their communicators, windows, collectives and clocks. This is the only
+// header here that includes MPI.
 #pragma once
 
 #include <mpi.h>
@@ -10,8 +11,8 @@
 
 namespace stepcast {
 
-// A group of MPI processes that work together. Calls to MPI are non-blocking and polled, so that a missing rank ends in a DeviceError,
-// not in a hang. Included by exec/mpi_*.cpp only.
+// A group of MPI processes that work together. Calls to MPI are non-blocking and polled, so that a
+// missing rank ends in a DeviceError, not in a hang. Included by exec/mpi_*.cpp only.
 struct MpiGroup {
     MPI_Comm comm = MPI_COMM_NULL;
     std::size_t index = 0;   // of this process
@@ -23,7 +24,8 @@ struct MpiGroup {
 void check(int code);              // throws DeviceError with MPI's text
 int mpi_count(std::size_t count);  // throws ConfigError beyond what an int holds
 
-// Waits for `request`. After the timeout throws DeviceError that names the ranks of `waits_for` other than this one.
+// Waits for `request`. After the timeout throws DeviceError that names the ranks of `waits_for`
+// other than this one.
 void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& waits_for);
 
 // Starts a call that fills a request, and waits for it.
@@ -38,17 +40,20 @@ void meet(const MpiGroup& group);
 // Runs this rank's share of `op`, as communicate() does between threads (rank_group.h).
 void communicate(const MpiGroup& group, const Op& op, const Operands& at);
 
-// Memory of one process that other processes read or write without its help (MPI's one-sided communication). With it fused kernels reach
-// remote rows between processes, on several machines too.
+// Memory of one process that other processes read or write without its help (MPI's one-sided
+// communication). With it fused kernels reach remote rows between processes, on several machines
+// too.
 class MpiWindow {
 public:
     MpiWindow() = default;
     // Shows `memory` to every process of `world`. All of them call it together.
     MpiWindow(const MpiGroup& world, std::span<float> memory);
-    // All processes call it together. A failed run leaves the window open, because freeing it waits for all of them.
+    // All processes call it together. A failed run leaves the window open, because freeing it waits
+    // for all of them.
     void close();
 
-    // Both return when the rows have arrived. `offset` counts floats; fetch() takes it modulo what the peer shows.
+    // Both return when the rows have arrived. `offset` counts floats; fetch() takes it modulo what
+    // the peer shows.
     void fetch(const MpiGroup& world, int peer, std::size_t offset, std::span<float> rows) const;
     void deliver(int peer, std::size_t offset, std::span<const float> rows) const;
 

@@ -29,45 +29,52 @@ struct Collective {
 
     [[nodiscard]] Layout parts_of(std::size_t count) const {
         std::vector<std::size_t> sizes;
-        for (std::size_t i = 0; i < group.ranks.size(); ++i) sizes.push_back(part_of(count, i, group.ranks.size()).size());
+        for (std::size_t i = 0; i < group.ranks.size(); ++i)
+            sizes.push_back(part_of(count, i, group.ranks.size()).size());
         return Layout(sizes);
     }
 
     void operator()(const AllReduce&) const {
         run(group, group.ranks, [&](MPI_Request* request) {
-            return MPI_Iallreduce(input.data(), output.data(), mpi_count(output.size()), MPI_FLOAT, MPI_SUM, group.comm, request);
+            return MPI_Iallreduce(input.data(), output.data(), mpi_count(output.size()), MPI_FLOAT,
+                                  MPI_SUM, group.comm, request);
         });
     }
     void operator()(const AllGather&) const {
         const Layout parts = parts_of(output.size());
         run(group, group.ranks, [&](MPI_Request* request) {
-            return MPI_Iallgatherv(input.data(), parts.counts[group.index], MPI_FLOAT, output.data(), parts.counts.data(),
-                                   parts.offsets.data(), MPI_FLOAT, group.comm, request);
+            return MPI_Iallgatherv(input.data(), parts.counts[group.index], MPI_FLOAT,
+                                   output.data(), parts.counts.data(), parts.offsets.data(),
+                                   MPI_FLOAT, group.comm, request);
         });
     }
     void operator()(const ReduceScatter&) const {
         const Layout parts = parts_of(input.size());
         run(group, group.ranks, [&](MPI_Request* request) {
-            return MPI_Ireduce_scatter(input.data(), output.data(), parts.counts.data(), MPI_FLOAT, MPI_SUM, group.comm, request);
+            return MPI_Ireduce_scatter(input.data(), output.data(), parts.counts.data(), MPI_FLOAT,
+                                       MPI_SUM, group.comm, request);
         });
     }
     void operator()(const Broadcast& op) const {
         const std::span<float> values = input.empty() ? output : input;
         run(group, group.ranks, [&](MPI_Request* request) {
-            return MPI_Ibcast(values.data(), mpi_count(values.size()), MPI_FLOAT, op.root, group.comm, request);
+            return MPI_Ibcast(values.data(), mpi_count(values.size()), MPI_FLOAT, op.root,
+                              group.comm, request);
         });
     }
     void operator()(const Reduce& op) const {
         run(group, group.ranks, [&](MPI_Request* request) {
-            return MPI_Ireduce(input.data(), output.data(), mpi_count(input.size()), MPI_FLOAT, MPI_SUM, op.root, group.comm, request);
+            return MPI_Ireduce(input.data(), output.data(), mpi_count(input.size()), MPI_FLOAT,
+                               MPI_SUM, op.root, group.comm, request);
         });
     }
     void operator()(const AllToAll& op) const {
         const ExchangeCounts counts = exchange_counts(op, group.index, group.ranks.size());
         const Layout sent(counts.to), received(counts.from);
         run(group, group.ranks, [&](MPI_Request* request) {
-            return MPI_Ialltoallv(input.data(), sent.counts.data(), sent.offsets.data(), MPI_FLOAT, output.data(),
-                                  received.counts.data(), received.offsets.data(), MPI_FLOAT, group.comm, request);
+            return MPI_Ialltoallv(input.data(), sent.counts.data(), sent.offsets.data(), MPI_FLOAT,
+                                  output.data(), received.counts.data(), received.offsets.data(),
+                                  MPI_FLOAT, group.comm, request);
         });
     }
     void operator()(const SendRecv& op) const {
@@ -78,7 +85,8 @@ struct Collective {
             run(group, group.ranks, [&](MPI_Request* request) {
                 float* const begin = values.data() + part.begin;
                 const int count = mpi_count(part.size());
-                if (group.index == 0) return MPI_Isend(begin, count, MPI_FLOAT, 1, 0, group.comm, request);
+                if (group.index == 0)
+                    return MPI_Isend(begin, count, MPI_FLOAT, 1, 0, group.comm, request);
                 return MPI_Irecv(begin, count, MPI_FLOAT, 0, 0, group.comm, request);
             });
         }
@@ -92,9 +100,12 @@ struct Collective {
 }  // namespace
 
 void meet(const MpiGroup& group) {
-    run(group, group.ranks, [&](MPI_Request* request) { return MPI_Ibarrier(group.comm, request); });
+    run(group, group.ranks,
+        [&](MPI_Request* request) { return MPI_Ibarrier(group.comm, request); });
 }
 
-void communicate(const MpiGroup& group, const Op& op, const Operands& at) { std::visit(Collective{group, at.in[0], at.out[0]}, op); }
+void communicate(const MpiGroup& group, const Op& op, const Operands& at) {
+    std::visit(Collective{group, at.in[0], at.out[0]}, op);
+}
 
 }  // namespace stepcast

@@ -5,7 +5,8 @@ namespace stepcast {
 
 std::unique_ptr<Device> open_host_device(int) {
     throw ConfigError(
-        "--device host: this program was built without it (WITH_HOST); install libopenblas-dev and build again, or use "
+        "--device host: this program was built without it (WITH_HOST); install libopenblas-dev and "
+        "build again, or use "
         "--device cuda");
 }
 

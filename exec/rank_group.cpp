@@ -9,11 +9,15 @@
 namespace stepcast {
 
 RankGroup::RankGroup(std::vector<int> ranks, Patience patience, const FailedRank& failed)
-    : ranks_(std::move(ranks)), patience_(patience), failed_(failed), slots_(new Slot[ranks_.size()]) {}
+    : ranks_(std::move(ranks)),
+      patience_(patience),
+      failed_(failed),
+      slots_(new Slot[ranks_.size()]) {}
 
 std::size_t RankGroup::index_of(int rank) const {
     const auto at = std::find(ranks_.begin(), ranks_.end(), rank);
-    if (at == ranks_.end()) throw std::logic_error(fmt::format("rank {} is not in this group", rank));
+    if (at == ranks_.end())
+        throw std::logic_error(fmt::format("rank {} is not in this group", rank));
     return static_cast<std::size_t>(at - ranks_.begin());
 }
 
@@ -21,13 +25,17 @@ void RankGroup::meet(std::size_t index) {
     const std::uint64_t mine = slots_[index].arrivals.load(std::memory_order_relaxed) + 1;
     slots_[index].arrivals.store(mine, std::memory_order_release);
     for (std::size_t other = 0; other < size(); ++other) {
-        const auto arrived = [&] { return slots_[other].arrivals.load(std::memory_order_acquire) >= mine; };
+        const auto arrived = [&] {
+            return slots_[other].arrivals.load(std::memory_order_acquire) >= mine;
+        };
         if (!wait_until(arrived, patience_, failed_))
-            throw DeviceError(fmt::format("rank {} did not arrive within {}", ranks_[other], to_string(patience_.timeout)));
+            throw DeviceError(fmt::format("rank {} did not arrive within {}", ranks_[other],
+                                          to_string(patience_.timeout)));
     }
 }
 
-RankThreads::RankThreads(const std::vector<int>& ranks, std::size_t tasks, Patience patience, const FailedRank& failed)
+RankThreads::RankThreads(const std::vector<int>& ranks, std::size_t tasks, Patience patience,
+                         const FailedRank& failed)
     : patience_(patience),
       failed_(failed),
       everyone_(ranks, patience, failed),
@@ -45,7 +53,8 @@ void RankThreads::wait(int rank, TaskId task, const std::vector<int>& before) co
     const std::uint64_t wanted = steps_[everyone_.index_of(rank)] * before.size();
     const auto done = [&] { return finished_[task].load(std::memory_order_acquire) >= wanted; };
     if (!wait_until(done, patience_, failed_))
-        throw DeviceError(fmt::format("rank {} did not finish task {} within {}", before.front(), task, to_string(patience_.timeout)));
+        throw DeviceError(fmt::format("rank {} did not finish task {} within {}", before.front(),
+                                      task, to_string(patience_.timeout)));
 }
 
 std::vector<std::vector<double>> RankThreads::gather(int rank, std::vector<double> values) {

@@ -1,4 +1,5 @@
-// Ranks as threads that meet: a barrier that names a missing rank, a pointer that each rank shows to the others, and exchange of values.
+// Ranks as threads that meet: a barrier that names a missing rank, a pointer that each rank shows
+// to the others, and exchange of values.
 #pragma once
 
 #include <atomic>
@@ -33,13 +34,15 @@ public:
     [[nodiscard]] std::size_t size() const { return ranks_.size(); }
     [[nodiscard]] std::size_t index_of(int rank) const;
 
-    // Returns when every participant has called it as often. Throws DeviceError with the missing rank after the timeout, or at once if
-    // one failed.
+    // Returns when every participant has called it as often. Throws DeviceError with the missing
+    // rank after the timeout, or at once if one failed.
     void meet(std::size_t index);
 
     // What participant `index` shows to the others. Read it only between two meetings.
     void publish(std::size_t index, std::span<float> values) { slots_[index].shown = values; }
-    [[nodiscard]] std::span<const float> shown(std::size_t index) const { return slots_[index].shown; }
+    [[nodiscard]] std::span<const float> shown(std::size_t index) const {
+        return slots_[index].shown;
+    }
 
 private:
     struct alignas(64) Slot {
@@ -52,21 +55,25 @@ private:
     std::unique_ptr<Slot[]> slots_;
 };
 
-// Runs participant `index`'s share of `op`. Every participant calls it with its own buffers, of the sizes in footprint(), and may reuse
-// them when it returns. Sums run in the order of the participants, so results do not depend on timing. An op of one rank is a bug here.
+// Runs participant `index`'s share of `op`. Every participant calls it with its own buffers, of the
+// sizes in footprint(), and may reuse them when it returns. Sums run in the order of the
+// participants, so results do not depend on timing. An op of one rank is a bug here.
 void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at);
 
 // The ranks of one run that are threads of this process, each identified by its rank number.
 class RankThreads {
 public:
-    RankThreads(const std::vector<int>& ranks, std::size_t tasks, Patience patience, const FailedRank& failed);
+    RankThreads(const std::vector<int>& ranks, std::size_t tasks, Patience patience,
+                const FailedRank& failed);
     [[nodiscard]] Seconds timeout() const { return patience_.timeout; }
 
     void begin_step(int rank);  // all ranks call it together
     void finish(TaskId task) { finished_[task].fetch_add(1, std::memory_order_release); }
-    // Returns when all `before` have finished `task` in the step that `rank` is in. Throws DeviceError as meet() does.
+    // Returns when all `before` have finished `task` in the step that `rank` is in. Throws
+    // DeviceError as meet() does.
     void wait(int rank, TaskId task, const std::vector<int>& before) const;
-    // All ranks call these together. gather(): rank 0 gets all values, the others none. broadcast(): all get rank 0's value.
+    // All ranks call these together. gather(): rank 0 gets all values, the others none.
+    // broadcast(): all get rank 0's value.
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values);
     double broadcast(int rank, double value);
 
@@ -74,12 +81,14 @@ private:
     Patience patience_;
     const FailedRank& failed_;
     RankGroup everyone_;
-    std::vector<std::uint64_t> steps_;                        // by index: steps begun
-    std::vector<std::vector<double>> values_;                 // by index
-    std::unique_ptr<std::atomic<std::uint64_t>[]> finished_;  // by task: ranks that finished it, over all steps
+    std::vector<std::uint64_t> steps_;         // by index: steps begun
+    std::vector<std::vector<double>> values_;  // by index
+    // by task: ranks that finished it, over all steps
+    std::unique_ptr<std::atomic<std::uint64_t>[]> finished_;
 };
 
-// Waits until `done()`: spins, and yields the core in a long wait. Returns false after the timeout. Throws DeviceError if a rank failed.
+// Waits until `done()`: spins, and yields the core in a long wait. Returns false after the timeout.
+// Throws DeviceError if a rank failed.
 template <typename Done>
 bool wait_until(Done done, const Patience& patience, const FailedRank& failed) {
     constexpr int spins = 2000;  // some ten microseconds between looks at the clock

@@ -45,21 +45,25 @@ void Rendezvous::send(int peer, char kind, const std::string& text) {
     std::memcpy(bytes.data() + 1, &size, sizeof size);
     bytes += text;
     const Seconds deadline = steady_now() + timeout_;
-    if (!send_all(peer_socket(peer), bytes, deadline)) lost(peer, steady_now() >= deadline ? "takes no messages" : "has gone");
+    if (!send_all(peer_socket(peer), bytes, deadline))
+        lost(peer, steady_now() >= deadline ? "takes no messages" : "has gone");
 }
 
-// Looks at all ranks while it waits for one, because the awaited rank may not come because another has failed.
+// Looks at all ranks while it waits for one, because the awaited rank may not come because another
+// has failed.
 void Rendezvous::read_bytes(int peer, char* bytes, std::size_t count) {
     constexpr Seconds patience(0.05);
     const Seconds deadline = steady_now() + timeout_;
     for (std::size_t read = 0; read < count;) {
         if (!wait_for(peer_socket(peer), POLLIN, std::min(deadline, steady_now() + patience))) {
-            if (steady_now() >= deadline) lost(peer, "did not arrive within " + to_string(timeout_));
+            if (steady_now() >= deadline)
+                lost(peer, "did not arrive within " + to_string(timeout_));
             for (int other = 0; other < processes_; ++other)
                 if (other != peer) check_other(other);
             continue;
         }
-        const ssize_t got = recv(peer_socket(peer).number(), bytes + read, count - read, MSG_DONTWAIT);
+        const ssize_t got =
+            recv(peer_socket(peer).number(), bytes + read, count - read, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
         if (got > 0) read += static_cast<std::size_t>(got);
     }

@@ -12,14 +12,17 @@ namespace stepcast {
 
 namespace {
 
-void copy(std::span<const float> from, std::span<float> to) { std::copy(from.begin(), from.end(), to.begin()); }
+void copy(std::span<const float> from, std::span<float> to) {
+    std::copy(from.begin(), from.end(), to.begin());
+}
 
 struct Collective {
     RankGroup& group;
     std::size_t index;
     std::span<float> input, output;
 
-    // Between two meetings, `read` reads what the other ranks show while they read what this one shows.
+    // Between two meetings, `read` reads what the other ranks show while they read what this one
+    // shows.
     template <typename Read>
     void show(std::span<float> values, Read read) const {
         group.publish(index, values);
@@ -31,7 +34,8 @@ struct Collective {
     void sum_shown(std::size_t offset, std::span<float> to) const {
         copy(group.shown(0).subspan(offset, to.size()), to);
         for (std::size_t source = 1; source < group.size(); ++source)
-            std::ranges::transform(to, group.shown(source).subspan(offset, to.size()), to.begin(), std::plus{});
+            std::ranges::transform(to, group.shown(source).subspan(offset, to.size()), to.begin(),
+                                   std::plus{});
     }
 
     // Each rank sums its part of all inputs, then fetches the other parts.
@@ -43,7 +47,9 @@ struct Collective {
         show(output, [&] {
             for (std::size_t source = 0; source < group.size(); ++source) {
                 const Part part = part_of(output.size(), source, group.size());
-                if (source != index) copy(group.shown(source).subspan(part.begin, part.size()), output.subspan(part.begin));
+                if (source != index)
+                    copy(group.shown(source).subspan(part.begin, part.size()),
+                         output.subspan(part.begin));
             }
         });
     }
@@ -60,18 +66,24 @@ struct Collective {
         show(input, [&] { sum_shown(own.begin, output.first(own.size())); });
     }
     void operator()(const Broadcast& op) const {
-        show(input, [&] { copy(group.shown(static_cast<std::size_t>(op.root)).first(output.size()), output); });
+        show(input, [&] {
+            copy(group.shown(static_cast<std::size_t>(op.root)).first(output.size()), output);
+        });
     }
     void operator()(const Reduce&) const {
-        show(input, [&] { if (!output.empty()) sum_shown(0, output); });
+        show(input, [&] {
+            if (!output.empty()) sum_shown(0, output);
+        });
     }
-    // Each rank shows what goes to target 0, 1, .. one after another, and takes what comes from source 0, 1, ..
+    // Each rank shows what goes to target 0, 1, .. one after another, and takes what comes from
+    // source 0, 1, ..
     void operator()(const AllToAll& op) const {
         show(input, [&] {
             std::size_t filled = 0;
             for (std::size_t source = 0; source < group.size(); ++source) {
                 std::size_t before = 0;
-                for (std::size_t target = 0; target < index; ++target) before += exchanged(op, source, target, group.size());
+                for (std::size_t target = 0; target < index; ++target)
+                    before += exchanged(op, source, target, group.size());
                 const std::size_t count = exchanged(op, source, index, group.size());
                 copy(group.shown(source).subspan(before, count), output.subspan(filled));
                 filled += count;

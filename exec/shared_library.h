@@ -8,7 +8,8 @@ namespace stepcast {
 // The library stays open until the program ends, because what it made may outlive this object.
 class SharedLibrary {
 public:
-    // `name`: one that the loader searches for, or a path. If the library cannot be opened, error() says why.
+    // `name`: one that the loader searches for, or a path. If the library cannot be opened, error()
+    // says why.
     explicit SharedLibrary(const std::string& name);
 
     [[nodiscard]] bool is_open() const { return handle_ != nullptr; }

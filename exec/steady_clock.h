@@ -1,4 +1,5 @@
-// The clock of everything that is executed: monotonic, with an origin that is arbitrary on each machine.
+// The clock of everything that is executed: monotonic, with an origin that is arbitrary on each
+// machine.
 #pragma once
 
 #include <chrono>
@@ -9,10 +10,12 @@
 namespace stepcast {
 
 inline Seconds steady_now() {
-    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+    return Seconds(
+        std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
-// What to add to this clock to get another process's, whose time `ask` returns: from the middle of the quickest of several round trips.
+// What to add to this clock to get another process's, whose time `ask` returns: from the middle of
+// the quickest of several round trips.
 inline constexpr int clock_trips = 20;
 template <typename Ask>
 Seconds offset_to(Ask ask) {

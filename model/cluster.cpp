@@ -10,9 +10,10 @@ namespace stepcast {
 
 HostCosts no_host_costs() {
     HostCosts none;
-    each_key<HostCosts>("", [&]<auto member>(const Keyed<member>&) {
-        if constexpr (requires { none.*member = Seconds(0); }) none.*member = Seconds(0);
-    });
+    each_key<HostCosts>(
+        "", [&]<auto member>(const Keyed<member>&) {
+            if constexpr (requires { none.*member = Seconds(0); }) none.*member = Seconds(0);
+        });
     return none;
 }
 
@@ -24,8 +25,11 @@ AttentionKernel alone(AttentionKernel kernel) {
 
 int ranks_of_mesh(std::span<const double> links) {
     int ranks = 2;
-    while (static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1) / 2 < links.size()) ++ranks;
-    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1) / 2 == links.size() ? ranks : 0;
+    while (static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1) / 2 < links.size())
+        ++ranks;
+    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1) / 2 == links.size()
+               ? ranks
+               : 0;
 }
 
 BytesPerSecond mesh_bandwidth(const Cluster& cluster, int a, int b) {
@@ -41,7 +45,8 @@ BytesPerSecond mesh_bandwidth(const Cluster& cluster, int a, int b) {
             of_rank[static_cast<std::size_t>(j)] += links[at];
             if (i == std::min(a, b) && j == std::max(a, b)) between = links[at];
         }
-    return between > 0 ? cluster.intra.bandwidth * (between / std::ranges::max(of_rank)) : BytesPerSecond(0);
+    return between > 0 ? cluster.intra.bandwidth * (between / std::ranges::max(of_rank))
+                       : BytesPerSecond(0);
 }
 
 bool mesh_connected(const Cluster& cluster) {
@@ -60,11 +65,15 @@ FlopsPerSecond peak(const Gpu& gpu, Dtype dtype) {
     if (gpu.peaks[dtype] > FlopsPerSecond(0)) return gpu.peaks[dtype];
     std::string stated;
     for (const DtypeTraits& other : dtypes)
-        if (gpu.peaks[other.dtype] > FlopsPerSecond(0)) stated += (stated.empty() ? "" : ", ") + std::string(other.name);
+        if (gpu.peaks[other.dtype] > FlopsPerSecond(0))
+            stated += (stated.empty() ? "" : ", ") + std::string(other.name);
     const Lack* const lack = lack_of(gpu, "workload.dtype", to_string(dtype));
-    throw ConfigError("cluster.gpu.peak." + std::string(to_string(dtype)) + ": device \"" + gpu.name + "\" has no such rate" +
-                      (lack ? ", which begins at compute capability " + std::to_string(lack->capability) : "") + "; it has " +
-                      (stated.empty() ? "none" : stated) + "; set this key or choose another workload.dtype");
+    throw ConfigError(
+        "cluster.gpu.peak." + std::string(to_string(dtype)) + ": device \"" + gpu.name +
+        "\" has no such rate" +
+        (lack ? ", which begins at compute capability " + std::to_string(lack->capability) : "") +
+        "; it has " + (stated.empty() ? "none" : stated) +
+        "; set this key or choose another workload.dtype");
 }
 
 }  // namespace stepcast

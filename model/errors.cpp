@@ -17,7 +17,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t i = 1; i <= a.size(); ++i) {
         row[0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j) {
-            row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+            row[j] = std::min(
+                {last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 row[j] = std::min(row[j], before[j - 2] + 1);
         }
@@ -29,7 +30,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::vector<std::string> names_near(std::string_view word, std::span<const std::string> valid) {
-    if (word.size() < 3 || word.size() > 200) return {};  // short words are near everything; the distance has quadratic cost
+    // short words are near everything; the distance has quadratic cost
+    if (word.size() < 3 || word.size() > 200) return {};
     const std::string meant = lower_case(std::string(word));
     std::vector<std::string> longer;
     const std::string* nearest = nullptr;

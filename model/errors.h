@@ -9,7 +9,8 @@
 
 namespace stepcast {
 
-// An error that the user can fix. The text has the position, then what was found, then what was expected. Exit 1.
+// An error that the user can fix. The text has the position, then what was found, then what was
+// expected. Exit 1.
 struct ConfigError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -29,8 +30,9 @@ struct DeviceError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// The names of `valid` that a user may have meant by `word`, in either case of letters: that word; else up to three that it begins, the
-// shortest first; else the nearest by edit distance, which comes first where it is a single letter. Empty if none is near.
+// The names of `valid` that a user may have meant by `word`, in either case of letters: that word;
+// else up to three that it begins, the shortest first; else the nearest by edit distance, which
+// comes first where it is a single letter. Empty if none is near.
 std::vector<std::string> names_near(std::string_view word, std::span<const std::string> valid);
 
 // ", did you mean \"x\" or \"y\"?" with those names, or "" if none is near.

@@ -29,21 +29,26 @@ const Override* last_override(std::span<const Override> overrides, std::string_v
     return last;
 }
 
-// The file that [workload] or [cluster] starts from, if any. The command line wins over the experiment file.
+// The file that [workload] or [cluster] starts from, if any. The command line wins over the
+// experiment file.
 std::optional<std::string> start_of(PresetKind kind, const std::string& key, const TomlFile& file,
                                     std::span<const Override> overrides) {
     if (const auto* o = last_override(overrides, key))
-        return at_place("--set " + key + "=" + o->value, [&] { return preset_path(kind, unquoted(o->value)); });
+        return at_place("--set " + key + "=" + o->value,
+                        [&] { return preset_path(kind, unquoted(o->value)); });
     for (const auto& entry : file.entries)
         if (entry.path == key) return start_relative_to(kind, file, entry);
     return std::nullopt;
 }
 
-// Keys whose product must equal the number of ranks; a complaint about it begins with "parallelism".
-constexpr std::string_view rank_keys[] = {"parallelism.dp", "parallelism.tp", "parallelism.pp",
-                                          "parallelism.cp", "cluster.nodes",  "cluster.gpus_per_node"};
+// Keys whose product must equal the number of ranks; a complaint about it begins with
+// "parallelism".
+constexpr std::string_view rank_keys[] = {"parallelism.dp", "parallelism.tp",
+                                          "parallelism.pp", "parallelism.cp",
+                                          "cluster.nodes",  "cluster.gpus_per_node"};
 
-// Prefixes a cross rule's complaint with the place where its key was set, or else with the place of the key's table.
+// Prefixes a cross rule's complaint with the place where its key was set, or else with the place of
+// the key's table.
 std::string located(const Layers& layers, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
     const auto set_at = [&](std::string_view wanted) {
@@ -56,18 +61,25 @@ std::string located(const Layers& layers, const std::string& complaint) {
             if (at.empty() && set_at(candidate).starts_with("--set ")) at = set_at(candidate);
     if (at.starts_with("--set ")) return at + complaint.substr(key.size());
     // What lacks in a machine that --cluster names lacks in its file.
-    if (const auto machine = layers.starts.find("cluster"); at.empty() && key.starts_with("cluster.") && !layers.tables.contains("cluster"))
+    if (const auto machine = layers.starts.find("cluster");
+        at.empty() && key.starts_with("cluster.") && !layers.tables.contains("cluster"))
         if (machine != layers.starts.end()) at = machine->second;
     for (auto table = key; at.empty();
-         table = table.substr(0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
-        if (const auto begins = layers.tables.find(table); begins != layers.tables.end()) at = begins->second;
+         table = table.substr(
+             0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
+        if (const auto begins = layers.tables.find(table); begins != layers.tables.end())
+            at = begins->second;
     return at + ": " + complaint;
 }
 
-// The same for a cluster file, whose keys omit "cluster.". A missing link is located at the key that requires it.
-std::string located_in_cluster(const Layers& layers, const std::string& path, const std::string& complaint) {
+// The same for a cluster file, whose keys omit "cluster.". A missing link is located at the key
+// that requires it.
+std::string located_in_cluster(const Layers& layers, const std::string& path,
+                               const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
-    const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes" : key.starts_with("cluster.link") ? "cluster.gpus_per_node" : "";
+    const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes"
+                      : key.starts_with("cluster.link")     ? "cluster.gpus_per_node"
+                                                            : "";
     auto found = layers.said.find(key);
     if (found == layers.said.end()) found = layers.said.find(asks);
     return (found == layers.said.end() ? path : found->second.at) + ": " + complaint.substr(8);
@@ -83,23 +95,28 @@ void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
         e.workload.moe.experts = read_routing(e.routing.file).experts;
 }
 
-void name_unnamed(Layers& layers, const std::string& file, const std::optional<std::string>& workload,
+void name_unnamed(Layers& layers, const std::string& file,
+                  const std::optional<std::string>& workload,
                   const std::optional<std::string>& cluster) {
     auto& e = layers.experiment;
     e.name = plain_text(stem_of(file));
-    if (e.workload.name.empty()) e.workload.name = workload ? plain_text(stem_of(*workload)) : e.name;
+    if (e.workload.name.empty())
+        e.workload.name = workload ? plain_text(stem_of(*workload)) : e.name;
     if (e.cluster.name.empty()) e.cluster.name = cluster ? plain_text(stem_of(*cluster)) : e.name;
 }
 
 // A workload alone can serve as an experiment; the command line then gives split and machine.
 bool is_workload(const std::string& name) {
-    return name.ends_with(".json") || (!has_preset(PresetKind::experiment, name) && has_preset(PresetKind::workload, name));
+    return name.ends_with(".json") ||
+           (!has_preset(PresetKind::experiment, name) && has_preset(PresetKind::workload, name));
 }
 
 TomlFile experiment_of_workload(const std::string& name, std::span<const Override> overrides) {
     const auto path = preset_path(PresetKind::workload, name);
     if (!last_override(overrides, "cluster.preset"))
-        throw ConfigError(name + ": is a workload; expected a machine too, for example --cluster dgx-h100 --gpus 64");
+        throw ConfigError(
+            name +
+            ": is a workload; expected a machine too, for example --cluster dgx-h100 --gpus 64");
     return {path, {{"workload.preset", {fs::absolute(path).string()}, path, path}}, {{"", path}}};
 }
 
@@ -108,7 +125,8 @@ void spread(Layers& layers, const Override& ranks) {
     const auto at = "--gpus " + ranks.value;
     auto& c = layers.experiment.cluster;
     Experiment count;
-    at_place(at, [&] { assign_text(*find_key("parallelism.dp"), count, ranks.value); });  // dp has the range of a rank count
+    // dp has the range of a rank count
+    at_place(at, [&] { assign_text(*find_key("parallelism.dp"), count, ranks.value); });
     const int wanted = count.parallelism.dp;
     if (wanted > c.gpus_per_node && wanted % c.gpus_per_node != 0)
         throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
@@ -116,13 +134,16 @@ void spread(Layers& layers, const Override& ranks) {
     const int nodes = std::max(1, wanted / c.gpus_per_node);
     if (const auto said = layers.said.find("cluster.nodes");
         said != layers.said.end() && said->second.at.starts_with("--set ") && c.nodes != nodes)
-        throw ConfigError(fmt::format("{}: {} nodes of {} by {}; expected {}, or one of the two", at, c.nodes, c.gpus_per_node,
-                                      said->second.at, static_cast<long>(c.nodes) * c.gpus_per_node));
+        throw ConfigError(fmt::format("{}: {} nodes of {} by {}; expected {}, or one of the two",
+                                      at, c.nodes, c.gpus_per_node, said->second.at,
+                                      static_cast<long>(c.nodes) * c.gpus_per_node));
     c.nodes = nodes;
     if (wanted < c.gpus_per_node && !c.gpu.rank_rates.empty())
-        c.gpu.rank_rates.resize(std::min<std::size_t>(c.gpu.rank_rates.size(), static_cast<std::size_t>(wanted)));
+        c.gpu.rank_rates.resize(
+            std::min<std::size_t>(c.gpu.rank_rates.size(), static_cast<std::size_t>(wanted)));
     c.gpus_per_node = std::min(wanted, c.gpus_per_node);
-    for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"}) layers.said[key] = {Origin::set, at};
+    for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"})
+        layers.said[key] = {Origin::set, at};
 }
 
 void fill_with_replicas(Layers& layers, const std::string& at) {
@@ -141,16 +162,23 @@ void require_same_device(const Layers& layers, const std::string& before) {
             return entry.second.who == Origin::set && entry.first.starts_with(prefix);
         });
     };
-    if (before.empty() || gpu.name == before || set("cluster.gpu.peak.") || set("cluster.gpu.memory_bandwidth")) return;
-    throw ConfigError(layers.said.at("cluster.gpu.name").at + ": cluster.gpu.name: a name changes no rate, those of " +
-                      before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates as well as its name");
+    if (before.empty() || gpu.name == before || set("cluster.gpu.peak.") ||
+        set("cluster.gpu.memory_bandwidth"))
+        return;
+    throw ConfigError(layers.said.at("cluster.gpu.name").at +
+                      ": cluster.gpu.name: a name changes no rate, those of " + before +
+                      " stay; expected cluster.preset=" + gpu.name +
+                      " or the GPU's rates as well as its name");
 }
 
-// A node of fewer ranks than the preset's keeps the NICs of these, unless the experiment states a number.
+// A node of fewer ranks than the preset's keeps the NICs of these, unless the experiment states a
+// number.
 void keep_nics_of(Layers& layers, int ranks_of_node) {
     auto& c = layers.experiment.cluster;
     const auto said = layers.said.find("cluster.network.nics");
-    if (c.gpus_per_node >= ranks_of_node || (said != layers.said.end() && said->second.who == Origin::set)) return;
+    if (c.gpus_per_node >= ranks_of_node ||
+        (said != layers.said.end() && said->second.who == Origin::set))
+        return;
     c.network.nics = nics_of_part(c.network.nics, ranks_of_node, c.gpus_per_node);
 }
 
@@ -158,7 +186,9 @@ void keep_nics_of(Layers& layers, int ranks_of_node) {
 void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
     if (framework) layers.files.push_back(*framework);
-    lay_framework(layers, framework ? *framework : preset_path(PresetKind::framework, std::string(default_framework)));
+    lay_framework(layers, framework
+                              ? *framework
+                              : preset_path(PresetKind::framework, std::string(default_framework)));
     layers.said.clear();
     if (framework) layers.starts["framework"] = *framework;
 }
@@ -171,11 +201,15 @@ void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> ov
     for (const auto& o : overrides)
         if (decides(e.framework, o.key)) e.framework.stated.push_back(o.key);
     const bool named = last_override(overrides, "framework.preset") ||
-                       std::ranges::any_of(file.entries, [](const auto& entry) { return entry.path.starts_with("framework."); });
+                       std::ranges::any_of(file.entries, [](const auto& entry) {
+                           return entry.path.starts_with("framework.");
+                       });
     if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
     adopt_framework(e);
-    for (const auto& other : e.framework.may_be) preset_path(PresetKind::framework, other);  // throws if unknown
-    for (const auto& replaced : e.framework.replaced) layers.said[replaced.key] = {Origin::framework, e.framework.name};
+    // throws if unknown
+    for (const auto& other : e.framework.may_be) preset_path(PresetKind::framework, other);
+    for (const auto& replaced : e.framework.replaced)
+        layers.said[replaced.key] = {Origin::framework, e.framework.name};
 }
 
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
@@ -197,7 +231,8 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     lay_file(layers, file, "", Origin::set);
     layers.experiment.routing.file = relative_to(file.path, layers.experiment.routing.file);
     for (const auto& o : overrides) lay_override(layers, o);
-    if (const auto& routing = layers.experiment.routing.file; !routing.empty()) layers.files.push_back(routing);
+    if (const auto& routing = layers.experiment.routing.file; !routing.empty())
+        layers.files.push_back(routing);
     require_same_device(layers, device);
     if (cluster) keep_nics_of(layers, ranks_of_node);
     const auto* ranks = last_override(overrides, ranks_key);
@@ -215,9 +250,13 @@ std::vector<Override> stated_in(const Layers& layers) {
     std::vector<Override> stated;
     for (const auto& [key, said] : layers.said) {
         const auto table = key.substr(0, key.find('.'));
-        const bool whole = (table == "workload" || table == "cluster") && !layers.starts.contains(table);
-        // --gpus spreads ranks over the nodes of one machine, which means nothing for another machine.
-        if (said.who != Origin::set || said.at.starts_with("--gpus ") || (whole && !said.at.starts_with("--set "))) continue;
+        const bool whole =
+            (table == "workload" || table == "cluster") && !layers.starts.contains(table);
+        // --gpus spreads ranks over the nodes of one machine, which means nothing for another
+        // machine.
+        if (said.who != Origin::set || said.at.starts_with("--gpus ") ||
+            (whole && !said.at.starts_with("--set ")))
+            continue;
         stated.push_back({key, text_of(*find_key(key), layers.experiment)});
     }
     return stated;
@@ -239,11 +278,14 @@ Layers lay_experiment(const ExperimentSource& source, std::span<const Override> 
     if (source.text) {
         auto file = parse_toml(*source.text, name);
         if (name.ends_with(of_translation)) file.path.resize(name.rfind(of_translation));
-        const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
+        const bool told = std::ranges::any_of(
+            file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
         return lay_from(file, !told, overrides);
     }
     const bool alone = is_workload(name);
-    return lay_from(alone ? experiment_of_workload(name, overrides) : read_toml(preset_path(PresetKind::experiment, name)), alone, overrides);
+    return lay_from(alone ? experiment_of_workload(name, overrides)
+                          : read_toml(preset_path(PresetKind::experiment, name)),
+                    alone, overrides);
 }
 
 Override parse_override(const std::string& text) {
@@ -263,15 +305,18 @@ std::vector<std::string> notes_of_hub_config(const std::string& path) {
     return layers.notes;
 }
 
-Experiment read_unchecked_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
+Experiment read_unchecked_experiment(const ExperimentSource& source,
+                                     std::span<const Override> overrides) {
     return lay_experiment(source, overrides).experiment;
 }
 
-std::vector<Override> stated_keys(const ExperimentSource& source, std::span<const Override> overrides) {
+std::vector<Override> stated_keys(const ExperimentSource& source,
+                                  std::span<const Override> overrides) {
     return stated_in(lay_experiment(source, overrides));
 }
 
-std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset,
+                                             std::span<const Override> overrides) {
     return lay_experiment(path_or_preset, overrides).files;
 }
 
@@ -292,7 +337,8 @@ Cluster read_cluster(const std::string& path_or_preset) {
 
 namespace {
 
-// Forgets what the framework replaced and what was stated for keys with this prefix, because they are set anew.
+// Forgets what the framework replaced and what was stated for keys with this prefix, because they
+// are set anew.
 void forget(Framework& framework, std::string_view begin) {
     std::erase_if(framework.replaced, [&](const auto& one) { return one.key.starts_with(begin); });
     std::erase_if(framework.stated, [&](const auto& key) { return key.starts_with(begin); });
@@ -312,7 +358,8 @@ void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
         const auto path = preset_path(kind, name);
         kind == PresetKind::family ? lay_family(layers, path) : lay_workload(layers, path);
         forget(e.framework, "workload.");
-        std::ranges::copy(layers.experiment.framework.stated, std::back_inserter(e.framework.stated));
+        std::ranges::copy(layers.experiment.framework.stated,
+                          std::back_inserter(e.framework.stated));
         e.workload = layers.experiment.workload;
         if (e.workload.name.empty()) e.workload.name = stem_of(path);
     }
@@ -346,8 +393,9 @@ std::string get_key(const Experiment& experiment, const std::string& key) {
     const auto* found = find_key(key);
     if (!found) throw ConfigError(key + ": " + unknown_key(key));
     if (is_preset(*found))
-        throw ConfigError(
-            key + ": names a file to start from and is not kept; expected another key, for example cluster.name");
+        throw ConfigError(key +
+                          ": names a file to start from and is not kept; expected another key, for "
+                          "example cluster.name");
     return text_of(*found, experiment);
 }
 

@@ -1,4 +1,5 @@
-// One experiment file: the workload, its split, the machine and the routing. It is read and checked once.
+// One experiment file: the workload, its split, the machine and the routing. It is read and checked
+// once.
 #pragma once
 
 #include <algorithm>
@@ -20,21 +21,28 @@ struct Run {
     KEY(int, warmup, 3, "steps before the measured ones", 0, 1e6);
     KEY(std::uint64_t, seed, 1, "seed of operand values", 0, 9e18);
     KEY(Seconds, timeout, Seconds(60), "longest wait for another rank", 1e-3, 1e6);
-    KEY(bool, cuda_graph, false, "a step on a CUDA device is captured once and replayed as one CUDA graph");
+    KEY(bool, cuda_graph, false,
+        "a step on a CUDA device is captured once and replayed as one CUDA graph");
     friend bool operator==(const Run&, const Run&) = default;
 };
 
-// The recorded runs that an experiment predicts, and what their logs time. `compare` finds the experiment by these.
+// The recorded runs that an experiment predicts, and what their logs time. `compare` finds the
+// experiment by these.
 struct Recorded {
-    KEY(std::string, system, {}, "systems of the recorded runs that this experiment predicts, separated by commas");
+    KEY(std::string, system, {},
+        "systems of the recorded runs that this experiment predicts, separated by commas");
     KEY(std::string, model, {}, "their model, as the measurements say");
-    KEY(int, steps_from, 0, "their first steady step; 0 = the 30th of 100 and more, else the last 70 %", 0, 1e6);
-    KEY(std::string, backward, "backward", "phases that their backward timer spans, separated by commas");
-    KEY(std::string, timed, {}, "kernels that their layer timer brackets (phase timed.forward), separated by commas");
+    KEY(int, steps_from, 0,
+        "their first steady step; 0 = the 30th of 100 and more, else the last 70 %", 0, 1e6);
+    KEY(std::string, backward, "backward",
+        "phases that their backward timer spans, separated by commas");
+    KEY(std::string, timed, {},
+        "kernels that their layer timer brackets (phase timed.forward), separated by commas");
     friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
-// Another way to read what nobody stated ("recompute not stated: full"), as keys that override the experiment's.
+// Another way to read what nobody stated ("recompute not stated: full"), as keys that override the
+// experiment's.
 struct Reading {
     std::string what;
     std::vector<Override> keys;
@@ -54,65 +62,85 @@ struct Experiment {
     friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 
-// The full key that `word` abbreviates. Throws ConfigError if two tables have it. A word that no table has is returned unchanged.
+// The full key that `word` abbreviates. Throws ConfigError if two tables have it. A word that no
+// table has is returned unchanged.
 std::string whole_key(const std::string& word);
-// Not a key of files: the number of ranks, on whole nodes of the cluster. The number of replicas follows unless dp is set too.
+// Not a key of files: the number of ranks, on whole nodes of the cluster. The number of replicas
+// follows unless dp is set too.
 inline constexpr std::string_view ranks_key = "cluster.gpus";
 Override parse_override(const std::string& text);
 
-// Whether weights, norms and residuals are in fp32 and fused passes cast around 16-bit products (automatic casting).
+// Whether weights, norms and residuals are in fp32 and fused passes cast around 16-bit products
+// (automatic casting).
 inline bool casts_weights(const Experiment& e) {
-    return e.workload.autocast && !e.parallelism.unfused && size_of(between_products(e.workload.dtype)) < size_of(Dtype::fp32);
+    return e.workload.autocast && !e.parallelism.unfused &&
+           size_of(between_products(e.workload.dtype)) < size_of(Dtype::fp32);
 }
 
-// PEFT keeps the adapters of a 16-bit model in fp32 (autocast_adapter_dtype), with gradients and moments of that type.
+// PEFT keeps the adapters of a 16-bit model in fp32 (autocast_adapter_dtype), with gradients and
+// moments of that type.
 inline bool widens_adapters(const Experiment& e) {
-    return e.workload.adapter_rank > 0 && std::ranges::find(e.parallelism.composed, Composed::adapters) != e.parallelism.composed.end();
+    return e.workload.adapter_rank > 0 &&
+           std::ranges::find(e.parallelism.composed, Composed::adapters) !=
+               e.parallelism.composed.end();
 }
 // Types of the weights that are trained, as stored, and of their gradients.
 inline Dtype trained_dtype(const Experiment& e) {
     const Dtype own = between_products(e.workload.dtype);
     return widens_adapters(e) && size_of(own) < size_of(Dtype::fp32) ? Dtype::fp32 : own;
 }
-inline Dtype trained_gradients(const Experiment& e) { return widens_adapters(e) ? Dtype::fp32 : e.parallelism.gradient_dtype; }
+inline Dtype trained_gradients(const Experiment& e) {
+    return widens_adapters(e) ? Dtype::fp32 : e.parallelism.gradient_dtype;
+}
 
-// A file ("-": standard input), a preset name, or a workload alone (preset or config.json), for which the overrides must name a
-// cluster that the replicas fill. `text` is content without a file, such as a translation of another tool's file: `name` then appears
-// in messages and names the experiment, and replicas fill the cluster if the text states no dp.
+// A file ("-": standard input), a preset name, or a workload alone (preset or config.json), for
+// which the overrides must name a cluster that the replicas fill. `text` is content without a file,
+// such as a translation of another tool's file: `name` then appears in messages and names the
+// experiment, and replicas fill the cluster if the text states no dp.
 struct ExperimentSource {
     ExperimentSource(const std::string& path_or_preset) : name(path_or_preset) {}
     ExperimentSource(const char* path_or_preset) : name(path_or_preset) {}
-    ExperimentSource(const std::string& path, const std::string& content) : name(path), text(content) {}
+    ExperimentSource(const std::string& path, const std::string& content)
+        : name(path), text(content) {}
     std::string name;
     std::optional<std::string> text;
 };
-// Suffix to the path of another tool's file in messages, because the line numbers are those of the translated text.
+// Suffix to the path of another tool's file in messages, because the line numbers are those of the
+// translated text.
 inline constexpr const char* of_translation = ", translated";
 
-// Applies overrides in order (a value may be quoted or bare), checks every cross rule. ConfigError: file:line:column, key, found,
-// expected.
-Experiment read_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
-// The same without the cross rules, for sweeps: the split that a sweep starts from need not be legal.
-Experiment read_unchecked_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
+// Applies overrides in order (a value may be quoted or bare), checks every cross rule. ConfigError:
+// file:line:column, key, found, expected.
+Experiment read_experiment(const ExperimentSource& source,
+                           std::span<const Override> overrides = {});
+// The same without the cross rules, for sweeps: the split that a sweep starts from need not be
+// legal.
+Experiment read_unchecked_experiment(const ExperimentSource& source,
+                                     std::span<const Override> overrides = {});
 Cluster read_cluster(const std::string& path_or_preset);
 
-// The keys that the source and `overrides` state, with values, so that they can be laid over another preset of their table
-// (set_varied()). A table of the file that starts from no preset is replaced whole: of it only overrides are listed.
-std::vector<Override> stated_keys(const ExperimentSource& source, std::span<const Override> overrides);
+// The keys that the source and `overrides` state, with values, so that they can be laid over
+// another preset of their table (set_varied()). A table of the file that starts from no preset is
+// replaced whole: of it only overrides are listed.
+std::vector<Override> stated_keys(const ExperimentSource& source,
+                                  std::span<const Override> overrides);
 // The experiment's own file, and the files that it or an override names.
-std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset,
+                                             std::span<const Override> overrides);
 // Notes on how a config.json was read: kinds that were guessed, parts that are left out.
 std::vector<std::string> notes_of_hub_config(const std::string& path);
 
-// Sets one key of an experiment that was already read, with the same checks of key, unit and range. Used by fits and what-ifs; call
-// check_experiment() afterwards.
+// Sets one key of an experiment that was already read, with the same checks of key, unit and range.
+// Used by fits and what-ifs; call check_experiment() afterwards.
 void set_key(Experiment& experiment, const Override& override);
-std::string get_key(const Experiment& experiment, const std::string& key);  // as TOML text with unit
+// as TOML text with unit
+std::string get_key(const Experiment& experiment, const std::string& key);
 
 // Every cross rule (ranks = dp*tp*pp*cp, experts divide, sizes sane, ..); throws ConfigError.
 void check_experiment(const Experiment& experiment);
 
-// One entry per key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel"; for named values also their names.
+// One entry per key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel";
+// for named values also their names.
 struct KeyDoc {
     std::string key, kind, default_value, meaning, values;
 };

@@ -47,17 +47,22 @@ struct FittedConstants {
 };
 // Hash of a measured row's content (model/records/provenance.h).
 using RowHash = std::uint64_t;
-// How independent a measured row is of its forecast: the cluster was fitted on it; the model's author could see it; neither.
+// How independent a measured row is of its forecast: the cluster was fitted on it; the model's
+// author could see it; neither.
 NAMED_ENUM_AS(Evidence, "a kind of evidence", "fitted on, seen, unseen", fitted, seen, unseen);
 
-// Where the numbers come from. Reading a cluster file applies `parameters` over the datasheet values.
+// Where the numbers come from. Reading a cluster file applies `parameters` over the datasheet
+// values.
 struct Fitted {
     KEY(std::string, date, {}, "of the fit");
     KEY(std::vector<std::string>, sources, {}, "files of measurements");
     KEY(int, samples, 0, "rows of them");
-    KEY(double, condition, 0, "of the scaled normal equations, determined parameters only", 0, upto::any);
-    KEY(std::vector<std::string>, measured, {}, "kinds that the data determined: \"gemm\", \"step\", ..; empty: not recorded");
-    KEY(std::vector<double>, correlation, {}, "of the logarithms of `parameters` after the fit: lower triangle, row by row");
+    KEY(double, condition, 0, "of the scaled normal equations, determined parameters only", 0,
+        upto::any);
+    KEY(std::vector<std::string>, measured, {},
+        "kinds that the data determined: \"gemm\", \"step\", ..; empty: not recorded");
+    KEY(std::vector<double>, correlation, {},
+        "of the logarithms of `parameters` after the fit: lower triangle, row by row");
     KEY(std::vector<FittedParameter>, parameters, {}, "");
     KEY(std::vector<HeldOutError>, errors, {}, "");
     KEY(std::vector<FittedRange>, ranges, {}, "");

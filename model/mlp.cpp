@@ -6,14 +6,16 @@
 namespace stepcast {
 namespace {
 
-// Per parameter, SGD reads weight and gradient and writes the weight. Adam and LAMB also read and write an fp32 weight and two moments.
+// Per parameter, SGD reads weight and gradient and writes the weight. Adam and LAMB also read and
+// write an fp32 weight and two moments.
 MemoryPass optimizer_pass(const Workload& w, double parameters) {
     const Bytes element = size_of(w.dtype), states(3 * 4);
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {parameters * 2.0 * element, parameters * element};
         case Optimizer::adam:
-        case Optimizer::lamb: return {parameters * (element + states), parameters * (element + states)};
+        case Optimizer::lamb:
+            return {parameters * (element + states), parameters * (element + states)};
     }
     return {};
 }
@@ -25,8 +27,10 @@ TaskGraph build_mlp_step(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     const Perceptron layer{w.hidden, w.ffn, w.dtype};
     const std::vector<long> rows{static_cast<long>(p.micro_batch) * w.seq};
-    const auto forward = perceptron_kernels(layer, Phase::forward, rows), backward = perceptron_kernels(layer, Phase::backward, rows);
-    const Bytes gradients = 2.0 * static_cast<double>(w.hidden) * static_cast<double>(w.ffn) * size_of(w.dtype);
+    const auto forward = perceptron_kernels(layer, Phase::forward, rows),
+               backward = perceptron_kernels(layer, Phase::backward, rows);
+    const Bytes gradients =
+        2.0 * static_cast<double>(w.hidden) * static_cast<double>(w.ffn) * size_of(w.dtype);
     TaskGraph graph(rank_count(e.cluster), e.cluster.launch_blocking);
     Program program(graph);
     const auto add_layer = [&](const std::vector<NamedOp>& kernels, Phase phase) {
@@ -34,7 +38,9 @@ TaskGraph build_mlp_step(const Experiment& e) {
     };
     TaskId reduced = no_task;
     const auto reduce = [&](Bytes bucket) {  // later tasks do not wait for it
-        if (p.dp > 1) reduced = Program(program).on_all("gradient_all_reduce", Phase::gradient_sync, AllReduce{bucket});
+        if (p.dp > 1)
+            reduced = Program(program).on_all("gradient_all_reduce", Phase::gradient_sync,
+                                              AllReduce{bucket});
     };
     std::vector<Bytes> buckets;
     Bytes bucket;
@@ -52,7 +58,8 @@ TaskGraph build_mlp_step(const Experiment& e) {
     for (std::size_t i = 0; i < buckets.size() && !p.overlap; ++i) reduce(buckets[i]);
     if (reduced != no_task) program.follow_all(reduced);
     if (w.optimizer != Optimizer::none)
-        program.on_each("optimizer", Phase::optimizer, optimizer_pass(w, 2.0 * w.hidden * w.ffn * w.layers));
+        program.on_each("optimizer", Phase::optimizer,
+                        optimizer_pass(w, 2.0 * w.hidden * w.ffn * w.layers));
     return graph;
 }
 

@@ -1,7 +1,9 @@
 // Enumerations by the names that files and messages use:
 //   NAMED_ENUM(Head, "a head", tokens, span);
-// declares the enumeration, with its enumerators as names. If files use other names, these come first, in the same order:
-//   NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs, pcie", nvswitch, nvlink_pairs, pcie);
+// declares the enumeration, with its enumerators as names. If files use other names, these come
+// first, in the same order:
+//   NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs, pcie", nvswitch, nvlink_pairs,
+//   pcie);
 // to_string(), parse_name<Head>(), keys and their documentation use these names.
 #pragma once
 
@@ -33,30 +35,35 @@ constexpr NameTable<count> names_as_written(std::string_view what, std::string_v
     }
     return table;
 }
-#define NAMED_ENUM_AT(friendly, Enum, what, names, ...)                                                                \
-    enum class Enum : std::uint8_t { __VA_ARGS__ };                                                                    \
-    friendly constexpr auto names_of(Enum) {                                                                           \
-        using enum Enum;                                                                                               \
-        return names_as_written<std::initializer_list<Enum>{__VA_ARGS__}.size()>(what, names);                         \
-    }                                                                                                                  \
+#define NAMED_ENUM_AT(friendly, Enum, what, names, ...)                                        \
+    enum class Enum : std::uint8_t { __VA_ARGS__ };                                            \
+    friendly constexpr auto names_of(Enum) {                                                   \
+        using enum Enum;                                                                       \
+        return names_as_written<std::initializer_list<Enum>{__VA_ARGS__}.size()>(what, names); \
+    }                                                                                          \
     static_assert(true)
 #define NAMED_ENUM_AS(Enum, what, names, ...) NAMED_ENUM_AT(, Enum, what, names, __VA_ARGS__)
 #define NAMED_ENUM(Enum, what, ...) NAMED_ENUM_AT(, Enum, what, #__VA_ARGS__, __VA_ARGS__)
-#define NAMED_ENUM_IN(Enum, what, ...) NAMED_ENUM_AT(friend, Enum, what, #__VA_ARGS__, __VA_ARGS__)  // in a struct
+#define NAMED_ENUM_IN(Enum, what, ...) \
+    NAMED_ENUM_AT(friend, Enum, what, #__VA_ARGS__, __VA_ARGS__)  // in a struct
 
 // From a table whose rows hold more, in the order of the enumerators.
 template <class Enum, class Row, std::size_t count>
-constexpr NameTable<count> names_of_rows(std::string_view what, const Row (&rows)[count], Enum Row::*value) {
+constexpr NameTable<count> names_of_rows(std::string_view what, const Row (&rows)[count],
+                                         Enum Row::*value) {
     NameTable<count> table{what};
     for (std::size_t i = 0; i < count; ++i) {
-        if (rows[i].*value != static_cast<Enum>(i)) throw std::logic_error("a row is not in the place of its enumerator");
+        if (rows[i].*value != static_cast<Enum>(i))
+            throw std::logic_error("a row is not in the place of its enumerator");
         table.names[i] = rows[i].name;
     }
     return table;
 }
 
 template <class Enum>
-concept HasNames = std::is_enum_v<Enum> && requires(Enum value) { names_of(value).names; };
+concept HasNames = std::is_enum_v<Enum> && requires(Enum value) {
+    names_of(value).names;
+};
 
 template <HasNames Enum>
 constexpr auto name_list = names_of(Enum{}).names;
@@ -68,8 +75,10 @@ std::string_view to_string(Enum value) {
     return name_list<Enum>[index];
 }
 
-// Index of `text` among the valid names. Throws ConfigError that lists them and guesses which was meant.
-std::size_t index_of_name(std::string_view text, std::string_view what, std::span<const std::string_view> valid);
+// Index of `text` among the valid names. Throws ConfigError that lists them and guesses which was
+// meant.
+std::size_t index_of_name(std::string_view text, std::string_view what,
+                          std::span<const std::string_view> valid);
 
 template <HasNames Enum>
 Enum parse_name(std::string_view text) {

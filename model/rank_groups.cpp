@@ -25,17 +25,22 @@ Axes axes_of(const Parallelism& p) {
         Axis Axes::*axis;
         bool met = false;
     };
-    std::array<Named, 4> all{
-        {{"tp", p.tp, &Axes::tp}, {"cp", p.cp, &Axes::cp}, {"dp", p.dp, &Axes::dp}, {"pp", p.pp, &Axes::pp}}};
+    std::array<Named, 4> all{{{"tp", p.tp, &Axes::tp},
+                              {"cp", p.cp, &Axes::cp},
+                              {"dp", p.dp, &Axes::dp},
+                              {"pp", p.pp, &Axes::pp}}};
     const auto refused = [&] {
-        refuse("parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost first, for example "
-               "\"tp-cp-dp-pp\"",
-               p.rank_order);
+        refuse(
+            "parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost "
+            "first, for example "
+            "\"tp-cp-dp-pp\"",
+            p.rank_order);
     };
     Axes axes;
     int stride = 1;
     for (const auto word : std::views::split(std::string_view(p.rank_order), '-')) {
-        const auto found = std::ranges::find(all, std::string_view(word.begin(), word.end()), &Named::name);
+        const auto found =
+            std::ranges::find(all, std::string_view(word.begin(), word.end()), &Named::name);
         if (found == all.end() || found->met) refused();
         found->met = true;
         axes.*found->axis = {found->size, stride};
@@ -52,7 +57,8 @@ Group group_of(Axis inner, Axis outer = {}) {
     return {inner.size, inner.stride, outer.size, outer.stride};
 }
 
-// The ranks of several axes, walked innermost first. Only pp can lie between them, so at most one gap is left after neighbours are joined.
+// The ranks of several axes, walked innermost first. Only pp can lie between them, so at most one
+// gap is left after neighbours are joined.
 Group joined(std::vector<Axis> axes) {
     std::ranges::sort(axes, {}, &Axis::stride);
     Axis inner, outer;
@@ -74,32 +80,38 @@ struct Split {
     Group near, far;
 };
 
-// near: the first `count` ranks of a pool; far: the ranks with the same position in all such groups.
+// near: the first `count` ranks of a pool; far: the ranks with the same position in all such
+// groups.
 Split split(const Group& pool, int count, std::string_view key, std::string_view of) {
     if (count < 1 || pool.size() % count != 0)
         refuse("parallelism.{}: {} does not divide {} = {}", key, count, of, pool.size());
     const Axis inner{pool.ranks, pool.stride}, outer{pool.outer_ranks, pool.outer_stride};
     if (inner.size % count == 0)
-        return {group_of({count, inner.stride}), group_of({inner.size / count, inner.stride * count}, outer)};
+        return {group_of({count, inner.stride}),
+                group_of({inner.size / count, inner.stride * count}, outer)};
     const int outer_count = count / inner.size;
     if (count % inner.size != 0 || outer.size % outer_count != 0)
         refuse(
-            "parallelism.{}: groups of {} ranks would straddle the {} neighbouring ranks of {}; expected a divisor or a multiple of {}, or "
+            "parallelism.{}: groups of {} ranks would straddle the {} neighbouring ranks of {}; "
+            "expected a divisor or a multiple of {}, or "
             "another rank_order",
             key, count, inner.size, of, inner.size);
     return {group_of(inner, {outer_count, outer.stride}),
             group_of({outer.size / outer_count, outer.stride * outer_count})};
 }
 
-// near: the replicas of an expert inside one copy of the parameters, which share the expert; far: the others. If a copy has fewer
-// ranks than the experts are spread over, each rank holds its experts whole.
+// near: the replicas of an expert inside one copy of the parameters, which share the expert; far:
+// the others. If a copy has fewer ranks than the experts are spread over, each rank holds its
+// experts whole.
 Split shards_of_experts(const Parallelism& p, const Group& replicas, int copies) {
     if (copies == 1 || replicas.size() == 1) return {replicas, {}};
     if (copies % replicas.size() == 0) return {{}, replicas};
     if (replicas.size() % copies != 0)
-        refuse("parallelism.shard: {}: the {} replicas of an expert do not divide over {} copies of the model; expected a multiple or a "
-               "divisor of ep = {}",
-               p.shard, replicas.size(), copies, p.ep);
+        refuse(
+            "parallelism.shard: {}: the {} replicas of an expert do not divide over {} copies of "
+            "the model; expected a multiple or a "
+            "divisor of ep = {}",
+            p.shard, replicas.size(), copies, p.ep);
     return split(replicas, replicas.size() / copies, "shard", "the replicas of an expert");
 }
 
@@ -108,10 +120,11 @@ Split shards_of_experts(const Parallelism& p, const Group& replicas, int copies)
 RankGroups rank_groups(const Parallelism& p) {
     const Axes axes = axes_of(p);
     const Group data_context = joined({axes.dp, axes.cp});
-    const auto experts = p.expert_tensor_parallel
-                             ? split(data_context, p.ep, "ep", "dp x cp")
-                             : split(joined({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "dp x cp x tp");
-    const auto shards = split(data_context, p.shard == 0 ? data_context.size() : p.shard, "shard", "dp x cp");
+    const auto experts = p.expert_tensor_parallel ? split(data_context, p.ep, "ep", "dp x cp")
+                                                  : split(joined({axes.tp, axes.dp, axes.cp}), p.ep,
+                                                          "ep", "dp x cp x tp");
+    const auto shards =
+        split(data_context, p.shard == 0 ? data_context.size() : p.shard, "shard", "dp x cp");
     const auto expert_shards = shards_of_experts(p, experts.far, shards.far.size());
     RankGroups groups{.tensor = group_of(axes.tp),
                       .context = group_of(axes.cp),
@@ -141,17 +154,21 @@ int rank_of(const Parallelism& p, int tp, int cp, int dp, int pp) {
 std::vector<int> members(const Group& group, int first) {
     std::vector<int> ranks;
     for (int j = 0; j < group.outer_ranks; ++j)
-        for (int i = 0; i < group.ranks; ++i) ranks.push_back(first + i * group.stride + j * group.outer_stride);
+        for (int i = 0; i < group.ranks; ++i)
+            ranks.push_back(first + i * group.stride + j * group.outer_stride);
     return ranks;
 }
 
 // A step that divides the node size or is a multiple of it reaches the same places of every node.
 bool lies_alike(const Group& group, int ranks_per_node) {
-    const auto even = [&](int step) { return step % ranks_per_node == 0 || ranks_per_node % step == 0; };
+    const auto even = [&](int step) {
+        return step % ranks_per_node == 0 || ranks_per_node % step == 0;
+    };
     const auto walks_evenly = [&](int ranks, int stride) {
         return ranks == 1 || (even(stride) && (group.block > 0 || even(ranks * stride)));
     };
-    return walks_evenly(group.ranks, group.stride) && walks_evenly(group.outer_ranks, group.outer_stride);
+    return walks_evenly(group.ranks, group.stride) &&
+           walks_evenly(group.outer_ranks, group.outer_stride);
 }
 
 }  // namespace stepcast

@@ -1,5 +1,5 @@
-// What a reader should know about an experiment that is legal: values that no run has, keys that change nothing because the feature that
-// they belong to is off, and what device or framework lack.
+// What a reader should know about an experiment that is legal: values that no run has, keys that
+// change nothing because the feature that they belong to is off, and what device or framework lack.
 #pragma once
 
 #include <string>

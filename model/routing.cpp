@@ -13,7 +13,8 @@ namespace {
 double normal_density(double z) { return 0.3989422804014327 * std::exp(-0.5 * z * z); }
 double normal_cdf(double z) { return 0.5 * std::erfc(-0.7071067811865476 * z); }
 
-// Splits `total` in proportion to `weights` by largest remainder, with no share above `cap`. The sum is exact; nothing is random.
+// Splits `total` in proportion to `weights` by largest remainder, with no share above `cap`. The
+// sum is exact; nothing is random.
 std::vector<int> split_exactly(const std::vector<double>& weights, int total, int cap) {
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     std::vector<int> shares(weights.size());
@@ -33,18 +34,21 @@ std::vector<int> split_exactly(const std::vector<double>& weights, int total, in
     return shares;
 }
 
-// Probability that each expert is among the `top_k` of a token, if expert e scores offset[e] + N(0, 1):
+// Probability that each expert is among the `top_k` of a token, if expert e scores offset[e] + N(0,
+// 1):
 //   p_e = integral phi(x - o_e) * P(fewer than k of the others exceed x) dx.
-// With F_j = Phi(x - o_j) and r_j = (1 - F_j) / F_j, exactly m others exceed x with probability prod_{j != e} F_j * s_m(r without e),
-// where s_m are the elementary symmetric sums. Removing one expert from them gives s_m' = s_m - r_e * s_{m-1}'. The integral uses the
-// midpoint rule over the range of the top scores.
+// With F_j = Phi(x - o_j) and r_j = (1 - F_j) / F_j, exactly m others exceed x with probability
+// prod_{j != e} F_j * s_m(r without e), where s_m are the elementary symmetric sums. Removing one
+// expert from them gives s_m' = s_m - r_e * s_{m-1}'. The integral uses the midpoint rule over the
+// range of the top scores.
 std::vector<double> top_k_probabilities(const std::vector<double>& offsets, int top_k) {
     constexpr int steps = 240;
     const std::size_t n = offsets.size();
     const auto k = static_cast<std::size_t>(top_k);
     std::vector<double> sorted = offsets;
     std::nth_element(sorted.begin(), sorted.begin() + (top_k - 1), sorted.end(), std::greater<>());
-    const double low = sorted[k - 1] - 5, high = *std::max_element(offsets.begin(), offsets.end()) + 5;
+    const double low = sorted[k - 1] - 5,
+                 high = *std::max_element(offsets.begin(), offsets.end()) + 5;
     const double width = (high - low) / steps;
     std::vector<double> p(n), ratio(n), log_cdf(n), sums(k);
     for (int i = 0; i < steps; ++i) {
@@ -77,7 +81,8 @@ std::vector<double> top_k_probabilities(const std::vector<double>& offsets, int 
 }
 
 std::mt19937_64 random_of(const RoutingSpec& spec, int draw) {
-    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32),
+    std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed),
+                           static_cast<std::uint32_t>(spec.seed >> 32),
                            static_cast<std::uint32_t>(draw)};
     return std::mt19937_64(sequence);
 }
@@ -85,12 +90,14 @@ std::mt19937_64 random_of(const RoutingSpec& spec, int draw) {
 // Every rank sends its slots in proportion to the same weights.
 void send_alike(Routing& routing, const std::vector<double>& weights, int tokens, int top_k) {
     const std::vector<int> row = split_exactly(weights, tokens * top_k, tokens);
-    for (int r = 0; r < routing.ranks; ++r) routing.counts.insert(routing.counts.end(), row.begin(), row.end());
+    for (int r = 0; r < routing.ranks; ++r)
+        routing.counts.insert(routing.counts.end(), row.begin(), row.end());
 }
 
-// Tokens x = 0.5 + noise (uniform in 0..1) pass random gate weights. The constant part gives every expert a token-independent offset
-// of 0.5 / sd(uniform) = 1.732 times the token-dependent spread, so all tokens prefer the same few experts. All ranks share the gate;
-// each rank's counts scatter binomially around the same probabilities.
+// Tokens x = 0.5 + noise (uniform in 0..1) pass random gate weights. The constant part gives every
+// expert a token-independent offset of 0.5 / sd(uniform) = 1.732 times the token-dependent spread,
+// so all tokens prefer the same few experts. All ranks share the gate; each rank's counts scatter
+// binomially around the same probabilities.
 void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
     std::mt19937_64 random = random_of(spec, draw);
     std::normal_distribution<double> offset(0.0, std::sqrt(3.0) * spec.skew);
@@ -99,7 +106,8 @@ void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int
     const std::vector<double> p = top_k_probabilities(offsets, top_k);
     for (int r = 0; r < routing.ranks; ++r) {
         std::vector<double> drawn(p.size());
-        for (std::size_t e = 0; e < p.size(); ++e) drawn[e] = std::binomial_distribution<int>(tokens, p[e])(random);
+        for (std::size_t e = 0; e < p.size(); ++e)
+            drawn[e] = std::binomial_distribution<int>(tokens, p[e])(random);
         const std::vector<int> row = split_exactly(drawn, tokens * top_k, tokens);
         routing.counts.insert(routing.counts.end(), row.begin(), row.end());
     }
@@ -112,12 +120,14 @@ void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k,
     std::mt19937_64 random = random_of(spec, draw);
     std::shuffle(order.begin(), order.end(), random);
     std::vector<double> weights(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) weights[order[i]] = std::pow(static_cast<double>(i + 1), -spec.skew);
+    for (std::size_t i = 0; i < order.size(); ++i)
+        weights[order[i]] = std::pow(static_cast<double>(i + 1), -spec.skew);
     send_alike(routing, weights, tokens, top_k);
 }
 
-// Each expert's load is drawn independently, x from the density x^-skew between 1 and 0.8 of the tokens (for skew 1 the logarithm is
-// uniform), and scaled to the sum. This is no Zipf law over ranks. Published expert layers are loaded this way (docs/calibration.md).
+// Each expert's load is drawn independently, x from the density x^-skew between 1 and 0.8 of the
+// tokens (for skew 1 the logarithm is uniform), and scaled to the sum. This is no Zipf law over
+// ranks. Published expert layers are loaded this way (docs/calibration.md).
 void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
     std::mt19937_64 random = random_of(spec, draw);
     std::uniform_real_distribution<double> unit(0.0, 1.0);
@@ -133,7 +143,8 @@ void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int t
 
 // Equal counts; the remainder goes to different experts on different ranks.
 void fill_uniform(Routing& routing, int tokens, int top_k) {
-    const int slots = tokens * top_k, each = slots / routing.experts, rest = slots % routing.experts;
+    const int slots = tokens * top_k, each = slots / routing.experts,
+              rest = slots % routing.experts;
     for (int r = 0; r < routing.ranks; ++r)
         for (int e = 0; e < routing.experts; ++e)
             routing.counts.push_back(each + ((e + r * rest) % routing.experts < rest ? 1 : 0));
@@ -147,19 +158,26 @@ Routing routing_of_layer(const Routing& routing, std::size_t index) {
     return layer;
 }
 
-Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank, int top_k, int draw) {
+Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank,
+                     int top_k, int draw) {
     if (spec.kind == RoutingSpec::Kind::file) return read_routing(spec.file);
     if (ranks < 1 || experts < 1 || top_k < 1 || top_k > experts || tokens_per_rank < 0)
         throw std::logic_error("make_routing: sizes were not checked");
     const auto cells = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts);
-    if (constexpr std::size_t most = std::size_t{1} << 26; cells > most)  // the limit of a routing file; ints count the cells
-        refuse("routing.kind: {} ranks x {} experts = {} counts; expected at most {}", ranks, experts, cells, most);
+    // the limit of a routing file; ints count the cells
+    if (constexpr std::size_t most = std::size_t{1} << 26; cells > most)
+        refuse("routing.kind: {} ranks x {} experts = {} counts; expected at most {}", ranks,
+               experts, cells, most);
     Routing routing{.ranks = ranks, .experts = experts, .counts = {}, .totals = {}, .further = {}};
     switch (spec.kind) {
         case RoutingSpec::Kind::uniform: fill_uniform(routing, tokens_per_rank, top_k); break;
-        case RoutingSpec::Kind::power_law: fill_power_law(spec, routing, tokens_per_rank, top_k, draw); break;
+        case RoutingSpec::Kind::power_law:
+            fill_power_law(spec, routing, tokens_per_rank, top_k, draw);
+            break;
         case RoutingSpec::Kind::zipf: fill_zipf(spec, routing, tokens_per_rank, top_k, draw); break;
-        case RoutingSpec::Kind::random_gate: fill_random_gate(spec, routing, tokens_per_rank, top_k, draw); break;
+        case RoutingSpec::Kind::random_gate:
+            fill_random_gate(spec, routing, tokens_per_rank, top_k, draw);
+            break;
         case RoutingSpec::Kind::file: break;
     }
     return routing;

@@ -9,17 +9,21 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view first_line = "# stepcast routing 1, counts|block_totals, ranks R, experts E";
-constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26, most_slots = 1 << 30;
+constexpr std::string_view first_line =
+    "# stepcast routing 1, counts|block_totals, ranks R, experts E";
+constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26,
+              most_slots = 1 << 30;
 
-int number_in(const CsvReader& csv, std::string_view text, std::string_view name, int least, int most) {
+int number_in(const CsvReader& csv, std::string_view text, std::string_view name, int least,
+              int most) {
     int value = 0;
     try {
         value = csv_int(text, least);
     } catch (const ConfigError& e) {
         csv.fail(fmt::format("{}: {}", name, e.what()));
     }
-    if (value > most) csv.fail(fmt::format("{}: {} is out of range; expected at most {}", name, value, most));
+    if (value > most)
+        csv.fail(fmt::format("{}: {} is out of range; expected at most {}", name, value, most));
     return value;
 }
 
@@ -27,7 +31,8 @@ int number_in(const CsvReader& csv, std::string_view text, std::string_view name
 int labelled(const CsvReader& csv, const std::string& field, const std::string& label, int most) {
     const auto start = " " + label + " ";
     if (!field.starts_with(start))
-        csv.fail("found \"" + field + "\"; expected \"" + label + " N\" as in \"" + std::string(first_line) + "\"");
+        csv.fail("found \"" + field + "\"; expected \"" + label + " N\" as in \"" +
+                 std::string(first_line) + "\"");
     return number_in(csv, std::string_view(field).substr(start.size()), label, 1, most);
 }
 
@@ -37,8 +42,8 @@ int cell(const CsvReader& csv, std::size_t column, std::string_view name, int mo
 
 void expect_header(CsvReader& csv, const std::vector<std::string>& header) {
     if (csv.next() && csv.fields() == header) return;
-    csv.fail(
-        fmt::format("found \"{}\"; expected the header \"{}\"", fmt::join(csv.fields(), ","), fmt::join(header, ",")));
+    csv.fail(fmt::format("found \"{}\"; expected the header \"{}\"", fmt::join(csv.fields(), ","),
+                         fmt::join(header, ",")));
 }
 
 // Reads exactly `expected` rows and passes each to `read`.
@@ -49,18 +54,23 @@ void read_rows(CsvReader& csv, std::size_t expected, const auto& read) {
         read();
     }
     if (rows != expected)
-        csv.fail(fmt::format("file ends after {} rows; expected {} (ranks and experts are in its first line)", rows, expected));
+        csv.fail(fmt::format(
+            "file ends after {} rows; expected {} (ranks and experts are in its first line)", rows,
+            expected));
 }
 
 void read_counts(CsvReader& csv, Routing& routing) {
     expect_header(csv, {"source", "expert", "slots"});
-    if (static_cast<long>(routing.ranks) * routing.experts > most_cells) csv.fail("ranks x experts is above 2^26");
-    routing.counts.assign(static_cast<std::size_t>(routing.ranks) * static_cast<std::size_t>(routing.experts), -1);
+    if (static_cast<long>(routing.ranks) * routing.experts > most_cells)
+        csv.fail("ranks x experts is above 2^26");
+    routing.counts.assign(
+        static_cast<std::size_t>(routing.ranks) * static_cast<std::size_t>(routing.experts), -1);
     read_rows(csv, routing.counts.size(), [&] {
         const auto source = static_cast<std::size_t>(cell(csv, 0, "source", routing.ranks - 1));
         const auto expert = static_cast<std::size_t>(cell(csv, 1, "expert", routing.experts - 1));
         auto& slots = routing.counts[source * static_cast<std::size_t>(routing.experts) + expert];
-        if (slots >= 0) csv.fail(fmt::format("source {}, expert {} was given before", source, expert));
+        if (slots >= 0)
+            csv.fail(fmt::format("source {}, expert {} was given before", source, expert));
         slots = cell(csv, 2, "slots", most_slots);
     });
 }
@@ -69,14 +79,16 @@ void read_totals(CsvReader& csv, Routing& routing) {
     expect_header(csv, {"rank", "blocks", "remote_blocks"});
     routing.totals.assign(static_cast<std::size_t>(routing.ranks), {-1, -1});
     read_rows(csv, routing.totals.size(), [&] {
-        auto& total = routing.totals[static_cast<std::size_t>(cell(csv, 0, "rank", routing.ranks - 1))];
+        auto& total =
+            routing.totals[static_cast<std::size_t>(cell(csv, 0, "rank", routing.ranks - 1))];
         if (total.blocks >= 0) csv.fail("rank " + csv.fields()[0] + " was given before");
         total.blocks = cell(csv, 1, "blocks", most_slots);
         total.remote = cell(csv, 2, "remote_blocks", total.blocks);
     });
 }
 
-// "moe_routing.csv#8/skewed": the layer of that name from a table experts,gate,expert,count of several layers on one rank.
+// "moe_routing.csv#8/skewed": the layer of that name from a table experts,gate,expert,count of
+// several layers on one rank.
 Routing read_named(const std::string& path, const std::string& name) {
     CsvReader csv(path);
     expect_header(csv, {"experts", "gate", "expert", "count"});
@@ -87,11 +99,13 @@ Routing read_named(const std::string& path, const std::string& name) {
         if (csv.fields()[0] + "/" + csv.fields()[1] != name) continue;
         routing.experts = cell(csv, 0, "experts", most_experts);
         if (cell(csv, 2, "expert", routing.experts - 1) != static_cast<int>(routing.counts.size()))
-            csv.fail(fmt::format("expert: {}; expected {}, the next", csv.fields()[2], routing.counts.size()));
+            csv.fail(fmt::format("expert: {}; expected {}, the next", csv.fields()[2],
+                                 routing.counts.size()));
         routing.counts.push_back(cell(csv, 3, "count", most_slots));
     }
     if (routing.counts.empty() || static_cast<int>(routing.counts.size()) != routing.experts)
-        csv.fail(fmt::format("holds {} experts of {}; expected as many as its name says", routing.counts.size(), name));
+        csv.fail(fmt::format("holds {} experts of {}; expected as many as its name says",
+                             routing.counts.size(), name));
     return routing;
 }
 
@@ -113,8 +127,8 @@ Routing read_routing(const std::string& path) {
     routing.ranks = labelled(csv, csv.fields()[2], "ranks", most_ranks);
     routing.experts = labelled(csv, csv.fields()[3], "experts", most_experts);
     if (routing.experts % routing.ranks != 0)
-        csv.fail(fmt::format("{} experts cannot be spread over {} ranks; expected a multiple", routing.experts,
-                             routing.ranks));
+        csv.fail(fmt::format("{} experts cannot be spread over {} ranks; expected a multiple",
+                             routing.experts, routing.ranks));
     if (what == " counts")
         read_counts(csv, routing);
     else if (what == " block_totals")
@@ -126,8 +140,8 @@ Routing read_routing(const std::string& path) {
 
 std::string write_routing(const Routing& routing) {
     const bool counts = routing.totals.empty();
-    auto text = fmt::format("# stepcast routing 1, {}, ranks {}, experts {}\n", counts ? "counts" : "block_totals",
-                            routing.ranks, routing.experts);
+    auto text = fmt::format("# stepcast routing 1, {}, ranks {}, experts {}\n",
+                            counts ? "counts" : "block_totals", routing.ranks, routing.experts);
     text += counts ? "source,expert,slots\n" : "rank,blocks,remote_blocks\n";
     if (counts)
         for (int source = 0; source < routing.ranks; ++source)
@@ -135,7 +149,8 @@ std::string write_routing(const Routing& routing) {
                 text += fmt::format("{},{},{}\n", source, expert, routing.count(source, expert));
     else
         for (std::size_t rank = 0; rank < routing.totals.size(); ++rank)
-            text += fmt::format("{},{},{}\n", rank, routing.totals[rank].blocks, routing.totals[rank].remote);
+            text += fmt::format("{},{},{}\n", rank, routing.totals[rank].blocks,
+                                routing.totals[rank].remote);
     return text;
 }
 

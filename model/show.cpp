@@ -13,16 +13,20 @@
 namespace stepcast {
 namespace {
 
-bool is_table(const TomlFile& file, std::string_view table) { return file.tables.contains(std::string(table)); }
+bool is_table(const TomlFile& file, std::string_view table) {
+    return file.tables.contains(std::string(table));
+}
 
 // The kind of a preset by its name, or of a file by its content.
 PresetKind kind_of_start(const std::string& name) {
     for (const auto kind : {PresetKind::experiment, PresetKind::workload, PresetKind::cluster})
         if (has_preset(kind, name)) return kind;
-    if (!name.ends_with(".toml") || !std::filesystem::is_regular_file(name)) return PresetKind::experiment;
+    if (!name.ends_with(".toml") || !std::filesystem::is_regular_file(name))
+        return PresetKind::experiment;
     const auto file = read_toml(name);
     if (is_table(file, "gpu")) return PresetKind::cluster;
-    const bool tables = is_table(file, "workload") || is_table(file, "parallelism") || is_table(file, "cluster");
+    const bool tables =
+        is_table(file, "workload") || is_table(file, "parallelism") || is_table(file, "cluster");
     return tables || file.entries.empty() ? PresetKind::experiment : PresetKind::workload;
 }
 
@@ -34,7 +38,8 @@ std::string origin_of(const Layers& layers, const std::string& key) {
     return text;
 }
 
-// The keys of `table` as lines, with "" as the preset if none is to be named. Keys that are empty or off are listed at the end.
+// The keys of `table` as lines, with "" as the preset if none is to be named. Keys that are empty
+// or off are listed at the end.
 std::string table_text(const Layers& layers, const std::string& table, bool named) {
     std::string lines, off;
     for (const auto& key : keys_of(table + ".")) {
@@ -49,15 +54,20 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
     }
     std::string text = named ? "\n[" + table + "]\n" : "";
     if (const auto start = layers.starts.find(table); start != layers.starts.end())
-        text += fmt::format("preset = {}\n", quoted_toml(is_standard_input(start->second) ? start->second : std::filesystem::absolute(start->second).string()));
+        text += fmt::format("preset = {}\n",
+                            quoted_toml(is_standard_input(start->second)
+                                            ? start->second
+                                            : std::filesystem::absolute(start->second).string()));
     text += lines;
     if (!off.empty()) text += "# empty, 0 or off by default: " + off + "\n";
     return text;
 }
 
 std::string experiment_text(const Layers& layers) {
-    std::string text = fmt::format("# {}: every key that has a value, and who said it last\n", layers.experiment.name);
-    for (const char* table : {"workload", "parallelism", "cluster", "framework", "routing", "run", "recorded"})
+    std::string text = fmt::format("# {}: every key that has a value, and who said it last\n",
+                                   layers.experiment.name);
+    for (const char* table :
+         {"workload", "parallelism", "cluster", "framework", "routing", "run", "recorded"})
         if (table != std::string_view("framework") || !layers.experiment.framework.name.empty())
             text += table_text(layers, table, true);
     return text;
@@ -82,7 +92,8 @@ std::string show(const ExperimentSource& source, std::span<const Override> overr
     if (kind == PresetKind::experiment || (kind == PresetKind::workload && !overrides.empty()))
         return experiment_text(lay_experiment(source, overrides));
     if (!overrides.empty())
-        throw ConfigError(name + ": is a cluster; --set changes experiments, expected one of those");
+        throw ConfigError(name +
+                          ": is a cluster; --set changes experiments, expected one of those");
     return show_part(kind, name);
 }
 

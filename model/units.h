@@ -1,5 +1,5 @@
-// Physical dimensions as types: seconds, bytes, floating-point operations and joules with integer exponents. Values are stored in SI
-// base units; only units.cpp converts from and to text.
+// Physical dimensions as types: seconds, bytes, floating-point operations and joules with integer
+// exponents. Values are stored in SI base units; only units.cpp converts from and to text.
 #pragma once
 
 #include <compare>
@@ -14,7 +14,8 @@ struct Exponents {
     friend bool operator==(const Exponents&, const Exponents&) = default;
 };
 
-// A number with dimension second^S byte^B flop^F joule^J. The quotient of equal dimensions is a plain double.
+// A number with dimension second^S byte^B flop^F joule^J. The quotient of equal dimensions is a
+// plain double.
 template <int S, int B, int F, int J = 0>
 class Quantity {
 public:
@@ -65,8 +66,9 @@ using Watts = Quantity<-1, 0, 0, 1>;
 
 inline constexpr FlopsPerSecond teraflops(1e12);
 
-// Text of Seconds, Bytes, BytesPerSecond, FlopsPerSecond and Watts. Reads "8 us", "60 d", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9,
-// GiB is 2^30). Throws ConfigError with what was found and what was expected; the caller adds position and key in front.
+// Text of Seconds, Bytes, BytesPerSecond, FlopsPerSecond and Watts. Reads "8 us", "60 d", "80 GiB",
+// "312 TFLOP/s", "900 GB/s" (GB is 1e9, GiB is 2^30). Throws ConfigError with what was found and
+// what was expected; the caller adds position and key in front.
 double parse_si(std::string_view text, const Exponents& of);
 template <class T>
 T parse_quantity(std::string_view text) {
@@ -77,7 +79,8 @@ inline constexpr auto parse_bytes = parse_quantity<Bytes>;
 inline constexpr auto parse_bandwidth = parse_quantity<BytesPerSecond>;
 inline constexpr auto parse_flop_rate = parse_quantity<FlopsPerSecond>;
 
-// The shortest text with a suitable prefix that reads back to within `tolerance` relative: "8 us", "1.5 GiB", "312 TFLOP/s".
+// The shortest text with a suitable prefix that reads back to within `tolerance` relative: "8 us",
+// "1.5 GiB", "312 TFLOP/s".
 std::string text_of_si(double value, const Exponents& of, double tolerance);
 template <int S, int B, int F, int J>
 std::string to_string(Quantity<S, B, F, J> value) {

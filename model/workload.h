@@ -12,27 +12,33 @@ NAMED_ENUM(Optimizer, "an optimizer", none, sgd, adam, lamb);
 
 NAMED_ENUM(Norm, "a norm", layernorm, rmsnorm);
 
-// plain: scores, softmax and dropout go through memory. flash: one kernel keeps the scores on chip. flash2: the second generation
-// (FlashAttention-2, written for A100; on newer devices slower than the vendor's kernels). triton: the same algorithm as Triton
-// compiled it in 2022 and 2023. mla: flash with keys and values that are projected from a low-rank latent (Mla).
+// plain: scores, softmax and dropout go through memory. flash: one kernel keeps the scores on chip.
+// flash2: the second generation (FlashAttention-2, written for A100; on newer devices slower than
+// the vendor's kernels). triton: the same algorithm as Triton compiled it in 2022 and 2023. mla:
+// flash with keys and values that are projected from a low-rank latent (Mla).
 NAMED_ENUM(AttentionKind, "an attention kind", plain, flash, flash2, triton, mla);
 
-// learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL (arXiv 1901.02860) adds scores of
-// positions, projected in every layer, to those of contents; norms follow their blocks and there is no final norm.
+// learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL
+// (arXiv 1901.02860) adds scores of positions, projected in every layer, to those of contents;
+// norms follow their blocks and there is no final norm.
 NAMED_ENUM(Positions, "a position encoding", none, learned, rotary, relative);
 
-// gelu: one kernel. gelu_steps: the tanh approximation as eight operations. relu: its result alone serves its backward.
+// gelu: one kernel. gelu_steps: the tanh approximation as eight operations. relu: its result alone
+// serves its backward.
 NAMED_ENUM(Activation, "an activation", gelu, gelu_steps, relu, squared_relu);
 
-// tokens: logits over the vocabulary. span: two scores per token, for where an answer begins and ends.
+// tokens: logits over the vocabulary. span: two scores per token, for where an answer begins and
+// ends.
 NAMED_ENUM(Head, "a head", tokens, span);
 
-// Layers with adapters. attention: the projections to queries, keys and values (not those of latent attention) and of the result. linear:
-// every linear layer of a block but the router; the experts of a layer have none, because their stacked matrices are no linear layers to
-// PEFT, unlike shared experts.
+// Layers with adapters. attention: the projections to queries, keys and values (not those of latent
+// attention) and of the result. linear: every linear layer of a block but the router; the experts
+// of a layer have none, because their stacked matrices are no linear layers to PEFT, unlike shared
+// experts.
 NAMED_ENUM(Adapted, "a place of adapters", attention, linear);
 
-// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
+// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents
+// and widths of a head.
 struct Mla {
     KEY(int, q_rank, 0, "latent of the queries; 0 = none", 0, upto::width);
     KEY(int, kv_rank, 0, "latent of keys and values", 0, upto::width);
@@ -46,20 +52,24 @@ struct Mla {
 struct Moe {
     KEY(int, experts, 0, "experts of a layer over all ranks; 0 = dense", 0, upto::width);
     KEY(int, top_k, 2, "experts that a token goes to", 1, 1024);
-    KEY(double, capacity_factor, 0, "slots of an expert over the balanced number; 0 = no token is dropped", 0, 1000);
+    KEY(double, capacity_factor, 0,
+        "slots of an expert over the balanced number; 0 = no token is dropped", 0, 1000);
     KEY(int, shared_experts, 0, "experts that every token goes to", 0, 1024);
     KEY(int, ffn, 0, "inner width of one expert; 0 = workload.ffn", 0, upto::width);
-    KEY(int, shared_ffn, 0, "inner width of all shared experts; 0 = shared_experts x ffn", 0, upto::width);
+    KEY(int, shared_ffn, 0, "inner width of all shared experts; 0 = shared_experts x ffn", 0,
+        upto::width);
     KEY(int, dense_layers, 0, "first layers without experts", 0, 10000);  // of width workload.ffn
     KEY(int, interval, 1, "every how many layers experts occur", 1, 10000);
     KEY(int, groups, 1, "groups of experts", 1, upto::width);
-    KEY(int, top_groups, 1, "groups that the experts of a token are in", 1, upto::width);  // DeepSeek's node-limited routing
+    // DeepSeek's node-limited routing
+    KEY(int, top_groups, 1, "groups that the experts of a token are in", 1, upto::width);
     KEY(bool, router_bias, false, "one load-balancing bias an expert");
     friend bool operator==(const Moe&, const Moe&) = default;
 };
 
-// Mamba-2 blocks in place of most of the attention (arXiv 2405.21060). Each layer has one Mamba block and the share `attention` of an
-// attention block, because attention blocks are few and evenly spread. heads = 0: no Mamba blocks.
+// Mamba-2 blocks in place of most of the attention (arXiv 2405.21060). Each layer has one Mamba
+// block and the share `attention` of an attention block, because attention blocks are few and
+// evenly spread. heads = 0: no Mamba blocks.
 struct Mamba {
     KEY(int, heads, 0, "Mamba-2 blocks: heads; 0 = no such blocks", 0, upto::width);
     KEY(int, head_dim, 64, "width of such a head", 1, upto::width);
@@ -69,7 +79,8 @@ struct Mamba {
     friend bool operator==(const Mamba&, const Mamba&) = default;
 };
 
-// One tower of a model with several towers: `layers` blocks of attention and feed-forward over `seq` positions of width `hidden`.
+// One tower of a model with several towers: `layers` blocks of attention and feed-forward over
+// `seq` positions of width `hidden`.
 struct Tower {
     KEY(int, layers, 0, "layers", 0, 10000);
     KEY(int, hidden, 0, "width", 0, upto::width);
@@ -77,19 +88,24 @@ struct Tower {
     KEY(int, ffn, 0, "inner width of the feed-forward block", 0, upto::width);
     KEY(int, seq, 0, "positions", 0, upto::tokens);
     KEY(bool, gated, false, "feed-forward with a gate");  // SwiGLU: three matrices
-    KEY(bool, rotary, false, "queries and keys are turned");  // operation by operation, with separate projections
-    KEY(bool, sub_norms, false, "norms inside attention and feed-forward");  // of the attention's result and of the feed-forward's inner width
+    // operation by operation, with separate projections
+    KEY(bool, rotary, false, "queries and keys are turned");
+    // of the attention's result and of the feed-forward's inner width
+    KEY(bool, sub_norms, false, "norms inside attention and feed-forward");
     KEY(bool, causal, false, "attention to earlier positions only");
-    KEY(bool, fused_norms, true, "norms have a kernel of their own");  // in 16 bit; false: the framework's, which autocast runs in fp32
+    // in 16 bit; false: the framework's, which autocast runs in fp32
+    KEY(bool, fused_norms, true, "norms have a kernel of their own");
     friend bool operator==(const Tower&, const Tower&) = default;
 };
 
-// `kind` determines how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs hidden x ffn and back, GELU
-// between), forward and backward, no optimizer. mlp: `layers` times two dense GEMMs of those shapes with GELU between, gradients
-// all-reduced over the data-parallel ranks in buckets, then the optimizer. transformer: embedding, `layers` blocks of attention and
-// feed-forward, final norm, logits, loss, optimizer. coca (CoCa, arXiv 2205.01917): the workload's own shapes are those of the text
-// tower; `vision` reads patches; a pooler of `pool_queries` reads its result, and a pooler of one query reads the first pooler's
-// result; each layer of `decoder` has a block over the text and one that attends to the pooled patches.
+// `kind` determines how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs
+// hidden x ffn and back, GELU between), forward and backward, no optimizer. mlp: `layers` times two
+// dense GEMMs of those shapes with GELU between, gradients all-reduced over the data-parallel ranks
+// in buckets, then the optimizer. transformer: embedding, `layers` blocks of attention and
+// feed-forward, final norm, logits, loss, optimizer. coca (CoCa, arXiv 2205.01917): the workload's
+// own shapes are those of the text tower; `vision` reads patches; a pooler of `pool_queries` reads
+// its result, and a pooler of one query reads the first pooler's result; each layer of `decoder`
+// has a block over the text and one that attends to the pooled patches.
 struct Workload {
     NAMED_ENUM_IN(Kind, "a workload kind", moe_layer, mlp, transformer, coca);
     KEY(std::string, name, {}, "name in reports");
@@ -101,36 +117,58 @@ struct Workload {
     KEY(int, head_dim, 0, "width of a head; 0 = hidden / heads", 0, upto::width);
     KEY(int, ffn, 0, "inner width of the feed-forward block, of one expert", 1, upto::width);
     KEY(int, vocab, 0, "vocabulary", 0, upto::tokens);
-    KEY(int, vocab_multiple, 1, "each tensor-parallel rank holds a multiple of this many words, the last ones padding", 1, 65536);
+    KEY(int, vocab_multiple, 1,
+        "each tensor-parallel rank holds a multiple of this many words, the last ones padding", 1,
+        65536);
     KEY(bool, gated, false, "feed-forward with a gate: three matrices");
     KEY(bool, tied, true, "logits use the weights of the embedding");
     KEY(int, seq, 0, "tokens of one sequence", 1, upto::tokens);
     KEY(int, max_positions, 0, "rows of the learned position table; 0 = seq", 0, upto::tokens);
     KEY(Positions, positions, Positions::learned, "how positions are encoded");
-    KEY(int, memory, 0, "relative positions: tokens before the sequence that are seen", 0, upto::tokens);
-    KEY(int, window, 0, "tokens that one sees in layers with sliding windows; 0 = all before it", 0, upto::tokens);  // itself among them
+    KEY(int, memory, 0, "relative positions: tokens before the sequence that are seen", 0,
+        upto::tokens);
+    // itself among them
+    KEY(int, window, 0, "tokens that one sees in layers with sliding windows; 0 = all before it", 0,
+        upto::tokens);
     KEY(double, window_share, 1, "share of the layers with sliding windows", 0, 1);
-    // Modules that predict further tokens, on the last stage (DeepSeek-V3, arXiv 2412.19437, section 2.2). Each has norms of the
-    // model's output and of the next token's embedding, a projection of both together, a layer like the last, and the logits again.
-    KEY(int, mtp_layers, 0, "multi-token prediction: modules of one layer and the logits that predict further tokens", 0, 8);
+    // Modules that predict further tokens, on the last stage (DeepSeek-V3, arXiv 2412.19437,
+    // section 2.2). Each has norms of the model's output and of the next token's embedding, a
+    // projection of both together, a layer like the last, and the logits again.
+    KEY(int, mtp_layers, 0,
+        "multi-token prediction: modules of one layer and the logits that predict further tokens",
+        0, 8);
     KEY(int, token_types, 0, "rows of the token-type table", 0, 1024);
     KEY(Norm, norm, Norm::layernorm, "normalisation");
     KEY(AttentionKind, attention, AttentionKind::plain, "attention kernel");
     KEY(bool, causal, true, "attention to earlier tokens only");
-    KEY(bool, linear_bias, true, "biases in the output projection and the feed-forward block");  // also of experts
+    // also of experts
+    KEY(bool, linear_bias, true, "biases in the output projection and the feed-forward block");
     KEY(bool, qkv_bias, true, "biases in the query, key and value projections");
-    KEY(bool, post_norms, false, "what attention and feed-forward add to the residual stream is normalized first");
+    KEY(bool, post_norms, false,
+        "what attention and feed-forward add to the residual stream is normalized first");
     KEY(bool, qk_norm, false, "queries and keys are normalized, head by head");
-    KEY(bool, attention_gate, false, "what attention gives is multiplied by a gate, which a query projection of twice the width makes");
-    KEY(double, dropout, 0, "share of activations dropped; 0 = no dropout", 0, 1);  // 0: no mask is made, read or kept
+    KEY(bool, attention_gate, false,
+        "what attention gives is multiplied by a gate, which a query projection of twice the width "
+        "makes");
+    // 0: no mask is made, read or kept
+    KEY(double, dropout, 0, "share of activations dropped; 0 = no dropout", 0, 1);
     KEY(bool, inner_dropout, false, "dropout after the activation");
     KEY(bool, score_dropout, true, "dropout of attention scores, where there is dropout");
-    KEY(Activation, activation, Activation::gelu, "activation of a feed-forward block without gate");
+    KEY(Activation, activation, Activation::gelu,
+        "activation of a feed-forward block without gate");
     KEY(Head, head, Head::tokens, "what the model's end scores");
-    KEY(double, head_share, 1, "share of the positions whose logits are made", 0, 1);  // for masked language models: the masked positions
-    KEY(int, table_slices, 1, "slices of the embedding's table that logits are made of", 1, 1024);  // adaptive softmax over one table
-    KEY(int, adapter_rank, 0, "LoRA: rank of the matrices trained in addition to frozen ones; 0 = all weights are trained", 0, upto::width);  // arXiv 2106.09685
-    KEY(Adapted, adapter_on, Adapted::attention, "LoRA: where such matrices are: at attention's projections, or at all linear layers but routers and experts");
+    // for masked language models: the masked positions
+    KEY(double, head_share, 1, "share of the positions whose logits are made", 0, 1);
+    // adaptive softmax over one table
+    KEY(int, table_slices, 1, "slices of the embedding's table that logits are made of", 1, 1024);
+    // arXiv 2106.09685
+    KEY(int, adapter_rank, 0,
+        "LoRA: rank of the matrices trained in addition to frozen ones; 0 = all weights are "
+        "trained",
+        0, upto::width);
+    KEY(Adapted, adapter_on, Adapted::attention,
+        "LoRA: where such matrices are: at attention's projections, or at all linear layers but "
+        "routers and experts");
     KEY(Mla, mla, {}, "");
     KEY(Mamba, mamba, {}, "");
     KEY(Dtype, dtype, Dtype::fp16, "element type of weights and activations");
@@ -139,15 +177,26 @@ struct Workload {
     KEY(bool, fused_loss, true, "softmax and loss in one pass over the logits");
     KEY(bool, fp32_loss, true, "composed loss: the logits are cast to fp32 before it");
     KEY(int, loss_pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
-    KEY(bool, loss_in_forward, true, "the forward computes the loss too");  // false: the model returns logits, and its forward ends before the loss
-    KEY(bool, fused_projections, true, "query, key and value are one matrix product, gate and up another");
-    KEY(bool, fused_gate, false, "without fused projections: activation and gate's product are one kernel");
-    KEY(bool, row_scales, false, "fp8: products with a scale a row, whose casts are passes of their own");  // torchao's "rowwise"
-    KEY(bool, master_weights, true, "16-bit weights have an fp32 copy that the optimizer updates");  // false: moments have the weights' type
-    KEY(bool, clip_scales, false, "clipping scales the gradients in every step; else only where their norm is too large, which is not counted");
-    KEY(bool, fused_optimizer, true, "one pass over the optimizer's tensors; else one for each of its operations");
-    KEY(int, optimizer_groups, 1, "parameter groups with optimizer kernels of their own; 1 = fused", 1, 1 << 20);
-    KEY(int, optimizer_calls, 1, "calls of the optimizer for each group", 1, 1000);  // gradient copies, norm, clip, update, zeroing
+    // false: the model returns logits, and its forward ends before the loss
+    KEY(bool, loss_in_forward, true, "the forward computes the loss too");
+    KEY(bool, fused_projections, true,
+        "query, key and value are one matrix product, gate and up another");
+    KEY(bool, fused_gate, false,
+        "without fused projections: activation and gate's product are one kernel");
+    // torchao's "rowwise"
+    KEY(bool, row_scales, false,
+        "fp8: products with a scale a row, whose casts are passes of their own");
+    // false: moments have the weights' type
+    KEY(bool, master_weights, true, "16-bit weights have an fp32 copy that the optimizer updates");
+    KEY(bool, clip_scales, false,
+        "clipping scales the gradients in every step; else only where their norm is too large, "
+        "which is not counted");
+    KEY(bool, fused_optimizer, true,
+        "one pass over the optimizer's tensors; else one for each of its operations");
+    KEY(int, optimizer_groups, 1, "parameter groups with optimizer kernels of their own; 1 = fused",
+        1, 1 << 20);
+    // gradient copies, norm, clip, update, zeroing
+    KEY(int, optimizer_calls, 1, "calls of the optimizer for each group", 1, 1000);
     KEY(bool, reads_loss, false, "the host waits for the loss before the optimizer");
     KEY(Tower, vision, {}, "vision tower");
     KEY(Tower, decoder, {}, "decoder of the text that sees the image");

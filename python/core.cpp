@@ -1,5 +1,6 @@
-// stepcast._core: the functions that main.cpp calls, for Python. Answers are the text of --json, and Options holds a question, as on the
-// command line. The package around it (stepcast/*.py) adds names and types.
+// stepcast._core: the functions that main.cpp calls, for Python. Answers are the text of --json,
+// and Options holds a question, as on the command line. The package around it (stepcast/*.py) adds
+// names and types.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -8,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/verbs.h"
 #include "cli/startup.h"
+#include "cli/verbs.h"
 #include "model/errors.h"
 #include "model/launcher.h"
 #include "model/presets.h"
@@ -84,7 +85,8 @@ Simulated run_simulate(const Options& asked) {
 }
 
 void write_pictured(const Simulated& simulated, const std::string& folder) {
-    unlocked([&] { write_simulated(folder, simulated.question, answer(simulated.question, true)); });
+    unlocked(
+        [&] { write_simulated(folder, simulated.question, answer(simulated.question, true)); });
 }
 
 // ---- sweep
@@ -96,15 +98,23 @@ struct Swept : Answer {
 
 Swept run_sweep(const Options& asked, const py::object& progress) {
     if (mpi_processes() > 1)
-        throw ConfigError("sweep: this Python was started by an MPI launcher; expected mpirun .. stepcast sweep, or no launcher");
-    keep_freed_memory(1 << 26);  // saves a tenth of a long search; the only lasting change that a call makes to the process
+        throw ConfigError(
+            "sweep: this Python was started by an MPI launcher; expected mpirun .. stepcast sweep, "
+            "or no launcher");
+    // saves a tenth of a long search; the only lasting change that a call makes to the process
+    keep_freed_memory(1 << 26);
     const auto tell = teller(progress);
     return unlocked([&] {
         Swept swept;
         const Options options = told_to(asked, swept.said);
         const SweepQuestion question = question_of(options);
         if (!options.out.empty()) check_files_of_sweep(options);
-        swept.answer = sweep(question, {.threads = options.threads, .out = options.out, .resume = options.resume, .map = !options.out.empty(), .progress = tell, .announce = {}});
+        swept.answer = sweep(question, {.threads = options.threads,
+                                        .out = options.out,
+                                        .resume = options.resume,
+                                        .map = !options.out.empty(),
+                                        .progress = tell,
+                                        .announce = {}});
         swept.origin = origin_of(question.experiment, version_text());
         swept.json = to_json(swept.answer);
         swept.text = sweep_table(swept.answer);
@@ -125,8 +135,10 @@ Read run_compare(const Options& asked, const py::object& progress) {
         Read read;
         read.inputs = asked.inputs;
         if (are_profiles(read.inputs))
-            throw ConfigError("compare: " + read.inputs.front() + " is a profiler's trace; expected tables and runs, or the command line's "
-                              "stepcast compare, which reads traces");
+            throw ConfigError(
+                "compare: " + read.inputs.front() +
+                " is a profiler's trace; expected tables and runs, or the command line's "
+                "stepcast compare, which reads traces");
         read.compared = compare_inputs(told_to(asked, read.said), tell);
         const auto& [comparisons, kernels, summary, steps] = read.compared;
         read.json = to_json(summary, comparisons, kernels);
@@ -137,7 +149,8 @@ Read run_compare(const Options& asked, const py::object& progress) {
 
 void write_compared(const Read& read, const std::string& folder) {
     unlocked([&] {
-        write_comparison(folder, read.inputs, read.compared.comparisons, read.compared.kernels, version_text());
+        write_comparison(folder, read.inputs, read.compared.comparisons, read.compared.kernels,
+                         version_text());
     });
 }
 
@@ -151,15 +164,14 @@ Answer run_calibrate(const Options& asked, const py::object& progress) {
 }
 
 std::vector<std::string> presets(const std::string& kind) {
-    constexpr std::pair<std::string_view, PresetKind> kinds[] = {{"experiment", PresetKind::experiment},
-                                                                 {"workload", PresetKind::workload},
-                                                                 {"cluster", PresetKind::cluster},
-                                                                 {"framework", PresetKind::framework},
-                                                                 {"family", PresetKind::family},
-                                                                 {"nameplate", PresetKind::nameplate}};
+    constexpr std::pair<std::string_view, PresetKind> kinds[] = {
+        {"experiment", PresetKind::experiment}, {"workload", PresetKind::workload},
+        {"cluster", PresetKind::cluster},       {"framework", PresetKind::framework},
+        {"family", PresetKind::family},         {"nameplate", PresetKind::nameplate}};
     for (const auto& [name, which] : kinds)
         if (kind == name) return preset_names(which);
-    throw ConfigError("presets: \"" + kind + "\"; expected experiment, workload, cluster, framework, family or nameplate");
+    throw ConfigError("presets: \"" + kind +
+                      "\"; expected experiment, workload, cluster, framework, family or nameplate");
 }
 
 void translate_errors(std::exception_ptr thrown) {
@@ -181,19 +193,37 @@ void add_options(py::module_& m) {
     py::class_<Options> options(m, "Options");
     options.def(py::init<>());
     const auto add = [&](const char* name, auto member) { options.def_readwrite(name, member); };
-    for (const auto& [name, member] : {std::pair{"experiment", &Options::experiment}, {"device", &Options::device}, {"cluster", &Options::cluster},
-                                       {"framework", &Options::framework}, {"fit", &Options::fit}, {"cross_validate", &Options::cross_validate},
-                                       {"out", &Options::out}, {"model", &Options::model}, {"variant", &Options::variant},
-                                       {"objective", &Options::objective}, {"tokens", &Options::tokens}, {"training_steps", &Options::training_steps},
-                                       {"within", &Options::within}, {"market", &Options::market}})
+    for (const auto& [name, member] : {std::pair{"experiment", &Options::experiment},
+                                       {"device", &Options::device},
+                                       {"cluster", &Options::cluster},
+                                       {"framework", &Options::framework},
+                                       {"fit", &Options::fit},
+                                       {"cross_validate", &Options::cross_validate},
+                                       {"out", &Options::out},
+                                       {"model", &Options::model},
+                                       {"variant", &Options::variant},
+                                       {"objective", &Options::objective},
+                                       {"tokens", &Options::tokens},
+                                       {"training_steps", &Options::training_steps},
+                                       {"within", &Options::within},
+                                       {"market", &Options::market}})
         add(name, member);
-    for (const auto& [name, member] : {std::pair{"inputs", &Options::inputs}, {"set", &Options::set}, {"measurements", &Options::measurements},
-                                       {"vary", &Options::vary}, {"where", &Options::where}, {"environment", &Options::environment}})
+    for (const auto& [name, member] : {std::pair{"inputs", &Options::inputs},
+                                       {"set", &Options::set},
+                                       {"measurements", &Options::measurements},
+                                       {"vary", &Options::vary},
+                                       {"where", &Options::where},
+                                       {"environment", &Options::environment}})
         add(name, member);
-    for (const auto& [name, member] : {std::pair{"gpus", &Options::gpus}, {"ranks", &Options::ranks}, {"steps", &Options::steps},
-                                       {"top", &Options::top}, {"threads", &Options::threads}})
+    for (const auto& [name, member] : {std::pair{"gpus", &Options::gpus},
+                                       {"ranks", &Options::ranks},
+                                       {"steps", &Options::steps},
+                                       {"top", &Options::top},
+                                       {"threads", &Options::threads}})
         add(name, member);
-    for (const auto& [name, member] : {std::pair{"explain", &Options::explain}, {"pareto", &Options::pareto}, {"resume", &Options::resume}})
+    for (const auto& [name, member] : {std::pair{"explain", &Options::explain},
+                                       {"pareto", &Options::pareto},
+                                       {"resume", &Options::resume}})
         add(name, member);
     add("texts", &Options::texts);
 }
@@ -207,17 +237,21 @@ PYBIND11_MODULE(_core, m) {
         .def_readonly("json", &Answer::json)
         .def_readonly("text", &Answer::text)
         .def_readonly("said", &Answer::said)
-        .def("__deepcopy__", [](const py::object& unchanging, const py::object&) { return unchanging; });
+        .def("__deepcopy__",
+             [](const py::object& unchanging, const py::object&) { return unchanging; });
     py::class_<Simulated, Answer>(m, "Simulated").def("write", write_pictured);
-    py::class_<Swept, Answer>(m, "Swept").def("write", [](const Swept& swept, const std::string& folder) {
-        unlocked([&] { write_sweep(folder, swept.answer, swept.origin); });
-    });
+    py::class_<Swept, Answer>(m, "Swept")
+        .def("write", [](const Swept& swept, const std::string& folder) {
+            unlocked([&] { write_sweep(folder, swept.answer, swept.origin); });
+        });
     py::class_<Read, Answer>(m, "Compared").def("write", write_compared);
     m.def("simulate", run_simulate);
     m.def("sweep", run_sweep);
     m.def("compare", run_compare);
     m.def("calibrate", run_calibrate);
-    m.def("show_cluster", [](const std::string& name) { return unlocked([&] { return show(preset_path(PresetKind::cluster, name), {}); }); });
+    m.def("show_cluster", [](const std::string& name) {
+        return unlocked([&] { return show(preset_path(PresetKind::cluster, name), {}); });
+    });
     m.def("presets", presets);
     m.def("version", version_text);
 }

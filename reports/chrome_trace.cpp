@@ -20,7 +20,8 @@ std::string quoted(std::string_view text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Writes one event per line, with commas between, and buffers a limited amount of text whatever the trace's length.
+// Writes one event per line, with commas between, and buffers a limited amount of text whatever the
+// trace's length.
 class Events {
 public:
     explicit Events(WholeFile& out) : out_(out) {}
@@ -46,56 +47,72 @@ private:
 // The sizes of an op as additional members of an event's args.
 struct OpSizes {
     std::string operator()(const Gemm& op) const {
-        return fmt::format(",\"m\":{},\"n\":{},\"k\":{},\"batch\":{},\"dtype\":\"{}\"", op.m, op.n, op.k, op.batch, to_string(op.dtype));
+        return fmt::format(",\"m\":{},\"n\":{},\"k\":{},\"batch\":{},\"dtype\":\"{}\"", op.m, op.n,
+                           op.k, op.batch, to_string(op.dtype));
     }
     std::string operator()(const GroupedGemm& op) const {
-        return fmt::format(",\"groups\":{},\"rows\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"weight_gradient\":{}", op.rows.size(),
-                           std::accumulate(op.rows.begin(), op.rows.end(), 0L), op.n, op.k, to_string(op.dtype), op.weight_gradient);
+        return fmt::format(
+            ",\"groups\":{},\"rows\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"weight_gradient\":{}",
+            op.rows.size(), std::accumulate(op.rows.begin(), op.rows.end(), 0L), op.n, op.k,
+            to_string(op.dtype), op.weight_gradient);
     }
     std::string operator()(const FusedGemm& op) const {
         return fmt::format(
-            ",\"blocks\":{},\"remote_blocks\":{},\"rows_per_block\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"transfer\":"
+            ",\"blocks\":{},\"remote_blocks\":{},\"rows_per_block\":{},\"n\":{},\"k\":{},\"dtype\":"
+            "\"{}\",\"transfer\":"
             "\"{}\"",
             op.blocks, op.remote_blocks, op.rows_per_block, op.n, op.k, to_string(op.dtype),
             op.transfer == FusedGemm::Transfer::gather ? "gather" : "scatter");
     }
     std::string operator()(const Attention& op) const {
-        return fmt::format(",\"batch\":{},\"heads\":{},\"seq_q\":{},\"seq_k\":{},\"head_dim\":{},\"dtype\":\"{}\"",
-                           op.batch, op.heads, op.seq_q, op.seq_k, op.head_dim, to_string(op.dtype));
+        return fmt::format(
+            ",\"batch\":{},\"heads\":{},\"seq_q\":{},\"seq_k\":{},\"head_dim\":{},\"dtype\":\"{}\"",
+            op.batch, op.heads, op.seq_q, op.seq_k, op.head_dim, to_string(op.dtype));
     }
     std::string operator()(const MemoryPass& op) const {
-        return fmt::format(",\"read_bytes\":{:.0f},\"written_bytes\":{:.0f}", op.read.si(), op.written.si());
+        return fmt::format(",\"read_bytes\":{:.0f},\"written_bytes\":{:.0f}", op.read.si(),
+                           op.written.si());
     }
     std::string operator()(const SendRecv& op) const {
         return fmt::format(",\"bytes\":{:.0f},\"messages\":{}", op.bytes.si(), op.messages);
     }
-    std::string operator()(const AllToAll& op) const { return fmt::format(",\"bytes\":{:.0f}", bytes_moved(op).si()); }
+    std::string operator()(const AllToAll& op) const {
+        return fmt::format(",\"bytes\":{:.0f}", bytes_moved(op).si());
+    }
     std::string operator()(const HostWork& op) const {
         return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", to_string(op.kind), op.calls);
     }
     std::string operator()(const Barrier&) const { return ""; }
-    std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto& op) const {
+    std::string operator()(
+        const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto& op) const {
         return fmt::format(",\"bytes\":{:.0f}", op.bytes.si());
     }
 };
 
-void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace, const std::string& prefix) {
+void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace,
+                const std::string& prefix) {
     for (int r = 0; r < graph.rank_count(); ++r) {
         const auto at = static_cast<std::size_t>(r);
         const int stands_for = at < graph.multiplicity().size() ? graph.multiplicity()[at] : 1;
         const std::string name =
-            prefix + (stands_for == 1 ? fmt::format("rank {}", r) : fmt::format("rank {} (stands for {})", r, stands_for));
-        events.add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"{}"}}}})", r, name);
-        events.add(R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", r, r);
+            prefix + (stands_for == 1 ? fmt::format("rank {}", r)
+                                      : fmt::format("rank {} (stands for {})", r, stands_for));
+        events.add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"{}"}}}})", r,
+                   name);
+        events.add(
+            R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", r,
+            r);
     }
     std::set<std::uint32_t> used;
     for (const Span& span : trace.spans) used.insert(span.place.index);
     for (const std::uint32_t index : used) {
-        const int rank = static_cast<int>(index) / lane_count, lane = static_cast<int>(index) % lane_count;
-        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})", rank, lane,
-                   to_string(static_cast<Lane>(lane)));
-        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})", rank,
-                   lane, lane);
+        const int rank = static_cast<int>(index) / lane_count,
+                  lane = static_cast<int>(index) % lane_count;
+        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})",
+                   rank, lane, to_string(static_cast<Lane>(lane)));
+        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index")"
+                   R"(,"args":{{"sort_index":{}}}}})",
+                   rank, lane, lane);
     }
 }
 
@@ -109,28 +126,37 @@ std::string label_text(int micro_batch, int layer) {
     return text;
 }
 
-void add_spans(Events& events, const TaskGraph& graph, const Trace& trace, const StepLabels& labels) {
+void add_spans(Events& events, const TaskGraph& graph, const Trace& trace,
+               const StepLabels& labels) {
     std::unordered_map<const char*, std::string> names;  // graphs share the text of equal names
     for (const Span& span : trace.spans) {
         if (!std::isfinite(span.start.si()) || !std::isfinite(span.finish.si()))
-            throw std::logic_error(fmt::format("write_chrome_trace: task {} ({}) has no finite time", span.task, graph.name(span.task)));
+            throw std::logic_error(
+                fmt::format("write_chrome_trace: task {} ({}) has no finite time", span.task,
+                            graph.name(span.task)));
         const auto [name, fresh] = names.try_emplace(graph.name(span.task).data());
         if (fresh) name->second = quoted(graph.name(span.task));
         const Op& op = graph.op(span.task);
-        events.add(
-            R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}","args":{{"task":{},"phase":"{}"{}{}}}}})",
-            span.place.rank(), static_cast<int>(span.place.lane()), span.start.si() * microseconds,
-            (span.finish - span.start).si() * microseconds, name->second, kind_name(op), span.task,
-            to_string(graph.phase(span.task)), std::visit(OpSizes{}, op),
-            labels.layer.empty() ? "" : label_text(labels.micro_batch[span.task], labels.layer[span.task]));
+        events.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}")"
+                   R"(,"args":{{"task":{},"phase":"{}"{}{}}}}})",
+                   span.place.rank(), static_cast<int>(span.place.lane()),
+                   span.start.si() * microseconds, (span.finish - span.start).si() * microseconds,
+                   name->second, kind_name(op), span.task, to_string(graph.phase(span.task)),
+                   std::visit(OpSizes{}, op),
+                   labels.layer.empty()
+                       ? ""
+                       : label_text(labels.micro_batch[span.task], labels.layer[span.task]));
     }
 }
 
-// Adds arrows from the sending to the receiving rank. A flow event binds to the slice that contains its time.
+// Adds arrows from the sending to the receiving rank. A flow event binds to the slice that contains
+// its time.
 void add_flows(Events& events, const TaskGraph& graph, const Trace& trace) {
     std::unordered_map<TaskId, const Span*> sent;
     for (const Span& span : trace.spans) {
-        if (!std::holds_alternative<SendRecv>(graph.op(span.task)) || graph.places(span.task).size() != 2) continue;
+        if (!std::holds_alternative<SendRecv>(graph.op(span.task)) ||
+            graph.places(span.task).size() != 2)
+            continue;
         const bool sends = graph.places(span.task)[0] == span.place;
         if (sends) {
             sent[span.task] = &span;
@@ -139,8 +165,10 @@ void add_flows(Events& events, const TaskGraph& graph, const Trace& trace) {
         const auto from = sent.find(span.task);
         if (from == sent.end()) continue;
         const auto end = [&](const char* kind, const char* binding, const Span& s) {
-            events.add(R"({{"ph":"{}","id":{},"pid":{},"tid":{},"ts":{:.4f},"name":"stage","cat":"send_recv"{}}})", kind, span.task,
-                       s.place.rank(), static_cast<int>(s.place.lane()), (s.start + (s.finish - s.start) / 2).si() * microseconds, binding);
+            events.add(R"({{"ph":"{}","id":{},"pid":{},"tid":{},"ts":{:.4f},"name":"stage")"
+                       R"(,"cat":"send_recv"{}}})",
+                       kind, span.task, s.place.rank(), static_cast<int>(s.place.lane()),
+                       (s.start + (s.finish - s.start) / 2).si() * microseconds, binding);
         };
         end("s", "", *from->second);
         end("f", ",\"bp\":\"e\"", span);
@@ -149,29 +177,38 @@ void add_flows(Events& events, const TaskGraph& graph, const Trace& trace) {
 
 void add_memory(Events& events, const std::vector<MemoryPoint>& memory) {
     for (const MemoryPoint& point : memory)
-        events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})", point.rank,
-                   point.time.si() * microseconds, point.in_use.si());
+        events.add(R"({{"ph":"C","pid":{},"ts":{:.4f},"name":"memory","args":{{"bytes":{:.0f}}}}})",
+                   point.rank, point.time.si() * microseconds, point.in_use.si());
 }
 
 void add_traced(Events& events, const TracedSlices& traced) {
     for (const auto& [process, name] : traced.processes) {
-        events.add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", process, stepcast::quoted(name));
-        events.add(R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", process, process);
+        events.add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", process,
+                   stepcast::quoted(name));
+        events.add(
+            R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})",
+            process, process);
     }
     std::set<std::pair<int, int>> tracks;
     for (const TracedSlice& s : traced.slices) tracks.emplace(s.process, s.track);
     for (const auto& [process, track] : tracks)
-        events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"stream {}"}}}})", process, track, track);
+        events.add(
+            R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"stream {}"}}}})",
+            process, track, track);
     for (const TracedSlice& s : traced.slices)
-        events.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}","args":{{"phase":"{}"{}}}}})", s.process,
-                   s.track, s.start.si() * microseconds, s.length.si() * microseconds, stepcast::quoted(s.name), s.kind, s.phase,
-                   label_text(s.micro_batch, s.layer));
+        events.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}")"
+                   R"(,"args":{{"phase":"{}"{}}}}})",
+                   s.process, s.track, s.start.si() * microseconds, s.length.si() * microseconds,
+                   stepcast::quoted(s.name), s.kind, s.phase, label_text(s.micro_batch, s.layer));
     add_memory(events, traced.memory);
 }
 
-void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, const TraceExtras& extras) {
-    std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")", to_string(trace.origin));
-    for (const auto& [name, value] : extras.notes) head += ',' + stepcast::quoted(name) + ':' + stepcast::quoted(value);
+void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace,
+                  const TraceExtras& extras) {
+    std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")",
+                                   to_string(trace.origin));
+    for (const auto& [name, value] : extras.notes)
+        head += ',' + stepcast::quoted(name) + ':' + stepcast::quoted(value);
     out.write(head + "},\"traceEvents\":[\n");
     Events events(out);
     add_tracks(events, graph, trace, extras.prefix);
@@ -194,13 +231,15 @@ TraceNotes trace_notes(const Forecast& f) {
 }
 
 TraceNotes trace_notes(const std::string& experiment, const Measurement& measurement) {
-    return {{"experiment", experiment},
-            {"device", measurement.device},
-            {"step_s", fmt::format("{}", measurement.steps.back().times.step.si())},
-            {"sample", fmt::format("{} of {}", measurement.steps.size(), measurement.steps.size())}};
+    return {
+        {"experiment", experiment},
+        {"device", measurement.device},
+        {"step_s", fmt::format("{}", measurement.steps.back().times.step.si())},
+        {"sample", fmt::format("{} of {}", measurement.steps.size(), measurement.steps.size())}};
 }
 
-void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, const TraceExtras& extras) {
+void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path,
+                        const TraceExtras& extras) {
     WholeFile out(path);
     write_events(out, graph, trace, extras);
     out.commit();

@@ -20,13 +20,17 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
     std::ranges::sort(sorted);
     for (const double value : values) {
         const auto alike = std::ranges::equal_range(sorted, value);
-        ranks.push_back(static_cast<double>((alike.begin() - sorted.begin()) + 1 + (alike.end() - sorted.begin())) / 2);
+        ranks.push_back(static_cast<double>((alike.begin() - sorted.begin()) + 1 +
+                                            (alike.end() - sorted.begin())) /
+                        2);
     }
     return ranks;
 }
 
 std::optional<double> correlation_within_series(const std::vector<Comparison>& comparisons) {
-    std::map<std::pair<std::string, std::string>, std::pair<std::vector<double>, std::vector<double>>> series;
+    std::map<std::pair<std::string, std::string>,
+             std::pair<std::vector<double>, std::vector<double>>>
+        series;
     for (const Comparison& c : comparisons) {
         if (!c.forecast) continue;
         auto& [measured, predicted] = series[{c.what.source, c.what.series}];
@@ -77,10 +81,13 @@ std::optional<double> spearman(const std::vector<double>& a, const std::vector<d
     return xy / std::sqrt(xx * yy);
 }
 
-double relative_error(const Comparison& c) { return c.forecast->step.p50 / c.what.measured_step - 1; }
+double relative_error(const Comparison& c) {
+    return c.forecast->step.p50 / c.what.measured_step - 1;
+}
 
 bool inside_interval(const Comparison& c) {
-    return c.forecast->step.p10 <= c.what.measured_step && c.what.measured_step <= c.forecast->step.p90;
+    return c.forecast->step.p10 <= c.what.measured_step &&
+           c.what.measured_step <= c.forecast->step.p90;
 }
 
 std::optional<double> peak_error(const Comparison& c) {
@@ -89,17 +96,20 @@ std::optional<double> peak_error(const Comparison& c) {
 }
 
 std::vector<Comparison> of_evidence(const std::vector<Comparison>& comparisons, Evidence evidence) {
-    return where(comparisons, [&](const Comparison& c) { return c.forecast && c.what.evidence == evidence; });
+    return where(comparisons,
+                 [&](const Comparison& c) { return c.forecast && c.what.evidence == evidence; });
 }
 
-std::vector<KernelComparison> of_evidence(const std::vector<KernelComparison>& kernels, Evidence evidence) {
+std::vector<KernelComparison> of_evidence(const std::vector<KernelComparison>& kernels,
+                                          Evidence evidence) {
     return where(kernels, [&](const KernelComparison& k) { return k.evidence == evidence; });
 }
 
 std::string meaning_of(Evidence evidence) {
-    static constexpr std::array meanings{"fitted on (errors of the fit, no evidence for other runs)",
-                                         "seen (not fitted, but known while the model was made: weak evidence)",
-                                         "unseen (neither fitted nor known while the model was made)"};
+    static constexpr std::array meanings{
+        "fitted on (errors of the fit, no evidence for other runs)",
+        "seen (not fitted, but known while the model was made: weak evidence)",
+        "unseen (neither fitted nor known while the model was made)"};
     return meanings[static_cast<std::size_t>(evidence)];
 }
 
@@ -115,7 +125,8 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
         }
         ++s.predicted;
         if (!(c.what.measured_step > Seconds(0)) || !std::isfinite(c.what.measured_step.si()))
-            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id, c.what.measured_step.si()));
+            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0",
+                                          c.what.case_id, c.what.measured_step.si()));
         inside += inside_interval(c);
         s.with_interval += has_spread(c.forecast->step);
         s.inside_of_them += has_spread(c.forecast->step) && inside_interval(c);
@@ -144,7 +155,8 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
 
 std::string inside_count_text(const CompareSummary& s) {
     if (s.with_interval == 0) return "no intervals: one draw and no noise";
-    std::string text = fmt::format("measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
+    std::string text =
+        fmt::format("measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
     if (s.with_interval < s.predicted)
         text += fmt::format(" ({} more without an interval)", s.predicted - s.with_interval);
     return text;
@@ -165,13 +177,16 @@ struct Job {
 
 bool same_job(const Case& a, const Case& b) {
     const Experiment &x = a.experiment, &y = b.experiment;
-    return a.source == b.source && x.workload == y.workload && x.cluster.gpu.name == y.cluster.gpu.name &&
-           rank_count(x.cluster) == rank_count(y.cluster) && sequences_of_step(x.parallelism) == sequences_of_step(y.parallelism);
+    return a.source == b.source && x.workload == y.workload &&
+           x.cluster.gpu.name == y.cluster.gpu.name &&
+           rank_count(x.cluster) == rank_count(y.cluster) &&
+           sequences_of_step(x.parallelism) == sequences_of_step(y.parallelism);
 }
 
 void add(Job& job, const Comparison& c) {
     const Parallelism& p = c.what.experiment.parallelism;
-    auto at = std::ranges::find_if(job.mappings, [&](const Mapping& m) { return *m.parallelism == p; });
+    auto at =
+        std::ranges::find_if(job.mappings, [&](const Mapping& m) { return *m.parallelism == p; });
     if (at == job.mappings.end()) at = job.mappings.insert(at, {&p, Seconds(0), Seconds(0), 0});
     at->predicted += c.forecast->step.p50;
     at->measured += c.what.measured_step;
@@ -180,8 +195,12 @@ void add(Job& job, const Comparison& c) {
 
 Decision decision_of(const Job& job) {
     const Experiment& e = job.first->experiment;
-    Decision d{
-        job.first->source, e.workload.name, rank_count(e.cluster), static_cast<int>(job.mappings.size()), {}, {}};
+    Decision d{job.first->source,
+               e.workload.name,
+               rank_count(e.cluster),
+               static_cast<int>(job.mappings.size()),
+               {},
+               {}};
     const auto predicted = [](const Mapping& m) { return m.predicted / m.rows; };
     const auto measured = [](const Mapping& m) { return m.measured / m.rows; };
     d.best = measured(*std::ranges::min_element(job.mappings, {}, measured));
@@ -199,7 +218,8 @@ std::vector<Decision> decisions_of(const std::vector<Comparison>& comparisons) {
     std::vector<Job> jobs;
     for (const Comparison& c : comparisons) {
         if (!c.forecast) continue;
-        auto at = std::ranges::find_if(jobs, [&](const Job& job) { return same_job(*job.first, c.what); });
+        auto at = std::ranges::find_if(
+            jobs, [&](const Job& job) { return same_job(*job.first, c.what); });
         if (at == jobs.end()) at = jobs.insert(at, {&c.what, {}});
         add(*at, c);
     }
@@ -225,20 +245,26 @@ struct KernelName {
     std::optional<Phase> phase;
 };
 KernelName kernel_name(const std::string& name) {
-    for (const Phase phase : {Phase::forward, Phase::backward, Phase::gradient_sync, Phase::optimizer}) {
+    for (const Phase phase :
+         {Phase::forward, Phase::backward, Phase::gradient_sync, Phase::optimizer}) {
         const std::string ending = "." + std::string(to_string(phase));
         if (name.ends_with(ending)) return {name.substr(0, name.size() - ending.size()), phase};
     }
     return {name, std::nullopt};
 }
 
-// The predicted time of the measured kernels on one rank, or for rank -1 on the rank that takes longest.
-std::optional<Seconds> of_kernels(const Forecast& f, const Recorded& recorded, const MeasuredPhase& measured) {
+// The predicted time of the measured kernels on one rank, or for rank -1 on the rank that takes
+// longest.
+std::optional<Seconds> of_kernels(const Forecast& f, const Recorded& recorded,
+                                  const MeasuredPhase& measured) {
     const KernelName wanted = kernel_name(measured.name);
-    const std::vector<std::string> names = wanted.kernel == "timed" ? words_of(recorded.timed) : std::vector<std::string>{wanted.kernel};
+    const std::vector<std::string> names = wanted.kernel == "timed"
+                                               ? words_of(recorded.timed)
+                                               : std::vector<std::string>{wanted.kernel};
     std::map<int, Seconds> by_rank;
     for (const KernelTime& k : f.kernels)
-        if ((!wanted.phase || k.phase == *wanted.phase) && (measured.rank < 0 || k.rank == measured.rank) &&
+        if ((!wanted.phase || k.phase == *wanted.phase) &&
+            (measured.rank < 0 || k.rank == measured.rank) &&
             std::find(names.begin(), names.end(), k.name) != names.end())
             by_rank[k.rank] += k.time;
     std::optional<Seconds> longest;
@@ -269,7 +295,8 @@ std::vector<PhaseComparison> phase_comparisons(const Comparison& c) {
 std::optional<double> series_inside(const Comparison& c) {
     if (!c.forecast || c.what.recorded_steps.empty()) return std::nullopt;
     const Interval& step = c.forecast->step;
-    const auto inside = std::ranges::count_if(c.what.recorded_steps, [&](Seconds s) { return step.p10 <= s && s <= step.p90; });
+    const auto inside = std::ranges::count_if(
+        c.what.recorded_steps, [&](Seconds s) { return step.p10 <= s && s <= step.p90; });
     return static_cast<double>(inside) / static_cast<double>(c.what.recorded_steps.size());
 }
 

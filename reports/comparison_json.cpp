@@ -13,7 +13,8 @@ Json phase_rows(const Comparison& c) {
                     {"rank", p.rank},
                     {"measured_s", p.measured},
                     {"predicted_s", p.predicted},
-                    {"error", p.measured > Seconds(0) ? Json(p.predicted / p.measured - 1) : Json(nullptr)}};
+                    {"error",
+                     p.measured > Seconds(0) ? Json(p.predicted / p.measured - 1) : Json(nullptr)}};
     });
 }
 
@@ -24,13 +25,16 @@ const char* key_of(Evidence evidence) {
 // All rows have the same keys; values that a refused case lacks are null.
 Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
-    const auto of_forecast = [&](auto value) { return predicted ? Json(value(*c.forecast)) : Json(nullptr); };
+    const auto of_forecast = [&](auto value) {
+        return predicted ? Json(value(*c.forecast)) : Json(nullptr);
+    };
     const double error = predicted ? relative_error(c) : 0;
     return {
         {"case_id", c.what.case_id},
         {"source", c.what.source},
         {"series", c.what.series},
-        {"measured_s", c.what.measured_step > Seconds(0) ? Json(c.what.measured_step) : Json(nullptr)},
+        {"measured_s",
+         c.what.measured_step > Seconds(0) ? Json(c.what.measured_step) : Json(nullptr)},
         {"predicted_s", of_forecast([](const Forecast& f) { return f.step.p50; })},
         {"p10_s", of_forecast([](const Forecast& f) { return f.step.p10; })},
         {"p50_s", of_forecast([](const Forecast& f) { return f.step.p50; })},
@@ -38,7 +42,8 @@ Json row(const Comparison& c) {
         {"ape", predicted ? Json(std::abs(error)) : Json(nullptr)},
         {"error", predicted ? Json(error) : Json(nullptr)},
         {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
-        {"tokens_per_s_per_gpu", of_forecast([](const Forecast& f) { return f.tokens_per_second / f.gpus; })},
+        {"tokens_per_s_per_gpu",
+         of_forecast([](const Forecast& f) { return f.tokens_per_second / f.gpus; })},
         {"model_tflops_per_gpu",
          of_forecast([](const Forecast& f) { return f.model_flops_per_gpu / teraflops; })},
         {"measured_forward_s", c.what.measured_forward},
@@ -54,7 +59,8 @@ Json row(const Comparison& c) {
         {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return f.memory.peak; })},
         {"peak_error", peak_error(c)},
         {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
-        {"breakdown_s", of_forecast([](const Forecast& f) { return times(parts_of(f.breakdown)); })},
+        {"breakdown_s",
+         of_forecast([](const Forecast& f) { return times(parts_of(f.breakdown)); })},
         {"interval_log", of_forecast([](const Forecast& f) { return doubts(f.doubts); })},
         {"cluster",
          {{"name", c.what.experiment.cluster.name},
@@ -116,7 +122,8 @@ void add_kernels(Json& j, const KernelComparisons& kernels) {
         return sum;
     });
     for (const Evidence one : all_evidence)
-        j["kernels_by_evidence"][key_of(one)] = kernel_errors(kernel_summary_of(of_evidence(kernels.rows, one)));
+        j["kernels_by_evidence"][key_of(one)] =
+            kernel_errors(kernel_summary_of(of_evidence(kernels.rows, one)));
     j["kernel_rows"] = list(kernels.rows, [](const KernelComparison& k) {
         Json row{{"kind", k.kind},
                  {"device", k.device},
@@ -140,18 +147,25 @@ void add_kernels(Json& j, const KernelComparisons& kernels) {
 
 }  // namespace
 
-std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons, const KernelComparisons& measured_kernels) {
+std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons,
+                    const KernelComparisons& measured_kernels) {
     Json refused = Json::array();
     for (const Comparison& c : comparisons)
         if (!c.forecast)
-            refused.push_back({{"case_id", c.what.case_id}, {"source", c.what.source}, {"reason", c.refused_because}});
-    Json j{{"cases", s.cases}, {"predicted", s.predicted}, {"refused_count", s.refused}, {"refused", refused}};
+            refused.push_back({{"case_id", c.what.case_id},
+                               {"source", c.what.source},
+                               {"reason", c.refused_because}});
+    Json j{{"cases", s.cases},
+           {"predicted", s.predicted},
+           {"refused_count", s.refused},
+           {"refused", refused}};
     j.update(errors(s));
     std::vector<Comparison> held_out;  // seen and unseen
     for (const Evidence evidence : all_evidence) {
         const std::vector<Comparison> chosen = of_evidence(comparisons, evidence);
         j[key_of(evidence)] = errors_of(chosen);
-        if (evidence != Evidence::fitted) held_out.insert(held_out.end(), chosen.begin(), chosen.end());
+        if (evidence != Evidence::fitted)
+            held_out.insert(held_out.end(), chosen.begin(), chosen.end());
     }
     j["held_out"] = errors_of(held_out);
     j["rows"] = list(comparisons, row);
@@ -167,7 +181,10 @@ std::string to_json(const TracedStep& step) {
                     {"measured_exposed_s", r.measured_exposed},
                     {"predicted_exposed_s", r.predicted_exposed}};
     };
-    return text_of({{"trace", step.name}, {"ranks", list(step.ranks, rank)}, {"attribution", attribution(step.error)}, {"notes", step.notes}});
+    return text_of({{"trace", step.name},
+                    {"ranks", list(step.ranks, rank)},
+                    {"attribution", attribution(step.error)},
+                    {"notes", step.notes}});
 }
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
-// What plots of comparisons share: which cases form a series, and the texts around them. Internal to reports/.
+// What plots of comparisons share: which cases form a series, and the texts around them. Internal
+// to reports/.
 #pragma once
 
 #include <map>
@@ -14,8 +15,9 @@ inline double in_ms(Seconds t) { return t.si() * 1e3; }
 
 using CaseSeries = std::map<std::string, std::vector<const Comparison*>>;
 
-// The predicted cases by source, or by series if all have one source. `against_experts`: by series, only cases with a position. At most as
-// many series as colours: the smallest ones are merged into "others".
+// The predicted cases by source, or by series if all have one source. `against_experts`: by series,
+// only cases with a position. At most as many series as colours: the smallest ones are merged into
+// "others".
 CaseSeries series_of(const std::vector<Comparison>& comparisons, bool against_experts);
 std::size_t size_of(const CaseSeries& series);
 // "gpt: 12 cases, mean error 4.1 %".
@@ -26,8 +28,10 @@ std::string clusters_text(const std::vector<Comparison>& comparisons);
 // " on dgx-h100"; "" if there are several machines.
 std::string machine_title(const std::vector<Comparison>& comparisons);
 
-std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown);  // "only 7 of 9 cases (1 refused, 1 not shown)"
-std::string error_text(const std::vector<Comparison>& comparisons);  // mean, median, bias, worst, inside
+// "only 7 of 9 cases (1 refused, 1 not shown)"
+std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown);
+// mean, median, bias, worst, inside
+std::string error_text(const std::vector<Comparison>& comparisons);
 
 // The point type of a case by its evidence.
 int mark_of(const Comparison& comparison);

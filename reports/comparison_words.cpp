@@ -26,13 +26,16 @@ void add_roles(std::vector<std::string>& sentences, const Comparisons& compariso
     for (const Evidence evidence : all_evidence) {
         const Comparisons chosen = of_evidence(comparisons, evidence);
         if (chosen.empty()) continue;
-        sentences.push_back(fmt::format("{}: {}, {}", meaning_of(evidence), chosen.size(), errors_text(summarise(chosen))));
+        sentences.push_back(fmt::format("{}: {}, {}", meaning_of(evidence), chosen.size(),
+                                        errors_text(summarise(chosen))));
     }
 }
 
 // Whether several cases are of PyTorch scripts, which measure phases with every step.
 bool of_script(const Comparisons& comparisons) {
-    return std::ranges::count_if(comparisons, [](const Comparison& c) { return c.forecast && c.what.source == "pytorch"; }) > 1;
+    return std::ranges::count_if(comparisons, [](const Comparison& c) {
+               return c.forecast && c.what.source == "pytorch";
+           }) > 1;
 }
 
 }  // namespace
@@ -62,30 +65,37 @@ std::string inside_text(const Comparison& c) {
     return !has_spread(c.forecast->step) ? "-" : inside_interval(c) ? "yes" : "no";
 }
 
-std::string role_text(const Case& what) { return what.evidence ? std::string(to_string(*what.evidence)) : ""; }
+std::string role_text(const Case& what) {
+    return what.evidence ? std::string(to_string(*what.evidence)) : "";
+}
 
 std::string errors_text(const CompareSummary& s) {
-    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})", percent_text(s.mape), percent_text(s.median_ape),
-                       percent_text(s.p90_ape), signed_percent_text(s.bias), signed_percent_text(s.worst_error), s.worst_case);
+    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})",
+                       percent_text(s.mape), percent_text(s.median_ape), percent_text(s.p90_ape),
+                       signed_percent_text(s.bias), signed_percent_text(s.worst_error),
+                       s.worst_case);
 }
 
 std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
-    if (comparisons.empty()) return {"no cases: the input has a header and no rows; nothing was compared"};
+    if (comparisons.empty())
+        return {"no cases: the input has a header and no rows; nothing was compared"};
     const CompareSummary s = summarise(comparisons);
     std::string first = fmt::format("{} of {} cases predicted", s.predicted, s.cases);
     if (s.refused > 0) first += fmt::format(", {} refused", s.refused);
     if (s.predicted == 0) return {first};
     std::string second = inside_count_text(s);
-    if (s.rank_correlation) second += fmt::format("; rank correlation within models {:.3f}", *s.rank_correlation);
+    if (s.rank_correlation)
+        second += fmt::format("; rank correlation within models {:.3f}", *s.rank_correlation);
     std::vector<std::string> sentences{first + ": " + errors_text(s), second};
     if (s.regret)
         sentences.push_back(fmt::format(
-            "choosing the predicted best of the mappings measured for one training job: the measured best in "
+            "choosing the predicted best of the mappings measured for one training job: the "
+            "measured best in "
             "{} of {} decisions; time lost {} mean, {} at worst",
             s.best_chosen, s.decisions, percent_text(*s.regret), percent_text(s.worst_regret)));
     if (s.with_peak > 0)
-        sentences.push_back(
-            fmt::format("peak memory of {} cases: mean error {}", s.with_peak, percent_text(s.peak_mape)));
+        sentences.push_back(fmt::format("peak memory of {} cases: mean error {}", s.with_peak,
+                                        percent_text(s.peak_mape)));
     if (of_script(comparisons)) sentences.push_back(phase_errors_text(comparisons));
     add_roles(sentences, comparisons);
     return sentences;
@@ -95,13 +105,16 @@ namespace {
 
 constexpr std::size_t few_errors = 4;
 
-// The errors of a fit in a sentence: all where they are few, else those of steps. Laws may have moved
-// since, so that the program of today is off by other figures: `compare` says by which.
+// The errors of a fit in a sentence: all where they are few, else those of steps. Laws may have
+// moved since, so that the program of today is off by other figures: `compare` says by which.
 std::string errors_text(const Fitted& fitted) {
     std::string text, method;
     for (const HeldOutError& e : fitted.errors) {
         if (fitted.errors.size() > few_errors && e.kind != "step") continue;
-        text += e.method == method ? ", " : fmt::format("; {} errors by the program of that day (mean, worst): ", e.method);
+        text +=
+            e.method == method
+                ? ", "
+                : fmt::format("; {} errors by the program of that day (mean, worst): ", e.method);
         text += fmt::format("{} {} {}", e.kind, percent_text(e.mape), signed_percent_text(e.worst));
         method = e.method;
     }
@@ -112,21 +125,28 @@ std::string errors_text(const Fitted& fitted) {
 
 std::string provenance_text(const Cluster& cluster) {
     if (!cluster.fitted)
-        return fmt::format("cluster {}: UNCALIBRATED: datasheet values and assumed costs", cluster.name);
+        return fmt::format("cluster {}: UNCALIBRATED: datasheet values and assumed costs",
+                           cluster.name);
     const Fitted& f = *cluster.fitted;
     const auto names = source_names(f);
-    const std::string tables = names.size() > few_errors ? fmt::format("{} tables", names.size()) : fmt::format("{}", fmt::join(names, ", "));
-    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, tables) + errors_text(f);
+    const std::string tables = names.size() > few_errors
+                                   ? fmt::format("{} tables", names.size())
+                                   : fmt::format("{}", fmt::join(names, ", "));
+    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name,
+                                   f.date, f.samples, tables) +
+                       errors_text(f);
     const auto kept = std::ranges::count(f.parameters, false, &FittedParameter::determined);
     if (const std::string kinds = unmeasured_kinds(cluster); !kinds.empty())
         text += "; not measured on this device: " + kinds;
-    if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
+    if (kept > 0)
+        text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
     return text;
 }
 
 std::vector<std::string> source_names(const Fitted& fitted) {
     std::vector<std::string> names;
-    for (const std::string& source : fitted.sources) add_once(names, std::filesystem::path(source).filename().string());
+    for (const std::string& source : fitted.sources)
+        add_once(names, std::filesystem::path(source).filename().string());
     return names;
 }
 
@@ -137,9 +157,11 @@ namespace {
 // There is one colour per series, so this merges the smallest series when there are too many.
 void merge_smallest(CaseSeries& series) {
     while (series.size() > colours.size()) {
-        const auto smallest = std::min_element(series.begin(), series.end(), [](const auto& a, const auto& b) {
-            return a.first != "others" && (b.first == "others" || a.second.size() < b.second.size());
-        });
+        const auto smallest =
+            std::min_element(series.begin(), series.end(), [](const auto& a, const auto& b) {
+                return a.first != "others" &&
+                       (b.first == "others" || a.second.size() < b.second.size());
+            });
         const std::vector<const Comparison*> cases = smallest->second;
         series.erase(smallest);
         auto& others = series["others"];
@@ -155,7 +177,8 @@ std::string machine_title(const std::vector<Comparison>& comparisons) {
 }
 
 int mark_of(const Comparison& c) {
-    static constexpr int open_circle = 6, full_circle = 7, diamond = 13, marks[] = {open_circle, full_circle, diamond};
+    static constexpr int open_circle = 6, full_circle = 7, diamond = 13,
+                         marks[] = {open_circle, full_circle, diamond};
     return marks[static_cast<std::size_t>(c.what.evidence.value_or(Evidence::seen))];
 }
 
@@ -163,7 +186,8 @@ std::string clusters_text(const std::vector<Comparison>& comparisons) {
     std::set<std::string> names;
     for (const Comparison& c : comparisons)
         if (c.forecast)
-            names.insert(c.what.experiment.cluster.name + (c.forecast->calibrated ? " (fitted)" : " (uncalibrated)"));
+            names.insert(c.what.experiment.cluster.name +
+                         (c.forecast->calibrated ? " (fitted)" : " (uncalibrated)"));
     constexpr std::size_t most_named = 5;  // more would not fit the picture
     return names.size() > most_named
                ? fmt::format("{} clusters", names.size())
@@ -172,7 +196,8 @@ std::string clusters_text(const std::vector<Comparison>& comparisons) {
 
 std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown) {
     const std::size_t all = comparisons.size();
-    const auto refused = static_cast<std::size_t>(std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
+    const auto refused = static_cast<std::size_t>(
+        std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
     std::vector<std::string> why;
     if (refused > 0) why.push_back(fmt::format("{} refused", refused));
     if (all > shown + refused) why.push_back(fmt::format("{} not shown", all - shown - refused));
@@ -182,12 +207,14 @@ std::string count_title(const std::vector<Comparison>& comparisons, std::size_t 
 
 std::string error_text(const std::vector<Comparison>& comparisons) {
     const CompareSummary s = summarise(comparisons);
-    std::string text = fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
+    std::string text = fmt::format("mean error {}, median {}, bias {}, worst {}",
+                                   percent_text(s.mape), percent_text(s.median_ape),
                                    signed_percent_text(s.bias), signed_percent_text(s.worst_error));
     constexpr std::size_t longest_name = 24;  // more would not fit the picture
     if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
     if (s.with_interval > 0)
-        text += fmt::format("; measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
+        text +=
+            fmt::format("; measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);
     return text;
 }
 
@@ -200,7 +227,8 @@ CaseSeries series_of(const std::vector<Comparison>& comparisons, bool against_ex
         if (!c.forecast || (against_experts && !(c.what.x > 0))) continue;
         std::string name = sources.size() > 1 && !against_experts ? c.what.source : c.what.series;
         if (name.empty()) name = "cases";
-        if (against_experts && c.what.experiment.routing.kind == RoutingSpec::Kind::file) name += ", recorded routing";
+        if (against_experts && c.what.experiment.routing.kind == RoutingSpec::Kind::file)
+            name += ", recorded routing";
         series[name].push_back(&c);
     }
     merge_smallest(series);
@@ -218,7 +246,8 @@ std::size_t size_of(const CaseSeries& series) {
 std::string series_label(const std::string& name, const std::vector<const Comparison*>& cases) {
     std::vector<Comparison> own;
     for (const Comparison* c : cases) own.push_back(*c);
-    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s", percent_text(summarise(own).mape));
+    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s",
+                       percent_text(summarise(own).mape));
 }
 
 }  // namespace stepcast

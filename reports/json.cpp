@@ -23,7 +23,9 @@ Json basis(const Forecast& f) {
 }
 
 Json doubts(const Doubts& d) {
-    const auto reading = [](const OtherReading& r) { return Json{{"what", r.what}, {"step_ratio", r.step}}; };
+    const auto reading = [](const OtherReading& r) {
+        return Json{{"what", r.what}, {"step_ratio", r.step}};
+    };
     return {{"constants_sigma", d.constants}, {"unseen_faster", d.faster},
             {"unseen_slower", d.slower},      {"draws_faster", d.draws_faster},
             {"draws_slower", d.draws_slower}, {"readings", list(d.readings, reading)}};
@@ -66,7 +68,9 @@ Json campaign(const Campaign& c) {
               {"checkpoint_every_s", c.goodput.checkpoint_every}}}};
 }
 
-std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string text_of(const Json& j) {
+    return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 }  // namespace json
 
@@ -88,7 +92,8 @@ Json memory(const MemoryUse& m) {
 Json kernels(const std::vector<KernelTime>& times) {
     Json by_name = Json::object();
     for (const KernelTime& k : times)
-        by_name[k.name].push_back({{"rank", k.rank}, {"phase", to_string(k.phase)}, {"time_s", k.time}});
+        by_name[k.name].push_back(
+            {{"rank", k.rank}, {"phase", to_string(k.phase)}, {"time_s", k.time}});
     return by_name;
 }
 
@@ -111,10 +116,14 @@ Json explained(const Explanation& x) {
             by_link[to_string(s.link)] = by_link[to_string(s.link)].get<double>() + s.time.si();
     }
     const auto path = [](const PathShare& s) {
-        return Json{{"kind", s.kind}, {"link", to_string(s.link)}, {"time_s", s.time}, {"tasks", s.tasks}};
+        return Json{
+            {"kind", s.kind}, {"link", to_string(s.link)}, {"time_s", s.time}, {"tasks", s.tasks}};
     };
     const auto effect = [](const Elasticity& e) {
-        return Json{{"key", e.key}, {"value", e.value}, {"step_change_s", e.simulated}, {"along_path_s", e.along_path}};
+        return Json{{"key", e.key},
+                    {"value", e.value},
+                    {"step_change_s", e.simulated},
+                    {"along_path_s", e.along_path}};
     };
     const auto uncertain = [](const Uncertainty& u) {
         return Json{{"key", u.key},
@@ -129,7 +138,10 @@ Json explained(const Explanation& x) {
             {"critical_path_by_link_s", by_link},
             {"critical_path_host_s", host},
             {"idle", {{"slowest", idle_time(x.slowest)}, {"median", idle_time(x.median)}}},
-            {"elasticity", {{"more", x.change}, {"parameters", list(x.elasticities, effect)}, {"without_effect", x.without_effect}}},
+            {"elasticity",
+             {{"more", x.change},
+              {"parameters", list(x.elasticities, effect)},
+              {"without_effect", x.without_effect}}},
             {"measure_next", list(x.uncertainties, uncertain)},
             {"uncertainty_s", x.uncertainty}};
 }
@@ -161,7 +173,8 @@ Json cluster_of(const Forecast& f) {
 
 }  // namespace
 
-std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation, const std::optional<Campaign>& training) {
+std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
+                    const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
            {"framework", f.framework},
@@ -177,7 +190,9 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"causal_mask_counted", false},
            {"interval_log", doubts(f.doubts)},
            {"energy_j", f.energy > Joules(0) ? Json(f.energy.si()) : Json(nullptr)},
-           {"energy_j_per_token", f.energy > Joules(0) ? Json(f.energy.si() / (f.tokens_per_second * f.step.p50.si())) : Json(nullptr)},
+           {"energy_j_per_token",
+            f.energy > Joules(0) ? Json(f.energy.si() / (f.tokens_per_second * f.step.p50.si()))
+                                 : Json(nullptr)},
            {"tasks", f.tasks},
            {"ranks_simulated", f.ranks_simulated},
            {"draws", f.draws},

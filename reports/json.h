@@ -1,4 +1,5 @@
-// Results as one JSON object with SI units in the keys. Values that are absent or not finite are null. Ends with a newline.
+// Results as one JSON object with SI units in the keys. Values that are absent or not finite are
+// null. Ends with a newline.
 #pragma once
 
 #include <optional>
@@ -16,11 +17,14 @@
 namespace stepcast {
 
 // `explain` holds the explanation, `training` the training that the step is part of.
-std::string to_json(const Forecast& forecast, const std::optional<Explanation>& explanation = std::nullopt,
+std::string to_json(const Forecast& forecast,
+                    const std::optional<Explanation>& explanation = std::nullopt,
                     const std::optional<Campaign>& training = std::nullopt);
-std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons, const KernelComparisons& kernels = {});
+std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons,
+                    const KernelComparisons& kernels = {});
 std::string to_json(const TracedStep& step);
-// `experiment`: name of what ran. step_s is over the accepted steps, or over all if none was accepted (`accepted` tells).
+// `experiment`: name of what ran. step_s is over the accepted steps, or over all if none was
+// accepted (`accepted` tells).
 std::string to_json(const std::string& experiment, const Measurement& measurement);
 
 // The best configurations, the varied keys, counts, reasons and the proof.

@@ -5,12 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/answers/traced_step.h"
 #include "model/answers/campaign.h"
 #include "model/answers/forecast.h"
+#include "model/answers/traced_step.h"
 #include "reports/table.h"
 
-// Quantities become numbers in SI units, empty values null. JSON has no infinity: the library writes what is not finite as null.
+// Quantities become numbers in SI units, empty values null. JSON has no infinity: the library
+// writes what is not finite as null.
 template <class Value>
 requires requires(Value value) { value.si(); }
 struct nlohmann::adl_serializer<Value> {
@@ -41,6 +42,7 @@ Json basis(const Forecast& forecast);  // the constants that price the step's cr
 Json doubts(const Doubts& doubts);
 Json attribution(const ErrorAttribution& attribution);
 Json campaign(const Campaign& campaign);
-std::string text_of(const Json& object);  // replaces bytes that are no UTF-8, which names from a log may have
+// replaces bytes that are no UTF-8, which names from a log may have
+std::string text_of(const Json& object);
 
 }  // namespace stepcast::json

@@ -15,19 +15,24 @@ namespace stepcast {
 namespace {
 
 std::string markdown_of(const Fact& fact) {
-    std::string text = "- " + (fact.name.empty() ? "" : markdown_text(fact.name) + ": ") + markdown_text(fact.text) + "\n";
-    for (const Table& table : fact.tables) text += "\n" + markdown_text(table.name) + "\n\n" + markdown_of(table) + "\n";
+    std::string text = "- " + (fact.name.empty() ? "" : markdown_text(fact.name) + ": ") +
+                       markdown_text(fact.text) + "\n";
+    for (const Table& table : fact.tables)
+        text += "\n" + markdown_text(table.name) + "\n\n" + markdown_of(table) + "\n";
     return text;
 }
 
 std::string markdown_of(const PageSection& section) {
     const std::string title = "\n## " + markdown_text(section.title) + "\n";
     std::string text;
-    for (const std::string& paragraph : section.paragraphs) text += "\n" + markdown_text(paragraph) + "\n";
+    for (const std::string& paragraph : section.paragraphs)
+        text += "\n" + markdown_text(paragraph) + "\n";
     for (const Table& table : section.tables)
-        text += "\n" + (table.name.empty() ? "" : markdown_text(table.name) + "\n\n") + markdown_of(table);
+        text += "\n" + (table.name.empty() ? "" : markdown_text(table.name) + "\n\n") +
+                markdown_of(table);
     if (!section.sentences.empty()) text += "\n";
-    for (const std::string& sentence : section.sentences) text += "- " + markdown_text(sentence) + "\n";
+    for (const std::string& sentence : section.sentences)
+        text += "- " + markdown_text(sentence) + "\n";
     if (!section.listing.empty()) text += "\n```\n" + section.listing + "```\n";
     for (const std::string& plot : section.plots)
         text += fmt::format("\n![{}]({})\n", std::filesystem::path(plot).stem().string(), plot);
@@ -40,11 +45,13 @@ std::string markdown_of(const Page& page) {
     std::string text = "# " + markdown_text(page.title) + "\n";
     if (!page.question.empty()) text += "\n" + markdown_text(page.question) + "\n";
     if (!page.answer.empty())
-        text += "\n**" + markdown_text(page.answer) + "** " + markdown_text(page.answer_note) + "\n";
+        text +=
+            "\n**" + markdown_text(page.answer) + "** " + markdown_text(page.answer_note) + "\n";
     if (!page.facts.empty()) text += "\n";
     for (const Fact& fact : page.facts) text += markdown_of(fact);
     if (!page.warnings.empty()) text += "\n";
-    for (const std::string& warning : page.warnings) text += "- warning: " + markdown_text(warning) + "\n";
+    for (const std::string& warning : page.warnings)
+        text += "- warning: " + markdown_text(warning) + "\n";
     for (const PageSection& section : page.sections) text += markdown_of(section);
     if (!page.provenance.empty()) text += "\n## Where the numbers come from\n\n";
     for (const Fact& fact : page.provenance) text += markdown_of(fact);
@@ -56,7 +63,9 @@ void add_once(std::vector<Fact>& facts, const std::vector<Fact>& more) {
         if (std::ranges::find(facts, fact) == facts.end()) facts.push_back(fact);
 }
 
-void write_page(const std::string& folder, const Page& page) { write_whole({{folder + "/report.html", html_of(page, folder)}}); }
+void write_page(const std::string& folder, const Page& page) {
+    write_whole({{folder + "/report.html", html_of(page, folder)}});
+}
 
 void write_with_plots(const std::string& folder, Page& page, const std::function<void()>& add_plots,
                       const std::function<void(const Page&)>& write) {
@@ -78,28 +87,34 @@ namespace {
 // ---- gnuplot's SVG as a part of a page
 
 // The prefix of a picture's ids; equal pictures get the same.
-std::string name_of(std::string_view svg) { return fmt::format("p{:08x}-", fnv1a(svg) & 0xffffffffU); }
+std::string name_of(std::string_view svg) {
+    return fmt::format("p{:08x}-", fnv1a(svg) & 0xffffffffU);
+}
 
 // The greys in which reports/plot_frame.cpp and the plots draw frames, as gnuplot writes them.
 struct Grey {
     std::array<std::string_view, 4> written;
     std::string_view variable;
 };
-constexpr std::array<Grey, 6> greys{{{{"black", "rgb(  0,   0,   0)", "rgb(17,17,17)", "rgb( 17,  17,  17)"}, "ink"},
-                                     {{"rgb(51,51,51)", "rgb( 51,  51,  51)"}, "ink"},
-                                     {{"rgb(85,85,85)", "rgb( 85,  85,  85)"}, "grey"},
-                                     {{"rgb(228,228,228)", "rgb(228, 228, 228)", "rgb(204, 204, 204)"}, "grid"},
-                                     {{"rgb(239, 239, 239)"}, "band"},
-                                     {{"rgb(218, 218, 218)"}, "inner-band"}}};
+constexpr std::array<Grey, 6> greys{
+    {{{"black", "rgb(  0,   0,   0)", "rgb(17,17,17)", "rgb( 17,  17,  17)"}, "ink"},
+     {{"rgb(51,51,51)", "rgb( 51,  51,  51)"}, "ink"},
+     {{"rgb(85,85,85)", "rgb( 85,  85,  85)"}, "grey"},
+     {{"rgb(228,228,228)", "rgb(228, 228, 228)", "rgb(204, 204, 204)"}, "grid"},
+     {{"rgb(239, 239, 239)"}, "band"},
+     {{"rgb(218, 218, 218)"}, "inner-band"}}};
 
 void follow_the_page(std::string& svg) {
     for (const Grey& grey : greys)
         for (const std::string_view written : grey.written)
             if (!written.empty())
                 for (const char quote : {'"', '\''})
-                    svg = replaced(svg, fmt::format("{0}{1}{0}", quote, written), fmt::format("{0}var(--plot-{1}){0}", quote, grey.variable));
+                    svg = replaced(svg, fmt::format("{0}{1}{0}", quote, written),
+                                   fmt::format("{0}var(--plot-{1}){0}", quote, grey.variable));
     svg = replaced(svg, "stroke='rgb(255, 255, 255)'", "stroke='var(--plot-ground)'");
-    for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""}) svg = replaced(svg, mark, "color='var(--plot-ground)'");  // open marks
+    // open marks
+    for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""})
+        svg = replaced(svg, mark, "color='var(--plot-ground)'");
     svg = replaced(svg, "height=\"1000\" fill=\"#ffffff\"", "height=\"1000\" fill=\"none\"");
 }
 
@@ -110,21 +125,26 @@ void name_apart(std::string& svg, const std::string& name) {
 
 // Removes the first piece from `begin` up to and including `end`.
 void cut(std::string& text, std::string_view begin, std::string_view end) {
-    const std::size_t from = text.find(begin), to = from == std::string::npos ? from : text.find(end, from);
+    const std::size_t from = text.find(begin),
+                      to = from == std::string::npos ? from : text.find(end, from);
     if (to != std::string::npos) text.erase(from, to + end.size() - from);
 }
 
 }  // namespace
 
 std::string inline_svg(std::string_view svg, std::string_view label) {
-    const std::size_t root = svg.find("<svg"), inside = root == std::string_view::npos ? root : svg.find('>', root);
+    const std::size_t root = svg.find("<svg"),
+                      inside = root == std::string_view::npos ? root : svg.find('>', root);
     if (inside == std::string_view::npos) return "";
     std::string picture(svg.substr(inside + 1));
     cut(picture, "<title>", "</title>");
     cut(picture, "<desc>", "</desc>");
     follow_the_page(picture);
     name_apart(picture, name_of(svg));
-    return fmt::format("<svg class=\"plot\" viewBox=\"0 0 1600 1000\" role=\"img\" aria-label=\"{}\">", html_text(label)) + picture;
+    return fmt::format(
+               "<svg class=\"plot\" viewBox=\"0 0 1600 1000\" role=\"img\" aria-label=\"{}\">",
+               html_text(label)) +
+           picture;
 }
 
 // ---- the page
@@ -135,7 +155,8 @@ struct Word {
     const char* name;
     const char* said;  // for readers who do not see the colour
 };
-constexpr Word tones[] = {{"plain", ""}, {"good", "✓ "}, {"doubt", "△ "}, {"bad", "✕ "}};  // by Tone
+// by Tone
+constexpr Word tones[] = {{"plain", ""}, {"good", "✓ "}, {"doubt", "△ "}, {"bad", "✕ "}};
 
 std::string list_of(const std::vector<std::string>& sentences) {
     if (sentences.empty()) return "";
@@ -147,23 +168,26 @@ std::string list_of(const std::vector<std::string>& sentences) {
 // A sentence with many parts: one line per part.
 std::string lines_of(std::string_view text) {
     std::string lines;
-    for (std::size_t end; (end = text.find("; ")) != std::string_view::npos; text.remove_prefix(end + 2))
+    for (std::size_t end; (end = text.find("; ")) != std::string_view::npos;
+         text.remove_prefix(end + 2))
         lines += html_text(text.substr(0, end)) + "<br>";
     return lines + html_text(text);
 }
 
-std::string facts_of(const std::vector<Fact>& facts, const char* kind, std::string (*shown)(std::string_view) = html_text) {
+std::string facts_of(const std::vector<Fact>& facts, const char* kind,
+                     std::string (*shown)(std::string_view) = html_text) {
     if (facts.empty()) return "";
     std::string text = fmt::format("<dl class=\"{}\">\n", kind);
     for (const Fact& fact : facts) {
         const Word& word = tones[static_cast<std::size_t>(fact.tone)];
-        text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name, html_text(fact.name), word.said,
-                            shown(fact.text));
+        text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name,
+                            html_text(fact.name), word.said, shown(fact.text));
     }
     text += "</dl>\n";
     for (const Fact& fact : facts)
         for (const Table& table : fact.tables)
-            text += "<details><summary>" + html_text(table.name) + "</summary>\n" + html_of(table) + "</details>\n";
+            text += "<details><summary>" + html_text(table.name) + "</summary>\n" + html_of(table) +
+                    "</details>\n";
     return text;
 }
 
@@ -172,13 +196,15 @@ std::string figure_of(const std::string& folder, const std::string& plot) {
     const std::string name = std::filesystem::path(plot).stem().string();
     const auto path = (std::filesystem::path(folder) / plot).replace_extension(".svg");
     std::ifstream file(path, std::ios::binary);
-    const std::string picture = inline_svg(std::string(std::istreambuf_iterator<char>(file), {}), name);
+    const std::string picture =
+        inline_svg(std::string(std::istreambuf_iterator<char>(file), {}), name);
     return picture.empty() ? "" : "<figure tabindex=\"0\">" + picture + "</figure>\n";
 }
 
 std::string html_of(const PageSection& section, const std::string& folder) {
     std::string text;
-    for (const std::string& paragraph : section.paragraphs) text += "<p>" + html_text(paragraph) + "</p>\n";
+    for (const std::string& paragraph : section.paragraphs)
+        text += "<p>" + html_text(paragraph) + "</p>\n";
     for (const std::string& plot : section.plots) text += figure_of(folder, plot);
     if (section.tables.size() > 1) text += "<div class=\"tables\">\n";
     for (const Table& table : section.tables) text += html_of(table);
@@ -199,36 +225,44 @@ std::string html_of(const PageSection& section, const std::string& folder) {
 }
 
 // Escaped, since nothing within a script element may look like its end.
-std::string script_json(const std::string& json) { return escaped(json, {{'<', "\\u003c"}, {'>', "\\u003e"}, {'&', "\\u0026"}}); }
+std::string script_json(const std::string& json) {
+    return escaped(json, {{'<', "\\u003c"}, {'>', "\\u003e"}, {'&', "\\u0026"}});
+}
 
 std::string map_of(const std::string& json) {
     if (json.empty()) return "";
     if (page_files::d3.empty())
-        return "<p class=\"note\">This report has no map that answers the mouse: the program was built without d3 (Debian's "
+        return "<p class=\"note\">This report has no map that answers the mouse: the program was "
+               "built without d3 (Debian's "
                "node-d3-scale, node-d3-selection and node-d3-axis).</p>\n";
-    return "<section class=\"map\" hidden><h2>Explore every split</h2><div class=\"map-place\"></div>\n"
-           "<script type=\"application/json\" class=\"map-data\">" + script_json(json) + "</script></section>\n";
+    return "<section class=\"map\" hidden><h2>Explore every split</h2><div "
+           "class=\"map-place\"></div>\n"
+           "<script type=\"application/json\" class=\"map-data\">" +
+           script_json(json) + "</script></section>\n";
 }
 
 std::string chapter_of(const Page& page, const std::string& folder) {
-    std::string text = "<!-- chapter -->\n<article>\n<header><p class=\"kicker\">" + html_text(page.title) + "</p>\n<h1>" +
-                       html_text(page.question) + "</h1></header>\n";
-    text += "<p class=\"answer\"><strong>" + html_text(page.answer) + "</strong> <span>" + html_text(page.answer_note) +
-            "</span></p>\n" + facts_of(page.facts, "facts");
+    std::string text = "<!-- chapter -->\n<article>\n<header><p class=\"kicker\">" +
+                       html_text(page.title) + "</p>\n<h1>" + html_text(page.question) +
+                       "</h1></header>\n";
+    text += "<p class=\"answer\"><strong>" + html_text(page.answer) + "</strong> <span>" +
+            html_text(page.answer_note) + "</span></p>\n" + facts_of(page.facts, "facts");
     if (!page.warnings.empty())
-        text += "<section class=\"warnings\"><h2>Mind this</h2>\n" + list_of(page.warnings) + "</section>\n";
+        text += "<section class=\"warnings\"><h2>Mind this</h2>\n" + list_of(page.warnings) +
+                "</section>\n";
     text += map_of(page.map);
     for (const PageSection& section : page.sections) text += html_of(section, folder);
     if (!page.provenance.empty())
-        text += "<section><h2>Where the numbers come from</h2>\n" + facts_of(page.provenance, "provenance", lines_of) + "</section>\n";
+        text += "<section><h2>Where the numbers come from</h2>\n" +
+                facts_of(page.provenance, "provenance", lines_of) + "</section>\n";
     return text + "</article>\n<!-- end of chapter -->\n";
 }
 
 std::string scripts_of(const Page& page) {
     std::string text;
     if (!page.map.empty() && !page_files::d3.empty())
-        text = fmt::format("<script>\n/*\n{}*/\n{}</script>\n<script>\n{}</script>\n", page_files::d3_licence, page_files::d3,
-                           page_files::map_script);
+        text = fmt::format("<script>\n/*\n{}*/\n{}</script>\n<script>\n{}</script>\n",
+                           page_files::d3_licence, page_files::d3, page_files::map_script);
     return text + fmt::format("<script>\n{}</script>\n", page_files::script);
 }
 

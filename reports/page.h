@@ -1,4 +1,5 @@
-// The content of a report, independent of its format: summary.md and report.html are made from the same page.
+// The content of a report, independent of its format: summary.md and report.html are made from the
+// same page.
 #pragma once
 
 #include <functional>
@@ -44,15 +45,17 @@ std::string markdown_of(const Page& page);
 // One self-contained file; pictures are read from `folder`.
 std::string html_of(const Page& page, const std::string& folder);
 
-// Turns a gnuplot SVG into a part of a page: with ids of its own, so that several fit on one page, and with the page's variables instead of
-// its greys, which differ on a dark background. Colours of data stay. "" if `svg` is no SVG of gnuplot.
+// Turns a gnuplot SVG into a part of a page: with ids of its own, so that several fit on one page,
+// and with the page's variables instead of its greys, which differ on a dark background. Colours of
+// data stay. "" if `svg` is no SVG of gnuplot.
 std::string inline_svg(std::string_view svg, std::string_view label);
 
 // Appends the facts that `facts` does not have yet.
 void add_once(std::vector<Fact>& facts, const std::vector<Fact>& more);
 
-// Writes `folder`/report.html before the plots and again after them, so that it exists and says what it lacks when gnuplot fails
-// (ConfigError). `add_plots` draws the plots and names them in `page`. `write` writes other files made from the page.
+// Writes `folder`/report.html before the plots and again after them, so that it exists and says
+// what it lacks when gnuplot fails (ConfigError). `add_plots` draws the plots and names them in
+// `page`. `write` writes other files made from the page.
 void write_with_plots(const std::string& folder, Page& page, const std::function<void()>& add_plots,
                       const std::function<void(const Page&)>& write = {});
 void write_page(const std::string& folder, const Page& page);

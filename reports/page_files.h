@@ -1,4 +1,5 @@
-// The files of reports/page/ and the scripts of d3, as they were when the program was built. Internal to reports/.
+// The files of reports/page/ and the scripts of d3, as they were when the program was built.
+// Internal to reports/.
 #pragma once
 
 #include <string_view>

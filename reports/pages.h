@@ -1,5 +1,5 @@
-// Each command's answer as a page, and the facts that pages state. Writers of folders write tables first, so that they exist when gnuplot
-// fails (ConfigError).
+// Each command's answer as a page, and the facts that pages state. Writers of folders write tables
+// first, so that they exist when gnuplot fails (ConfigError).
 #pragma once
 
 #include <optional>
@@ -18,7 +18,8 @@
 
 namespace stepcast {
 
-// Facts that pages of several commands state: memory with its verdict, what bounds the step, utilization, how far it is calibrated.
+// Facts that pages of several commands state: memory with its verdict, what bounds the step,
+// utilization, how far it is calibrated.
 std::vector<Fact> facts_of(const Forecast& forecast);
 Fact training_fact(const Campaign& training);
 // "p10 .. p90 12.1 .. 13.0 s", or why there is none.
@@ -41,15 +42,16 @@ Table breakdown_table(const Forecast& forecast);
 Table memory_table(const Forecast& forecast);
 
 // A step as a page: a forecast, several side by side, or an executed one.
-Page forecast_page(const Experiment& experiment, const Forecast& forecast, const std::optional<Explanation>& why,
-                   const std::optional<Campaign>& training);
+Page forecast_page(const Experiment& experiment, const Forecast& forecast,
+                   const std::optional<Explanation>& why, const std::optional<Campaign>& training);
 Page columns_page(const std::vector<ForecastColumn>& columns);
 Page run_page(const Experiment& experiment, const Measurement& measurement);
 
 // Write report.html with its plots: gantt, and elasticity if there is an explanation.
-void write_forecast(const std::string& folder, Page page, const Gantt& gantt, const std::optional<Explanation>& why);
-void write_columns(const std::string& folder, const std::vector<ForecastColumn>& columns, const std::vector<Gantt>& gantts,
-                   const std::vector<Fact>& origin);
+void write_forecast(const std::string& folder, Page page, const Gantt& gantt,
+                    const std::optional<Explanation>& why);
+void write_columns(const std::string& folder, const std::vector<ForecastColumn>& columns,
+                   const std::vector<Gantt>& gantts, const std::vector<Fact>& origin);
 
 // Where the numbers of an experiment come from.
 std::vector<Fact> origin_of(const Experiment& experiment, const std::string& program);
@@ -58,21 +60,25 @@ std::vector<Fact> origin_of(const Experiment& experiment, const std::string& pro
 Page sweep_page(const SweepAnswer& result, const std::vector<Fact>& origin);
 
 // Writes top.csv, summary.md, the plots that the answer allows, and report.html with all of them.
-void write_sweep(const std::string& folder, const SweepAnswer& result, const std::vector<Fact>& origin = {});
+void write_sweep(const std::string& folder, const SweepAnswer& result,
+                 const std::vector<Fact>& origin = {});
 
-// The data of a sweep's map for page/map.js, one JSON object: the keys with their values, the limits of memory, and the points. A point has
-// its index along each key, then step, peak memory, ranks, tokens/s, and whether it was simulated. "" if there is no map.
+// The data of a sweep's map for page/map.js, one JSON object: the keys with their values, the
+// limits of memory, and the points. A point has its index along each key, then step, peak memory,
+// ranks, tokens/s, and whether it was simulated. "" if there is no map.
 std::string map_json(const SweepAnswer& result);
 
 // A comparison as a page: what stepcast predicted of what was measured.
 struct Comparison;
 
 // `inputs`: the compared files, as named by the user. The caller adds the plots.
-Page compare_page(const std::string& title, const std::vector<std::string>& inputs, const std::vector<Comparison>& comparisons,
-                  const KernelComparisons& kernels);
+Page compare_page(const std::string& title, const std::vector<std::string>& inputs,
+                  const std::vector<Comparison>& comparisons, const KernelComparisons& kernels);
 
-// Writes compare.csv (kernels.csv), summary.md (kernels.md), the plots that the cases allow, and report.html. `program`: name and version.
+// Writes compare.csv (kernels.csv), summary.md (kernels.md), the plots that the cases allow, and
+// report.html. `program`: name and version.
 void write_comparison(const std::string& folder, const std::vector<std::string>& inputs,
-                      const std::vector<Comparison>& comparisons, const KernelComparisons& kernels, const std::string& program);
+                      const std::vector<Comparison>& comparisons, const KernelComparisons& kernels,
+                      const std::string& program);
 
 }  // namespace stepcast

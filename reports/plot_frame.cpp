@@ -19,20 +19,26 @@ std::string frame(const PlotWords& words) {
         "set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
         "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
         "set label 3 {} at screen 0.985,0.018 right font ',14' textcolor '#555555'\n"
-        "set lmargin at screen 0.1\nset rmargin at screen {:.4f}\nset tmargin at screen 0.865\nset bmargin at screen "
+        "set lmargin at screen 0.1\nset rmargin at screen {:.4f}\nset tmargin at screen 0.865\nset "
+        "bmargin at screen "
         "0.135\n"
-        "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics nomirror\nset errorbars "
+        "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics "
+        "nomirror\nset errorbars "
         "0.5\n"
-        "set key at screen {:.4f},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 spacing 1.35 font ',16' "
+        "set key at screen {:.4f},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 "
+        "spacing 1.35 font ',16' "
         "nobox\n",
-        gnuplot_text(words.title), gnuplot_text(words.subtitle), gnuplot_text(words.footnote), right_edge, right_edge + 0.012);
+        gnuplot_text(words.title), gnuplot_text(words.subtitle), gnuplot_text(words.footnote),
+        right_edge, right_edge + 0.012);
 }
 
 namespace {
 
 std::string number_label(double number) { return fmt::format("{:.6g}", number); }
 std::string time_label(double ms) {
-    return ms < 1 ? fmt::format("{:.6g} us", ms * 1e3) : ms < 1e3 ? fmt::format("{:.6g} ms", ms) : fmt::format("{:.6g} s", ms / 1e3);
+    return ms < 1     ? fmt::format("{:.6g} us", ms * 1e3)
+           : ms < 1e3 ? fmt::format("{:.6g} ms", ms)
+                      : fmt::format("{:.6g} s", ms / 1e3);
 }
 
 std::string ticks(const PlotRange& range, const char* axes, std::string (*label)(double)) {
@@ -43,19 +49,25 @@ std::string ticks(const PlotRange& range, const char* axes, std::string (*label)
                                       : decades > 0.7 ? std::vector{1.0, 2.0, 5.0}
                                                       : std::vector{1.0, 1.5, 2.0, 3.0, 5.0, 7.0};
     std::string text;
-    for (double decade = std::pow(10, std::floor(std::log10(range.low))); decade <= range.high; decade *= 10)
+    for (double decade = std::pow(10, std::floor(std::log10(range.low))); decade <= range.high;
+         decade *= 10)
         for (const double step : steps)
             if (const double tick = decade * step; tick >= range.low && tick <= range.high)
                 text += fmt::format("{}\"{}\" {:.6g}", text.empty() ? "" : ",", label(tick), tick);
     std::string lines;
-    for (const char* axis = axes; *axis; ++axis) lines += fmt::format("set {}tics ({})\n", *axis, text);
+    for (const char* axis = axes; *axis; ++axis)
+        lines += fmt::format("set {}tics ({})\n", *axis, text);
     return lines;
 }
 
 }  // namespace
 
-std::string log_ticks(const PlotRange& range, const char* axes) { return ticks(range, axes, number_label); }
-std::string log_time_ticks(const PlotRange& range_ms, const char* axes) { return ticks(range_ms, axes, time_label); }
+std::string log_ticks(const PlotRange& range, const char* axes) {
+    return ticks(range, axes, number_label);
+}
+std::string log_time_ticks(const PlotRange& range_ms, const char* axes) {
+    return ticks(range_ms, axes, time_label);
+}
 
 std::string binary_ticks(const PlotRange& range, std::string_view unit, std::size_t most) {
     std::vector<double> places;
@@ -68,13 +80,15 @@ std::string binary_ticks(const PlotRange& range, std::string_view unit, std::siz
         std::size_t prefix = 0;
         double shown = places[i];
         for (; shown >= 1024 && prefix + 1 < prefixes.size(); shown /= 1024) ++prefix;
-        text += fmt::format("{}\"{:.0f} {}{}\" {:.0f}", text.empty() ? "" : ",", shown, prefixes[prefix], unit, places[i]);
+        text += fmt::format("{}\"{:.0f} {}{}\" {:.0f}", text.empty() ? "" : ",", shown,
+                            prefixes[prefix], unit, places[i]);
     }
     return fmt::format("set xtics ({})\n", text);
 }
 
 std::string bar_label(const std::string& name, const std::string& beginning) {
-    constexpr std::size_t most = 44, end = 20;  // characters; the last ones usually distinguish cases
+    // characters; the last ones usually distinguish cases
+    constexpr std::size_t most = 44, end = 20;
     std::string own = name.substr(beginning.size());
     if (own.size() <= most) return own;
     const auto letter = [&](std::size_t at) {  // next position that is not inside a UTF-8 character
@@ -86,17 +100,22 @@ std::string bar_label(const std::string& name, const std::string& beginning) {
 
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning) {
     std::size_t longest = 0;
-    for (const std::string& name : names) longest = std::max(longest, bar_label(name, beginning).size());
+    for (const std::string& name : names)
+        longest = std::max(longest, bar_label(name, beginning).size());
     const int size = names.size() > 24   ? 10
                      : names.size() > 14 ? 12
                                          : 15,
               angle = longest > 20 || names.size() > 14 ? 60 : 35;
     const double letter = 0.72 * size / 1000, degree = 3.14159265 / 180;
-    const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.6);
-    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle, size);
+    const double room = std::clamp(
+        static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.6);
+    return fmt::format(
+        "set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room,
+        angle, size);
 }
 
-std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels) {
+std::string plot_command(const std::vector<std::string>& parts,
+                         const std::vector<std::string>& labels) {
     if (parts.size() != labels.size()) throw std::logic_error("a plot's parts and their labels");
     std::string text;
     for (std::size_t i = 0; i < parts.size(); ++i)
@@ -105,14 +124,18 @@ std::string plot_command(const std::vector<std::string>& parts, const std::vecto
     return text + "\n";
 }
 
-void Plot::add_parts(std::size_t i, std::initializer_list<const char*> drawn, const std::string& label) {
+void Plot::add_parts(std::size_t i, std::initializer_list<const char*> drawn,
+                     const std::string& label) {
     for (const char* const& part : drawn)
-        add(fmt::format(fmt::runtime(part), i, colour(i), point_type(i)), &part + 1 == drawn.end() ? label : "");
+        add(fmt::format(fmt::runtime(part), i, colour(i), point_type(i)),
+            &part + 1 == drawn.end() ? label : "");
 }
 
 void Plot::draw(const std::string& title, const std::string& subtitle, const std::string& footnote,
                 const std::string& settings, const std::string& path) const {
-    render_plot(data + frame({title, subtitle, footnote, labels}) + settings + plot_command(parts, labels), path);
+    render_plot(
+        data + frame({title, subtitle, footnote, labels}) + settings + plot_command(parts, labels),
+        path);
 }
 
 }  // namespace stepcast

@@ -15,17 +15,20 @@
 
 namespace stepcast {
 
-// Okabe and Ito's palette, distinguishable with any colour vision; beyond seven, colours of Paul Tol's muted palette.
-inline constexpr std::array<const char*, 12> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
-                                                     "#555555", "#332288", "#882255", "#999933", "#44AA99", "#DDCC77"};
+// Okabe and Ito's palette, distinguishable with any colour vision; beyond seven, colours of Paul
+// Tol's muted palette.
+inline constexpr std::array<const char*, 12> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                                     "#E69F00", "#56B4E9", "#555555", "#332288",
+                                                     "#882255", "#999933", "#44AA99", "#DDCC77"};
 inline constexpr std::array<int, 5> point_types{7, 5, 9, 13, 11};
 inline const char* colour(std::size_t i) { return colours[i % colours.size()]; }
 inline int point_type(std::size_t i) { return point_types[i % point_types.size()]; }
 
-// Renders `script` (everything but terminal and output) to PATH.png and PATH.svg. Each file appears complete or not at all. Throws
-// ConfigError if there is no gnuplot (names the package), if gnuplot dies, complains or takes longer than `patience`, or if a picture is
-// empty or broken.
-void render_plot(const std::string& script, const std::string& path, std::chrono::milliseconds patience = std::chrono::minutes(1));
+// Renders `script` (everything but terminal and output) to PATH.png and PATH.svg. Each file appears
+// complete or not at all. Throws ConfigError if there is no gnuplot (names the package), if gnuplot
+// dies, complains or takes longer than `patience`, or if a picture is empty or broken.
+void render_plot(const std::string& script, const std::string& path,
+                 std::chrono::milliseconds patience = std::chrono::minutes(1));
 // `text` as a gnuplot string; may have line breaks.
 std::string gnuplot_text(std::string_view text);
 
@@ -33,9 +36,11 @@ struct PlotWords {
     std::string title, subtitle, footnote;
     std::vector<std::string> legend;
 };
-// Where the legend's column begins, as a share of the picture's width; the column is as wide as its longest text.
+// Where the legend's column begins, as a share of the picture's width; the column is as wide as its
+// longest text.
 double legend_edge(const std::vector<std::string>& legend);
-// Title and subtitle at the top left; the legend in its own column on the right, so that it covers no data.
+// Title and subtitle at the top left; the legend in its own column on the right, so that it covers
+// no data.
 std::string frame(const PlotWords& words);
 
 struct PlotRange {
@@ -52,9 +57,12 @@ struct TimeUnit {
     double factor;
     const char* name;
 };
-inline TimeUnit unit_of(Seconds longest) { return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"}; }
+inline TimeUnit unit_of(Seconds longest) {
+    return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"};
+}
 
-// Ticks of a log axis: more than gnuplot's own over one or two decades, fewer over many. `axes` is "x", "y" or "xy".
+// Ticks of a log axis: more than gnuplot's own over one or two decades, fewer over many. `axes` is
+// "x", "y" or "xy".
 std::string log_ticks(const PlotRange& range, const char* axes);
 // The same for times in ms, each with its unit: "10 ms", "100 s".
 std::string log_time_ticks(const PlotRange& range_ms, const char* axes);
@@ -68,19 +76,23 @@ std::string named_ticks(const Items& items, NameOf name_of, std::size_t every = 
     std::string text;
     std::size_t at = 0;
     for (const auto& item : items) {
-        if (at % every == 0) text += (at == 0 ? "" : ",") + gnuplot_text(std::invoke(name_of, item)) + " " + std::to_string(at);
+        if (at % every == 0)
+            text += (at == 0 ? "" : ",") + gnuplot_text(std::invoke(name_of, item)) + " " +
+                    std::to_string(at);
         ++at;
     }
     return text;
 }
 
-// The label under a bar: the name without the `beginning` that all share; in a long one the middle is left out.
+// The label under a bar: the name without the `beginning` that all share; in a long one the middle
+// is left out.
 std::string bar_label(const std::string& name, const std::string& beginning);
 // Slanted labels under bars, with room for the longest.
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning);
 
 // The plot command for the parts, each with its label in the legend; "" = no label.
-std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels);
+std::string plot_command(const std::vector<std::string>& parts,
+                         const std::vector<std::string>& labels);
 
 // A plot under construction: blocks of data, and what is drawn of them with labels in the legend.
 struct Plot {
@@ -98,20 +110,22 @@ struct Plot {
         for (const auto& item : items) data += line_of(item);
         data += "EOD\n";
     }
-    // Adds what is drawn of the i-th series. In `drawn`, {0} stands for i, {1} for its colour, {2} for its point type. The last has the
-    // label.
-    void add_parts(std::size_t i, std::initializer_list<const char*> drawn, const std::string& label);
+    // Adds what is drawn of the i-th series. In `drawn`, {0} stands for i, {1} for its colour, {2}
+    // for its point type. The last has the label.
+    void add_parts(std::size_t i, std::initializer_list<const char*> drawn,
+                   const std::string& label);
     // The same for each series of a map, with a block $NAMEi of its members.
     template <typename Series, typename LineOf, typename LabelOf>
-    void add_series(const std::string& name, const Series& series, LineOf line_of, std::initializer_list<const char*> drawn, LabelOf label_of) {
+    void add_series(const std::string& name, const Series& series, LineOf line_of,
+                    std::initializer_list<const char*> drawn, LabelOf label_of) {
         for (std::size_t i = 0; const auto& [key, members] : series) {
             add_block(name + std::to_string(i), members, line_of);
             add_parts(i++, drawn, label_of(key, members));
         }
     }
     // Draws the plot with these texts and additional `settings`. Writes PATH.png and PATH.svg.
-    void draw(const std::string& title, const std::string& subtitle, const std::string& footnote, const std::string& settings,
-              const std::string& path) const;
+    void draw(const std::string& title, const std::string& subtitle, const std::string& footnote,
+              const std::string& settings, const std::string& path) const;
 };
 
 }  // namespace stepcast

@@ -19,15 +19,18 @@ namespace {
 
 // Columns: measured, p50, p10, p90, x, mark.
 std::string line_of(const Comparison* c) {
-    return fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
-                       in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
+    return fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step),
+                       in_ms(c->forecast->step.p50), in_ms(c->forecast->step.p10),
+                       in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
 }
 
 PlotRange range_ms(const CaseSeries& series) {
     PlotRange range;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases)
-            for (const Seconds t : {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90}) range.add(in_ms(t));
+            for (const Seconds t :
+                 {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90})
+                range.add(in_ms(t));
     return range;
 }
 
@@ -40,37 +43,49 @@ std::vector<double> apart(const std::set<double>& positions) {
     return kept;
 }
 
-// Whether x is the sequence length: cases of whole models are plotted over it, layers over their experts.
+// Whether x is the sequence length: cases of whole models are plotted over it, layers over their
+// experts.
 bool are_lengths(const CaseSeries& series) {
     return std::ranges::all_of(series, [](const auto& named) {
-        return std::ranges::all_of(named.second, [](const Comparison* c) { return c->what.x == c->what.experiment.workload.seq; });
+        return std::ranges::all_of(named.second, [](const Comparison* c) {
+            return c->what.x == c->what.experiment.workload.seq;
+        });
     });
 }
 
 }  // namespace
 
-bool plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title,
+                  const std::string& path) {
     const CaseSeries series = series_of(comparisons, false);
     if (series.empty()) return false;
     const PlotRange data = range_ms(series);
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
     const double pad =
-        (data.high - data.low) * 0.08 + data.high * 0.2;  // so that the 10 % band is visible around a single case
-    const PlotRange axis = data.is_wide() ? PlotRange{data.low / margin, data.high * margin}
-                                          : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
+        // so that the 10 % band is visible around a single case
+        (data.high - data.low) * 0.08 + data.high * 0.2;
+    const PlotRange axis = data.is_wide()
+                               ? PlotRange{data.low / margin, data.high * margin}
+                               : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
     Plot plot{.parts = {"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'",
-                        "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 0.8"},
+                        "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'",
+                        "x with lines lc '#333333' lw 0.8"},
               .labels = {"within 10 %", "within 5 %", "predicted = measured"}};
     plot.add_series("series", series, line_of,
                     {"$series{0} using 1:2:3:4 with yerrorbars lc '{1}' pt 7 ps 0 lw 1.2",
-                     "$series{0} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{1}'", "NaN with points pt 7 ps 1.5 lc '{1}'"},
+                     "$series{0} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{1}'",
+                     "NaN with points pt 7 ps 1.5 lc '{1}'"},
                     series_label);
-    if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.what.evidence.has_value(); }))
+    if (std::ranges::any_of(comparisons,
+                            [](const Comparison& c) { return c.what.evidence.has_value(); }))
         plot.add("NaN with lines lc '#ffffff'", mark_legend);
-    if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); }))
+    if (std::ranges::any_of(comparisons, [](const Comparison& c) {
+            return c.forecast && has_spread(c.forecast->step);
+        }))
         plot.add("NaN with lines lc '#ffffff'", "bars: p10..p90 of the prediction");
     std::string settings = fmt::format(
-        "set xlabel 'measured step{2}'\nset ylabel 'predicted step{2}' offset 0.5\nset xrange [{0}:{1}]\nset "
+        "set xlabel 'measured step{2}'\nset ylabel 'predicted step{2}' offset 0.5\nset xrange "
+        "[{0}:{1}]\nset "
         "yrange [{0}:{1}]\nset samples 400\n",
         axis.low, axis.high, data.is_wide() ? "" : " [ms]");
     if (data.is_wide()) settings += "set logscale xy\n" + log_time_ticks(axis, "xy");
@@ -79,7 +94,8 @@ bool plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
     return true;
 }
 
-bool plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title,
+                          const std::string& path) {
     const CaseSeries series = series_of(comparisons, true);
     if (series.empty()) return false;
     const PlotRange data = range_ms(series);
@@ -89,20 +105,26 @@ bool plot_against_experts(const std::vector<Comparison>& comparisons, const std:
         for (const Comparison* c : cases) positions.insert(c->what.x);
     Plot plot;
     plot.add_series("series", series, line_of,  // all bands first, below the lines
-                    {"$series{0} using 5:3:4 with filledcurves lc '{1}'", "$series{0} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{1}'"},
+                    {"$series{0} using 5:3:4 with filledcurves lc '{1}'",
+                     "$series{0} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{1}'"},
                     [](const auto&, const auto&) { return ""; });
     for (std::size_t i = 0; const auto& [name, cases] : series) {
-        plot.add_parts(i, {"$series{0} using 5:2 with linespoints pt 6 ps 0.8 lc '{1}' lw 1.6"}, name + ", predicted");
-        plot.add_parts(i++, {"$series{0} using 5:1 with points lc '{1}' pt {2} ps 2"}, name + ", measured");
+        plot.add_parts(i, {"$series{0} using 5:2 with linespoints pt 6 ps 0.8 lc '{1}' lw 1.6"},
+                       name + ", predicted");
+        plot.add_parts(i++, {"$series{0} using 5:1 with points lc '{1}' pt {2} ps 2"},
+                       name + ", measured");
     }
     std::string settings = fmt::format(
-        "set xlabel '{}'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange [{}:{}]\nset xtics ({})\n",
-        are_lengths(series) ? "length of a sequence [tokens]" : "experts of the layer, over all ranks",
+        "set xlabel '{}'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange "
+        "[{}:{}]\nset xtics ({})\n",
+        are_lengths(series) ? "length of a sequence [tokens]"
+                            : "experts of the layer, over all ranks",
         *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(apart(positions), ","));
     settings += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y")
                             : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
-              "lines: predicted p50, bands: predicted p10..p90, large points: measured median", clusters_text(comparisons),
+              "lines: predicted p50, bands: predicted p10..p90, large points: measured median",
+              clusters_text(comparisons),
               settings + "set style fill transparent solid 0.2 noborder\n", path);
     return true;
 }
@@ -118,20 +140,23 @@ std::string common_beginning(const std::vector<std::string>& names) {
     return common.substr(0, common.find_last_of("-_/. ") + 1);
 }
 
-// The cases to show: with more than `most` bars names would be unreadable, so then the ones with the largest errors.
+// The cases to show: with more than `most` bars names would be unreadable, so then the ones with
+// the largest errors.
 std::vector<const Comparison*> worst_cases(const std::vector<Comparison>& comparisons) {
     constexpr std::size_t most = 48;
     std::vector<const Comparison*> cases;
     for (const Comparison& c : comparisons)
         if (c.forecast) cases.push_back(&c);
     if (cases.size() <= most) return cases;
-    std::ranges::stable_sort(cases, std::ranges::greater{}, [](const Comparison* c) { return std::abs(relative_error(*c)); });
+    std::ranges::stable_sort(cases, std::ranges::greater{},
+                             [](const Comparison* c) { return std::abs(relative_error(*c)); });
     cases.resize(most);
     std::sort(cases.begin(), cases.end());
     return cases;
 }
 
-// The scale of bars: ms, or s for long steps; for steps of very different lengths percent of each measured step.
+// The scale of bars: ms, or s for long steps; for steps of very different lengths percent of each
+// measured step.
 struct BarScale {
     const char* label;
     double of_ms;
@@ -141,14 +166,18 @@ struct BarScale {
     }
 };
 BarScale bar_scale(const std::vector<const Comparison*>& shown) {
-    const auto [least, most] = std::ranges::minmax(shown, {}, [](const Comparison* c) { return c->what.measured_step; });
-    if (most->what.measured_step > 20 * least->what.measured_step) return {"share of the measured step [%]", 0, true};
-    return most->what.measured_step >= Seconds(10) ? BarScale{"step [s]", 1e-3, false} : BarScale{"step [ms]", 1, false};
+    const auto [least, most] =
+        std::ranges::minmax(shown, {}, [](const Comparison* c) { return c->what.measured_step; });
+    if (most->what.measured_step > 20 * least->what.measured_step)
+        return {"share of the measured step [%]", 0, true};
+    return most->what.measured_step >= Seconds(10) ? BarScale{"step [s]", 1e-3, false}
+                                                   : BarScale{"step [ms]", 1, false};
 }
 
 }  // namespace
 
-bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title,
+                    const std::string& path) {
     const std::vector<const Comparison*> shown = worst_cases(comparisons);
     if (shown.empty()) return false;
     std::vector<std::string> names;
@@ -157,44 +186,58 @@ bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     const BarScale scaled = bar_scale(shown);
     Plot plot;
     double highest = 0;
-    plot.add_block("bars", shown, [&](const Comparison* c) {  // without names: a quote in one would end a column
+    // without names: a quote in one would end a column
+    plot.add_block("bars", shown, [&](const Comparison* c) {
         std::string line;
-        for (const StepPart& part : parts_of(c->forecast->breakdown)) line += fmt::format("{} ", scaled(part.time, *c));
-        highest = std::max({highest, scaled(total(c->forecast->breakdown), *c), scaled(c->what.measured_step, *c)});
+        for (const StepPart& part : parts_of(c->forecast->breakdown))
+            line += fmt::format("{} ", scaled(part.time, *c));
+        highest = std::max({highest, scaled(total(c->forecast->breakdown), *c),
+                            scaled(c->what.measured_step, *c)});
         return line + fmt::format("{}\n", scaled(c->what.measured_step, *c));
     });
     for (const StepPart& part : parts_of(Breakdown{})) {
         const std::size_t i = plot.parts.size();
         plot.add(fmt::format("$bars using {} lc '{}'", i + 1, colour(i)), part.name);
     }
-    plot.add("$bars using ($0-0.42):7:(0.84):(0) with vectors nohead lc '#000000' lw 2.5", "measured step");
-    const std::string footnote = clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
+    plot.add("$bars using ($0-0.42):7:(0.84):(0) with vectors nohead lc '#000000' lw 2.5",
+             "measured step");
+    const std::string footnote = clusters_text(comparisons) +
+                                 (beginning.empty() ? "" : "; all names begin with " + beginning);
     const std::string settings = fmt::format(
-        "set ylabel '{}' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
+        "set ylabel '{}' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data "
+        "histograms\nset "
         "style histogram rowstacked\n"
-        "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\nset xtics ({})\n",
+        "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset "
+        "key invert\nset xtics ({})\n",
         scaled.label, highest * 1.06, static_cast<double>(names.size()) - 0.3,
         named_ticks(names, [&](const std::string& name) { return bar_label(name, beginning); }));
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, names.size()),
-              "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step",
+              "predicted step of the slowest rank (median draw) by what it spends its time on; "
+              "black line: measured step",
               footnote, settings + bar_labels(names, beginning), path);
     return true;
 }
 
-std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& folder) {
+std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons,
+                                         const std::string& title, const std::string& folder) {
     std::vector<std::string> names;
-    for (const auto& [name, plot] : {std::pair{"scatter", &plot_scatter}, {"errors", plot_errors}, {"breakdown", plot_breakdown},
-                                     {"experts", plot_against_experts}, {"attribution", plot_attribution}})
-        if (plot(comparisons, title, folder + "/" + name)) names.push_back(std::string(name) + ".png");
+    for (const auto& [name, plot] : {std::pair{"scatter", &plot_scatter},
+                                     {"errors", plot_errors},
+                                     {"breakdown", plot_breakdown},
+                                     {"experts", plot_against_experts},
+                                     {"attribution", plot_attribution}})
+        if (plot(comparisons, title, folder + "/" + name))
+            names.push_back(std::string(name) + ".png");
     return names;
 }
 
-void plot_curves(const std::vector<FittedCurve>& curves, const std::string& title, const std::string& x_label,
-                 const std::string& y_label, const std::string& path) {
+void plot_curves(const std::vector<FittedCurve>& curves, const std::string& title,
+                 const std::string& x_label, const std::string& y_label, const std::string& path) {
     Plot plot;
     std::size_t left_out = 0;
     PlotRange across, up;
-    const auto add = [&](const std::string& block, const std::vector<std::pair<double, double>>& points) {
+    const auto add = [&](const std::string& block,
+                         const std::vector<std::pair<double, double>>& points) {
         plot.add_block(block, points, [&](const auto& point) -> std::string {
             const auto [x, y] = point;
             if (!(x > 0 && y > 0 && std::isfinite(x) && std::isfinite(y))) {
@@ -209,20 +252,27 @@ void plot_curves(const std::vector<FittedCurve>& curves, const std::string& titl
     for (std::size_t i = 0; i < curves.size(); ++i) {
         if (!curves[i].fitted.empty()) {
             add(fmt::format("fitted{}", i), curves[i].fitted);
-            plot.add(fmt::format("$fitted{} with lines lw 1.5 lc '{}'", i, colour(i)), curves[i].name + ", fit");
+            plot.add(fmt::format("$fitted{} with lines lw 1.5 lc '{}'", i, colour(i)),
+                     curves[i].name + ", fit");
         }
         if (!curves[i].measured.empty()) {
             add(fmt::format("measured{}", i), curves[i].measured);
-            plot.add(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}'", i, point_type(i), colour(i)), curves[i].name + ", measured");
+            plot.add(fmt::format("$measured{} with points pt {} ps 1.4 lc '{}'", i, point_type(i),
+                                 colour(i)),
+                     curves[i].name + ", measured");
         }
     }
-    if (across.high == 0) throw ConfigError(path + ".png: no curve to plot; expected at least one point above 0");
-    const std::string subtitle = left_out == 0
-                                     ? "points: measured, lines: fit"
-                                     : fmt::format("points: measured, lines: fit; left out, not above 0: {}", left_out);
+    if (across.high == 0)
+        throw ConfigError(path + ".png: no curve to plot; expected at least one point above 0");
+    const std::string subtitle =
+        left_out == 0
+            ? "points: measured, lines: fit"
+            : fmt::format("points: measured, lines: fit; left out, not above 0: {}", left_out);
     const std::string settings = fmt::format(
-        "set xlabel {}\nset ylabel {}\nset logscale xy\nset format x '%.0s %c'\nset format y '{}'\nset xrange [{}:{}]\nset yrange [{}:{}]\n",
-        gnuplot_text(x_label), gnuplot_text(y_label), up.high > 1000 * up.low ? "%.0s %c" : "%.6g", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
+        "set xlabel {}\nset ylabel {}\nset logscale xy\nset format x '%.0s %c'\nset format y "
+        "'{}'\nset xrange [{}:{}]\nset yrange [{}:{}]\n",
+        gnuplot_text(x_label), gnuplot_text(y_label), up.high > 1000 * up.low ? "%.0s %c" : "%.6g",
+        across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
     plot.draw(title, subtitle, "", settings, path);
 }
 
@@ -233,24 +283,31 @@ std::string fit_words(const std::vector<CaseResult>& points, const std::string& 
     std::vector<double> errors;
     for (const CaseResult& p : points) errors.push_back(std::abs(p.fitted / p.measured - 1));
     std::sort(errors.begin(), errors.end());
-    return fmt::format("{} points on {}; median error {:.1f} %, worst {:.1f} %", errors.size(), cluster,
-                       100 * errors[errors.size() / 2], 100 * errors.back());
+    return fmt::format("{} points on {}; median error {:.1f} %, worst {:.1f} %", errors.size(),
+                       cluster, 100 * errors[errors.size() / 2], 100 * errors.back());
 }
 
 }  // namespace
 
-void plot_fit(const std::string& title, const std::vector<CaseResult>& points, const std::string& cluster, const std::string& path) {
+void plot_fit(const std::string& title, const std::vector<CaseResult>& points,
+              const std::string& cluster, const std::string& path) {
     if (points.empty()) throw ConfigError(path + ".png: no points to plot; expected at least one");
     std::map<std::string, std::vector<CaseResult>> series;
     for (const CaseResult& point : points) series[point.kind].push_back(point);
     Plot plot;
     for (auto& [kind, members] : series) std::ranges::sort(members, {}, &CaseResult::fitted);
-    plot.add_series("data", series, [](const CaseResult& p) { return fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured); },
-                    {"$data{0} using 1:2 with points pt {2} ps 0.6 lc rgb '{1}'"}, [](const std::string& kind, const auto&) { return kind; });
+    plot.add_series(
+        "data", series,
+        [](const CaseResult& p) {
+            return fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured);
+        },
+        {"$data{0} using 1:2 with points pt {2} ps 0.6 lc rgb '{1}'"},
+        [](const std::string& kind, const auto&) { return kind; });
     plot.add("1 with lines lc rgb '#555555' dt 2");
     plot.draw(title + ": fitted law against measurement", fit_words(points, cluster), "",
               "set logscale xy\nset xlabel 'fitted time (us)'\nset ylabel 'fitted over measured'\n"
-              "set yrange [0.5:2]\nset ytics (0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.4, 2)\nset grid\n",
+              "set yrange [0.5:2]\nset ytics (0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.4, "
+              "2)\nset grid\n",
               path);
 }
 

@@ -16,11 +16,15 @@ namespace {
 void add_advice(Page& page, const Explanation& x) {
     const auto gain = std::ranges::min_element(x.elasticities, {}, &Elasticity::simulated);
     if (gain != x.elasticities.end() && gain->simulated < Seconds(0))
-        page.facts.push_back({"What would help most", fmt::format("{:.0f} % more {} changes the step by {}", 100 * x.change, gain->key,
-                                                                  signed_percent_text(gain->simulated / x.step))});
+        page.facts.push_back(
+            {"What would help most",
+             fmt::format("{:.0f} % more {} changes the step by {}", 100 * x.change, gain->key,
+                         signed_percent_text(gain->simulated / x.step))});
     if (!x.uncertainties.empty())
-        page.facts.push_back({"Measure this next", fmt::format("{}: alone it moves the step by +- {}", x.uncertainties.front().key,
-                                                               time_text(x.uncertainties.front().widening))});
+        page.facts.push_back(
+            {"Measure this next",
+             fmt::format("{}: alone it moves the step by +- {}", x.uncertainties.front().key,
+                         time_text(x.uncertainties.front().widening))});
 }
 
 Table phase_table(const Forecast& f) {
@@ -33,28 +37,45 @@ Table phase_table(const Forecast& f) {
 }
 
 Table sample_table(const Measurement& m) {
-    Table table{"", {{"step"}, {"whole"}, {"forward"}, {"backward"}, {"gradient sync"}, {"optimizer"}, {.name = "counts", .is_text = true}}, {}};
+    Table table{"",
+                {{"step"},
+                 {"whole"},
+                 {"forward"},
+                 {"backward"},
+                 {"gradient sync"},
+                 {"optimizer"},
+                 {.name = "counts", .is_text = true}},
+                {}};
     for (const MeasuredStep& s : m.steps)
-        table.rows.push_back({count_cell(static_cast<double>(table.rows.size() + 1)), time_cell(s.times.step), time_cell(s.times.forward),
-                              time_cell(s.times.backward), time_cell(s.times.gradient_sync), time_cell(s.times.optimizer),
+        table.rows.push_back({count_cell(static_cast<double>(table.rows.size() + 1)),
+                              time_cell(s.times.step),
+                              time_cell(s.times.forward),
+                              time_cell(s.times.backward),
+                              time_cell(s.times.gradient_sync),
+                              time_cell(s.times.optimizer),
                               {s.accepted ? "yes" : "no: the machine was busy"}});
     return table;
 }
 
-double tokens_of_step(const ForecastColumn& c) { return c.forecast.tokens_per_second * c.forecast.step.p50.si(); }
+double tokens_of_step(const ForecastColumn& c) {
+    return c.forecast.tokens_per_second * c.forecast.step.p50.si();
+}
 
 // Whether steps have different numbers of tokens; then a shorter step is not faster training.
 bool tokens_differ(const std::vector<ForecastColumn>& columns) {
     const double first = tokens_of_step(columns.front());
-    return std::ranges::any_of(columns, [&](const ForecastColumn& c) { return std::abs(tokens_of_step(c) / first - 1) > 1e-6; });
+    return std::ranges::any_of(columns, [&](const ForecastColumn& c) {
+        return std::abs(tokens_of_step(c) / first - 1) > 1e-6;
+    });
 }
 
 }  // namespace
 
-Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<Explanation>& why, const std::optional<Campaign>& training) {
+Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<Explanation>& why,
+                   const std::optional<Campaign>& training) {
     Page page{.title = fmt::format("{} on {}", f.experiment, f.cluster),
-              .question = fmt::format("How long does a training step of {} take on {} ranks of {}?", f.experiment,
-                                      rank_count(e.cluster), f.cluster),
+              .question = fmt::format("How long does a training step of {} take on {} ranks of {}?",
+                                      f.experiment, rank_count(e.cluster), f.cluster),
               .answer = time_text(f.step.p50),
               .answer_note = "a step; " + interval_text(f)};
     if (training) page.facts.push_back(training_fact(*training));
@@ -62,45 +83,67 @@ Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<E
     if (why) add_advice(page, *why);
     page.warnings = plain_warnings(f.notes);
     page.sections.push_back({.title = "The step over time"});
-    page.sections.push_back({.title = "Where the step goes", .tables = {breakdown_table(f), phase_table(f), memory_table(f)}});
-    if (why) page.sections.push_back({.title = "Why, and what would change it", .tables = explanation_tables(*why)});
-    if (training) page.sections.push_back({.title = "The whole training", .listing = campaign_table(*training)});
+    page.sections.push_back({.title = "Where the step goes",
+                             .tables = {breakdown_table(f), phase_table(f), memory_table(f)}});
+    if (why)
+        page.sections.push_back(
+            {.title = "Why, and what would change it", .tables = explanation_tables(*why)});
+    if (training)
+        page.sections.push_back(
+            {.title = "The whole training", .listing = campaign_table(*training)});
     page.sections.push_back({.title = "Kernels", .tables = {kernel_times(f)}, .is_folded = true});
     return page;
 }
 
 Page columns_page(const std::vector<ForecastColumn>& columns) {
     const bool by_tokens = tokens_differ(columns);
-    const auto time = [by_tokens](const ForecastColumn& c, Seconds of_step) { return of_step / (by_tokens ? tokens_of_step(c) : 1); };
-    const auto best = std::ranges::min_element(columns, {}, [&](const ForecastColumn& c) { return time(c, c.forecast.step.p50); });
+    const auto time = [by_tokens](const ForecastColumn& c, Seconds of_step) {
+        return of_step / (by_tokens ? tokens_of_step(c) : 1);
+    };
+    const auto best = std::ranges::min_element(
+        columns, {}, [&](const ForecastColumn& c) { return time(c, c.forecast.step.p50); });
     const Forecast& f = best->forecast;
-    const auto rate = [](const ForecastColumn& c) { return count_text(c.forecast.tokens_per_second) + " tokens/s"; };
+    const auto rate = [](const ForecastColumn& c) {
+        return count_text(c.forecast.tokens_per_second) + " tokens/s";
+    };
     Page page{.title = fmt::format("{} steps side by side", columns.size()),
-              .question = fmt::format("Which of {}{}?", columns.size() == 2 ? "the two is faster" : fmt::format("the {} is fastest", columns.size()),
+              .question = fmt::format("Which of {}{}?",
+                                      columns.size() == 2
+                                          ? "the two is faster"
+                                          : fmt::format("the {} is fastest", columns.size()),
                                       by_tokens ? ", token for token" : ""),
               .answer = by_tokens ? rate(*best) : time_text(f.step.p50),
-              .answer_note = by_tokens ? fmt::format("with {}, {} a step; {}", best->label, time_text(f.step.p50), interval_text(f))
-                                       : fmt::format("a step with {}; {}", best->label, interval_text(f))};
+              .answer_note =
+                  by_tokens ? fmt::format("with {}, {} a step; {}", best->label,
+                                          time_text(f.step.p50), interval_text(f))
+                            : fmt::format("a step with {}; {}", best->label, interval_text(f))};
     page.facts = facts_of(f);
     for (const ForecastColumn& c : columns) {
         if (&c == &*best) continue;
-        const bool overlap = has_spread(c.forecast.step) && time(c, c.forecast.step.p10) <= time(*best, f.step.p90);
+        const bool overlap =
+            has_spread(c.forecast.step) && time(c, c.forecast.step.p10) <= time(*best, f.step.p90);
         const double ratio = time(c, c.forecast.step.p50) / time(*best, f.step.p50);
-        page.facts.push_back({c.label, (by_tokens ? fmt::format("{}: {} fewer", rate(c), percent_text(1 - 1 / ratio))
-                                                  : fmt::format("{}: {} longer", time_text(c.forecast.step.p50), percent_text(ratio - 1))) +
-                                           (overlap ? "; the intervals overlap: not distinguishable" : ""),
-                              overlap ? Tone::doubt : Tone::plain});
-        if (!c.forecast.memory.fits) page.warnings.push_back(c.label + " does not fit into memory.");
+        page.facts.push_back(
+            {c.label,
+             (by_tokens ? fmt::format("{}: {} fewer", rate(c), percent_text(1 - 1 / ratio))
+                        : fmt::format("{}: {} longer", time_text(c.forecast.step.p50),
+                                      percent_text(ratio - 1))) +
+                 (overlap ? "; the intervals overlap: not distinguishable" : ""),
+             overlap ? Tone::doubt : Tone::plain});
+        if (!c.forecast.memory.fits)
+            page.warnings.push_back(c.label + " does not fit into memory.");
     }
     for (const ForecastColumn& c : columns)
-        for (const std::string& warning : plain_warnings(c.forecast.notes)) page.warnings.push_back(c.label + ": " + warning);
+        for (const std::string& warning : plain_warnings(c.forecast.notes))
+            page.warnings.push_back(c.label + ": " + warning);
     page.sections.push_back({.title = "The steps over time, on one axis"});
     page.sections.push_back({.title = "Side by side", .tables = {columns_of(columns)}});
     return page;
 }
 
 Page run_page(const Experiment& e, const Measurement& m) {
-    Page page{.title = fmt::format("{} executed on {}", e.name, m.device), .question = fmt::format("How long does a step of {} take here?", e.name)};
+    Page page{.title = fmt::format("{} executed on {}", e.name, m.device),
+              .question = fmt::format("How long does a step of {} take here?", e.name)};
     const auto accepted = std::ranges::count_if(m.steps, &MeasuredStep::accepted);
     if (m.steps.empty()) {
         page.answer = "no step was finished";
@@ -110,13 +153,19 @@ Page run_page(const Experiment& e, const Measurement& m) {
         for (const MeasuredStep& s : m.steps)
             if (s.accepted || accepted == 0) steps.push_back(s.times.step.si());
         const Seconds low(quantile(steps, 0.1)), high(quantile(steps, 0.9));
-        page.answer_note = fmt::format("measured: median of {} steps, p10 .. p90 {}", steps.size(), range_text({high, low, high, high}));
+        page.answer_note = fmt::format("measured: median of {} steps, p10 .. p90 {}", steps.size(),
+                                       range_text({high, low, high, high}));
     }
-    page.facts.push_back({"Machine", fmt::format("{}, {} idle before the run", m.quiet ? "quiet" : "BUSY", percent_text(m.idle_share)),
+    page.facts.push_back({"Machine",
+                          fmt::format("{}, {} idle before the run", m.quiet ? "quiet" : "BUSY",
+                                      percent_text(m.idle_share)),
                           m.quiet ? Tone::good : Tone::bad});
-    page.facts.push_back({"Samples", fmt::format("{} accepted of {}, after {} to warm up", accepted, m.steps.size(), m.warmup),
-                          accepted == 0 ? Tone::bad : Tone::plain});
-    page.facts.push_back({"Its prediction", "stepcast compare FOLDER predicts this run and says how far it is off"});
+    page.facts.push_back(
+        {"Samples",
+         fmt::format("{} accepted of {}, after {} to warm up", accepted, m.steps.size(), m.warmup),
+         accepted == 0 ? Tone::bad : Tone::plain});
+    page.facts.push_back(
+        {"Its prediction", "stepcast compare FOLDER predicts this run and says how far it is off"});
     page.warnings = m.warnings;
     page.sections.push_back({.title = "Every step", .tables = {sample_table(m)}});
     page.provenance.push_back({"device", m.device});
@@ -125,7 +174,8 @@ Page run_page(const Experiment& e, const Measurement& m) {
     return page;
 }
 
-void write_forecast(const std::string& folder, Page page, const Gantt& gantt, const std::optional<Explanation>& why) {
+void write_forecast(const std::string& folder, Page page, const Gantt& gantt,
+                    const std::optional<Explanation>& why) {
     write_with_plots(folder, page, [&] {
         plot_gantts(std::span(&gantt, 1), folder + "/gantt");
         page.sections[0].plots = {"gantt.png"};
@@ -135,8 +185,8 @@ void write_forecast(const std::string& folder, Page page, const Gantt& gantt, co
     });
 }
 
-void write_columns(const std::string& folder, const std::vector<ForecastColumn>& columns, const std::vector<Gantt>& gantts,
-                   const std::vector<Fact>& origin) {
+void write_columns(const std::string& folder, const std::vector<ForecastColumn>& columns,
+                   const std::vector<Gantt>& gantts, const std::vector<Fact>& origin) {
     Page page = columns_page(columns);
     page.provenance = origin;
     write_with_plots(folder, page, [&] {
@@ -158,14 +208,20 @@ namespace {
 
 Fact memory_fact(const MemoryUse& m) {
     const Bytes needed = m.peak + m.overheads;
-    if (m.capacity <= Bytes(0)) return {"Memory of the fullest GPU", bytes_text(m.peak) + "; the device's own is not known"};
+    if (m.capacity <= Bytes(0))
+        return {"Memory of the fullest GPU",
+                bytes_text(m.peak) + "; the device's own is not known"};
     const Bytes gap = m.fits ? m.capacity - needed : needed - m.capacity;
     const bool tight = m.fits && gap < 0.05 * m.capacity;
-    const std::string overheads = m.overheads > Bytes(0) ? ", with context and allocator " + bytes_text(needed) : "";
+    const std::string overheads =
+        m.overheads > Bytes(0) ? ", with context and allocator " + bytes_text(needed) : "";
     return {"Memory of the fullest GPU",
-            fmt::format("{}: {}{} of {}, {} {}", m.fits ? "fits" : "DOES NOT FIT", bytes_text(m.peak), overheads, bytes_text(m.capacity),
-                        bytes_text(gap), m.fits ? "free" : "too much"),
-            !m.fits ? Tone::bad : tight ? Tone::doubt : Tone::good};
+            fmt::format("{}: {}{} of {}, {} {}", m.fits ? "fits" : "DOES NOT FIT",
+                        bytes_text(m.peak), overheads, bytes_text(m.capacity), bytes_text(gap),
+                        m.fits ? "free" : "too much"),
+            !m.fits ? Tone::bad
+            : tight ? Tone::doubt
+                    : Tone::good};
 }
 
 // The parts that are at least a twentieth of the step, largest first.
@@ -175,11 +231,14 @@ std::string bound_by(const Forecast& f) {
     const Seconds sum = total(f.breakdown);
     std::string text;
     for (const auto& [name, key, time] : parts)
-        if (sum > Seconds(0) && time / sum >= 0.05) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, percent_text(time / sum));
+        if (sum > Seconds(0) && time / sum >= 0.05)
+            text +=
+                fmt::format("{}{} {}", text.empty() ? "" : ", ", name, percent_text(time / sum));
     return text;
 }
 
-// The note with units: "all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 512.0 MiB" from the same in plain numbers.
+// The note with units: "all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 512.0 MiB" from the
+// same in plain numbers.
 std::string with_units(const std::string& note) {
     const bool bytes = note.substr(0, note.find(' ')).ends_with(".bytes");
     std::string text;
@@ -188,7 +247,8 @@ std::string with_units(const std::string& note) {
         if (end == std::string::npos) end = note.size();
         const bool number = end > at && at > 0 && note[at - 1] == ' ';
         if (number)
-            text += bytes ? bytes_text(Bytes(std::stod(note.substr(at, end - at)))) : count_text(std::stod(note.substr(at, end - at)));
+            text += bytes ? bytes_text(Bytes(std::stod(note.substr(at, end - at))))
+                          : count_text(std::stod(note.substr(at, end - at)));
         else
             text += note.substr(at, ++end - at);
         at = number ? end : std::min(end, note.size());
@@ -196,35 +256,45 @@ std::string with_units(const std::string& note) {
     return text;
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between) { return fmt::format("{}", fmt::join(words, between)); }
+std::string joined(const std::vector<std::string>& words, const char* between) {
+    return fmt::format("{}", fmt::join(words, between));
+}
 
 }  // namespace
 
 std::vector<Fact> facts_of(const Forecast& f) {
     std::vector<Fact> facts{memory_fact(f.memory)};
-    if (const std::string parts = bound_by(f); !parts.empty()) facts.push_back({"What the step goes to", parts});
+    if (const std::string parts = bound_by(f); !parts.empty())
+        facts.push_back({"What the step goes to", parts});
     if (f.tokens_per_second > 0 && f.gpus > 0)
-        facts.push_back({"Throughput", fmt::format("{} tokens/s, {} a GPU", count_text(f.tokens_per_second),
-                                                   count_text(f.tokens_per_second / f.gpus))});
+        facts.push_back(
+            {"Throughput", fmt::format("{} tokens/s, {} a GPU", count_text(f.tokens_per_second),
+                                       count_text(f.tokens_per_second / f.gpus))});
     if (f.model_flops_utilization > 0)
         facts.push_back({"Model FLOP utilization", percent_text(f.model_flops_utilization)});
-    facts.push_back({"Costs", calibrated_text(f), !f.calibrated ? Tone::bad : prior_share(f) < 0.05 ? Tone::good : Tone::doubt});
+    facts.push_back({"Costs", calibrated_text(f),
+                     !f.calibrated           ? Tone::bad
+                     : prior_share(f) < 0.05 ? Tone::good
+                                             : Tone::doubt});
     return facts;
 }
 
 Fact training_fact(const Campaign& c) {
     return {fmt::format("Training on {} tokens", spoken_count(c.tokens)),
-            fmt::format("{}, money {}, energy at most {}", days_text(c), money_text(c), energy_text(c))};
+            fmt::format("{}, money {}, energy at most {}", days_text(c), money_text(c),
+                        energy_text(c))};
 }
 
 std::string interval_text(const Forecast& f) {
     if (has_spread(f.step))
-        return fmt::format("p10 .. p90 {}", range_text(f.step)) + (f.draws > 1 ? fmt::format(" over {} draws", f.draws) : "");
+        return fmt::format("p10 .. p90 {}", range_text(f.step)) +
+               (f.draws > 1 ? fmt::format(" over {} draws", f.draws) : "");
     return "one draw without noise: no interval";
 }
 
 SortedNotes sorted_notes(const std::vector<std::string>& notes) {
-    constexpr std::string_view extrapolated = "extrapolated: ", kept = ": not determined by the data, kept its prior";
+    constexpr std::string_view extrapolated = "extrapolated: ",
+                               kept = ": not determined by the data, kept its prior";
     SortedNotes sorted;
     for (const std::string& note : notes) {
         if (note.starts_with(extrapolated))
@@ -242,10 +312,13 @@ std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
     for (std::string& note : beyond) note = with_units(note);
     std::vector<std::string> warnings;
     if (!beyond.empty())
-        warnings.push_back("Outside what was measured (the laws are extrapolated): " + joined(beyond, "; ") + ".");
+        warnings.push_back(
+            "Outside what was measured (the laws are extrapolated): " + joined(beyond, "; ") + ".");
     if (!undetermined.empty())
-        warnings.push_back(fmt::format("The measurements do not determine {} of the parameters, which stay at assumed values: {}.",
-                                       undetermined.size(), joined(undetermined, ", ")));
+        warnings.push_back(
+            fmt::format("The measurements do not determine {} of the parameters, which stay at "
+                        "assumed values: {}.",
+                        undetermined.size(), joined(undetermined, ", ")));
     warnings.insert(warnings.end(), others.begin(), others.end());
     return warnings;
 }
@@ -253,13 +326,24 @@ std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
 namespace {
 
 Table error_table(const std::string& name, const Fitted& fitted) {
-    Table table{fmt::format("Errors of {} by the program of {}, from {}", name, fitted.date.substr(0, 10),
-                            fmt::join(source_names(fitted), ", ")),
-                {{.name = "kind", .is_text = true}, {.name = "method", .is_text = true}, {"rows"}, {"median"}, {"mean"}, {"bias"}, {"worst"}},
+    Table table{fmt::format("Errors of {} by the program of {}, from {}", name,
+                            fitted.date.substr(0, 10), fmt::join(source_names(fitted), ", ")),
+                {{.name = "kind", .is_text = true},
+                 {.name = "method", .is_text = true},
+                 {"rows"},
+                 {"median"},
+                 {"mean"},
+                 {"bias"},
+                 {"worst"}},
                 {}};
     for (const HeldOutError& e : fitted.errors)
-        table.rows.push_back({{e.kind}, {e.method}, count_cell(e.samples), e.median > 0 ? percent_cell(e.median) : Cell{"-"},
-                              percent_cell(e.mape), signed_percent_cell(e.bias), signed_percent_cell(e.worst)});
+        table.rows.push_back({{e.kind},
+                              {e.method},
+                              count_cell(e.samples),
+                              e.median > 0 ? percent_cell(e.median) : Cell{"-"},
+                              percent_cell(e.mape),
+                              signed_percent_cell(e.bias),
+                              signed_percent_cell(e.worst)});
     return table;
 }
 
@@ -268,9 +352,11 @@ Table error_table(const std::string& name, const Fitted& fitted) {
 std::vector<Fact> provenance_of(const Cluster& cluster) {
     const std::string name = "cluster " + cluster.name;
     Fact fact{name, provenance_text(cluster).substr(name.size() + 2)};
-    if (cluster.fitted && !cluster.fitted->errors.empty()) fact.tables = {error_table(name, *cluster.fitted)};
+    if (cluster.fitted && !cluster.fitted->errors.empty())
+        fact.tables = {error_table(name, *cluster.fitted)};
     std::vector<Fact> facts{std::move(fact)};
-    if (!cluster.source.empty()) facts.push_back({"datasheet values of " + cluster.name, cluster.source});
+    if (!cluster.source.empty())
+        facts.push_back({"datasheet values of " + cluster.name, cluster.source});
     return facts;
 }
 
@@ -278,8 +364,10 @@ std::vector<Fact> provenance_of(const Framework& framework) {
     if (framework.name.empty()) return {};
     Fact fact{"framework " + framework.name, framework.about};
     if (framework.fitted) {
-        fact.text += fmt::format("; fitted {} to {} samples", framework.fitted->date, framework.fitted->samples);
-        if (!framework.fitted->errors.empty()) fact.tables = {error_table(fact.name, *framework.fitted)};
+        fact.text += fmt::format("; fitted {} to {} samples", framework.fitted->date,
+                                 framework.fitted->samples);
+        if (!framework.fitted->errors.empty())
+            fact.tables = {error_table(fact.name, *framework.fitted)};
     }
     return {std::move(fact)};
 }
@@ -288,17 +376,24 @@ Fact program_fact(const std::string& version) { return {"program", replaced(vers
 
 Table breakdown_table(const Forecast& f) {
     const Seconds sum = total(f.breakdown);
-    Table table{"Where the step of the slowest rank goes", {{.name = "part", .is_text = true}, {"time"}, {"share"}}, {}};
+    Table table{"Where the step of the slowest rank goes",
+                {{.name = "part", .is_text = true}, {"time"}, {"share"}},
+                {}};
     for (const auto& [name, key, time] : parts_of(f.breakdown))
-        table.rows.push_back({{name}, time_cell(time), percent_cell(sum > Seconds(0) ? time / sum : 0)});
+        table.rows.push_back(
+            {{name}, time_cell(time), percent_cell(sum > Seconds(0) ? time / sum : 0)});
     return table;
 }
 
 Table memory_table(const Forecast& f) {
     const MemoryUse& m = f.memory;
     Table table{"Memory of the fullest GPU", {{.name = "what", .is_text = true}, {"size"}}, {}};
-    for (const auto& [name, bytes] : {std::pair{"weights", m.weights}, {"gradients", m.gradients}, {"optimizer", m.optimizer},
-                                      {"activations", m.activations}, {"buffers", m.buffers}, {"context and allocator", m.overheads}})
+    for (const auto& [name, bytes] : {std::pair{"weights", m.weights},
+                                      {"gradients", m.gradients},
+                                      {"optimizer", m.optimizer},
+                                      {"activations", m.activations},
+                                      {"buffers", m.buffers},
+                                      {"context and allocator", m.overheads}})
         table.rows.push_back({{name}, bytes_cell(bytes)});
     table.rows.push_back({{"all"}, bytes_cell(m.peak + m.overheads)});
     return table;

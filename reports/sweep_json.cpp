@@ -16,17 +16,17 @@ Json sweep_row(const SweepRow& row) {
     Json settings = Json::object();
     for (const auto& [key, value] : row.settings) settings[key] = value;
     Json json{{"settings", settings},
-            {"step_s", row.step},
-            {"lower_bound_s", row.lower},
-            {"estimate_s", row.estimate > Seconds(0) ? Json(row.estimate) : Json(nullptr)},
-            {"interval_s", interval(row.forecast.step)},
-            {"tokens_per_s", row.tokens_per_second},
-            {"tokens_per_s_per_gpu", row.tokens_per_second / row.ranks},
-            {"model_flops_utilization", row.forecast.model_flops_utilization},
-            {"model_tflops_per_gpu", row.forecast.model_flops_per_gpu / teraflops},
-            {"peak_bytes", row.peak},
-            {"cost_per_token", row.cost_per_token > 0 ? Json(row.cost_per_token) : Json(nullptr)},
-            {"ranks", row.ranks}};
+              {"step_s", row.step},
+              {"lower_bound_s", row.lower},
+              {"estimate_s", row.estimate > Seconds(0) ? Json(row.estimate) : Json(nullptr)},
+              {"interval_s", interval(row.forecast.step)},
+              {"tokens_per_s", row.tokens_per_second},
+              {"tokens_per_s_per_gpu", row.tokens_per_second / row.ranks},
+              {"model_flops_utilization", row.forecast.model_flops_utilization},
+              {"model_tflops_per_gpu", row.forecast.model_flops_per_gpu / teraflops},
+              {"peak_bytes", row.peak},
+              {"cost_per_token", row.cost_per_token > 0 ? Json(row.cost_per_token) : Json(nullptr)},
+              {"ranks", row.ranks}};
     if (row.campaign) json["training"] = campaign(*row.campaign);
     if (row.least_within) json["least_within"] = true;
     if (row.behind)
@@ -38,8 +38,10 @@ Json sweep_row(const SweepRow& row) {
 }
 
 Json sweep_counts(const SweepCounts& c) {
-    return {{"points", c.points},       {"legal", c.legal}, {"feasible", c.feasible}, {"bounded_away", c.bounded_away},
-            {"simulated", c.simulated}, {"twins", c.twins}, {"illegal", c.illegal},   {"infeasible", c.infeasible}};
+    return {{"points", c.points},       {"legal", c.legal},
+            {"feasible", c.feasible},   {"bounded_away", c.bounded_away},
+            {"simulated", c.simulated}, {"twins", c.twins},
+            {"illegal", c.illegal},     {"infeasible", c.infeasible}};
 }
 
 }  // namespace
@@ -68,7 +70,10 @@ std::string to_json(const SweepAnswer& r) {
 namespace {
 
 // Rounded to seven digits: the page shows four and ranks by all.
-double rounded(double value) { return std::isfinite(value) ? as_number<double>(fmt::format("{:.7g}", value)).value_or(value) : 0; }
+double rounded(double value) {
+    return std::isfinite(value) ? as_number<double>(fmt::format("{:.7g}", value)).value_or(value)
+                                : 0;
+}
 
 }  // namespace
 
@@ -76,14 +81,19 @@ std::string map_json(const SweepAnswer& r) {
     if (!r.points || r.points->points.empty() || r.points->keys.size() < 2) return "";
     const auto point = [](const MapPoint& p) {
         Json one = p.at;
-        one.insert(one.end(), {rounded(p.step.si()), rounded(p.peak.si()), p.ranks, rounded(p.tokens_per_second), p.simulated});
+        one.insert(one.end(), {rounded(p.step.si()), rounded(p.peak.si()), p.ranks,
+                               rounded(p.tokens_per_second), p.simulated});
         return one;
     };
-    const Json all{{"experiment", r.experiment},
-                   {"of_token", r.points->of_token},
-                   {"keys", list(r.points->keys, [](const MapKey& key) { return Json{{"key", key.key}, {"values", key.values}}; })},
-                   {"limits_bytes", list(r.points->limits, [](Bytes limit) { return rounded(limit.si()); })},
-                   {"points", list(r.points->points, point)}};
+    const Json all{
+        {"experiment", r.experiment},
+        {"of_token", r.points->of_token},
+        {"keys", list(r.points->keys,
+                      [](const MapKey& key) {
+                          return Json{{"key", key.key}, {"values", key.values}};
+                      })},
+        {"limits_bytes", list(r.points->limits, [](Bytes limit) { return rounded(limit.si()); })},
+        {"points", list(r.points->points, point)}};
     return all.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

@@ -12,23 +12,27 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t most_machines = 8;              // machines whose prices and powers are listed
+constexpr std::size_t most_machines = 8;  // machines whose prices and powers are listed
 
 // Costs are shown only if they are an objective; a known price alone is no reason.
-bool has_cost(const SweepAnswer& r) { return r.objective == Objective::cost || r.second == Objective::cost; }
+bool has_cost(const SweepAnswer& r) {
+    return r.objective == Objective::cost || r.second == Objective::cost;
+}
 bool has_campaign(const std::vector<SweepRow>& rows) {
     return std::ranges::any_of(rows, [](const SweepRow& row) { return row.campaign.has_value(); });
 }
 
 std::string bound_text(const SweepRow& row) {
     if (row.lower <= Seconds(0)) return "-";
-    return fmt::format("{}{:.1f} %", row.lower > row.step ? '+' : '-', 100 * std::abs(1 - row.lower / row.step));
+    return fmt::format("{}{:.1f} %", row.lower > row.step ? '+' : '-',
+                       100 * std::abs(1 - row.lower / row.step));
 }
 
 // "+1.2 .. +8.0 %"; "~" marks rows that are not distinguishable from the first.
 std::string behind_text(const SweepRow& row) {
     if (!row.behind) return "";
-    return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ", 100 * row.behind->p10, 100 * row.behind->p90);
+    return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ",
+                       100 * row.behind->p10, 100 * row.behind->p90);
 }
 
 // Numbers sort as numbers: "8" before "16".
@@ -39,8 +43,11 @@ void tell_once(Table& table, std::size_t keys) {
     if (table.rows.size() < 2) return;
     for (std::size_t c = keys; c > 0; --c) {
         const auto at = static_cast<std::ptrdiff_t>(c);
-        if (!std::ranges::all_of(table.rows, [&](const auto& row) { return row[c].text == table.rows[0][c].text; })) continue;
-        table.below = fmt::format("{} = {}{}{}", table.columns[c].name, table.rows[0][c].text, table.below.empty() ? "" : ", ", table.below);
+        if (!std::ranges::all_of(
+                table.rows, [&](const auto& row) { return row[c].text == table.rows[0][c].text; }))
+            continue;
+        table.below = fmt::format("{} = {}{}{}", table.columns[c].name, table.rows[0][c].text,
+                                  table.below.empty() ? "" : ", ", table.below);
         table.columns.erase(table.columns.begin() + at);
         for (auto& row : table.rows) row.erase(row.begin() + at);
     }
@@ -48,9 +55,11 @@ void tell_once(Table& table, std::size_t keys) {
 }
 
 std::string objective_text(const SweepAnswer& r) {
-    static constexpr const char* words[] = {"shortest step", "most tokens/s", "cheapest tokens", "least memory"};
+    static constexpr const char* words[] = {"shortest step", "most tokens/s", "cheapest tokens",
+                                            "least memory"};
     const auto word = [](Objective o) { return words[static_cast<std::size_t>(o)]; };
-    return r.second ? fmt::format("Pareto front of {} and {}", word(r.objective), word(*r.second)) : word(r.objective);
+    return r.second ? fmt::format("Pareto front of {} and {}", word(r.objective), word(*r.second))
+                    : word(r.objective);
 }
 
 std::string reason_lines(const char* what, const std::map<std::string, std::uint64_t>& counts) {
@@ -59,14 +68,17 @@ std::string reason_lines(const char* what, const std::map<std::string, std::uint
     std::ranges::sort(sorted, std::greater<>());
     std::string text;
     for (const auto& [points, reason] : sorted)
-        text += wrapped(fmt::format("  {:>15} {}: {}", count_text(static_cast<double>(points)), what, plain_text(reason)), 18);
+        text += wrapped(fmt::format("  {:>15} {}: {}", count_text(static_cast<double>(points)),
+                                    what, plain_text(reason)),
+                        18);
     return text;
 }
 
 // One line; --json lists every reason with its count.
 std::string illegal_line(const std::map<std::string, std::uint64_t>& counts) {
     if (counts.size() <= 1) return reason_lines("illegal", counts);
-    const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+    const auto most =
+        std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
     std::uint64_t sum = 0;
     for (const auto& [reason, points] : counts) sum += points;
     return fmt::format("  {:>15} illegal, most of them: {} (--json: all {} reasons)\n",
@@ -89,43 +101,61 @@ std::vector<std::string> machines_shown(const SweepAnswer& r, bool uncalibrated_
 std::string calibration_shown(const SweepAnswer& r) {
     if (r.calibrated) return "calibrated";
     const auto without = machines_shown(r, true);
-    return without == machines_shown(r) ? "UNCALIBRATED" : fmt::format("UNCALIBRATED on {}", fmt::join(without, ", "));
+    return without == machines_shown(r)
+               ? "UNCALIBRATED"
+               : fmt::format("UNCALIBRATED on {}", fmt::join(without, ", "));
 }
 
 }  // namespace
 
 Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
     Table table{"", {{""}}, {}};
-    for (const SweepRow& row : rows) table.rows.push_back({count_cell(static_cast<double>(&row - rows.data() + 1))});
+    for (const SweepRow& row : rows)
+        table.rows.push_back({count_cell(static_cast<double>(&row - rows.data() + 1))});
     const auto add = [&](const std::string& name, const auto& cell) {
         table.columns.push_back({name});
         for (std::size_t i = 0; i < rows.size(); ++i) table.rows[i].push_back(cell(rows[i]));
     };
     for (std::size_t i = 0; i < r.varied.size(); ++i)
-        add(short_key(r.varied[i]), [i](const SweepRow& row) { return setting_cell(row.settings[i].second); });
+        add(short_key(r.varied[i]),
+            [i](const SweepRow& row) { return setting_cell(row.settings[i].second); });
     add("step", [](const SweepRow& row) { return time_cell(row.step); });
-    if (std::ranges::any_of(rows, [](const SweepRow& row) { return has_spread(row.forecast.step); }))
+    if (std::ranges::any_of(rows,
+                            [](const SweepRow& row) { return has_spread(row.forecast.step); }))
         add("p10 .. p90", [](const SweepRow& row) {
             Cell range = range_cell(row.forecast.step);
             range.value = row.forecast.step.p90.si();
             return range;
         });
     if (std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); }))
-        add("against 1", [](const SweepRow& row) { return Cell{behind_text(row), row.behind ? row.behind->p50 : 0}; });
+        add("against 1", [](const SweepRow& row) {
+            return Cell{behind_text(row), row.behind ? row.behind->p50 : 0};
+        });
     const bool campaign = has_campaign(rows);
     if (!campaign) {
         add("tokens/s", [](const SweepRow& row) { return count_cell(row.tokens_per_second); });
-        add("MFU", [](const SweepRow& row) { return percent_cell(row.forecast.model_flops_utilization); });
+        add("MFU",
+            [](const SweepRow& row) { return percent_cell(row.forecast.model_flops_utilization); });
     }
     add("memory", [](const SweepRow& row) { return bytes_cell(row.peak); });
     if (has_cost(r))
-        add("cost/M tokens", [](const SweepRow& row) { return Cell{fmt::format("{:.4g}", row.cost_per_token * 1e6), row.cost_per_token}; });
+        add("cost/M tokens", [](const SweepRow& row) {
+            return Cell{fmt::format("{:.4g}", row.cost_per_token * 1e6), row.cost_per_token};
+        });
     if (campaign) {
-        add("time", [](const SweepRow& row) { return Cell{days_text(*row.campaign), row.campaign->time[1].si()}; });
-        add("money", [](const SweepRow& row) { return Cell{money_text(*row.campaign), row.campaign->money[1]}; });
-        add("energy", [](const SweepRow& row) { return Cell{energy_text(*row.campaign), row.campaign->energy[1].si()}; });
+        add("time", [](const SweepRow& row) {
+            return Cell{days_text(*row.campaign), row.campaign->time[1].si()};
+        });
+        add("money", [](const SweepRow& row) {
+            return Cell{money_text(*row.campaign), row.campaign->money[1]};
+        });
+        add("energy", [](const SweepRow& row) {
+            return Cell{energy_text(*row.campaign), row.campaign->energy[1].si()};
+        });
     } else {
-        add("bound", [](const SweepRow& row) { return Cell{bound_text(row), row.lower / row.step}; });
+        add("bound", [](const SweepRow& row) {
+            return Cell{bound_text(row), row.lower / row.step};
+        });
     }
     tell_once(table, r.varied.size());
     return table;
@@ -133,15 +163,17 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
 
 std::string sweep_title(const SweepAnswer& r) {
     const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
-    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, fmt::join(machines_shown(r), ", "), framework, calibration_shown(r),
-                       objective_text(r), r.work_differs ? ", as tokens per step differ between configurations" : "");
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, fmt::join(machines_shown(r), ", "),
+                       framework, calibration_shown(r), objective_text(r),
+                       r.work_differs ? ", as tokens per step differ between configurations" : "");
 }
 
 static std::string left_out_text(const std::vector<std::string>& schedules) {
     if (schedules.empty()) return "";
-    return wrapped(fmt::format("not asked for: schedule {}, whose passes do not run side by side here as they do in its "
-                               "program; --vary parallelism.schedule=1f1b,{} asks",
-                               fmt::join(schedules, ", "), fmt::join(schedules, ",")));
+    return wrapped(fmt::format(
+        "not asked for: schedule {}, whose passes do not run side by side here as they do in its "
+        "program; --vary parallelism.schedule=1f1b,{} asks",
+        fmt::join(schedules, ", "), fmt::join(schedules, ",")));
 }
 
 std::string sweep_counts(const SweepAnswer& r) {
@@ -149,23 +181,29 @@ std::string sweep_counts(const SweepAnswer& r) {
     const auto line = [](std::uint64_t points, const char* what) {
         return fmt::format("  {:>15} {}\n", count_text(static_cast<double>(points)), what);
     };
-    return line(c.points, "points asked for") + line(c.legal, "legal") + line(c.feasible, "feasible") +
-           line(c.bounded_away, "bounded away: by their lower bound no better") + line(c.simulated, "simulated") +
+    return line(c.points, "points asked for") + line(c.legal, "legal") +
+           line(c.feasible, "feasible") +
+           line(c.bounded_away, "bounded away: by their lower bound no better") +
+           line(c.simulated, "simulated") +
            (c.twins > 0 ? line(c.twins, "of them as a twin: other switches without effect") : "") +
-           reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal) + left_out_text(r.schedules_left_out);
+           reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal) +
+           left_out_text(r.schedules_left_out);
 }
 
 std::string campaign_text(const SweepAnswer& r) {
     const std::vector<SweepRow>& rows = r.of_each.empty() ? r.best : r.of_each;
     if (!has_campaign(rows)) return "";
     std::vector<std::string> said;
-    std::string text = wrapped(fmt::format("time, money and at most energy of training on {} tokens; ranges are p10 .. p90 "
-                                           "of the step",
-                                           spoken_count(rows.front().campaign->tokens)));
+    std::string text = wrapped(fmt::format(
+        "time, money and at most energy of training on {} tokens; ranges are p10 .. p90 "
+        "of the step",
+        spoken_count(rows.front().campaign->tokens)));
     for (const SweepRow& row : rows) {
         const Campaign& c = *row.campaign;
-        const std::string line = fmt::format("{} GPUs of {}: useful {}; {}; {}", row.ranks, row.forecast.cluster, goodput_text(c.goodput),
-                                             price_text(c), c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
+        const std::string line =
+            fmt::format("{} GPUs of {}: useful {}; {}; {}", row.ranks, row.forecast.cluster,
+                        goodput_text(c.goodput), price_text(c),
+                        c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
         if (std::ranges::find(said, line) != said.end()) continue;
         said.push_back(line);
         if (said.size() <= most_machines) text += wrapped("  " + line, 4);
@@ -180,10 +218,13 @@ std::string within_text(const SweepAnswer& r) {
         if (!row.least_within) continue;
         std::string what;
         for (const auto& [key, value] : row.settings)
-            if (std::ranges::find(r.each_of, key) != r.each_of.end()) what += fmt::format(", {} = {}", short_key(key), value);
+            if (std::ranges::find(r.each_of, key) != r.each_of.end())
+                what += fmt::format(", {} = {}", short_key(key), value);
         const bool sure = row.campaign->time[2] <= *r.within;
-        text += wrapped(fmt::format("{} ranks of {} are the least that end within {}: {}{}{}", row.ranks, row.forecast.cluster,
-                                    duration_text(*r.within), days_text(*row.campaign), what, sure ? "" : " (not at the p90 of the step)"));
+        text += wrapped(fmt::format("{} ranks of {} are the least that end within {}: {}{}{}",
+                                    row.ranks, row.forecast.cluster, duration_text(*r.within),
+                                    days_text(*row.campaign), what,
+                                    sure ? "" : " (not at the p90 of the step)"));
     }
     if (text.empty()) text = wrapped("none ends within " + duration_text(*r.within));
     return text + "\n";
@@ -191,15 +232,20 @@ std::string within_text(const SweepAnswer& r) {
 
 std::string sweep_doubts(const SweepAnswer& r) {
     if (r.one_routing)
-        return "ranked by one draw of the routing: with another routing.seed the order may differ; --set routing.draws=100 "
+        return "ranked by one draw of the routing: with another routing.seed the order may differ; "
+               "--set routing.draws=100 "
                "ranks by the median of 100";
-    const auto alike = std::ranges::count_if(r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
+    const auto alike = std::ranges::count_if(
+        r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
     if (alike == 0) return "";
     const int draws = r.best.front().forecast.draws;
-    const std::string over = draws > 1 ? fmt::format("over the {} draws that both met, ", draws) : "";
+    const std::string over =
+        draws > 1 ? fmt::format("over the {} draws that both met, ", draws) : "";
     return fmt::format(
-        "~ not distinguishable from 1 ({} of {}): {}p10 .. p90 of the difference contains zero{}, as far as forecasts of one "
-        "model's configurations have been off against each other; measured, one of them may come first",
+        "~ not distinguishable from 1 ({} of {}): {}p10 .. p90 of the difference contains zero{}, "
+        "as far as forecasts of one "
+        "model's configurations have been off against each other; measured, one of them may come "
+        "first",
         alike, r.best.size(), over, draws > 1 && draws < 5 ? " or is of too few draws" : "");
 }
 
@@ -207,14 +253,18 @@ std::string top_csv(const SweepAnswer& r) {
     std::string text;
     for (const std::string& key : r.varied) text += key + ",";
     text +=
-        "step_s,p10_s,p90_s,lower_bound_s,tokens_per_s,model_flops_utilization,peak_bytes,cost_per_token,ranks,"
+        "step_s,p10_s,p90_s,lower_bound_s,tokens_per_s,model_flops_utilization,peak_bytes,cost_per_"
+        "token,ranks,"
         "behind_p10,behind_p90,distinguishable\n";
     for (const SweepRow& row : r.best) {
         for (const auto& [key, value] : row.settings) text += spreadsheet_field(value) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(), row.forecast.step.p90.si(),
-                            row.lower.si(), row.tokens_per_second, row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token,
-                            row.ranks,
-                            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90, row.behind->distinguishable) : ",,");
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.step.si(),
+                            row.forecast.step.p10.si(), row.forecast.step.p90.si(), row.lower.si(),
+                            row.tokens_per_second, row.forecast.model_flops_utilization,
+                            row.peak.si(), row.cost_per_token, row.ranks,
+                            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90,
+                                                     row.behind->distinguishable)
+                                       : ",,");
     }
     return text;
 }
@@ -224,10 +274,14 @@ std::string each_of_text(const SweepAnswer& r) {
 }
 
 std::string sweep_table(const SweepAnswer& r) {
-    std::string text = wrapped(sweep_title(r)) + "\n" + within_text(r) + text_of(rows_table(r, r.best));
+    std::string text =
+        wrapped(sweep_title(r)) + "\n" + within_text(r) + text_of(rows_table(r, r.best));
     if (const std::string open = sweep_doubts(r); !open.empty()) text += wrapped(open);
-    if (!r.scaling.empty()) text += "\nthe best of each number of ranks\n" + text_of(rows_table(r, r.scaling));
-    if (!r.of_each.empty()) text += fmt::format("\nthe best of each {}\n", each_of_text(r)) + text_of(rows_table(r, r.of_each));
+    if (!r.scaling.empty())
+        text += "\nthe best of each number of ranks\n" + text_of(rows_table(r, r.scaling));
+    if (!r.of_each.empty())
+        text += fmt::format("\nthe best of each {}\n", each_of_text(r)) +
+                text_of(rows_table(r, r.of_each));
     text += campaign_text(r) + "\n" + sweep_counts(r);
     for (const std::string& where : r.where) text += wrapped("only where " + where);
     return text + wrapped(proof_text(r));

@@ -11,14 +11,16 @@ namespace stepcast {
 namespace {
 
 std::string attribute_of(const Cell& cell) {
-    return cell.value && std::isfinite(*cell.value) ? fmt::format(" data-v=\"{:.9g}\"", *cell.value) : "";
+    return cell.value && std::isfinite(*cell.value) ? fmt::format(" data-v=\"{:.9g}\"", *cell.value)
+                                                    : "";
 }
 
 // The table with all its times in one unit.
 Table in_one_unit(Table table) {
     std::vector<Seconds> times;
     for (const auto& row : table.rows)
-        for (const Cell& cell : row) times.insert(times.end(), cell.times.begin(), cell.times.end());
+        for (const Cell& cell : row)
+            times.insert(times.end(), cell.times.begin(), cell.times.end());
     const UnitOfTime unit = unit_of(times);
     for (auto& row : table.rows)
         for (Cell& cell : row) {
@@ -54,13 +56,15 @@ std::string text_of(const Table& raw) {
     }
     lines.insert(lines.end(), table.rows.begin(), table.rows.end());
     for (const auto& line : lines)
-        for (std::size_t c = 0; c < line.size() && (line.size() > 1 || !is_wide); ++c) width[c] = std::max(width[c], line[c].text.size());
+        for (std::size_t c = 0; c < line.size() && (line.size() > 1 || !is_wide); ++c)
+            width[c] = std::max(width[c], line[c].text.size());
     std::string text;
     for (const auto& line : lines) {
         std::string cells;
         for (std::size_t c = 0; c < line.size(); ++c)
-            cells += (c == 0 ? "" : "  ") + (table.columns[c].is_text ? fmt::format("{:<{}}", line[c].text, width[c])
-                                                                      : fmt::format("{:>{}}", line[c].text, width[c]));
+            cells += (c == 0 ? "" : "  ") + (table.columns[c].is_text
+                                                 ? fmt::format("{:<{}}", line[c].text, width[c])
+                                                 : fmt::format("{:>{}}", line[c].text, width[c]));
         text += cells.erase(cells.find_last_not_of(' ') + 1) + "\n";
     }
     return text + (table.below.empty() ? "" : wrapped(table.below));
@@ -84,32 +88,38 @@ std::string markdown_of(const Table& raw) {
 
 std::string html_of(const Table& raw) {
     const Table table = in_one_unit(raw);
-    std::string text = std::string("<div class=\"table") + (table.columns.size() <= 3 ? " narrow" : "") + "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
-                       html_text(table.name.empty() ? table.columns.front().name : table.name) + "\"><table>\n";
+    std::string text =
+        std::string("<div class=\"table") + (table.columns.size() <= 3 ? " narrow" : "") +
+        "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
+        html_text(table.name.empty() ? table.columns.front().name : table.name) + "\"><table>\n";
     if (!table.name.empty()) text += "<caption>" + html_text(table.name) + "</caption>\n";
     text += "<thead><tr>";
     for (const Column& column : table.columns)
-        text += fmt::format("<th scope=\"col\"{}>{}</th>", column.is_text ? "" : " class=\"n\"", html_text(column.name));
+        text += fmt::format("<th scope=\"col\"{}>{}</th>", column.is_text ? "" : " class=\"n\"",
+                            html_text(column.name));
     text += "</tr></thead>\n<tbody>\n";
     for (const auto& row : table.rows) {
         text += "<tr>";
         for (std::size_t c = 0; c < row.size(); ++c)
-            text += fmt::format("<td{}{}>{}</td>", table.columns[c].is_text ? "" : " class=\"n\"", attribute_of(row[c]),
-                                html_text(row[c].text));
+            text += fmt::format("<td{}{}>{}</td>", table.columns[c].is_text ? "" : " class=\"n\"",
+                                attribute_of(row[c]), html_text(row[c].text));
         text += "</tr>\n";
     }
     text += "</tbody></table></div>\n";
-    return text + (table.below.empty() ? "" : "<p class=\"note\">" + html_text(table.below) + "</p>\n");
+    return text +
+           (table.below.empty() ? "" : "<p class=\"note\">" + html_text(table.below) + "</p>\n");
 }
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
     std::string out;
-    for (std::size_t at; (at = text.find(from)) != std::string_view::npos; text.remove_prefix(at + from.size()))
+    for (std::size_t at; (at = text.find(from)) != std::string_view::npos;
+         text.remove_prefix(at + from.size()))
         out.append(text.substr(0, at)).append(to);
     return out.append(text);
 }
 
-std::string escaped(std::string_view text, std::initializer_list<std::pair<char, std::string_view>> by) {
+std::string escaped(std::string_view text,
+                    std::initializer_list<std::pair<char, std::string_view>> by) {
     std::string out;
     for (const char& c : text) {
         const auto found = std::ranges::find(by, c, [](const auto& one) { return one.first; });
@@ -119,14 +129,20 @@ std::string escaped(std::string_view text, std::initializer_list<std::pair<char,
 }
 
 std::string html_text(std::string_view text) {
-    return escaped(plain_text(text), {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}, {'`', "&#96;"}});
+    return escaped(plain_text(text), {{'&', "&amp;"},
+                                      {'<', "&lt;"},
+                                      {'>', "&gt;"},
+                                      {'"', "&quot;"},
+                                      {'\'', "&#39;"},
+                                      {'`', "&#96;"}});
 }
 
 // ---- figures as text
 
 namespace {
 
-// Decimals for four digits, so that columns align. Below a twentieth of a microsecond the value shows as 0 instead of rounding errors.
+// Decimals for four digits, so that columns align. Below a twentieth of a microsecond the value
+// shows as 0 instead of rounding errors.
 int decimals_of(double milliseconds) {
     const double size = std::abs(milliseconds);
     return size >= 100 ? 1 : size >= 1 || size < 5e-5 ? 2 : 4;
@@ -135,7 +151,8 @@ int decimals_of(double milliseconds) {
 }  // namespace
 
 UnitOfTime unit_of(const std::vector<Seconds>& times) {
-    const bool long_one = std::ranges::any_of(times, [](Seconds t) { return std::isfinite(t.si()) && t >= Seconds(10); });
+    const bool long_one = std::ranges::any_of(
+        times, [](Seconds t) { return std::isfinite(t.si()) && t >= Seconds(10); });
     return long_one ? UnitOfTime::seconds : UnitOfTime::milliseconds;
 }
 
@@ -143,7 +160,10 @@ std::string time_text(Seconds time, UnitOfTime unit) {
     if (!std::isfinite(time.si())) return "n/a";
     const double size = std::abs(time.si());
     if (unit == UnitOfTime::seconds)
-        return fmt::format("{:.{}f} s", time.si(), size >= 10 ? 2 : size >= 0.1 || size == 0 ? 3 : 4);
+        return fmt::format("{:.{}f} s", time.si(),
+                           size >= 10                 ? 2
+                           : size >= 0.1 || size == 0 ? 3
+                                                      : 4);
     const double milliseconds = time.si() * 1e3;
     return fmt::format("{:.{}f} ms", milliseconds, decimals_of(milliseconds));
 }
@@ -173,7 +193,9 @@ std::string joules_text(Joules energy) {
     double size = energy.si();
     if (!std::isfinite(size)) return "n/a";
     for (const char* unit : {"J", "kJ", "MJ", "GJ"}) {
-        if (std::abs(size) < 999.5) return fmt::format("{} {}", std::abs(size) < 0.995 ? fmt::format("{:.3g}", size) : figure(size), unit);
+        if (std::abs(size) < 999.5)
+            return fmt::format(
+                "{} {}", std::abs(size) < 0.995 ? fmt::format("{:.3g}", size) : figure(size), unit);
         size /= 1e3;
     }
     return fmt::format("{} TJ", count_text(size));
@@ -195,7 +217,9 @@ std::string count_text(double count) {
     return digits;
 }
 
-std::string figure(double value) { return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : 2); }
+std::string figure(double value) {
+    return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : 2);
+}
 
 std::string wrapped(std::string_view text, std::size_t indent) {
     std::string lines;
@@ -204,7 +228,8 @@ std::string wrapped(std::string_view text, std::size_t indent) {
         std::size_t cut = text.rfind(' ', room);
         while (cut != std::string_view::npos && cut > 0 && text.substr(cut).starts_with(" %"))
             cut = text.rfind(' ', cut - 1);
-        if (cut == std::string_view::npos || cut == 0) cut = text.find(' ', room);  // a word wider than the table stays whole
+        // a word wider than the table stays whole
+        if (cut == std::string_view::npos || cut == 0) cut = text.find(' ', room);
         if (cut == std::string_view::npos) break;
         lines.append(text.substr(0, cut)).append("\n").append(indent, ' ');
         text.remove_prefix(cut + 1);
@@ -214,14 +239,22 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 }
 
 std::string markdown_text(std::string_view text) {
-    return escaped(plain_text(text), {{'\\', "\\\\"}, {'`', "\\`"}, {'*', "\\*"}, {'<', "\\<"}, {'>', "\\>"}, {'[', "\\["}, {']', "\\]"},
+    return escaped(plain_text(text), {{'\\', "\\\\"},
+                                      {'`', "\\`"},
+                                      {'*', "\\*"},
+                                      {'<', "\\<"},
+                                      {'>', "\\>"},
+                                      {'[', "\\["},
+                                      {']', "\\]"},
                                       {'|', "\\|"}});
 }
 
 std::vector<StepPart> parts_of(const Breakdown& b) {
-    return {{"compute", "compute", b.compute},        {"memory passes", "memory", b.memory},
+    return {{"compute", "compute", b.compute},
+            {"memory passes", "memory", b.memory},
             {"exposed communication", "exposed_communication", b.exposed_communication},
-            {"pipeline bubble", "bubble", b.bubble},  {"imbalance", "imbalance", b.imbalance},
+            {"pipeline bubble", "bubble", b.bubble},
+            {"imbalance", "imbalance", b.imbalance},
             {"host", "host", b.host}};
 }
 
@@ -251,10 +284,12 @@ std::string energy_figure(Joules energy) {
     return kwh >= 1e3 ? figure(kwh / 1e3) + " MWh" : figure(kwh) + " kWh";
 }
 
-// "middle (low .. high)" for values whose texts end in one unit; without the range if all texts are equal.
+// "middle (low .. high)" for values whose texts end in one unit; without the range if all texts are
+// equal.
 template <class Value, class TextOf>
 std::string with_range(const std::array<Value, 3>& values, TextOf text_of) {
-    const std::string low = text_of(values[0]), middle = text_of(values[1]), high = text_of(values[2]);
+    const std::string low = text_of(values[0]), middle = text_of(values[1]),
+                      high = text_of(values[2]);
     if (low == high) return middle;
     const auto unit = low.find_last_of(' ');
     const bool same = unit != std::string::npos && high.ends_with(low.substr(unit));
@@ -280,12 +315,17 @@ std::string spoken_count(double count) {
 
 std::string days_text(const Campaign& c) { return with_range(c.time, duration_text); }
 std::string money_text(const Campaign& c) {
-    return c.money[1] > 0 ? with_range(c.money, [&](double money) { return money_figure(money, c.money[1]); }) : "-";
+    return c.money[1] > 0
+               ? with_range(c.money, [&](double money) { return money_figure(money, c.money[1]); })
+               : "-";
 }
-std::string energy_text(const Campaign& c) { return c.energy[1] > Joules(0) ? with_range(c.energy, energy_figure) : "-"; }
+std::string energy_text(const Campaign& c) {
+    return c.energy[1] > Joules(0) ? with_range(c.energy, energy_figure) : "-";
+}
 
 std::string price_text(const Campaign& c) {
-    if (c.offer.price_per_gpu_hour <= 0) return "price not known: set cluster.price_per_gpu_hour, or --market";
+    if (c.offer.price_per_gpu_hour <= 0)
+        return "price not known: set cluster.price_per_gpu_hour, or --market";
     return fmt::format("{} {} an hour{}", c.offer.price_per_gpu_hour, c.currency,
                        c.offer.price_source.empty() ? "" : " (" + c.offer.price_source + ")");
 }
@@ -294,7 +334,8 @@ std::string goodput_text(const Goodput& g) {
     std::string text = percent_text(g.share);
     if (g.failure_every <= Seconds(0)) return text + ", no failures counted";
     text += fmt::format(": a failure every {}", duration_text(g.failure_every));
-    if (g.checkpoint_every > Seconds(0)) text += fmt::format(", a checkpoint every {}", duration_text(g.checkpoint_every));
+    if (g.checkpoint_every > Seconds(0))
+        text += fmt::format(", a checkpoint every {}", duration_text(g.checkpoint_every));
     return text;
 }
 
@@ -303,11 +344,14 @@ std::string campaign_table(const Campaign& c) {
         return wrapped(fmt::format("  {:<22} {}", name, text), 25);
     };
     const bool priced = c.money[1] > 0;
-    return fmt::format("training on {} tokens, {} steps\n", spoken_count(c.tokens), count_text(c.steps)) +
+    return fmt::format("training on {} tokens, {} steps\n", spoken_count(c.tokens),
+                       count_text(c.steps)) +
            line("time", days_text(c)) +
-           line("money", priced ? fmt::format("{}: {} x {}", money_text(c), c.ranks, price_text(c)) : price_text(c)) +
-           line("energy", c.energy[1] > Joules(0) ? fmt::format("at most {}: {}", energy_text(c), c.offer.power_source)
-                                                  : "power not known: name it in --market") +
+           line("money", priced ? fmt::format("{}: {} x {}", money_text(c), c.ranks, price_text(c))
+                                : price_text(c)) +
+           line("energy", c.energy[1] > Joules(0)
+                              ? fmt::format("at most {}: {}", energy_text(c), c.offer.power_source)
+                              : "power not known: name it in --market") +
            line("useful of all time", goodput_text(c.goodput));
 }
 

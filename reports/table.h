@@ -1,4 +1,5 @@
-// How numbers look in every report, and the content of a table: terminal, Markdown and HTML show the same one.
+// How numbers look in every report, and the content of a table: terminal, Markdown and HTML show
+// the same one.
 #pragma once
 
 #include <initializer_list>
@@ -19,7 +20,8 @@ inline constexpr std::size_t table_width = 110;
 std::string time_text(Seconds time);
 std::string range_text(const Interval& interval);  // "20.10 .. 25.32 ms", or "-" without spread
 
-// The unit of times that stand together: seconds where one of them is ten or more, else milliseconds.
+// The unit of times that stand together: seconds where one of them is ten or more, else
+// milliseconds.
 enum class UnitOfTime { milliseconds, seconds };
 UnitOfTime unit_of(const std::vector<Seconds>& times);
 std::string time_text(Seconds time, UnitOfTime unit);
@@ -31,13 +33,15 @@ std::string signed_percent_text(double fraction);  // "-1.2 %"
 std::string count_text(double count);              // "1,468,006"
 std::string figure(double value);                  // three figures: "7.60", "18.0", "163"
 
-// Breaks lines at spaces to table_width; further lines begin with `indent` spaces. Ends with a newline.
+// Breaks lines at spaces to table_width; further lines begin with `indent` spaces. Ends with a
+// newline.
 std::string wrapped(std::string_view text, std::size_t indent = 2);
 
 // `text` escaped for one line of Markdown, so that it makes no link, picture, markup or table cell.
 std::string markdown_text(std::string_view text);
 
-// The six parts of a breakdown and the four phases of a step, with the order and names of every report; `key`: in JSON.
+// The six parts of a breakdown and the four phases of a step, with the order and names of every
+// report; `key`: in JSON.
 struct StepPart {
     const char *name, *key;
     Seconds time;
@@ -65,7 +69,7 @@ struct Table {
     std::string name;  // if the columns' names do not suffice
     std::vector<Column> columns = {};
     std::vector<std::vector<Cell>> rows = {};  // a row with a single cell goes across the columns
-    std::string below = {};  // a line below the table
+    std::string below = {};                    // a line below the table
     friend bool operator==(const Table&, const Table&) = default;
 };
 
@@ -85,7 +89,8 @@ std::string html_of(const Table& table);
 std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 
 // The text with each of these characters replaced by its escape.
-std::string escaped(std::string_view text, std::initializer_list<std::pair<char, std::string_view>> by);
+std::string escaped(std::string_view text,
+                    std::initializer_list<std::pair<char, std::string_view>> by);
 
 // `text` escaped for HTML, also for a quoted attribute.
 std::string html_text(std::string_view text);

@@ -29,7 +29,8 @@ std::string breakdown_lines(const Breakdown& b) {
     std::string text;
     for (const auto& [name, key, time] : parts_of(b)) {
         const double share = sum > Seconds(0) ? time / sum : 0;
-        text += fmt::format("  {:<22} {:>11} {:>8}{}\n", name, time_text(time, unit_of(times)), percent_text(share), bar(share));
+        text += fmt::format("  {:<22} {:>11} {:>8}{}\n", name, time_text(time, unit_of(times)),
+                            percent_text(share), bar(share));
     }
     return text;
 }
@@ -37,50 +38,68 @@ std::string breakdown_lines(const Breakdown& b) {
 std::string memory_lines(const MemoryUse& m) {
     std::string verdict = m.fits ? "fits" : "DOES NOT FIT";
     if (m.capacity > Bytes(0)) {
-        const Bytes needed = m.peak + m.overheads, gap = m.fits ? m.capacity - needed : needed - m.capacity;
+        const Bytes needed = m.peak + m.overheads,
+                    gap = m.fits ? m.capacity - needed : needed - m.capacity;
         verdict = fmt::format("of {}: {}", bytes_text(m.capacity),
-                              m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
+                              m.fits ? "fits, " + bytes_text(gap) + " free"
+                                     : verdict + ", " + bytes_text(gap) + " too much");
     }
     const std::string overheads =
-        m.overheads > Bytes(0) ? fmt::format(", with context and allocator {}", bytes_text(m.peak + m.overheads)) : "";
-    return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), overheads, verdict) +
-           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}", bytes_text(m.weights),
-                               bytes_text(m.gradients), bytes_text(m.optimizer), bytes_text(m.activations), bytes_text(m.buffers)));
+        m.overheads > Bytes(0)
+            ? fmt::format(", with context and allocator {}", bytes_text(m.peak + m.overheads))
+            : "";
+    return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), overheads,
+                       verdict) +
+           wrapped(
+               fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}",
+                           bytes_text(m.weights), bytes_text(m.gradients), bytes_text(m.optimizer),
+                           bytes_text(m.activations), bytes_text(m.buffers)));
 }
 
 std::string phase_lines(const Forecast& f) {
-    const auto range = [](const Interval& interval) { return has_spread(interval) ? range_cell(interval) : Cell{}; };
-    return text_of({"", {{"phases", 23, true}, {"time", 11}, {has_spread(f.step) ? "p10 .. p90" : "", 0, true}},
-                    {{{"  forward"}, time_cell(f.phases.forward), range(f.forward)},
-                     {{"  backward"}, time_cell(f.phases.backward), range(f.backward)},
-                     {{"  gradient sync"}, time_cell(f.phases.gradient_sync), {}},
-                     {{"  optimizer"}, time_cell(f.phases.optimizer), {}}}});
+    const auto range = [](const Interval& interval) {
+        return has_spread(interval) ? range_cell(interval) : Cell{};
+    };
+    return text_of(
+        {"",
+         {{"phases", 23, true}, {"time", 11}, {has_spread(f.step) ? "p10 .. p90" : "", 0, true}},
+         {{{"  forward"}, time_cell(f.phases.forward), range(f.forward)},
+          {{"  backward"}, time_cell(f.phases.backward), range(f.backward)},
+          {{"  gradient sync"}, time_cell(f.phases.gradient_sync), {}},
+          {{"  optimizer"}, time_cell(f.phases.optimizer), {}}}});
 }
 
 std::string framework_text(const Forecast& f) {
     if (f.framework == default_framework) return f.framework + " (none named)";
-    return f.framework + (f.framework_steps > 0 ? fmt::format(" ({} {} steps)", f.framework_as_begun ? "compared with" : "fitted to", f.framework_steps) : "");
+    return f.framework + (f.framework_steps > 0
+                              ? fmt::format(" ({} {} steps)",
+                                            f.framework_as_begun ? "compared with" : "fitted to",
+                                            f.framework_steps)
+                              : "");
 }
 
 // The components of p10 and p90, each as if it were the only one.
 std::string doubts_line(const Doubts& d) {
     const auto reach = [](double faster, double slower) {
-        return fmt::format("{:+.0f} .. {:+.0f} %", 100 * std::expm1(-faster), 100 * std::expm1(slower));
+        return fmt::format("{:+.0f} .. {:+.0f} %", 100 * std::expm1(-faster),
+                           100 * std::expm1(slower));
     };
     const double constants = p90_of_normal * d.constants;
-    std::string text = fmt::format("interval: steps of this framework and device that no fit has read {}; constants {}",
-                                   reach(d.faster, d.slower), reach(constants, constants));
+    std::string text = fmt::format(
+        "interval: steps of this framework and device that no fit has read {}; constants {}",
+        reach(d.faster, d.slower), reach(constants, constants));
     if (d.draws_faster > 0 || d.draws_slower > 0)
         text += fmt::format("; draws {}", reach(d.draws_faster, d.draws_slower));
-    for (const OtherReading& r : d.readings) text += fmt::format("; {}: {:+.0f} %", r.what, 100 * (r.step - 1));
+    for (const OtherReading& r : d.readings)
+        text += fmt::format("; {}: {:+.0f} %", r.what, 100 * (r.step - 1));
     return wrapped(text);
 }
 
 std::string energy_line(const Forecast& f) {
     const double tokens = f.tokens_per_second * f.step.p50.si();
     const double watts = f.energy.si() / f.step.p50.si() / f.gpus;
-    return fmt::format("energy of the boards {} a step, {} a token; {:.0f} W a GPU\n", joules_text(f.energy),
-                       joules_text(f.energy / tokens), watts);
+    return fmt::format("energy of the boards {} a step, {} a token; {:.0f} W a GPU\n",
+                       joules_text(f.energy), joules_text(f.energy / tokens), watts);
 }
 
 // Cut between words to the width of a table; `more` follows uncut.
@@ -100,11 +119,14 @@ std::string every_note(const std::vector<std::string>& notes) {
 
 std::string brief_notes(const std::vector<std::string>& notes) {
     const auto [beyond, undetermined, others] = sorted_notes(notes);
-    std::vector<std::string> laws;  // each once, even if a step is both below and above the fitted range
+    // each once, even if a step is both below and above the fitted range
+    std::vector<std::string> laws;
     for (const std::string& law : beyond) laws.push_back(law.substr(0, law.find(' ')));
     laws.erase(std::unique(laws.begin(), laws.end()), laws.end());
     std::string known = laws.empty() ? "" : fmt::format("extrapolated: {}", fmt::join(laws, ", "));
-    if (!undetermined.empty()) known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ", undetermined.size());
+    if (!undetermined.empty())
+        known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ",
+                             undetermined.size());
     constexpr std::size_t most = 4;  // others that are said, a line each
     const bool all_said = known.empty() && others.size() <= 1;
     const std::string why = all_said ? "" : " (--explain says more)";
@@ -112,7 +134,11 @@ std::string brief_notes(const std::vector<std::string>& notes) {
     std::string text = known.empty() ? "" : one_line("note: " + known, "");
     for (std::size_t i = 0; i < std::min(most, others.size()); ++i) {
         const bool last = i + 1 == std::min(most, others.size());
-        text += one_line("note: " + others[i], !last ? "" : others.size() > most ? fmt::format(" (+{}: --explain)", others.size() - most) : why);
+        text +=
+            one_line("note: " + others[i],
+                     !last                  ? ""
+                     : others.size() > most ? fmt::format(" (+{}: --explain)", others.size() - most)
+                                            : why);
     }
     return text;
 }
@@ -121,14 +147,20 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     const UnitOfTime unit = unit_of({f.step.p50, f.step.p10, f.step.p90});
     std::string text = fmt::format("step {}", time_text(f.step.p50, unit));
     if (has_spread(f.step)) text += fmt::format("   p10..p90 {}", range_text(f.step, unit));
-    if (f.draws > 1) text += fmt::format(", mean {}, {} draws", time_text(f.step.mean, unit), f.draws);
-    text += "\n" + wrapped(fmt::format("{} on {}{}, {}", f.experiment, f.cluster,
-                                       f.framework.empty() ? "" : ", framework " + framework_text(f), calibrated_text(f)));
-    text += wrapped(fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
-                                count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
-                                percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops));
+    if (f.draws > 1)
+        text += fmt::format(", mean {}, {} draws", time_text(f.step.mean, unit), f.draws);
+    text +=
+        "\n" + wrapped(fmt::format("{} on {}{}, {}", f.experiment, f.cluster,
+                                   f.framework.empty() ? "" : ", framework " + framework_text(f),
+                                   calibrated_text(f)));
+    text += wrapped(
+        fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU "
+                    "(causal mask not counted)",
+                    count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
+                    percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops));
     if (f.energy > Joules(0)) text += energy_line(f);
-    text += fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
+    text += fmt::format("{} tasks on {} simulated ranks\n\n",
+                        count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
     text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) +
             breakdown_lines(f.breakdown);
@@ -151,28 +183,42 @@ Table kernel_times(const Forecast& f) {
         ++sum.ranks;
     }
     std::vector<std::pair<std::pair<std::string, Phase>, Sum>> rows(by_name.begin(), by_name.end());
-    std::ranges::stable_sort(rows, std::ranges::greater{}, [](const auto& row) { return row.second.busiest; });
-    Table table{"", {{"kernels", 39, true}, {"phase", 13, true}, {"busiest rank", 12}, {"average", 11}, {"ranks", 5}}, {}};
+    std::ranges::stable_sort(rows, std::ranges::greater{},
+                             [](const auto& row) { return row.second.busiest; });
+    Table table{"",
+                {{"kernels", 39, true},
+                 {"phase", 13, true},
+                 {"busiest rank", 12},
+                 {"average", 11},
+                 {"ranks", 5}},
+                {}};
     for (const auto& [kernel, sum] : rows)
-        table.rows.push_back({{kernel.first}, {std::string(to_string(kernel.second))}, time_cell(sum.busiest),
-                              time_cell(sum.all / sum.ranks), count_cell(sum.ranks)});
+        table.rows.push_back({{kernel.first},
+                              {std::string(to_string(kernel.second))},
+                              time_cell(sum.busiest),
+                              time_cell(sum.all / sum.ranks),
+                              count_cell(sum.ranks)});
     return table;
 }
 
 std::string kernel_table(const Forecast& f) { return text_of(kernel_times(f)); }
 
 std::string measurement_table(const std::string& experiment, const Measurement& m) {
-    if (m.steps.empty()) return fmt::format("{} executed on {}: no step was finished\n", experiment, m.device);
+    if (m.steps.empty())
+        return fmt::format("{} executed on {}: no step was finished\n", experiment, m.device);
     const StepTimes t = median_times(m);
     const auto accepted = std::ranges::count_if(m.steps, &MeasuredStep::accepted);
-    std::string text = fmt::format("step {}   median of {}, {} warm-up\n", time_text(t.step),
-                                   accepted == 0 ? fmt::format("all {} steps: NONE was accepted", m.steps.size())
-                                                 : fmt::format("{} accepted of {} steps", accepted, m.steps.size()),
-                                   m.warmup);
+    std::string text = fmt::format(
+        "step {}   median of {}, {} warm-up\n", time_text(t.step),
+        accepted == 0 ? fmt::format("all {} steps: NONE was accepted", m.steps.size())
+                      : fmt::format("{} accepted of {} steps", accepted, m.steps.size()),
+        m.warmup);
     text += wrapped(fmt::format("{} executed on {}", experiment, m.device));
-    text += fmt::format("forward {}, backward {}, gradient sync {}, optimizer {}\n", time_text(t.forward),
-                        time_text(t.backward), time_text(t.gradient_sync), time_text(t.optimizer));
-    text += fmt::format("machine {}, {} idle before the run\n", m.quiet ? "quiet" : "BUSY", percent_text(m.idle_share));
+    text += fmt::format("forward {}, backward {}, gradient sync {}, optimizer {}\n",
+                        time_text(t.forward), time_text(t.backward), time_text(t.gradient_sync),
+                        time_text(t.optimizer));
+    text += fmt::format("machine {}, {} idle before the run\n", m.quiet ? "quiet" : "BUSY",
+                        percent_text(m.idle_share));
     for (const std::string& warning : m.warnings) text += wrapped("warning: " + warning);
     return text;
 }
@@ -181,8 +227,9 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word)
     const std::string wanted = lower_case(word);
     std::string text;
     for (const KeyDoc& key : keys) {
-        const std::string line = fmt::format("{:<40} {:<10} {:<12} {}{}", key.key, key.kind, key.default_value,
-                                             key.meaning, key.values.empty() ? "" : ": " + key.values);
+        const std::string line =
+            fmt::format("{:<40} {:<10} {:<12} {}{}", key.key, key.kind, key.default_value,
+                        key.meaning, key.values.empty() ? "" : ": " + key.values);
         if (lower_case(line).find(wanted) != std::string::npos) text += wrapped(line, 64);
     }
     return text;
@@ -192,7 +239,9 @@ std::string entries_with(const std::string& table, const std::string& word) {
     const std::string wanted = lower_case(word);
     std::string text, heading, entry;
     bool whole = false;  // the heading has the word: take all entries below it
-    const auto has_it = [&](const std::string& lines) { return lower_case(lines).find(wanted) != std::string::npos; };
+    const auto has_it = [&](const std::string& lines) {
+        return lower_case(lines).find(wanted) != std::string::npos;
+    };
     const auto close = [&] {
         if (!entry.empty() && (whole || has_it(entry))) text += std::exchange(heading, "") + entry;
         entry.clear();
@@ -210,17 +259,24 @@ std::string entries_with(const std::string& table, const std::string& word) {
     return text;
 }
 
-std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
-                          const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
-                          const std::vector<Cluster>& clusters, const std::vector<std::string>& nameplates) {
+std::string presets_table(const std::vector<Experiment>& experiments,
+                          const std::vector<std::string>& workloads,
+                          const std::vector<std::string>& families,
+                          const std::vector<Framework>& frameworks,
+                          const std::vector<Cluster>& clusters,
+                          const std::vector<std::string>& nameplates) {
     std::string text = "experiments\n";
-    const auto add = [&](const std::string& name, const std::string& what) { text += wrapped(fmt::format("  {:<28} {}", name, what), 31); };
+    const auto add = [&](const std::string& name, const std::string& what) {
+        text += wrapped(fmt::format("  {:<28} {}", name, what), 31);
+    };
     for (const Experiment& e : experiments) {
         const Workload& w = e.workload;
-        std::string what = fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers, to_string(w.kind),
-                                       w.hidden, w.ffn, to_string(w.dtype));
+        std::string what =
+            fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers,
+                        to_string(w.kind), w.hidden, w.ffn, to_string(w.dtype));
         if (w.moe.experts > 0)
-            what += fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k, to_string(e.parallelism.moe_system));
+            what += fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k,
+                                to_string(e.parallelism.moe_system));
         add(e.name, what + ", on " + e.cluster.name);
     }
     text += "workloads\n";
@@ -228,12 +284,17 @@ std::string presets_table(const std::vector<Experiment>& experiments, const std:
     text += "families (workload.family)\n";
     for (const std::string& name : families) text += "  " + name + "\n";
     text += "frameworks (--framework)\n";
-    const auto fitted = [](const auto& fit) { return fmt::format("fitted {} to {} samples", fit.date, fit.samples); };
-    for (const Framework& f : frameworks) add(f.name, f.about + (f.fitted ? "; " + fitted(*f.fitted) : ""));
+    const auto fitted = [](const auto& fit) {
+        return fmt::format("fitted {} to {} samples", fit.date, fit.samples);
+    };
+    for (const Framework& f : frameworks)
+        add(f.name, f.about + (f.fitted ? "; " + fitted(*f.fitted) : ""));
     text += "clusters\n";
     for (const Cluster& c : clusters)
-        add(c.name, fmt::format("{} x {}, {}", rank_count(c), c.gpu.name, c.fitted ? fitted(*c.fitted) : "uncalibrated"));
-    text += "clusters of a datasheet alone\n" + wrapped(fmt::format("  {}", fmt::join(nameplates, ", ")), 2);
+        add(c.name, fmt::format("{} x {}, {}", rank_count(c), c.gpu.name,
+                                c.fitted ? fitted(*c.fitted) : "uncalibrated"));
+    text += "clusters of a datasheet alone\n" +
+            wrapped(fmt::format("  {}", fmt::join(nameplates, ", ")), 2);
     return text;
 }
 
@@ -244,16 +305,21 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     const auto add = [&](const std::string& name, const auto& cell) {
         std::vector<Cell> line{{name}};
         bool says_something = false;
-        for (const Forecasted& c : columns) says_something |= line.emplace_back(Cell{cell(c)}).text != "-";
+        for (const Forecasted& c : columns)
+            says_something |= line.emplace_back(Cell{cell(c)}).text != "-";
         if (says_something) table.rows.push_back(std::move(line));
     };
     const Seconds first = columns.front().forecast.step.p50;
-    add("cluster", [](const Forecasted& c) { return c.forecast.cluster + (c.forecast.calibrated ? "" : ", uncalibrated"); });
+    add("cluster", [](const Forecasted& c) {
+        return c.forecast.cluster + (c.forecast.calibrated ? "" : ", uncalibrated");
+    });
     add("step", [](const Forecasted& c) { return time_text(c.forecast.step.p50); });
     add("  p10 .. p90", [](const Forecasted& c) { return range_text(c.forecast.step); });
-    add("  against the first", [&](const Forecasted& c) { return signed_percent_text(c.forecast.step.p50 / first - 1); });
+    add("  against the first",
+        [&](const Forecasted& c) { return signed_percent_text(c.forecast.step.p50 / first - 1); });
     add("tokens/s", [](const Forecasted& c) { return count_text(c.forecast.tokens_per_second); });
-    add("MFU", [](const Forecasted& c) { return percent_text(c.forecast.model_flops_utilization); });
+    add("MFU",
+        [](const Forecasted& c) { return percent_text(c.forecast.model_flops_utilization); });
     const auto add_parts = [&](const auto& parts) {
         const std::vector<StepPart> of_first = parts(columns.front());
         for (std::size_t i = 0; i < of_first.size(); ++i)
@@ -261,15 +327,19 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     };
     add_parts([](const Forecasted& c) { return phases_of(c.forecast.phases); });
     add_parts([](const Forecasted& c) { return parts_of(c.forecast.breakdown); });
-    add("memory, fullest rank", [](const Forecasted& c) { return bytes_text(c.forecast.memory.peak); });
+    add("memory, fullest rank",
+        [](const Forecasted& c) { return bytes_text(c.forecast.memory.peak); });
     add("  fits", [](const Forecasted& c) { return c.forecast.memory.fits ? "yes" : "NO"; });
-    if (std::ranges::none_of(columns, [](const Forecasted& c) { return c.campaign.has_value(); })) return table;
+    if (std::ranges::none_of(columns, [](const Forecasted& c) { return c.campaign.has_value(); }))
+        return table;
     add("training, time", [](const Forecasted& c) { return days_text(*c.campaign); });
     add("  money", [](const Forecasted& c) { return money_text(*c.campaign); });
     add("  energy, at most", [](const Forecasted& c) { return energy_text(*c.campaign); });
     return table;
 }
 
-std::string columns_table(const std::vector<ForecastColumn>& columns) { return text_of(columns_of(columns)); }
+std::string columns_table(const std::vector<ForecastColumn>& columns) {
+    return text_of(columns_of(columns));
+}
 
 }  // namespace stepcast

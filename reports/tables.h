@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "cases/cases.h"
-#include "model/answers/traced_step.h"
 #include "model/answers/campaign.h"
 #include "model/answers/explanation.h"
 #include "model/answers/forecast.h"
 #include "model/answers/kernel_comparison.h"
 #include "model/answers/sweep_answer.h"
+#include "model/answers/traced_step.h"
 #include "model/records/measurement.h"
 #include "reports/page.h"
 #include "reports/table.h"
@@ -20,40 +20,45 @@ namespace stepcast {
 
 // `all_notes`: with every note, else with brief_notes().
 std::string forecast_table(const Forecast& forecast, bool all_notes = true);
-// The kernels of the median draw, longest first, with their time on the busiest rank and on average.
+// The kernels of the median draw, longest first, with their time on the busiest rank and on
+// average.
 Table kernel_times(const Forecast& forecast);
 std::string kernel_table(const Forecast& forecast);
 std::string measurement_table(const std::string& experiment, const Measurement& measurement);
 
-// One line per case (measured, predicted p50, p10..p90, error), refused cases with their reasons, the summary, the measured phases, and
-// what the clusters were fitted to.
+// One line per case (measured, predicted p50, p10..p90, error), refused cases with their reasons,
+// the summary, the measured phases, and what the clusters were fitted to.
 std::string comparison_table(const std::vector<Comparison>& comparisons);
 // A predicted case: measured, predicted, p10 .. p90, error, inside, role.
 std::vector<Cell> case_cells(const Comparison& comparison);
 // The cases as comma-separated values, in seconds.
 std::string comparison_csv(const std::vector<Comparison>& comparisons);
 
-// "cluster pcie-a100-x4: fitted 2026-11-21 to 11 samples of a.csv, b.csv; leave-one-out errors (mean, worst): step 5.1 % ..", or
-// "UNCALIBRATED" if nothing was fitted.
+// "cluster pcie-a100-x4: fitted 2026-11-21 to 11 samples of a.csv, b.csv; leave-one-out errors
+// (mean, worst): step 5.1 % ..", or "UNCALIBRATED" if nothing was fitted.
 std::string provenance_text(const Cluster& cluster);
 std::vector<std::string> source_names(const Fitted& fitted);  // the tables behind a fit, each once
 
 // What `list keys` prints, only lines with the word, in any case.
 std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word = "");
-// From a table with headings and entries indented by two below them: the entries that have the word, in any case, or whose heading has
-// it, with their continuation lines.
+// From a table with headings and entries indented by two below them: the entries that have the
+// word, in any case, or whose heading has it, with their continuation lines.
 std::string entries_with(const std::string& table, const std::string& word);
 // What `list presets` prints.
-std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
-                          const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
-                          const std::vector<Cluster>& clusters, const std::vector<std::string>& nameplates);
+std::string presets_table(const std::vector<Experiment>& experiments,
+                          const std::vector<std::string>& workloads,
+                          const std::vector<std::string>& families,
+                          const std::vector<Framework>& frameworks,
+                          const std::vector<Cluster>& clusters,
+                          const std::vector<std::string>& nameplates);
 
 std::string every_note(const std::vector<std::string>& notes);
-// At most two lines: what is extrapolated and how many parameters kept their prior; the first other note and the number of further ones.
+// At most two lines: what is extrapolated and how many parameters kept their prior; the first other
+// note and the number of further ones.
 std::string brief_notes(const std::vector<std::string>& notes);
 
-// The tables of an explanation: critical path by kind and by resource, idle time of two ranks, effect of more of each parameter, and what
-// to measure next.
+// The tables of an explanation: critical path by kind and by resource, idle time of two ranks,
+// effect of more of each parameter, and what to measure next.
 std::vector<Table> explanation_tables(const Explanation& explanation);
 std::string explanation_table(const Explanation& explanation);
 
@@ -67,7 +72,8 @@ struct ForecastColumn {
     std::optional<Campaign> campaign = {};
 };
 
-// From top to bottom: step with interval and relative to the first, rates, where the step goes, memory, and the training if asked for.
+// From top to bottom: step with interval and relative to the first, rates, where the step goes,
+// memory, and the training if asked for.
 Table columns_of(const std::vector<ForecastColumn>& columns);
 std::string columns_table(const std::vector<ForecastColumn>& columns);
 // A JSON list of to_json() of each forecast, with its label.
@@ -76,15 +82,18 @@ std::string columns_json(const std::vector<ForecastColumn>& columns);
 // A whole training in days, money and energy, as `simulate --tokens` prints it below the step.
 std::string campaign_table(const Campaign& campaign);
 
-// Cells of other tables: "41.2 d (38.9 .. 44.0)", the p50 and, if different, p10 and p90; "-" = unknown.
+// Cells of other tables: "41.2 d (38.9 .. 44.0)", the p50 and, if different, p10 and p90; "-" =
+// unknown.
 std::string days_text(const Campaign& campaign);
 std::string money_text(const Campaign& campaign);
 std::string energy_text(const Campaign& campaign);
 
-std::string duration_text(Seconds time);              // "41.2 d", "7.3 h", "12.0 min"
-std::string spoken_count(double count);               // "15 T", "2.5 M"
-std::string goodput_text(const Goodput& goodput);     // "94.2 %: a failure every 4.1 d, a checkpoint every 1.1 h"
-std::string price_text(const Campaign& campaign);     // "6.16 USD an hour (CoreWeave, ..)", or what to set
+std::string duration_text(Seconds time);  // "41.2 d", "7.3 h", "12.0 min"
+std::string spoken_count(double count);   // "15 T", "2.5 M"
+// "94.2 %: a failure every 4.1 d, a checkpoint every 1.1 h"
+std::string goodput_text(const Goodput& goodput);
+// "6.16 USD an hour (CoreWeave, ..)", or what to set
+std::string price_text(const Campaign& campaign);
 
 // The answer of a sweep: the best configurations, what they have in common, counts and the proof.
 std::string sweep_table(const SweepAnswer& result);
@@ -92,18 +101,23 @@ std::string sweep_table(const SweepAnswer& result);
 // Parts of it, for pages. "" if there is nothing to say.
 Table rows_table(const SweepAnswer& result, const std::vector<SweepRow>& rows);
 std::string sweep_title(const SweepAnswer& result);
-std::string sweep_counts(const SweepAnswer& result);   // several lines
-std::string sweep_doubts(const SweepAnswer& result);   // what the ranking leaves open
-std::string within_text(const SweepAnswer& result);    // the smallest machines that finish in time
-std::string each_of_text(const SweepAnswer& result);   // "moe_system and nodes"
-std::string campaign_text(const SweepAnswer& result);  // the basis of days, money and energy for each machine
+std::string sweep_counts(const SweepAnswer& result);  // several lines
+std::string sweep_doubts(const SweepAnswer& result);  // what the ranking leaves open
+std::string within_text(const SweepAnswer& result);   // the smallest machines that finish in time
+std::string each_of_text(const SweepAnswer& result);  // "moe_system and nodes"
+// the basis of days, money and energy for each machine
+std::string campaign_text(const SweepAnswer& result);
 
-inline std::string short_key(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }  // "tp" for parallelism.tp
+// "tp" for parallelism.tp
+inline std::string short_key(const std::string& key) {
+    return key.substr(key.find_last_of('.') + 1);
+}
 
 // The best configurations as comma-separated values, with SI units in the names.
 std::string top_csv(const SweepAnswer& result);
 
-// Summary of measured kernels and the laws' forecasts. Errors are predicted / measured - 1; inside_interval is empty if no row has one.
+// Summary of measured kernels and the laws' forecasts. Errors are predicted / measured - 1;
+// inside_interval is empty if no row has one.
 struct KernelSummary {
     std::string kind, device, dtype;
     int rows = 0, predicted = 0;
@@ -116,25 +130,28 @@ KernelSummary kernel_summary_of(const std::vector<KernelComparison>& rows);
 // One summary for each kind, device and dtype, in the order of their first rows.
 std::vector<KernelSummary> kernel_summaries(const KernelComparisons& kernels);
 
-// Errors by kind, device and dtype; by size; for fitted, seen and unseen rows apart; what was refused and why.
+// Errors by kind, device and dtype; by size; for fitted, seen and unseen rows apart; what was
+// refused and why.
 std::string kernel_table(const KernelComparisons& kernels);
 PageSection kernel_section(const KernelComparisons& kernels);
 std::string kernel_csv(const KernelComparisons& kernels);
 
 // Cost and schedule error of an executed run: "cost error +3.1 %, schedule error -0.4 %".
 std::string attribution_sentence(const ErrorAttribution& attribution);
-// The sentence, then one line per op kind and phase: predicted and measured time on the slowest rank, their error, and the effect of that
-// error on the step.
+// The sentence, then one line per op kind and phase: predicted and measured time on the slowest
+// rank, their error, and the effect of that error on the step.
 std::string attribution_table(const std::string& name, const ErrorAttribution& attribution);
 
-// A traced step next to its prediction: span and exposed communication of each rank, then cost and schedule error by kind of work.
+// A traced step next to its prediction: span and exposed communication of each rank, then cost and
+// schedule error by kind of work.
 std::string traced_table(const TracedStep& step);
 
-// Cases of one shape (model, batch, type, attention) that both this program's executor and a PyTorch script measured, side by side with
-// their predictions; "" if there are none.
+// Cases of one shape (model, batch, type, attention) that both this program's executor and a
+// PyTorch script measured, side by side with their predictions; "" if there are none.
 std::string side_by_side_table(const std::vector<Comparison>& comparisons);
 
-// "errors of phases (median, mean): forward 3.1 %, 4.0 %; .." over the cases that state them; "" for fewer than two cases.
+// "errors of phases (median, mean): forward 3.1 %, 4.0 %; .." over the cases that state them; ""
+// for fewer than two cases.
 std::string phase_errors_text(const std::vector<Comparison>& comparisons);
 
 }  // namespace stepcast

@@ -21,10 +21,12 @@ Seconds& part_sum(Breakdown& b, Part part) {
     return part == compute ? b.compute : part == memory ? b.memory : b.exposed_communication;
 }
 
-// A task of the rank starts (+1) or finishes (-1). Host work does not count: it costs nothing while the device waits for something else.
+// A task of the rank starts (+1) or finishes (-1). Host work does not count: it costs nothing while
+// the device waits for something else.
 struct Change {
     Seconds time;
-    int delta;  // a finish sorts before a start at the same time, so that back-to-back tasks leave no gap
+    // a finish sorts before a start at the same time, so that back-to-back tasks leave no gap
+    int delta;
     TaskId task;
     friend auto operator<=>(const Change&, const Change&) = default;
 };
@@ -40,15 +42,17 @@ std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline,
     return changes;
 }
 
-// The pipeline stage of each rank. Ranks that are connected by sends, directly or through others, form one pipeline, whose stages
-// follow the rank numbers. All are 0 in a graph without sends.
+// The pipeline stage of each rank. Ranks that are connected by sends, directly or through others,
+// form one pipeline, whose stages follow the rank numbers. All are 0 in a graph without sends.
 std::vector<int> stages_of(const TaskGraph& graph) {
     std::vector<int> first(static_cast<std::size_t>(graph.rank_count())), stage(first.size());
     std::iota(first.begin(), first.end(), 0);
-    if (std::ranges::none_of(graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); }))
+    if (std::ranges::none_of(graph.ops(),
+                             [](const Op& op) { return std::holds_alternative<SendRecv>(op); }))
         return stage;
     const auto find = [&](int rank) {
-        while (first[static_cast<std::size_t>(rank)] != rank) rank = first[static_cast<std::size_t>(rank)];
+        while (first[static_cast<std::size_t>(rank)] != rank)
+            rank = first[static_cast<std::size_t>(rank)];
         return rank;
     };
     for (TaskId t = 0; t < graph.size(); ++t) {
@@ -62,21 +66,25 @@ std::vector<int> stages_of(const TaskGraph& graph) {
     return stage;
 }
 
-// Finds out why a rank idles. It follows back the chain of what a task waited for, and attributes each moment of the gap to what ran
-// then on that chain, because only that could have let the task start earlier.
+// Finds out why a rank idles. It follows back the chain of what a task waited for, and attributes
+// each moment of the gap to what ran then on that chain, because only that could have let the task
+// start earlier.
 class Waits {
 public:
     Waits(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank)
         : graph_(graph), costs_(costs), timeline_(timeline), rank_(rank) {}
 
     // Nothing runs on the rank from `begin` until `next` starts there.
-    void before(TaskId next, Seconds begin, Breakdown& b) { follow(next, begin, timeline_.start[next], b); }
+    void before(TaskId next, Seconds begin, Breakdown& b) {
+        follow(next, begin, timeline_.start[next], b);
+    }
 
     // The rank is done at `begin`, but the step lasts until the last task of all ranks ends.
     void at_end(Seconds begin, Breakdown& b) {
         if (begin == timeline_.end) return;
         prepare();
-        const auto last = static_cast<TaskId>(std::ranges::max_element(timeline_.finish) - timeline_.finish.begin());
+        const auto last = static_cast<TaskId>(std::ranges::max_element(timeline_.finish) -
+                                              timeline_.finish.begin());
         const Seconds start = std::max(begin, timeline_.start[last]);
         cause({last, false, {}, 0}, b) += timeline_.end - start;
         follow(last, begin, start, b);
@@ -95,8 +103,8 @@ private:
         Seconds* part = &b.host;
         for (PathSegment segment; end > begin && walk.step(segment);) {
             part = &cause(segment, b);
-            const Seconds start =
-                std::clamp(segment.issue ? end - segment.time : timeline_.start[segment.task], begin, end);
+            const Seconds start = std::clamp(
+                segment.issue ? end - segment.time : timeline_.start[segment.task], begin, end);
             *part += end - start;
             end = start;
         }
@@ -111,7 +119,8 @@ private:
         return b.imbalance;
     }
     Seconds& of_rank(int other, Breakdown& b) const {
-        const int its = stages_[static_cast<std::size_t>(other)], own = stages_[static_cast<std::size_t>(rank_)];
+        const int its = stages_[static_cast<std::size_t>(other)],
+                  own = stages_[static_cast<std::size_t>(rank_)];
         return its == own ? b.imbalance : b.bubble;
     }
 
@@ -135,14 +144,16 @@ int slowest_rank(const TaskGraph& graph, const Timeline& timeline) {
     return static_cast<int>(std::max_element(end.begin(), end.end()) - end.begin());
 }
 
-Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank) {
+Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
+                    int rank) {
     Breakdown b;
     Waits waits(graph, costs, timeline, rank);
     std::array<int, part_count> running{};
     Seconds now;
     for (const Change& change : changes_of(graph, timeline, rank)) {
         if (change.time > now) {
-            const auto busy = std::find_if(running.begin(), running.end(), [](int count) { return count > 0; });
+            const auto busy =
+                std::find_if(running.begin(), running.end(), [](int count) { return count > 0; });
             if (busy != running.end())
                 part_sum(b, static_cast<Part>(busy - running.begin())) += change.time - now;
             else

@@ -9,11 +9,13 @@ namespace stepcast {
 // The rank whose last task ends last (lowest number on a tie).
 int slowest_rank(const TaskGraph& graph, const Timeline& timeline);
 
-// Splits the time [0, step] of `rank` into six parts, which add up to the step. At each moment the first that applies counts: compute
-// (a kernel runs), memory (a memory pass runs), exposed communication (a transfer runs). Otherwise the rank waits, and the part is what
-// its next task waited for at that moment: host (its own host issues or works), bubble (another pipeline stage, even if it only delays
-// a collective of this rank's stage) or imbalance (another rank). A host that works ahead while its device waits for something else is
-// no cause. After its last task a rank waits for the task that ends the step.
+// Splits the time [0, step] of `rank` into six parts, which add up to the step. At each moment the
+// first that applies counts: compute (a kernel runs), memory (a memory pass runs), exposed
+// communication (a transfer runs). Otherwise the rank waits, and the part is what its next task
+// waited for at that moment: host (its own host issues or works), bubble (another pipeline stage,
+// even if it only delays a collective of this rank's stage) or imbalance (another rank). A host
+// that works ahead while its device waits for something else is no cause. After its last task a
+// rank waits for the task that ends the step.
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank);
 
 // The time that each rank spends in the tasks for which `counts(task, place)` is true.
@@ -22,7 +24,9 @@ std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline
     std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));
     for (TaskId t = 0; t < graph.size(); ++t)
         for (const Place& place : graph.places(t))
-            if (counts(t, place)) busy[static_cast<std::size_t>(place.rank())] += timeline.finish[t] - timeline.start[t];
+            if (counts(t, place))
+                busy[static_cast<std::size_t>(place.rank())] +=
+                    timeline.finish[t] - timeline.start[t];
     return busy;
 }
 

@@ -18,13 +18,15 @@ bool is_listed(const std::string& list, const std::string& name) {
 
 }  // namespace
 
-// Let M be the mean time between failures of all ranks, d the time of a checkpoint, R that of a restart, and t the useful work between
-// two checkpoints. Failures are exponential, and a restart may fail too. One interval between checkpoints then takes
+// Let M be the mean time between failures of all ranks, d the time of a checkpoint, R that of a
+// restart, and t the useful work between two checkpoints. Failures are exponential, and a restart
+// may fail too. One interval between checkpoints then takes
 //   M e^(R/M) (e^((t + d)/M) - 1),
-// and the share of useful time is t over that. The best t is about sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + d / 18M) - d for d < 2M, else M.
-// Source: J. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, Future Generation Computer Systems 22
-// (2006), equations 20 and 37; the first term is J. Young's, CACM 17 (1974). The model ignores the wait for spare nodes. If checkpoints
-// are written during training, d is the time that training stands still.
+// and the share of useful time is t over that. The best t is about sqrt(2 d M) (1 + sqrt(d / 2M) /
+// 3 + d / 18M) - d for d < 2M, else M. Source: J. Daly, A higher order estimate of the optimum
+// checkpoint interval for restart dumps, Future Generation Computer Systems 22 (2006), equations 20
+// and 37; the first term is J. Young's, CACM 17 (1974). The model ignores the wait for spare nodes.
+// If checkpoints are written during training, d is the time that training stands still.
 Goodput goodput(const Failures& failures, int ranks) {
     if (failures.mtbf_per_gpu == Seconds(0)) return {};
     const double mean = failures.mtbf_per_gpu.si() / ranks, d = failures.checkpoint_time.si(),
@@ -43,9 +45,11 @@ Goodput goodput(const Failures& failures, int ranks) {
 
 Joules step_energy(const Offer& offer, int ranks, const Forecast& f) {
     const Breakdown& b = f.breakdown;
-    const Seconds working = b.compute + b.memory + b.exposed_communication, waiting = f.step.p50 - working;
+    const Seconds working = b.compute + b.memory + b.exposed_communication,
+                  waiting = f.step.p50 - working;
     const Watts idle = offer.idle > Watts(0) ? offer.idle : offer.board;
-    return ranks * offer.building * (offer.board * working + idle * waiting + offer.rest * f.step.p50);
+    return ranks * offer.building *
+           (offer.board * working + idle * waiting + offer.rest * f.step.p50);
 }
 
 Offer offer_for(const Market& market, const Cluster& cluster) {
@@ -58,7 +62,8 @@ Offer offer_for(const Market& market, const Cluster& cluster) {
     if (found.board == Watts(0) && cluster.power.limit > 0) {
         found.board = Watts(cluster.power.limit);
         found.idle = Watts(cluster.power.idle);
-        found.power_source = fmt::format("{} {} W (cluster.power.limit_w)", cluster.gpu.name, cluster.power.limit);
+        found.power_source =
+            fmt::format("{} {} W (cluster.power.limit_w)", cluster.gpu.name, cluster.power.limit);
     }
     if (cluster.price_per_gpu_hour > 0) {
         found.price_per_gpu_hour = cluster.price_per_gpu_hour;

@@ -4,8 +4,8 @@
 #include <map>
 #include <numeric>
 
-#include <boost/icl/interval_set.hpp>
 #include <fmt/format.h>
+#include <boost/icl/interval_set.hpp>
 
 #include "model/step.h"
 #include "model/transformer/step.h"
@@ -16,9 +16,11 @@ namespace stepcast {
 namespace {
 
 constexpr int most_rows = 8;
-constexpr double long_wait = 0.004;  // share of the step: a longer wait separates two boxes of the chart
+// share of the step: a longer wait separates two boxes of the chart
+constexpr double long_wait = 0.004;
 
-using Times = boost::icl::interval_set<double>;  // in seconds; overlapping and touching intervals merge
+// in seconds; overlapping and touching intervals merge
+using Times = boost::icl::interval_set<double>;
 
 GanttKind kind_of(Pass pass) {
     switch (pass) {
@@ -60,8 +62,8 @@ RankWork work_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
 }
 
 // A box is a slot, as the graph builder recorded it. Kernels outside any slot are grouped by phase.
-std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, const TaskGraph& graph, int stage,
-                               const WrittenSlots& written) {
+std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline,
+                               const TaskGraph& graph, int stage, const WrittenSlots& written) {
     std::map<TaskId, const WrittenSlot*> by_first;  // slots of a stage do not overlap
     for (const WrittenSlot& w : written.pieces)
         if (w.stage == stage) by_first.emplace(w.first, &w);
@@ -72,7 +74,8 @@ std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, c
         const WrittenSlot* slot = after == by_first.begin() ? nullptr : std::prev(after)->second;
         if (slot && t >= slot->last) slot = nullptr;
         const GanttKind kind = slot ? kind_of(slot->slot.pass) : kind_of(graph.phase(t));
-        const bool waited = !slot && !boxes.empty() && timeline.start[t] - boxes.back().finish > long_wait * timeline.end;
+        const bool waited = !slot && !boxes.empty() &&
+                            timeline.start[t] - boxes.back().finish > long_wait * timeline.end;
         if (boxes.empty() || slot != of_last || boxes.back().kind != kind || waited)
             boxes.push_back({kind, timeline.start[t], {}, slot ? slot->slot.micro_batch : -1});
         boxes.back().finish = timeline.finish[t];  // kernels of a rank run one after another
@@ -83,25 +86,32 @@ std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, c
 
 void add_waits(const RankWork& work, Seconds step, std::vector<GanttBox>& boxes) {
     const auto add = [&](GanttKind kind, const Times& times) {
-        for (const auto& time : times) boxes.push_back({kind, Seconds(time.lower()), Seconds(time.upper()), -1});
+        for (const auto& time : times)
+            boxes.push_back({kind, Seconds(time.lower()), Seconds(time.upper()), -1});
     };
     add(GanttKind::exchange, work.exchanging - work.computing);
-    add(GanttKind::idle, Times(Times::interval_type::right_open(0, step.si())) - work.computing - work.exchanging);
+    add(GanttKind::idle,
+        Times(Times::interval_type::right_open(0, step.si())) - work.computing - work.exchanging);
 }
 
 // The ranks to show, in rising order, each with its label.
-std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph, const Timeline& timeline) {
+std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph,
+                                                     const Timeline& timeline) {
     const int ranks = graph.rank_count(), slowest = slowest_rank(graph, timeline);
     std::map<int, std::string> shown;
-    const auto add = [&](int rank, const char* what) { shown[rank] += shown[rank].empty() ? what : std::string(", ") + what; };
+    const auto add = [&](int rank, const char* what) {
+        shown[rank] += shown[rank].empty() ? what : std::string(", ") + what;
+    };
     if (ranks <= most_rows)
         for (int rank = 0; rank < ranks; ++rank) shown[rank] = "";
     std::vector<int> by_work(static_cast<std::size_t>(ranks));
     std::iota(by_work.begin(), by_work.end(), 0);
     if (ranks > most_rows) {
         const std::vector<Seconds> work =
-            busy_times(graph, timeline, [](TaskId, const Place& place) { return place.lane() == Lane::compute; });
-        std::ranges::stable_sort(by_work, {}, [&](int rank) { return work[static_cast<std::size_t>(rank)]; });
+            busy_times(graph, timeline,
+                       [](TaskId, const Place& place) { return place.lane() == Lane::compute; });
+        std::ranges::stable_sort(by_work, {},
+                                 [&](int rank) { return work[static_cast<std::size_t>(rank)]; });
         add(by_work[by_work.size() / 2], "median");
     }
     add(0, "first");
@@ -110,9 +120,10 @@ std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph, con
 }
 
 // The memory of the rank that is fullest at any time, until the end of the step.
-void add_memory(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline,
-                Gantt& gantt) {
-    const std::vector<MemoryPoint> points = memory_points(e, routing, graph, to_trace(graph, timeline));
+void add_memory(const Experiment& e, const Routing& routing, const TaskGraph& graph,
+                const Timeline& timeline, Gantt& gantt) {
+    const std::vector<MemoryPoint> points =
+        memory_points(e, routing, graph, to_trace(graph, timeline));
     if (points.empty()) return;
     const int rank = std::ranges::max_element(points, {}, &MemoryPoint::in_use)->rank;
     gantt.memory_label = fmt::format("memory of rank {}", rank);
@@ -125,12 +136,20 @@ void add_memory(const Experiment& e, const Routing& routing, const TaskGraph& gr
 }  // namespace
 
 Gantt gantt_of(const Experiment& e, const Prediction& prediction) {
-    return gantt_of(e, routing_of(e, prediction.forecast.median_draw), prediction.graph, prediction.timeline);
+    return gantt_of(e, routing_of(e, prediction.forecast.median_draw), prediction.graph,
+                    prediction.timeline);
 }
 
-Gantt gantt_of(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline) {
-    Gantt gantt{.title = e.name, .step = timeline.end, .rows = {}, .memory_label = {}, .memory = {}, .capacity = {}};
-    const bool slots = e.workload.kind == Workload::Kind::transformer && !e.parallelism.eager_script;
+Gantt gantt_of(const Experiment& e, const Routing& routing, const TaskGraph& graph,
+               const Timeline& timeline) {
+    Gantt gantt{.title = e.name,
+                .step = timeline.end,
+                .rows = {},
+                .memory_label = {},
+                .memory = {},
+                .capacity = {}};
+    const bool slots =
+        e.workload.kind == Workload::Kind::transformer && !e.parallelism.eager_script;
     WrittenSlots written;
     if (slots) written = written_slots(e, routing);
     for (const auto& [rank, what] : shown_ranks(graph, timeline)) {

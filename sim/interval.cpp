@@ -12,18 +12,21 @@
 namespace stepcast {
 namespace {
 
-// For a constant that no fit determined. Rates are alike on all devices, but times differ by factors (sim/explain/elasticity.h).
+// For a constant that no fit determined. Rates are alike on all devices, but times differ by
+// factors (sim/explain/elasticity.h).
 double assumed_error(const CostBasis& constant) {
     const bool time = constant.key.starts_with("host.") || constant.key.ends_with("latency");
     return time ? assumed_time_error : assumed_share_error;
 }
 
-// The bytes of eager passes (`eager_traffic`, fitted for a framework) scale the time that the memory efficiency prices.
+// The bytes of eager passes (`eager_traffic`, fitted for a framework) scale the time that the
+// memory efficiency prices.
 bool prices(const std::string& fitted, const std::string& key) {
     return key == (fitted == "eager_traffic" ? "kernel.memory_efficiency" : fitted);
 }
 
-// Variance from the fitted constants: the covariance of the fit, weighted by the share of the step that each constant prices.
+// Variance from the fitted constants: the covariance of the fit, weighted by the share of the step
+// that each constant prices.
 double variance_of_fit(const Fitted& fitted, const std::vector<CostBasis>& basis) {
     const auto& parameters = fitted.parameters;
     std::vector<double> errors(parameters.size(), 0.0);
@@ -32,7 +35,8 @@ double variance_of_fit(const Fitted& fitted, const std::vector<CostBasis>& basis
             if (parameters[i].determined && prices(parameters[i].key, b.key))
                 errors[i] += b.share * parameters[i].relative_error;
     double variance = 0;
-    const bool correlated = fitted.correlation.size() == parameters.size() * (parameters.size() + 1) / 2;
+    const bool correlated =
+        fitted.correlation.size() == parameters.size() * (parameters.size() + 1) / 2;
     for (std::size_t i = 0; i < errors.size(); ++i)
         for (std::size_t j = 0; j <= i; ++j)
             if (i == j)
@@ -48,11 +52,13 @@ bool determined_by(const std::optional<Fitted>& fitted, const std::string& key) 
            });
 }
 
-// Variance from the constants that no fit determined. Errors of one kind are fully correlated, those of two kinds independent.
+// Variance from the constants that no fit determined. Errors of one kind are fully correlated,
+// those of two kinds independent.
 double variance_of_priors(const Framework& framework, const std::vector<CostBasis>& basis) {
     std::map<std::string, double> by_kind;
     for (const CostBasis& b : basis)
-        if (!b.measured && !determined_by(framework.fitted, b.key)) by_kind[b.kind] += b.share * assumed_error(b);
+        if (!b.measured && !determined_by(framework.fitted, b.key))
+            by_kind[b.kind] += b.share * assumed_error(b);
     double variance = 0;
     for (const auto& [kind, error] : by_kind) variance += error * error;
     return variance;
@@ -60,7 +66,8 @@ double variance_of_priors(const Framework& framework, const std::vector<CostBasi
 
 double normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Probability that log(step / median) is below x. The normal distribution has another width on each side of 0.
+// Probability that log(step / median) is below x. The normal distribution has another width on each
+// side of 0.
 double chance(double x, double faster, double slower) {
     const double width = (x < 0 ? faster : slower) / p90_of_normal;
     if (width <= 0) return x < 0 ? 0 : x > 0 ? 1 : 0.5;
@@ -70,11 +77,13 @@ double chance(double x, double faster, double slower) {
 double mixture_quantile(const Doubts& d, double faster, double slower, double share) {
     const auto below = [&](double x) {
         double sum = chance(x, faster, slower);
-        for (const OtherReading& r : d.readings) sum += chance(x - std::log(r.step), faster, slower);
+        for (const OtherReading& r : d.readings)
+            sum += chance(x - std::log(r.step), faster, slower);
         return sum / (1.0 + static_cast<double>(d.readings.size()));
     };
     double low = 0, high = 0;
-    for (const OtherReading& r : d.readings) low = std::min(low, std::log(r.step)), high = std::max(high, std::log(r.step));
+    for (const OtherReading& r : d.readings)
+        low = std::min(low, std::log(r.step)), high = std::max(high, std::log(r.step));
     low -= 4 * faster + 1e-6, high += 4 * slower + 1e-6;
     for (int i = 0; i < 60; ++i) {
         const double middle = (low + high) / 2;
@@ -109,7 +118,8 @@ std::vector<Reading> readings_of(const Experiment& e) {
     std::vector<Reading> readings = e.readings;
     if (e.workload.kind == Workload::Kind::transformer)
         for (const auto& other : e.framework.may_be)
-            readings.push_back({"framework " + e.framework.name + " may be " + other, {{"framework.preset", other}}});
+            readings.push_back({"framework " + e.framework.name + " may be " + other,
+                                {{"framework.preset", other}}});
     return readings;
 }
 
@@ -117,9 +127,12 @@ Interval predictive_interval(Seconds median, Seconds mean, const Doubts& d) {
     const double constants = p90_of_normal * d.constants;
     const double faster = std::hypot(constants, d.faster, d.draws_faster),
                  slower = std::hypot(constants, d.slower, d.draws_slower);
-    if (d.readings.empty()) return {mean, std::exp(-faster) * median, median, std::exp(slower) * median};
-    const double low = mixture_quantile(d, faster, slower, 0.1), high = mixture_quantile(d, faster, slower, 0.9);
-    return {mean, std::exp(std::min(low, 0.0)) * median, median, std::exp(std::max(high, 0.0)) * median};
+    if (d.readings.empty())
+        return {mean, std::exp(-faster) * median, median, std::exp(slower) * median};
+    const double low = mixture_quantile(d, faster, slower, 0.1),
+                 high = mixture_quantile(d, faster, slower, 0.9);
+    return {mean, std::exp(std::min(low, 0.0)) * median, median,
+            std::exp(std::max(high, 0.0)) * median};
 }
 
 double distance(const std::vector<CostBasis>& a, const std::vector<CostBasis>& b) {

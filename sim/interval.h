@@ -1,5 +1,6 @@
-// p10 and p90 of a forecast: the next measured step of this configuration lies between them with a probability of 80 %. All verbs use
-// this interval. docs/intervals.md says what it is made of and how often it held.
+// p10 and p90 of a forecast: the next measured step of this configuration lies between them with a
+// probability of 80 %. All verbs use this interval. docs/intervals.md says what it is made of and
+// how often it held.
 #pragma once
 
 #include <vector>
@@ -11,26 +12,32 @@
 
 namespace stepcast {
 
-// The doubts without other readings and without the spread of the draws, which are added separately.
+// The doubts without other readings and without the spread of the draws, which are added
+// separately.
 Doubts doubts_of(const Experiment& experiment, const std::vector<CostBasis>& basis);
 
 // Stores in `doubts` how far the p10 and p90 of the draws lie from their median.
 void reach_of_draws(const std::vector<double>& values, double median, Doubts& doubts);
 
-// The experiment's own alternative readings, and for a transformer one for each framework that its own may be (framework.may_be).
+// The experiment's own alternative readings, and for a transformer one for each framework that its
+// own may be (framework.may_be).
 std::vector<Reading> readings_of(const Experiment& experiment);
 
-// Doubts add up as squares, separately below and above the median. With several readings: quantiles of their equal mixture.
+// Doubts add up as squares, separately below and above the median. With several readings: quantiles
+// of their equal mixture.
 Interval predictive_interval(Seconds median, Seconds mean, const Doubts& doubts);
 
-// How differently two steps spend their time: the Euclidean distance of their shares by kind of work.
+// How differently two steps spend their time: the Euclidean distance of their shares by kind of
+// work.
 double distance(const std::vector<CostBasis>& a, const std::vector<CostBasis>& b);
 
-// The distance from the median to p10 and p90 of log(a / b), the ratio of two forecasts. With the same machine and framework most of
-// the error is common to both and cancels; otherwise the errors of the two are independent.
+// The distance from the median to p10 and p90 of log(a / b), the ratio of two forecasts. With the
+// same machine and framework most of the error is common to both and cancels; otherwise the errors
+// of the two are independent.
 double reach_of_pair(const Forecast& a, const Forecast& b, const PairScatter& pairs);
 
-// The interval over the draws, widened by the reach of the pair. If it contains zero, the two cannot be told apart.
+// The interval over the draws, widened by the reach of the pair. If it contains zero, the two
+// cannot be told apart.
 Behind widened(const Behind& by_draws, double reach);
 
 }  // namespace stepcast

@@ -37,31 +37,39 @@ std::string limit_note(const TaskGraph& graph, const Timeline& timeline) {
     others[static_cast<std::size_t>(first)] = Seconds(-1);
     const auto next = static_cast<std::size_t>(std::ranges::max_element(others) - others.begin());
     return fmt::format(
-        "rank {} limits the pipeline: {:.0f} % of the step computing or in messages, rank {} as the next {:.0f} %",
-        first, percent(busy[static_cast<std::size_t>(first)], timeline.end), next, percent(busy[next], timeline.end));
+        "rank {} limits the pipeline: {:.0f} % of the step computing or in messages, rank {} as "
+        "the next {:.0f} %",
+        first, percent(busy[static_cast<std::size_t>(first)], timeline.end), next,
+        percent(busy[next], timeline.end));
 }
 
 std::string message_note(const Experiment& e, Seconds step) {
-    const Seconds without = step_with(e, [](Experiment& x) { x.cluster.host.message = Seconds(0); });
+    const Seconds without =
+        step_with(e, [](Experiment& x) { x.cluster.host.message = Seconds(0); });
     const Seconds data_alone = step_with(e, [](Experiment& x) {
         x.parallelism.messages_per_tensor = 1;
         x.parallelism.messages_per_tuple = 0;
     });
     return fmt::format(
-        "what the messages between stages cost the hosts is {:.0f} % of the step ({} without; {} with one message a "
+        "what the messages between stages cost the hosts is {:.0f} % of the step ({} without; {} "
+        "with one message a "
         "tensor and no headers)",
         percent(step - without, step), in_ms(without), in_ms(data_alone));
 }
 
-// Another message cost can compensate a change of either, so a step time cannot determine schedule and link speed.
+// Another message cost can compensate a change of either, so a step time cannot determine schedule
+// and link speed.
 std::string unknown_note(const Experiment& e, Seconds step) {
-    const Schedule other = e.parallelism.schedule == Schedule::gpipe ? Schedule::one_f_one_b : Schedule::gpipe;
+    const Schedule other =
+        e.parallelism.schedule == Schedule::gpipe ? Schedule::one_f_one_b : Schedule::gpipe;
     const Seconds with_other = step_with(e, [&](Experiment& x) { x.parallelism.schedule = other; });
     const Seconds faster = step_with(e, [](Experiment& x) { x.cluster.intra.bandwidth *= 2; });
     return fmt::format(
-        "schedule and link speed are not determined by such a step, their priors are used: {} instead of {} {}, a link "
+        "schedule and link speed are not determined by such a step, their priors are used: {} "
+        "instead of {} {}, a link "
         "twice as fast {}, against {}; the cost of a message makes up for either",
-        to_string(other), to_string(e.parallelism.schedule), in_ms(with_other), in_ms(faster), in_ms(step));
+        to_string(other), to_string(e.parallelism.schedule), in_ms(with_other), in_ms(faster),
+        in_ms(step));
 }
 
 // The step if the message cost had not been fitted to steps.
@@ -73,7 +81,8 @@ std::vector<std::string> prior_notes(const Experiment& e, Seconds step) {
         if (now == p.prior) return {"from priors alone: no constant was fitted to a step time"};
         const Seconds before = step_with(e, [&](Experiment& x) { set_key(x, {key, p.prior}); });
         return {
-            fmt::format("from priors alone (datasheet, the run's layer timers, one message {}; nothing fitted to a "
+            fmt::format("from priors alone (datasheet, the run's layer timers, one message {}; "
+                        "nothing fitted to a "
                         "step): {}; with the "
                         "message fitted to steps of the run ({}): {}",
                         short_value(p.prior), in_ms(before), now, in_ms(step))};
@@ -84,14 +93,15 @@ std::vector<std::string> prior_notes(const Experiment& e, Seconds step) {
 }  // namespace
 
 int limiting_rank(const TaskGraph& graph, const Timeline& timeline) {
-    const bool pipelined =
-        std::ranges::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); });
+    const bool pipelined = std::ranges::any_of(
+        graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); });
     if (!pipelined) return slowest_rank(graph, timeline);
     const std::vector<Seconds> busy = working_times(graph, timeline);
     return static_cast<int>(std::ranges::max_element(busy) - busy.begin());
 }
 
-std::vector<std::string> pipeline_notes(const Experiment& e, const TaskGraph& graph, const Timeline& timeline) {
+std::vector<std::string> pipeline_notes(const Experiment& e, const TaskGraph& graph,
+                                        const Timeline& timeline) {
     if (!e.parallelism.blocking_p2p || e.parallelism.pp == 1) return {};
     const Seconds step = step_with(e, [](Experiment&) {});  // without the noise of a draw
     std::vector<std::string> notes = prior_notes(e, step);

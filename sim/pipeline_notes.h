@@ -1,4 +1,5 @@
-// Notes about a pipeline with blocking messages: which rank limits it, what messages cost, and what a step time cannot determine.
+// Notes about a pipeline with blocking messages: which rank limits it, what messages cost, and what
+// a step time cannot determine.
 #pragma once
 
 #include <string>
@@ -9,10 +10,13 @@
 
 namespace stepcast {
 
-// The busiest rank of a pipeline, for which the others wait. Without a pipeline: the rank that ends last.
+// The busiest rank of a pipeline, for which the others wait. Without a pipeline: the rank that ends
+// last.
 int limiting_rank(const TaskGraph& graph, const Timeline& timeline);
 
-// One line for each finding, from simulating the step again with one thing changed. Empty without parallelism.blocking_p2p.
-std::vector<std::string> pipeline_notes(const Experiment& experiment, const TaskGraph& graph, const Timeline& timeline);
+// One line for each finding, from simulating the step again with one thing changed. Empty without
+// parallelism.blocking_p2p.
+std::vector<std::string> pipeline_notes(const Experiment& experiment, const TaskGraph& graph,
+                                        const Timeline& timeline);
 
 }  // namespace stepcast

@@ -48,7 +48,8 @@ Simulated simulate_quiet(const Experiment& e, int draw) {
 bool is_noisy(const Experiment& e) { return e.routing.draws > 1 && has_noise(e.cluster.noise); }
 
 // Adds the noise of a draw to `costs`, and simulates the step again.
-void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs, Timeline& timeline) {
+void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs,
+             Timeline& timeline) {
     std::mt19937_64 random = random_of(e, draw);
     add_noise(graph, e.cluster, timeline, random, costs);
     run(graph, costs, e.cluster.interference, timeline);
@@ -57,7 +58,8 @@ void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs
 // Whether all draws have the same graph, so that only their noise differs.
 bool draws_share_graph(const Experiment& e) {
     const auto kind = e.workload.kind;
-    return (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) && routing_of(e).counts.empty();
+    return (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) &&
+           routing_of(e).counts.empty();
 }
 
 // `quiet` returns the simulation without noise of the last draw that needed its own graph.
@@ -70,7 +72,9 @@ std::vector<Draw> simulate_draws(const Experiment& e, Simulated& quiet) {
             continue;
         }
         if (d == 0 || !shared) quiet = simulate_quiet(e, d);
-        const auto times_of = [&](const Timeline& timeline) { return step_times(quiet.graph, timeline, reporting_rank(quiet.graph)); };
+        const auto times_of = [&](const Timeline& timeline) {
+            return step_times(quiet.graph, timeline, reporting_rank(quiet.graph));
+        };
         if (!noisy) {
             draws.push_back({times_of(quiet.timeline), d});
             continue;
@@ -92,23 +96,28 @@ std::vector<double> values_of(const std::vector<Draw>& draws, Seconds StepTimes:
 // Uses the doubts of the whole step, but the spread of the draws for this part.
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part, Doubts doubts) {
     const std::vector<double> values = values_of(draws, part);
-    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    const double mean =
+        std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
     const Seconds median(middle_of(values));
     reach_of_draws(values, median.si(), doubts);
     return predictive_interval(median, Seconds(mean), doubts);
 }
 
 int fitted_steps(const std::optional<Fitted>& fitted) {
-    return fitted && std::ranges::find(fitted->measured, "step") != fitted->measured.end() ? fitted->samples : 0;
+    return fitted && std::ranges::find(fitted->measured, "step") != fitted->measured.end()
+               ? fitted->samples
+               : 0;
 }
 
-// For each other reading: its step time over the experiment's, both with the routing of this draw and without noise. Readings that make
-// no legal experiment are left out. `printed` is the simulation of that draw.
+// For each other reading: its step time over the experiment's, both with the routing of this draw
+// and without noise. Readings that make no legal experiment are left out. `printed` is the
+// simulation of that draw.
 std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Simulated& printed) {
     std::vector<OtherReading> found;
     const std::vector<Reading> readings = readings_of(e);
     if (readings.empty()) return found;
-    const Seconds as_read = e.routing.draws == 1 ? printed.timeline.end : simulate_quiet(e, draw).timeline.end;
+    const Seconds as_read =
+        e.routing.draws == 1 ? printed.timeline.end : simulate_quiet(e, draw).timeline.end;
     for (const Reading& reading : readings) {
         Experiment other = e;
         try {
@@ -130,24 +139,33 @@ std::vector<std::string> vocabulary_notes(const Experiment& e) {
     if (w.kind != Workload::Kind::transformer || w.vocab == 0) return {};
     const long on_rank = rank_shape(w, e.parallelism).vocab, used = on_rank * e.parallelism.tp;
     if (static_cast<double>(used) > (1 + worth_telling) * w.vocab)
-        return {fmt::format("vocabulary of {} words counted as {}: workload.vocab_multiple is {}", w.vocab, used, w.vocab_multiple)};
+        return {fmt::format("vocabulary of {} words counted as {}: workload.vocab_multiple is {}",
+                            w.vocab, used, w.vocab_multiple)};
     if (alignment_of(on_rank) == Gemm::Alignment::full) return {};
     Experiment padded = e;
     padded.workload.vocab_multiple = usual_multiple;
-    const double faster = 1 - simulate_quiet(padded, 0).timeline.end / simulate_quiet(e, 0).timeline.end;
+    const double faster =
+        1 - simulate_quiet(padded, 0).timeline.end / simulate_quiet(e, 0).timeline.end;
     if (faster < worth_telling) return {};
-    return {fmt::format("vocabulary of {} words, unaligned: padded to {} the step takes {:.0f} % less time (workload.vocab_multiple = {})",
-                        w.vocab, rank_shape(padded.workload, e.parallelism).vocab * e.parallelism.tp, 100 * faster, usual_multiple)};
+    return {
+        fmt::format("vocabulary of {} words, unaligned: padded to {} the step takes {:.0f} % less "
+                    "time (workload.vocab_multiple = {})",
+                    w.vocab, rank_shape(padded.workload, e.parallelism).vocab * e.parallelism.tp,
+                    100 * faster, usual_multiple)};
 }
 
 // Of late ranks whose delay does not follow the step, the mean tells little.
 std::vector<std::string> delay_notes(const Experiment& e, const Interval& step) {
     const Noise& noise = e.cluster.noise;
-    if (!is_noisy(e) || noise.straggler_rate == 0 || noise.straggler_step > Seconds(0) || step.mean <= step.p90) return {};
+    if (!is_noisy(e) || noise.straggler_rate == 0 || noise.straggler_step > Seconds(0) ||
+        step.mean <= step.p90)
+        return {};
     const double steps = 1 - std::pow(1 - noise.straggler_rate, rank_count(e.cluster));
-    return {fmt::format("the mean of the draws, {}, is above p90: in {:.2g} % of the steps a rank is late by {}, however short the step; "
-                        "cluster.noise.straggler_step, the length of the steps in which that was seen, scales it",
-                        to_string(step.mean), 100 * steps, to_string(noise.straggler_delay))};
+    return {fmt::format(
+        "the mean of the draws, {}, is above p90: in {:.2g} % of the steps a rank is late by {}, "
+        "however short the step; "
+        "cluster.noise.straggler_step, the length of the steps in which that was seen, scales it",
+        to_string(step.mean), 100 * steps, to_string(noise.straggler_delay))};
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
@@ -156,12 +174,14 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
     for (TaskId t = 0; t < graph.size(); ++t) {
         const Place place = graph.places(t).front();
         if (place.lane() != Lane::compute) continue;
-        by_address[{graph.name(t).data(), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
+        by_address[{graph.name(t).data(), graph.phase(t), place.rank()}] +=
+            timeline.finish[t] - timeline.start[t];
     }
     std::vector<KernelTime> kernels;
     for (const auto& [key, time] : by_address)
         kernels.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), time});
-    std::ranges::sort(kernels, {}, [](const KernelTime& k) { return std::tie(k.name, k.phase, k.rank); });
+    std::ranges::sort(kernels, {},
+                      [](const KernelTime& k) { return std::tie(k.name, k.phase, k.rank); });
     return kernels;
 }
 
@@ -172,7 +192,8 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
         if (!p.determined)
-            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}", p.key, short_value(p.prior)));
+            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}",
+                                        p.key, short_value(p.prior)));
     return notes;
 }
 
@@ -206,12 +227,14 @@ double middle_of(std::vector<double> values) {
     return *middle;
 }
 
-// For balanced routing: forward two GEMMs a slot (dense: a token) and the gate, backward twice as much.
+// For balanced routing: forward two GEMMs a slot (dense: a token) and the gate, backward twice as
+// much.
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::transformer) return model_flops(w, tokens / w.seq);
     if (w.kind == Workload::Kind::coca) return 3.0 * (tokens / w.seq) * tower_flops(w);
-    const double expert = 2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
+    const double expert =
+        2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
     const double gate = 2.0 * w.hidden * w.moe.experts;
     return Flops(3.0 * tokens * w.layers * (expert + gate));
 }

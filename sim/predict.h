@@ -1,4 +1,5 @@
-// Experiment -> Forecast: build, price, simulate; Monte Carlo over routings and jitter when asked for.
+// Experiment -> Forecast: build, price, simulate; Monte Carlo over routings and jitter when asked
+// for.
 #pragma once
 
 #include <vector>
@@ -9,11 +10,13 @@
 
 namespace stepcast {
 
-// The median. Of an even number of values it is the lower middle one, so that it is a value that occurred.
+// The median. Of an even number of values it is the lower middle one, so that it is a value that
+// occurred.
 double middle_of(std::vector<double> values);
 
-// Simulates `draws` routings of the experiment. With one draw, p50 = mean is the simulated step. With several, p50 is the (lower)
-// median draw, and phases, breakdown and trace are of that draw. p10 and p90 are the predictive interval of sim/interval.h.
+// Simulates `draws` routings of the experiment. With one draw, p50 = mean is the simulated step.
+// With several, p50 is the (lower) median draw, and phases, breakdown and trace are of that draw.
+// p10 and p90 are the predictive interval of sim/interval.h.
 Forecast predict(const Experiment& experiment);
 // The step time of every draw, in order.
 std::vector<Seconds> steps_of_draws(const Experiment& experiment);

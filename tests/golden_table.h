@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <catch2/catch.hpp>
 
 #include "model/files/csv.h"
 #include "model/presets.h"
@@ -22,15 +22,17 @@ namespace stepcast {
 struct GoldenFile {
     std::string name;  // in tests/sim/golden
     std::vector<std::string> columns;
-    std::size_t times = 0;   // columns that are parts of the first, before the others
-    double tolerance = 0;    // relative; of parts, of no less than `least` of the whole
+    std::size_t times = 0;  // columns that are parts of the first, before the others
+    double tolerance = 0;   // relative; of parts, of no less than `least` of the whole
     double least = 0;
     int digits = 6;
 
     using Values = std::vector<double>;
     struct Row {
         Values values;
-        std::string words;  // in the file why it was renewed last; of what is now what it is, where its name does not say it
+        // in the file why it was renewed last; of what is now what it is, where its name does not
+        // say it
+        std::string words;
     };
     using Rows = std::map<std::string, Row>;
 
@@ -43,7 +45,8 @@ struct GoldenFile {
         while (csv.next()) {
             csv.expect_fields(columns.size() + 2);
             Row& row = rows[csv.fields().front()];
-            for (std::size_t i = 0; i < columns.size(); ++i) row.values.push_back(csv_number(csv.fields()[i + 1]));
+            for (std::size_t i = 0; i < columns.size(); ++i)
+                row.values.push_back(csv_number(csv.fields()[i + 1]));
             row.words = csv.fields().back();
         }
         return rows;
@@ -59,13 +62,16 @@ struct GoldenFile {
         }
     }
 
-    [[nodiscard]] std::string differences(const std::string& key, const Row& was, const Row& now) const {
+    [[nodiscard]] std::string differences(const std::string& key, const Row& was,
+                                          const Row& now) const {
         std::string text;
         for (std::size_t i = 0; i < columns.size(); ++i) {
-            const double size = std::max(std::abs(was.values[i]), i < times ? least * was.values[0] : 0);
+            const double size =
+                std::max(std::abs(was.values[i]), i < times ? least * was.values[0] : 0);
             if (std::abs(now.values[i] - was.values[i]) <= tolerance * size) continue;
-            text += fmt::format("{}{}: {} {:.{}g} -> {:.{}g} ({:+.2g} %); renewed last: {}\n", key, now.words, columns[i],
-                                was.values[i], digits, now.values[i], digits, 100 * (now.values[i] / was.values[i] - 1), was.words);
+            text += fmt::format("{}{}: {} {:.{}g} -> {:.{}g} ({:+.2g} %); renewed last: {}\n", key,
+                                now.words, columns[i], was.values[i], digits, now.values[i], digits,
+                                100 * (now.values[i] / was.values[i] - 1), was.words);
         }
         return text;
     }
@@ -78,8 +84,8 @@ struct GoldenFile {
         std::string moved;
         for (const auto& [key, row] : now) {
             const auto was = golden.find(key);
-            const std::string difference =
-                was == golden.end() ? key + ": not in the table\n" : differences(key, was->second, row);
+            const std::string difference = was == golden.end() ? key + ": not in the table\n"
+                                                               : differences(key, was->second, row);
             renewed[key] = difference.empty() ? was->second : Row{row.values, reason ? reason : ""};
             moved += difference;
         }
@@ -90,7 +96,8 @@ struct GoldenFile {
             WARN("renewed:\n" << (moved.empty() ? "nothing\n" : moved));
             return;
         }
-        INFO("on purpose? then: scripts/renew-golden.sh \"REASON\", and commit tests/sim/golden/" + name);
+        INFO("on purpose? then: scripts/renew-golden.sh \"REASON\", and commit tests/sim/golden/" +
+             name);
         CAPTURE(moved);
         CHECK(moved.empty());
     }

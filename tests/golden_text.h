@@ -1,5 +1,6 @@
-// Golden texts: whole outputs as they were when they were last renewed on purpose. To renew them after a wanted change:
-// STEPCAST_RENEW_GOLDEN=1 build/dev/tests/test_FOLDER "golden*", then read git diff tests/*/golden before committing it.
+// Golden texts: whole outputs as they were when they were last renewed on purpose. To renew them
+// after a wanted change: STEPCAST_RENEW_GOLDEN=1 build/dev/tests/test_FOLDER "golden*", then read
+// git diff tests/*/golden before committing it.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,8 @@
 
 namespace stepcast {
 
-// The decimal fraction that `text` begins with, cut off it; nothing where it begins with none. Whole numbers are words: they count.
+// The decimal fraction that `text` begins with, cut off it; nothing where it begins with none.
+// Whole numbers are words: they count.
 inline std::optional<double> fraction(std::string_view& text) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -28,18 +30,21 @@ inline std::optional<double> fraction(std::string_view& text) {
     return value;
 }
 
-// Words must be equal, fractions to five digits: the last ones of a logarithm, and so of a fit, depend on the processor.
+// Words must be equal, fractions to five digits: the last ones of a logarithm, and so of a fit,
+// depend on the processor.
 inline bool same_line(std::string_view a, std::string_view b) {
     while (!a.empty() && !b.empty()) {
         std::string_view rest_a = a, rest_b = b;
         const auto left = fraction(rest_a), right = fraction(rest_b);
         if (left && right) {
-            if (std::abs(*left - *right) > 1e-5 * std::max(std::abs(*left), std::abs(*right))) return false;
+            if (std::abs(*left - *right) > 1e-5 * std::max(std::abs(*left), std::abs(*right)))
+                return false;
             a = rest_a, b = rest_b;
             continue;
         }
         // A whole number is taken whole, or its tail would be read as a fraction.
-        const std::size_t size = std::max<std::size_t>(1, std::min(a.size(), a.find_first_not_of("0123456789")));
+        const std::size_t size =
+            std::max<std::size_t>(1, std::min(a.size(), a.find_first_not_of("0123456789")));
         if (a.substr(0, size) != b.substr(0, size)) return false;
         a.remove_prefix(size), b.remove_prefix(size);
     }
@@ -54,7 +59,8 @@ inline void check_golden(const std::string& name, const std::string& text) {
     std::istringstream now(text);
     std::string a, b;
     for (int line = 1;; ++line) {
-        const bool more = static_cast<bool>(std::getline(now, a)), golden = static_cast<bool>(std::getline(was, b));
+        const bool more = static_cast<bool>(std::getline(now, a)),
+                   golden = static_cast<bool>(std::getline(was, b));
         CAPTURE(name, line, a, b);
         REQUIRE(more == golden);
         if (!more) return;
@@ -64,7 +70,8 @@ inline void check_golden(const std::string& name, const std::string& text) {
 
 // Every `what` in the text by `by`: folders that are others in every run.
 inline std::string replaced(std::string text, const std::string& what, const std::string& by) {
-    for (std::size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), by);
+    for (std::size_t at; (at = text.find(what)) != std::string::npos;)
+        text.replace(at, what.size(), by);
     return text;
 }
 

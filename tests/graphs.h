@@ -1,4 +1,5 @@
-// Small graphs that both interpreters run: every op is real and tiny, every rule of task_graph.h occurs.
+// Small graphs that both interpreters run: every op is real and tiny, every rule of task_graph.h
+// occurs.
 #pragma once
 
 #include <string>
@@ -40,18 +41,23 @@ inline TaskGraph fork_join() {
     return graph;
 }
 
-// Both ranks compute, all-reduce, then step; rank 1 is the straggler. The second bucket overlaps the first's exchange.
+// Both ranks compute, all-reduce, then step; rank 1 is the straggler. The second bucket overlaps
+// the first's exchange.
 inline TaskGraph two_ranks_all_reduce() {
     TaskGraph graph(2);
     std::vector<TaskId> first, second;
     for (int r = 0; r < 2; ++r) {
-        first.push_back(graph.add("backward", Phase::backward, small_gemm(r == 0 ? 16 : 64), {compute(r)}, {}));
-        second.push_back(graph.add("backward", Phase::backward, small_gemm(), {compute(r)}, {first.back()}));
+        first.push_back(
+            graph.add("backward", Phase::backward, small_gemm(r == 0 ? 16 : 64), {compute(r)}, {}));
+        second.push_back(
+            graph.add("backward", Phase::backward, small_gemm(), {compute(r)}, {first.back()}));
     }
     const std::vector<Place> both{collective(0), collective(1)};
     graph.add("bucket", Phase::gradient_sync, AllReduce{Bytes(4096)}, both, first);
-    const TaskId sum = graph.add("bucket", Phase::gradient_sync, AllReduce{Bytes(2048)}, both, second);
-    for (int r = 0; r < 2; ++r) graph.add("optimizer", Phase::optimizer, small_pass(), {compute(r)}, {sum});
+    const TaskId sum =
+        graph.add("bucket", Phase::gradient_sync, AllReduce{Bytes(2048)}, both, second);
+    for (int r = 0; r < 2; ++r)
+        graph.add("optimizer", Phase::optimizer, small_pass(), {compute(r)}, {sum});
     return graph;
 }
 
@@ -59,9 +65,10 @@ inline TaskGraph two_ranks_all_reduce() {
 inline TaskGraph every_communication() {
     TaskGraph graph(2);
     const Bytes bytes(4096), part(1024);
-    const std::vector<Op> ops{AllReduce{bytes},    AllGather{bytes}, ReduceScatter{bytes},
-                              Broadcast{bytes, 1}, Reduce{bytes, 0}, AllToAll{{part, part, part, part}},
-                              SendRecv{bytes, 2},  Barrier{}};
+    const std::vector<Op> ops{AllReduce{bytes},     AllGather{bytes},
+                              ReduceScatter{bytes}, Broadcast{bytes, 1},
+                              Reduce{bytes, 0},     AllToAll{{part, part, part, part}},
+                              SendRecv{bytes, 2},   Barrier{}};
     std::vector<TaskId> after;
     for (const Op& op : ops) {
         const bool sends = std::holds_alternative<SendRecv>(op);
@@ -70,14 +77,16 @@ inline TaskGraph every_communication() {
         const TaskId exchange = graph.add(kind_name(op), Phase::forward, op, places, after);
         after.clear();
         for (int r = 0; r < 2; ++r)
-            after.push_back(graph.add("pass", Phase::forward, small_pass(), {compute(r)}, {exchange}));
+            after.push_back(
+                graph.add("pass", Phase::forward, small_pass(), {compute(r)}, {exchange}));
     }
     return graph;
 }
 
-// One direction of an expert-parallel layer: permute, exchange, experts (rank 1 has more rows), exchange back, combine.
-// Returns what the next direction comes after, one task a rank.
-inline std::vector<TaskId> add_exchange_layer(TaskGraph& graph, Phase phase, const std::vector<TaskId>& after) {
+// One direction of an expert-parallel layer: permute, exchange, experts (rank 1 has more rows),
+// exchange back, combine. Returns what the next direction comes after, one task a rank.
+inline std::vector<TaskId> add_exchange_layer(TaskGraph& graph, Phase phase,
+                                              const std::vector<TaskId>& after) {
     const std::vector<Place> both{collective(0), collective(1)};
     const Bytes few(1024), many(3072);
     std::vector<TaskId> permuted, expert, weighed;
@@ -85,11 +94,15 @@ inline std::vector<TaskId> add_exchange_layer(TaskGraph& graph, Phase phase, con
         const std::vector<Place> place{compute(r)};
         permuted.push_back(graph.add("permute", phase, small_pass(), place, after));
     }
-    const TaskId dispatch = graph.add("dispatch", phase, AllToAll{{few, many, few, many}}, both, permuted);
+    const TaskId dispatch =
+        graph.add("dispatch", phase, AllToAll{{few, many, few, many}}, both, permuted);
     for (int r = 0; r < 2; ++r)
-        expert.push_back(graph.add("experts", phase, small_gemm(r == 0 ? 16 : 48), {compute(r)}, {dispatch}));
-    const TaskId combine = graph.add("combine", phase, AllToAll{{few, few, many, many}}, both, expert);
-    for (int r = 0; r < 2; ++r) weighed.push_back(graph.add("weigh", phase, small_pass(), {compute(r)}, {combine}));
+        expert.push_back(
+            graph.add("experts", phase, small_gemm(r == 0 ? 16 : 48), {compute(r)}, {dispatch}));
+    const TaskId combine =
+        graph.add("combine", phase, AllToAll{{few, few, many, many}}, both, expert);
+    for (int r = 0; r < 2; ++r)
+        weighed.push_back(graph.add("weigh", phase, small_pass(), {compute(r)}, {combine}));
     return weighed;
 }
 
@@ -99,17 +112,20 @@ inline TaskGraph alltoall_layer() {
     return graph;
 }
 
-// The host works, issues two kernels, waits for the second (a synchronisation), works again; rank 1 waits for rank 0.
+// The host works, issues two kernels, waits for the second (a synchronisation), works again; rank 1
+// waits for rank 0.
 inline TaskGraph host_calls(bool launch_blocking) {
     TaskGraph graph(2, launch_blocking);
     graph.add("framework", Phase::forward, HostWork{}, {host(0)}, {}, 0);
     const TaskId first = graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {}, 1);
     const TaskId second = graph.add("pass", Phase::forward, small_pass(), {compute(0)}, {first}, 2);
-    graph.add("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, {host(0)}, {second}, 0);
+    graph.add("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, {host(0)},
+              {second}, 0);
     graph.add("framework", Phase::forward, HostWork{}, {host(1)}, {}, 0);
-    const TaskId sum =
-        graph.add("all_reduce", Phase::backward, AllReduce{Bytes(2048)}, {collective(0), collective(1)}, {second});
-    for (int r = 0; r < 2; ++r) graph.add("pass", Phase::backward, small_pass(), {compute(r)}, {sum});
+    const TaskId sum = graph.add("all_reduce", Phase::backward, AllReduce{Bytes(2048)},
+                                 {collective(0), collective(1)}, {second});
+    for (int r = 0; r < 2; ++r)
+        graph.add("pass", Phase::backward, small_pass(), {compute(r)}, {sum});
     return graph;
 }
 

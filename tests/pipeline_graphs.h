@@ -1,4 +1,5 @@
-// Pipeline schedules as graphs: for tests against closed forms and, because they grow to any size, for benchmarks.
+// Pipeline schedules as graphs: for tests against closed forms and, because they grow to any size,
+// for benchmarks.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +14,15 @@ namespace stepcast::graphs {
 
 struct PipelineShape {
     enum class Schedule { one_f_one_b, gpipe };
-    enum class SendLanes { one_a_direction, one };  // one: every send and receive of a rank on its collective lane
+    // one: every send and receive of a rank on its collective lane
+    enum class SendLanes { one_a_direction, one };
     enum class Turns { first_stage_first, last_stage_first };
     int stages = 2;
     int micro_batches = 4;
     Schedule schedule = Schedule::one_f_one_b;
     SendLanes send_lanes = SendLanes::one_a_direction;
-    Turns turns = Turns::first_stage_first;  // of the stages in a round of emission, hence the issue order
+    // of the stages in a round of emission, hence the issue order
+    Turns turns = Turns::first_stage_first;
 };
 
 struct Slot {
@@ -27,8 +30,9 @@ struct Slot {
     int micro_batch = 0;
 };
 
-// The k-th slot of a stage. 1F1B: stage s runs min(p - 1 - s, m) forwards ahead, then one forward and one backward in
-// turn, then the backwards that are left. GPipe: all forwards, then all backwards.
+// The k-th slot of a stage. 1F1B: stage s runs min(p - 1 - s, m) forwards ahead, then one forward
+// and one backward in turn, then the backwards that are left. GPipe: all forwards, then all
+// backwards.
 inline Slot slot_of(const PipelineShape& shape, int stage, int k) {
     const int m = shape.micro_batches;
     const bool gpipe = shape.schedule == PipelineShape::Schedule::gpipe;
@@ -39,7 +43,8 @@ inline Slot slot_of(const PipelineShape& shape, int stage, int k) {
     return turn % 2 == 0 ? Slot{false, ahead + turn / 2} : Slot{true, turn / 2};
 }
 
-// Emits slots round by round, each stage's next one once its input exists, so that id order is an issue order.
+// Emits slots round by round, each stage's next one once its input exists, so that id order is an
+// issue order.
 class PipelineBuilder {
 public:
     explicit PipelineBuilder(const PipelineShape& shape)
@@ -81,7 +86,9 @@ private:
         int forwards = 0, backwards = 0;
     };
     static std::size_t count(int n) { return static_cast<std::size_t>(n); }
-    [[nodiscard]] std::size_t cells() const { return count(shape_.stages) * count(shape_.micro_batches); }
+    [[nodiscard]] std::size_t cells() const {
+        return count(shape_.stages) * count(shape_.micro_batches);
+    }
     [[nodiscard]] std::size_t cell(int stage, int m) const {
         return count(stage) * count(shape_.micro_batches) + count(m);
     }
@@ -95,15 +102,18 @@ private:
     }
 
     void emit(int stage, Slot slot) {
-        slot.backward ? emit_backward(stage, slot.micro_batch) : emit_forward(stage, slot.micro_batch);
+        slot.backward ? emit_backward(stage, slot.micro_batch)
+                      : emit_forward(stage, slot.micro_batch);
     }
 
     void emit_forward(int stage, int m) {
         const std::size_t at = cell(stage, m);
         const std::array place{Place(stage, Lane::compute)};
-        const std::span<const TaskId> input = stage == 0 ? std::span<const TaskId>() : std::span(&from_below_[at], 1);
+        const std::span<const TaskId> input =
+            stage == 0 ? std::span<const TaskId>() : std::span(&from_below_[at], 1);
         forward_[at] = graph_.add(forward_name_, Phase::forward, forward_op_, place, input);
-        if (!is_last(stage)) from_below_[cell(stage + 1, m)] = send(stage, stage + 1, Phase::forward, forward_[at]);
+        if (!is_last(stage))
+            from_below_[cell(stage + 1, m)] = send(stage, stage + 1, Phase::forward, forward_[at]);
         ++done_[count(stage)].forwards;
     }
 
@@ -113,7 +123,8 @@ private:
         const std::array input{forward_[at], from_above_[at]};
         const TaskId task = graph_.add(backward_name_, Phase::backward, backward_op_, place,
                                        std::span(input).first(is_last(stage) ? 1 : 2));
-        if (stage > 0) from_above_[cell(stage - 1, m)] = send(stage, stage - 1, Phase::backward, task);
+        if (stage > 0)
+            from_above_[cell(stage - 1, m)] = send(stage, stage - 1, Phase::backward, task);
         ++done_[count(stage)].backwards;
     }
 

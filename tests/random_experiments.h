@@ -1,4 +1,5 @@
-// Legal transformer experiments drawn from a seed: for laws that must hold for any of them. The same on every machine.
+// Legal transformer experiments drawn from a seed: for laws that must hold for any of them. The
+// same on every machine.
 #pragma once
 
 #include <array>
@@ -25,15 +26,18 @@ inline void draw_split(graphs::RandomSource& random, Experiment& e, int ranks) {
     if (p.tp * p.cp * p.pp > ranks) p.tp = p.cp = p.pp = 1;
     p.dp = ranks / (p.tp * p.cp * p.pp);
     p.ep = e.workload.moe.experts > 0 ? one_of(random, sizes) : 1;
-    p.schedule = one_of(random, std::array{Schedule::gpipe, Schedule::one_f_one_b, Schedule::one_f_one_b,
-                                           Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe});
+    p.schedule =
+        one_of(random, std::array{Schedule::gpipe, Schedule::one_f_one_b, Schedule::one_f_one_b,
+                                  Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe});
     if (p.pp == 1) p.schedule = Schedule::one_f_one_b;
-    p.vp = p.schedule == Schedule::one_f_one_b && p.pp > 1 ? one_of(random, std::array{1, 1, 2}) : 1;
+    p.vp =
+        p.schedule == Schedule::one_f_one_b && p.pp > 1 ? one_of(random, std::array{1, 1, 2}) : 1;
     p.zero = random.below(4);
     p.micro_batch = one_of(random, std::array{1, 2});
     p.global_batch = p.dp * p.micro_batch * one_of(random, std::array{1, 2, 4, 8});
     p.sequence_parallel = random.one_in(2);
-    p.recompute = one_of(random, std::array{Recompute::none, Recompute::selective, Recompute::full});
+    p.recompute =
+        one_of(random, std::array{Recompute::none, Recompute::selective, Recompute::full});
     p.overlap = !random.one_in(3);
     p.overlap_params = !random.one_in(3);
     p.overlap_p2p = !random.one_in(4);
@@ -44,7 +48,8 @@ inline void draw_split(graphs::RandomSource& random, Experiment& e, int ranks) {
 }
 
 inline void draw_machine(graphs::RandomSource& random, Cluster& c) {
-    if (random.one_in(2)) c.interference = {0.2 * random.fraction(), 0.5 * random.fraction(), random.one_in(2)};
+    if (random.one_in(2))
+        c.interference = {0.2 * random.fraction(), 0.5 * random.fraction(), random.one_in(2)};
     if (random.one_in(2)) c.host.call = Seconds(10e-6 * random.fraction());
     c.intra.bandwidth = BytesPerSecond(50e9 + 500e9 * random.fraction());
     c.inter.bandwidth = BytesPerSecond(5e9 + 50e9 * random.fraction());

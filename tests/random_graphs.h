@@ -1,4 +1,5 @@
-// Graphs and costs drawn from a seed: for laws that must hold on any graph. The same on every machine.
+// Graphs and costs drawn from a seed: for laws that must hold on any graph. The same on every
+// machine.
 #pragma once
 
 #include <random>
@@ -42,8 +43,8 @@ inline std::vector<Place> two_lanes(RandomSource& random, int rank) {
     return {collective(rank), compute(rank)};
 }
 
-// Kernels, collectives of random groups, kernels on two lanes of a rank, sends between neighbours and, on every second
-// graph, host work, also of several hosts at once.
+// Kernels, collectives of random groups, kernels on two lanes of a rank, sends between neighbours
+// and, on every second graph, host work, also of several hosts at once.
 inline TaskGraph random_graph(std::uint64_t seed, bool with_hosts) {
     RandomSource random(seed);
     const int ranks = 1 + random.below(4), tasks = 5 + random.below(60);
@@ -59,7 +60,8 @@ inline TaskGraph random_graph(std::uint64_t seed, bool with_hosts) {
         else if (kind == 5)
             graph.add("fused", phase, small_gemm(), two_lanes(random, rank), after);
         else if (kind == 4)
-            graph.add("sum", phase, AllReduce{Bytes(1024)}, random_participants(random, ranks), after);
+            graph.add("sum", phase, AllReduce{Bytes(1024)}, random_participants(random, ranks),
+                      after);
         else if (kind == 3 && ranks > 1) {
             const int to = (rank + 1) % ranks;
             graph.add("send", phase, SendRecv{Bytes(512)},

@@ -5,7 +5,8 @@
 
 namespace stepcast {
 
-inline Trace simulate(const TaskGraph& graph, const Costs& costs, const Interference& interference) {
+inline Trace simulate(const TaskGraph& graph, const Costs& costs,
+                      const Interference& interference) {
     Timeline timeline;
     run(graph, costs, interference, timeline);
     return to_trace(graph, timeline);

@@ -1,5 +1,5 @@
-// Every way to split a transformer over the ranks of its cluster, for tests and benchmarks of whole spaces. Sizes go in
-// powers of two; what changes least is outermost.
+// Every way to split a transformer over the ranks of its cluster, for tests and benchmarks of whole
+// spaces. Sizes go in powers of two; what changes least is outermost.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,16 @@ namespace split_space {
 
 template <class Call>
 void vary_overlaps(Parallelism p, const Call& call) {
-    const bool sends = p.pp > 1, parts = sends && p.tp > 1 && !p.sequence_parallel, data = p.dp * p.cp > 1;
+    const bool sends = p.pp > 1, parts = sends && p.tp > 1 && !p.sequence_parallel,
+               data = p.dp * p.cp > 1;
     for (const bool overlap_p2p : {true, false})
         for (const bool scatter : {true, false})
             for (int zero = 0; zero <= 3; ++zero)
                 for (const bool overlap : {true, false})
                     for (const bool parameters : {true, false}) {
                         const bool gathers = zero == 1 || zero == 2;
-                        if ((!overlap_p2p && !sends) || (!scatter && !parts) || (zero > 0 && !data) ||
-                            (!overlap && !data) || (!parameters && !gathers))
+                        if ((!overlap_p2p && !sends) || (!scatter && !parts) ||
+                            (zero > 0 && !data) || (!overlap && !data) || (!parameters && !gathers))
                             continue;
                         p.overlap_p2p = overlap_p2p;
                         p.scatter_p2p = scatter;
@@ -33,18 +34,21 @@ void vary_overlaps(Parallelism p, const Call& call) {
 }
 
 template <class Call>
-void vary_pipelines(const Experiment& base, const SplitRules& rules, Parallelism p, int ranks, const Call& call) {
-    for (const SplitKey key : {SplitKey::tp, SplitKey::cp, SplitKey::sequence_parallel, SplitKey::micro_batch,
-                               SplitKey::recompute, SplitKey::recompute_layers})
+void vary_pipelines(const Experiment& base, const SplitRules& rules, Parallelism p, int ranks,
+                    const Call& call) {
+    for (const SplitKey key :
+         {SplitKey::tp, SplitKey::cp, SplitKey::sequence_parallel, SplitKey::micro_batch,
+          SplitKey::recompute, SplitKey::recompute_layers})
         if (!rules.broken_by(key, p).empty()) return;
     for (int pp = 1; p.tp * p.cp * pp <= ranks; pp *= 2) {
         p.pp = pp;
         p.dp = ranks / (p.tp * p.cp * pp);
         if (p.global_batch % (p.dp * p.micro_batch) != 0) continue;
-        for (const Schedule schedule :
-             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe})
-            for (int vp = 1;
-                 vp == 1 || (schedule == Schedule::one_f_one_b && pp > 1 && vp * pp <= base.workload.layers); ++vp) {
+        for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1,
+                                        Schedule::zb_v, Schedule::dualpipe})
+            for (int vp = 1; vp == 1 || (schedule == Schedule::one_f_one_b && pp > 1 &&
+                                         vp * pp <= base.workload.layers);
+                 ++vp) {
                 if (pp == 1 && schedule != Schedule::one_f_one_b) continue;
                 p.schedule = schedule;
                 p.vp = vp;
@@ -70,9 +74,11 @@ void for_each_split(const Experiment& base, const Call& call) {
         for (int cp = 1; tp * cp <= ranks; cp *= 2)
             for (const bool sequence : {false, true})
                 for (const bool overlap_tp : {false, true})
-                    for (const ContextExchange exchange : {ContextExchange::ring, ContextExchange::all_gather})
+                    for (const ContextExchange exchange :
+                         {ContextExchange::ring, ContextExchange::all_gather})
                         for (int micro_batch = 1; micro_batch <= 16; micro_batch *= 2)
-                            for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+                            for (const Recompute recompute :
+                                 {Recompute::none, Recompute::selective, Recompute::full}) {
                                 if ((tp == 1 && (sequence || overlap_tp)) ||
                                     (cp == 1 && exchange != ContextExchange::ring))
                                     continue;

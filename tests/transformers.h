@@ -22,8 +22,15 @@ inline Experiment small_gpt() {
     w.tied = false;
     e.cluster.name = "test";
     e.cluster.gpus_per_node = 4;
-    e.cluster.gpu = {"test", "", 4, Bytes(80e9), BytesPerSecond(1e12), {}, {},
-                     {FlopsPerSecond(1e12), FlopsPerSecond(2e12), FlopsPerSecond(4e12), FlopsPerSecond(4e12), FlopsPerSecond(8e12), FlopsPerSecond(0)}};
+    e.cluster.gpu = {"test",
+                     "",
+                     4,
+                     Bytes(80e9),
+                     BytesPerSecond(1e12),
+                     {},
+                     {},
+                     {FlopsPerSecond(1e12), FlopsPerSecond(2e12), FlopsPerSecond(4e12),
+                      FlopsPerSecond(4e12), FlopsPerSecond(8e12), FlopsPerSecond(0)}};
     e.cluster.intra.bandwidth = BytesPerSecond(100e9);
     e.cluster.intra.latency = Seconds(2e-6);
     e.cluster.inter.bandwidth = BytesPerSecond(10e9);

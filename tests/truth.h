@@ -1,5 +1,5 @@
-// Published measurements that the repository does not ship: the folder shared/truth beside or above the source tree. The
-// suite passes without it.
+// Published measurements that the repository does not ship: the folder shared/truth beside or above
+// the source tree. The suite passes without it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,8 @@ namespace stepcast {
 inline std::string shared_folder(const std::string& name) {
     namespace fs = std::filesystem;
     std::error_code ignored;
-    for (fs::path at = fs::weakly_canonical(home_folder()).parent_path(); at.has_relative_path(); at = at.parent_path())
+    for (fs::path at = fs::weakly_canonical(home_folder()).parent_path(); at.has_relative_path();
+         at = at.parent_path())
         if (fs::is_directory(at / "shared" / name, ignored)) return (at / "shared" / name).string();
     return "";
 }
@@ -26,8 +27,8 @@ inline std::string truth_file(const std::string& name) {
     return !folder.empty() && std::filesystem::exists(file) ? file.string() : "";
 }
 
-// For the first lines of a test that checks nothing without them: says so in the words that make ctest count the test as
-// skipped (tests/CMakeLists.txt), not as passed.
+// For the first lines of a test that checks nothing without them: says so in the words that make
+// ctest count the test as skipped (tests/CMakeLists.txt), not as passed.
 inline bool is_absent(const std::string& path, const std::string& name) {
     if (!path.empty()) return false;
     WARN("skipped: " + name + " is not there");

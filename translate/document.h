@@ -1,4 +1,5 @@
-// A configuration file of another tool as a flat list of named values with positions, read by all readers here. Internal to translate/.
+// A configuration file of another tool as a flat list of named values with positions, read by all
+// readers here. Internal to translate/.
 #pragma once
 
 #include <map>
@@ -38,7 +39,8 @@ public:
 [[noreturn]] void wrong(const NamedValue& value, const std::string& expected);
 double number_in(const NamedValue& value);
 long integer_in(const NamedValue& value);
-long count_in(const NamedValue& value);  // 1 to 10^9, so that it can be divided and multiplied safely
+// 1 to 10^9, so that it can be divided and multiplied safely
+long count_in(const NamedValue& value);
 bool flag_in(const NamedValue& value);
 
 // The same values as text for a key.
@@ -50,15 +52,16 @@ std::string stated_text(const NamedValue& value);
 // Removes the first of these sections that a name begins with: "model.num_layers" -> num_layers.
 void drop_sections(Document& document, std::initializer_list<std::string_view> sections);
 
-// Reads YAML or JSON, a part of YAML (a bare Infinity is accepted). A list becomes one value "[a, b]". Bounded in size and depth. Several
-// documents are one. JSON may be written as hjson reads it: with comments, and without commas at the end of lines.
+// Reads YAML or JSON, a part of YAML (a bare Infinity is accepted). A list becomes one value "[a,
+// b]". Bounded in size and depth. Several documents are one. JSON may be written as hjson reads it:
+// with comments, and without commas at the end of lines.
 Document read_yaml(const std::string& text, const std::string& path);
 Document read_json(const std::string& text, const std::string& path);
 bool is_json(const std::string& text);  // begins with a brace, comments apart
 Document read_json_or_yaml(const std::string& text, const std::string& path);
 
-// Puts values of `given` in place of variables: ${TP}, $TP, ${oc.env:TP}, with defaults ${TP:8}, ${TP:-8}, ${oc.env:TP,8}. Names that the
-// document itself has are left to its reader.
+// Puts values of `given` in place of variables: ${TP}, $TP, ${oc.env:TP}, with defaults ${TP:8},
+// ${TP:-8}, ${oc.env:TP,8}. Names that the document itself has are left to its reader.
 void fill_variables(Document& document, const std::map<std::string, std::string>& given);
 Document read_toml_values(const std::string& text, const std::string& path);
 

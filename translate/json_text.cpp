@@ -1,11 +1,12 @@
-// JSON as people write it: DeepSpeed reads its files with hjson (runtime/config.py), others join several files in braces.
+// JSON as people write it: DeepSpeed reads its files with hjson (runtime/config.py), others join
+// several files in braces.
 #include "translate/document.h"
 
 namespace stepcast {
 namespace {
 
-// Copies the text and keeps its lines. Blanks comments, adds commas that the end of a line stands for, and begins a new document between
-// a closing and an opening brace.
+// Copies the text and keeps its lines. Blanks comments, adds commas that the end of a line stands
+// for, and begins a new document between a closing and an opening brace.
 class Tidy {
 public:
     explicit Tidy(const std::string& text) : text_(text) {}
@@ -13,11 +14,16 @@ public:
     std::string all() {
         for (at_ = 0; at_ < text_.size(); ++at_) {
             const char c = text_[at_];
-            if (c == '"' || (c == '\'' && open_or_apart())) pass_string(c);
-            else if (c == '#' || text_.compare(at_, 2, "//") == 0) blank_until("\n");
-            else if (text_.compare(at_, 2, "/*") == 0) blank_until("*/");
-            else if (c == '\n' || c == ' ' || c == '\t' || c == '\r') pass_blank(c);
-            else take(c);
+            if (c == '"' || (c == '\'' && open_or_apart()))
+                pass_string(c);
+            else if (c == '#' || text_.compare(at_, 2, "//") == 0)
+                blank_until("\n");
+            else if (text_.compare(at_, 2, "/*") == 0)
+                blank_until("*/");
+            else if (c == '\n' || c == ' ' || c == '\t' || c == '\r')
+                pass_blank(c);
+            else
+                take(c);
         }
         return std::move(out_);
     }
@@ -25,7 +31,9 @@ public:
 private:
     [[nodiscard]] char last() const { return last_ == 0 ? '{' : out_[last_ - 1]; }
     // Where a value can begin; elsewhere an apostrophe is part of a word.
-    [[nodiscard]] bool open_or_apart() const { return std::string_view("{[,:").find(last()) != std::string_view::npos; }
+    [[nodiscard]] bool open_or_apart() const {
+        return std::string_view("{[,:").find(last()) != std::string_view::npos;
+    }
 
     void pass_blank(char c) {
         out_ += c;
@@ -46,7 +54,9 @@ private:
 
     void blank_until(std::string_view end) {
         const auto found = text_.find(end, at_ + 1);
-        const auto stop = found == std::string::npos ? text_.size() : end == "\n" ? found : found + end.size();
+        const auto stop = found == std::string::npos ? text_.size()
+                          : end == "\n"              ? found
+                                                     : found + end.size();
         for (; at_ < stop; ++at_) pass_blank(text_[at_] == '\n' ? '\n' : ' ');
         --at_;
     }
@@ -70,27 +80,33 @@ private:
 
     const std::string& text_;
     std::string out_;
-    std::size_t at_ = 0, last_ = 0;  // last_: in what is written, behind the last character that says something
+    // last_: in what is written, behind the last character that says something
+    std::size_t at_ = 0, last_ = 0;
     long depth_ = 0;
     bool line_ended_ = false;
 };
 
 }  // namespace
 
-Document read_json(const std::string& text, const std::string& path) { return read_yaml(Tidy(text).all(), path); }
+Document read_json(const std::string& text, const std::string& path) {
+    return read_yaml(Tidy(text).all(), path);
+}
 
 bool is_json(const std::string& text) {
     std::size_t at = 0;
     for (;;) {
         at = text.find_first_not_of(" \t\r\n", at);
         if (at == std::string::npos) return false;
-        if (text[at] != '#' && text.compare(at, 2, "//") != 0 && text.compare(at, 2, "/*") != 0) return text[at] == '{';
+        if (text[at] != '#' && text.compare(at, 2, "//") != 0 && text.compare(at, 2, "/*") != 0)
+            return text[at] == '{';
         const bool block = text[at + 1] == '*' && text[at] == '/';
         at = text.find(block ? "*/" : "\n", at);
         if (block && at != std::string::npos) at += 2;
     }
 }
 
-Document read_json_or_yaml(const std::string& text, const std::string& path) { return is_json(text) ? read_json(text, path) : read_yaml(text, path); }
+Document read_json_or_yaml(const std::string& text, const std::string& path) {
+    return is_json(text) ? read_json(text, path) : read_yaml(text, path);
+}
 
 }  // namespace stepcast

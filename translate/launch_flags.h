@@ -1,4 +1,5 @@
-// What each flag of Megatron-LM and its relatives does to a step: model/presets/launch_flags.toml. Internal to translate/.
+// What each flag of Megatron-LM and its relatives does to a step: model/presets/launch_flags.toml.
+// Internal to translate/.
 #pragma once
 
 #include <map>
@@ -14,8 +15,9 @@ namespace stepcast {
 struct Translation;
 
 struct UnmodelledFlag {
-    std::string instead;      // what the forecast has instead
-    std::string usual;        // the value at which it changes nothing, beside those that switch it off
+    std::string instead;  // what the forecast has instead
+    // the value at which it changes nothing, beside those that switch it off
+    std::string usual;
     bool everywhere = false;  // a name of other tools' files too, with any sections in front
 };
 
@@ -26,8 +28,11 @@ struct LaunchFlags {
     std::set<std::string> of_deepspeed;
     std::map<std::string, UnmodelledFlag> problems;
 
-    [[nodiscard]] bool knows(const std::string& name) const { return quiet.contains(name) || problems.contains(name); }
-    // A name that no list has, of sizes, parallelism, precision, recompute, experts, attention or overlap.
+    [[nodiscard]] bool knows(const std::string& name) const {
+        return quiet.contains(name) || problems.contains(name);
+    }
+    // A name that no list has, of sizes, parallelism, precision, recompute, experts, attention or
+    // overlap.
     [[nodiscard]] bool concerns_step(const std::string& name) const;
 };
 
@@ -37,8 +42,8 @@ const LaunchFlags& launch_flags();
 // Off, or equal to the behaviour without the flag.
 bool changes_nothing(const std::string& value, const std::string& usual = "");
 
-// Reports flags that change a step and that no rule has read, and lists the rest. `dump`: every argument is stated, so that an unknown
-// one may be a default; these are named in one line.
+// Reports flags that change a step and that no rule has read, and lists the rest. `dump`: every
+// argument is stated, so that an unknown one may be a default; these are named in one line.
 void judge_flags(Document& document, Translation& translation, bool dump);
 
 }  // namespace stepcast

@@ -13,21 +13,46 @@ namespace stepcast {
 namespace {
 
 bool begins_with_any(std::string_view key, std::initializer_list<std::string_view> beginnings) {
-    return std::ranges::any_of(beginnings, [&](std::string_view begin) { return key.starts_with(begin); });
+    return std::ranges::any_of(beginnings,
+                               [&](std::string_view begin) { return key.starts_with(begin); });
 }
 
 // ---- which keys count
 
-// Keys of a framework that decide another key, which is compared itself, and what only its cases and reports use.
+// Keys of a framework that decide another key, which is compared itself, and what only its cases
+// and reports use.
 bool decides_only(std::string_view key) {
-    return begins_with_any(key, {"framework.name", "framework.about", "framework.may_be", "framework.can.", "framework.interleaves",
-                                 "framework.balances_stages", "framework.mean_sequence", "framework.attention", "framework.dropout",
-                                 "framework.tied", "framework.optimizer", "framework.master_weights", "framework.clip_scales",
-                                 "framework.fused_", "framework.recompute", "framework.gradients", "framework.frees_gradients",
-                                 "framework.bucket_weights", "framework.overlap", "framework.gather_copies", "framework.eager",
-                                 "framework.composed", "framework.autocast", "framework.unfused", "framework.reads_loss",
-                                 "framework.head_share", "framework.vocab_multiple", "framework.expert_products",
-                                 "framework.expert_tensor_parallel", "framework.cuts_narrow_experts", "framework.blocking_p2p",
+    return begins_with_any(key, {"framework.name",
+                                 "framework.about",
+                                 "framework.may_be",
+                                 "framework.can.",
+                                 "framework.interleaves",
+                                 "framework.balances_stages",
+                                 "framework.mean_sequence",
+                                 "framework.attention",
+                                 "framework.dropout",
+                                 "framework.tied",
+                                 "framework.optimizer",
+                                 "framework.master_weights",
+                                 "framework.clip_scales",
+                                 "framework.fused_",
+                                 "framework.recompute",
+                                 "framework.gradients",
+                                 "framework.frees_gradients",
+                                 "framework.bucket_weights",
+                                 "framework.overlap",
+                                 "framework.gather_copies",
+                                 "framework.eager",
+                                 "framework.composed",
+                                 "framework.autocast",
+                                 "framework.unfused",
+                                 "framework.reads_loss",
+                                 "framework.head_share",
+                                 "framework.vocab_multiple",
+                                 "framework.expert_products",
+                                 "framework.expert_tensor_parallel",
+                                 "framework.cuts_narrow_experts",
+                                 "framework.blocking_p2p",
                                  "framework.dispatch_once"});
 }
 
@@ -40,36 +65,52 @@ bool with_experts(const Experiment& e) { return e.workload.moe.experts > 0; }
 bool has_stages(const Experiment& e) { return e.parallelism.pp > 1; }
 
 const Feature features[] = {
-    {{"workload.moe.top_k", "workload.moe.capacity_factor", "workload.moe.shared_", "workload.moe.ffn", "workload.moe.dense_layers",
-      "workload.moe.interval", "workload.moe.groups", "workload.moe.top_groups", "workload.moe.router_bias", "parallelism.ep",
-      "parallelism.expert_", "parallelism.dispatch_once", "parallelism.overlap_experts", "parallelism.overlap_chunks",
-      "parallelism.moe_system", "routing.", "framework.expert_graphs", "framework.host.expert_layer"}, with_experts},
-    {{"parallelism.expert_tensor_parallel"}, [](const Experiment& e) { return e.parallelism.tp > 1; }},
+    {{"workload.moe.top_k", "workload.moe.capacity_factor", "workload.moe.shared_",
+      "workload.moe.ffn", "workload.moe.dense_layers", "workload.moe.interval",
+      "workload.moe.groups", "workload.moe.top_groups", "workload.moe.router_bias",
+      "parallelism.ep", "parallelism.expert_", "parallelism.dispatch_once",
+      "parallelism.overlap_experts", "parallelism.overlap_chunks", "parallelism.moe_system",
+      "routing.", "framework.expert_graphs", "framework.host.expert_layer"},
+     with_experts},
+    {{"parallelism.expert_tensor_parallel"},
+     [](const Experiment& e) { return e.parallelism.tp > 1; }},
     {{"workload.moe.top_groups"}, [](const Experiment& e) { return e.workload.moe.groups > 1; }},
     {{"routing.skew", "routing.seed", "routing.draws"},
      [](const Experiment& e) { return e.routing.kind != RoutingSpec::Kind::uniform; }},
-    {{"routing.file"}, [](const Experiment& e) { return e.routing.kind == RoutingSpec::Kind::file; }},
-    {{"workload.mla."}, [](const Experiment& e) { return e.workload.attention == AttentionKind::mla; }},
-    {{"workload.mamba.head_dim", "workload.mamba.state", "workload.mamba.groups", "workload.mamba.attention"},
+    {{"routing.file"},
+     [](const Experiment& e) { return e.routing.kind == RoutingSpec::Kind::file; }},
+    {{"workload.mla."},
+     [](const Experiment& e) { return e.workload.attention == AttentionKind::mla; }},
+    {{"workload.mamba.head_dim", "workload.mamba.state", "workload.mamba.groups",
+      "workload.mamba.attention"},
      [](const Experiment& e) { return e.workload.mamba.heads > 0; }},
     {{"workload.vision.", "workload.decoder.", "workload.patch", "workload.pool_queries"},
      [](const Experiment& e) { return e.workload.kind == Workload::Kind::coca; }},
-    {{"workload.max_positions"}, [](const Experiment& e) { return e.workload.positions == Positions::learned; }},
-    {{"workload.memory"}, [](const Experiment& e) { return e.workload.positions == Positions::relative; }},
+    {{"workload.max_positions"},
+     [](const Experiment& e) { return e.workload.positions == Positions::learned; }},
+    {{"workload.memory"},
+     [](const Experiment& e) { return e.workload.positions == Positions::relative; }},
     {{"workload.window_share"}, [](const Experiment& e) { return e.workload.window > 0; }},
-    {{"workload.inner_dropout", "workload.score_dropout"}, [](const Experiment& e) { return e.workload.dropout > 0; }},
+    {{"workload.inner_dropout", "workload.score_dropout"},
+     [](const Experiment& e) { return e.workload.dropout > 0; }},
     {{"workload.activation"}, [](const Experiment& e) { return !e.workload.gated; }},
     {{"workload.adapter_on"}, [](const Experiment& e) { return e.workload.adapter_rank > 0; }},
-    {{"workload.fused_gate"}, [](const Experiment& e) { return e.workload.gated && !e.workload.fused_projections; }},
+    {{"workload.fused_gate"},
+     [](const Experiment& e) { return e.workload.gated && !e.workload.fused_projections; }},
     {{"parallelism.eager_traffic"}, [](const Experiment& e) { return e.parallelism.eager; }},
     {{"parallelism.context_exchange"}, [](const Experiment& e) { return e.parallelism.cp > 1; }},
     {{"parallelism.stage_layers", "parallelism.cut", "parallelism.head_apart",
-      "parallelism.scatter_p2p", "parallelism.overlap_p2p", "parallelism.blocking_p2p", "parallelism.messages_per_",
-      "parallelism.resend_first_stage", "parallelism.gradient_tensors", "parallelism.join_tied"}, has_stages},
-    {{"parallelism.sequence_parallel", "parallelism.overlap_tp", "parallelism.gather_copies", "parallelism.overlap_weight_gradient"},
+      "parallelism.scatter_p2p", "parallelism.overlap_p2p", "parallelism.blocking_p2p",
+      "parallelism.messages_per_", "parallelism.resend_first_stage", "parallelism.gradient_tensors",
+      "parallelism.join_tied"},
+     has_stages},
+    {{"parallelism.sequence_parallel", "parallelism.overlap_tp", "parallelism.gather_copies",
+      "parallelism.overlap_weight_gradient"},
      [](const Experiment& e) { return e.parallelism.tp > 1; }},
-    {{"parallelism.shard", "framework.shard_rate", "framework.host.module_"}, [](const Experiment& e) { return e.parallelism.zero == 3; }},
-    {{"parallelism.overlap_params"}, [](const Experiment& e) { return e.parallelism.zero == 1 || e.parallelism.zero == 2; }},
+    {{"parallelism.shard", "framework.shard_rate", "framework.host.module_"},
+     [](const Experiment& e) { return e.parallelism.zero == 3; }},
+    {{"parallelism.overlap_params"},
+     [](const Experiment& e) { return e.parallelism.zero == 1 || e.parallelism.zero == 2; }},
     {{"parallelism.recompute_layers", "parallelism.recompute_stops_early"},
      [](const Experiment& e) { return recomputes_layers(e.parallelism); }},
     {{"framework.wide_norm"}, [](const Experiment& e) { return e.parallelism.zero > 0; }},
@@ -95,38 +136,55 @@ struct Words {
 };
 
 const Words words[] = {
-    {{EmitFormat::deepspeed}, {"parallelism.pp", "parallelism.stage_layers"}, "stages are given in code, PipelineModule(num_stages=..)"},
+    {{EmitFormat::deepspeed},
+     {"parallelism.pp", "parallelism.stage_layers"},
+     "stages are given in code, PipelineModule(num_stages=..)"},
     {{EmitFormat::deepspeed}, {"parallelism.ep"}, "experts are spread in code, MoE(ep_size=..)"},
     {{EmitFormat::deepspeed}, {"parallelism.recompute"}, "the switch is in the model's code"},
     {{}, {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"}, "said where it is launched"},
-    {{}, {"cluster.launch_blocking", "framework.launch_blocking"}, "CUDA_LAUNCH_BLOCKING=1 in the environment"},
-    {{}, {"workload.adapter_", "parallelism.unfused", "parallelism.eager_script", "parallelism.composed"}, "in the model's code"},
+    {{},
+     {"cluster.launch_blocking", "framework.launch_blocking"},
+     "CUDA_LAUNCH_BLOCKING=1 in the environment"},
+    {{},
+     {"workload.adapter_", "parallelism.unfused", "parallelism.eager_script",
+      "parallelism.composed"},
+     "in the model's code"},
     {{}, {"routing."}, "where tokens go follows from router and data"},
     {{}, {"workload.head_share", "workload.head"}, "in the model's code and its data"},
-    {{EmitFormat::megatron, EmitFormat::megatron_bridge, EmitFormat::nemo}, {"workload.post_norms"}, "it has no norms behind blocks"},
+    {{EmitFormat::megatron, EmitFormat::megatron_bridge, EmitFormat::nemo},
+     {"workload.post_norms"},
+     "it has no norms behind blocks"},
 };
 
 std::string_view why_of(std::string_view key, EmitFormat format) {
     for (const Words& row : words) {
-        const bool here = row.formats.size() == 0 || std::ranges::find(row.formats, format) != row.formats.end();
+        const bool here =
+            row.formats.size() == 0 || std::ranges::find(row.formats, format) != row.formats.end();
         if (here && begins_with_any(key, row.keys)) return row.why;
     }
     return "";
 }
 
-// torchtitan's and DeepSpeed's files leave the model to code; of it these lines always say what the forecast is of.
-bool leaves_model_to_code(EmitFormat format) { return format == EmitFormat::torchtitan || format == EmitFormat::deepspeed; }
+// torchtitan's and DeepSpeed's files leave the model to code; of it these lines always say what the
+// forecast is of.
+bool leaves_model_to_code(EmitFormat format) {
+    return format == EmitFormat::torchtitan || format == EmitFormat::deepspeed;
+}
 
 bool shapes_model(std::string_view key) {
-    const bool how = begins_with_any(key, {"workload.dtype", "workload.optimizer", "workload.autocast", "workload.fused_",
-                                           "workload.fp32_loss", "workload.loss_", "workload.row_scales", "workload.master_weights",
-                                           "workload.clip_scales", "workload.reads_loss", "workload.head_share", "workload.adapter_"});
+    const bool how = begins_with_any(
+        key, {"workload.dtype", "workload.optimizer", "workload.autocast", "workload.fused_",
+              "workload.fp32_loss", "workload.loss_", "workload.row_scales",
+              "workload.master_weights", "workload.clip_scales", "workload.reads_loss",
+              "workload.head_share", "workload.adapter_"});
     return key.starts_with("workload.") && !how;
 }
 
 bool always_said(std::string_view key) {
-    return begins_with_any(key, {"workload.gated", "workload.tied", "workload.positions", "workload.norm", "workload.attention",
-                                 "workload.causal", "workload.linear_bias", "workload.qkv_bias", "workload.kv_heads", "workload.head_dim"});
+    return begins_with_any(
+        key, {"workload.gated", "workload.tied", "workload.positions", "workload.norm",
+              "workload.attention", "workload.causal", "workload.linear_bias", "workload.qkv_bias",
+              "workload.kv_heads", "workload.head_dim"});
 }
 
 // Lines of at most about 100 letters, each with `begin`.
@@ -157,13 +215,15 @@ ForeignFormat foreign(EmitFormat format) {
 
 bool may_change_step(std::string_view key) {
     if (key.starts_with("cluster."))
-        return key == "cluster.nodes" || key == "cluster.gpus_per_node" || key == "cluster.launch_blocking";
+        return key == "cluster.nodes" || key == "cluster.gpus_per_node" ||
+               key == "cluster.launch_blocking";
     if (key.starts_with("run.")) return key == "run.cuda_graph";
     return key != "workload.name" && !key.starts_with("recorded.") && !decides_only(key);
 }
 
 bool acts(std::string_view key, const Experiment& e) {
-    return std::ranges::all_of(features, [&](const Feature& f) { return !begins_with_any(key, f.keys) || f.is_there(e); });
+    return std::ranges::all_of(
+        features, [&](const Feature& f) { return !begins_with_any(key, f.keys) || f.is_there(e); });
 }
 
 Experiment with_values_written_out(Experiment e) {
@@ -201,14 +261,18 @@ Experiment experiment_of_script(const Experiment& asked, const Translation& scri
 
 namespace {
 
-// The keys in which the script's experiment differs from the one asked for. Keys that are found are set there, because a framework may
-// decide others by them: the model's first, which some files leave to code.
+// The keys in which the script's experiment differs from the one asked for. Keys that are found are
+// set there, because a framework may decide others by them: the model's first, which some files
+// leave to code.
 class Comparison {
 public:
     Comparison(const Experiment& asked, const Translation& script, EmitFormat format)
-        : asked_(with_values_written_out(asked)), back_(with_values_written_out(experiment_of_script(asked, script))) {
-        if (leaves_model_to_code(format)) find([](std::string_view key) { return shapes_model(key); });
-        while (find([](std::string_view) { return true; })) {}
+        : asked_(with_values_written_out(asked)),
+          back_(with_values_written_out(experiment_of_script(asked, script))) {
+        if (leaves_model_to_code(format))
+            find([](std::string_view key) { return shapes_model(key); });
+        while (find([](std::string_view) { return true; })) {
+        }
     }
     struct Lost {
         const Key* key;
@@ -224,13 +288,16 @@ private:
         }
         std::vector<Lost> found;
         for (const Key& key : all_keys()) {
-            if (is_preset(key) || !may_change_step(key.path) || !acts(key.path, asked_) || !wanted(key.path)) continue;
+            if (is_preset(key) || !may_change_step(key.path) || !acts(key.path, asked_) ||
+                !wanted(key.path))
+                continue;
             if (std::ranges::find(lost_, &key, &Lost::key) != lost_.end()) continue;
             Lost one{&key, text_of(key, asked_), text_of(key, back_)};
             if (one.ours != one.theirs) found.push_back(std::move(one));
         }
         for (const Lost& one : found)
-            if (!one.key->path.starts_with("framework.")) set_key(back_, {std::string(one.key->path), one.ours});
+            if (!one.key->path.starts_with("framework."))
+                set_key(back_, {std::string(one.key->path), one.ours});
         lost_.insert(lost_.end(), found.begin(), found.end());
         return !found.empty();
     }
@@ -263,15 +330,21 @@ void name_lost_keys(const Experiment& asked, EmitFormat format, Emission& out) {
         else
             out.without.push_back(fmt::format("{}: the script is read as {}", said, shown(theirs)));
     }
-    const auto is_lost = [&](std::string_view key) { return std::ranges::find(out.lost, key) != out.lost.end(); };
+    const auto is_lost = [&](std::string_view key) {
+        return std::ranges::find(out.lost, key) != out.lost.end();
+    };
     for (const Key& key : all_keys())
-        if (leaves_model_to_code(format) && always_said(key.path) && acts(key.path, asked) && !is_lost(key.path))
+        if (leaves_model_to_code(format) && always_said(key.path) && acts(key.path, asked) &&
+            !is_lost(key.path))
             model.push_back(fmt::format("{} = {}", key.path, shown(text_of(key, experiment))));
     for (const char* key : {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"})
         if (!script.find(key) && !is_lost(key))
-            out.without.push_back(fmt::format("{} = {}: {}", key, text_of(*find_key(key), asked), why_of(key, format)));
+            out.without.push_back(fmt::format("{} = {}: {}", key, text_of(*find_key(key), asked),
+                                              why_of(key, format)));
     say_list("the model, in its code: ", model, out);
-    say_list(fmt::format("the forecast is of framework {}, not {}: ", asked.framework.name, script.framework), framework, out);
+    say_list(fmt::format("the forecast is of framework {}, not {}: ", asked.framework.name,
+                         script.framework),
+             framework, out);
 }
 
 }  // namespace stepcast

@@ -8,57 +8,68 @@
 
 namespace stepcast {
 
-inline constexpr int most_nvlinks = 1000;  // per GPU: more than any has, yet a node's links fit an int
+// per GPU: more than any has, yet a node's links fit an int
+inline constexpr int most_nvlinks = 1000;
 
 // Values that no file states stay 0 or empty.
 struct Machine {
     int gpus = 0;
-    std::string gpu;            // name of the device in a file or an option
-    std::string pci;            // "10de:2330", vendor and number of the device
-    int sm = 0;                 // compute capability: 90
-    Bytes memory;               // of one device
-    int nvlinks = 0;            // of the GPU with the most, as its file counts them
-    bool links_told = true;     // false: a template without NVLink elements
-    bool switched = false;      // the file names a switch
-    // Links between each two GPUs: of 0 and 1, 0 and 2, .., 1 and 2, ... A matrix has those to a switch here, which
-    // cluster_of_machine() tells apart. Empty: not told.
+    std::string gpu;         // name of the device in a file or an option
+    std::string pci;         // "10de:2330", vendor and number of the device
+    int sm = 0;              // compute capability: 90
+    Bytes memory;            // of one device
+    int nvlinks = 0;         // of the GPU with the most, as its file counts them
+    bool links_told = true;  // false: a template without NVLink elements
+    bool switched = false;   // the file names a switch
+    // Links between each two GPUs: of 0 and 1, 0 and 2, .., 1 and 2, ... A matrix has those to a
+    // switch here, which cluster_of_machine() tells apart. Empty: not told.
     std::vector<double> joints;
-    BytesPerSecond pcie;        // per rank and direction
-    BytesPerSecond socket;      // between two sockets
+    BytesPerSecond pcie;    // per rank and direction
+    BytesPerSecond socket;  // between two sockets
     int numa_nodes = 0;
-    int nics = 0, other_nics = 0;  // NICs for computation; NICs for storage and management
-    BytesPerSecond nic;            // rate of one NIC
+    int nics = 0, other_nics = 0;    // NICs for computation; NICs for storage and management
+    BytesPerSecond nic;              // rate of one NIC
     std::vector<std::string> from;   // "topo.txt: 8 GPUs, all pairs NV18 .."
     std::vector<std::string> notes;  // what was left open or assumed
 
     [[nodiscard]] double joint(int a, int b) const;  // of two GPUs; 0 where not told
     [[nodiscard]] int joint_links() const;           // of the GPU with the most
-    [[nodiscard]] bool paired() const;               // NVLinks join disjoint pairs, and there are more than two GPUs
+    // NVLinks join disjoint pairs, and there are more than two GPUs
+    [[nodiscard]] bool paired() const;
 
-    // Counts a list of devices that states no links. If no other file states them, the links are those of the device's preset.
+    // Counts a list of devices that states no links. If no other file states them, the links are
+    // those of the device's preset.
     void count_devices(int listed, const std::string& path);
 };
 
 // The node assumed for a device that no file describes: eight GPUs with one NIC each.
 Machine usual_node();
 
-// Each adds the content of one file. They throw ConfigError with the position of what they do not understand.
-void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine);  // nvidia-smi topo -m
+// Each adds the content of one file. They throw ConfigError with the position of what they do not
+// understand. nvidia-smi topo -m
+void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine);
 void read_nccl_topology(const std::string& text, const std::string& path, Machine& machine);
-void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine);  // nvidia-smi -q -x, or as text
-void read_smi_text(const std::string& text, const std::string& path, Machine& machine);    // nvidia-smi, -L, -q
-void read_rocm_smi(const std::string& text, const std::string& path, Machine& machine);    // rocm-smi --showtopo, amd-smi topology
-void read_lspci(const std::string& text, const std::string& path, Machine& machine);       // lspci, with or without -nn
+// nvidia-smi -q -x, or as text
+void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine);
+// nvidia-smi, -L, -q
+void read_smi_text(const std::string& text, const std::string& path, Machine& machine);
+// rocm-smi --showtopo, amd-smi topology
+void read_rocm_smi(const std::string& text, const std::string& path, Machine& machine);
+// lspci, with or without -nn
+void read_lspci(const std::string& text, const std::string& path, Machine& machine);
 
-// What a listing is that tells no machine: its program, what it tells, and what to give instead; "" if it is none that is known.
+// What a listing is that tells no machine: its program, what it tells, and what to give instead; ""
+// if it is none that is known.
 std::string other_listing(const std::string& text);
 
 struct MachineFile {
     std::string text;  // a cluster file
     std::vector<std::string> report;
 };
-// Datasheet values come from the preset that has the GPU. Constants come from it too if the machine equals that preset, else from
-// priors. `gpu` names the device if the files do not, or not precisely.
-MachineFile cluster_of_machine(const Machine& machine, const std::string& name, const std::string& gpu);
+// Datasheet values come from the preset that has the GPU. Constants come from it too if the machine
+// equals that preset, else from priors. `gpu` names the device if the files do not, or not
+// precisely.
+MachineFile cluster_of_machine(const Machine& machine, const std::string& name,
+                               const std::string& gpu);
 
 }  // namespace stepcast

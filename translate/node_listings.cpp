@@ -29,7 +29,10 @@ std::string without_escapes(const std::string& text) {
     return plain;
 }
 
-bool is_gpu(const std::string& name) { return name.starts_with("GPU") && name.size() > 3 && std::isdigit(static_cast<unsigned char>(name[3])); }
+bool is_gpu(const std::string& name) {
+    return name.starts_with("GPU") && name.size() > 3 &&
+           std::isdigit(static_cast<unsigned char>(name[3]));
+}
 
 // Takes one cell off the start of `text`. Cells may touch where columns were cut.
 std::string take_cell(std::string& text) {
@@ -47,7 +50,9 @@ std::string take_cell(std::string& text) {
     return cell;
 }
 
-int nvlinks_in(const std::string& cell) { return cell.starts_with("NV") ? std::atoi(cell.c_str() + 2) : 0; }
+int nvlinks_in(const std::string& cell) {
+    return cell.starts_with("NV") ? std::atoi(cell.c_str() + 2) : 0;
+}
 
 struct Matrix {
     std::vector<std::string> columns;
@@ -69,7 +74,8 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
                 m.columns.push_back(word);
             }
             if (m.columns.size() > most_columns)
-                throw ConfigError(fmt::format("{}:{}: {} columns; expected at most {}", path, number, m.columns.size(), most_columns));
+                throw ConfigError(fmt::format("{}:{}: {} columns; expected at most {}", path,
+                                              number, m.columns.size(), most_columns));
             continue;
         }
         auto rest = line.substr(line.find(words[0]) + words[0].size());
@@ -77,18 +83,23 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
         while (row.size() < m.columns.size()) {
             row.push_back(take_cell(rest));
             if (nvlinks_in(row.back()) > most_nvlinks)
-                throw ConfigError(fmt::format("{}:{}: {} of {}; expected at most {} NVLinks of a GPU", path, number, row.back(), words[0], most_nvlinks));
+                throw ConfigError(
+                    fmt::format("{}:{}: {} of {}; expected at most {} NVLinks of a GPU", path,
+                                number, row.back(), words[0], most_nvlinks));
             if (row.back().empty())
-                throw ConfigError(fmt::format("{}:{}: column {} of {} is no link; expected X, NV#, PIX, PXB, PHB, NODE or SYS",
-                                              path, number, m.columns[row.size() - 1], words[0]));
+                throw ConfigError(
+                    fmt::format("{}:{}: column {} of {} is no link; expected X, NV#, PIX, PXB, "
+                                "PHB, NODE or SYS",
+                                path, number, m.columns[row.size() - 1], words[0]));
         }
         const auto left = words_of(rest, " \t");
         if (left.size() > 1 && left[1] != "N/A") m.numa.insert(left[1]);
     }
     const auto gpus = static_cast<std::size_t>(std::ranges::count_if(m.columns, is_gpu));
     if (m.rows.empty() || m.rows.size() != gpus)
-        throw ConfigError(fmt::format("{}: {} rows for {} GPUs; expected the whole matrix of nvidia-smi topo -m", path,
-                                      m.rows.size(), gpus));
+        throw ConfigError(
+            fmt::format("{}: {} rows for {} GPUs; expected the whole matrix of nvidia-smi topo -m",
+                        path, m.rows.size(), gpus));
     return m;
 }
 
@@ -104,24 +115,31 @@ void read_links(const Matrix& m, Machine& machine) {
         }
     // More links than any GPU has lead to a switch.
     if (least > 0 && least < machine.nvlinks && machine.joint_links() > most_of_one)
-        machine.notes.push_back(fmt::format("some pairs are joined by NV{} only, others by NV{}: links are down; all are taken for NV{}", least,
-                                            machine.nvlinks, machine.nvlinks));
+        machine.notes.push_back(
+            fmt::format("some pairs are joined by NV{} only, others by NV{}: links are down; all "
+                        "are taken for NV{}",
+                        least, machine.nvlinks, machine.nvlinks));
 }
 
-// The NICs nearest to a GPU carry its traffic: those behind a common switch, else (as in a virtual machine) those at the same host
-// bridge, else those on the same socket, else those on the other socket.
+// The NICs nearest to a GPU carry its traffic: those behind a common switch, else (as in a virtual
+// machine) those at the same host bridge, else those on the same socket, else those on the other
+// socket.
 void read_nics(const Matrix& m, Machine& machine) {
-    for (const auto& near : {std::set<std::string>{"PIX", "PXB"}, {"PHB"}, {"NODE"}, {"SYS", "SOC"}}) {
+    for (const auto& near :
+         {std::set<std::string>{"PIX", "PXB"}, {"PHB"}, {"NODE"}, {"SYS", "SOC"}}) {
         machine.nics = machine.other_nics = 0;
         for (std::size_t c = 0; c < m.columns.size(); ++c) {
             if (is_gpu(m.columns[c])) continue;
-            const bool near_gpu = std::ranges::any_of(m.rows, [&](const auto& row) { return near.contains(row[c]); });
+            const bool near_gpu =
+                std::ranges::any_of(m.rows, [&](const auto& row) { return near.contains(row[c]); });
             ++(near_gpu ? machine.nics : machine.other_nics);
         }
         if (machine.nics == 0) continue;
         if (!near.contains("PIX"))
-            machine.notes.push_back(fmt::format("no NIC is behind a PCIe switch with a GPU: the {} joined by {} are taken for the GPUs'",
-                                                machine.nics, *near.rbegin()));
+            machine.notes.push_back(
+                fmt::format("no NIC is behind a PCIe switch with a GPU: the {} joined by {} are "
+                            "taken for the GPUs'",
+                            machine.nics, *near.rbegin()));
         return;
     }
 }
@@ -129,8 +147,10 @@ void read_nics(const Matrix& m, Machine& machine) {
 }  // namespace
 
 void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine) {
-    if (text.find("topo -mp") != std::string::npos || text.find("topo --matrix_pci") != std::string::npos)
-        throw ConfigError(path + ": nvidia-smi topo -mp, which leaves NVLinks out; expected nvidia-smi topo -m");
+    if (text.find("topo -mp") != std::string::npos ||
+        text.find("topo --matrix_pci") != std::string::npos)
+        throw ConfigError(
+            path + ": nvidia-smi topo -mp, which leaves NVLinks out; expected nvidia-smi topo -m");
     const Matrix m = read_matrix(text, path);
     machine.gpus = static_cast<int>(m.rows.size());
     machine.links_told = true;
@@ -138,13 +158,15 @@ void read_topology_matrix(const std::string& text, const std::string& path, Mach
     read_nics(m, machine);
     machine.numa_nodes = static_cast<int>(m.numa.size());
     const bool some = std::ranges::find(machine.joints, 0.0) != machine.joints.end();
-    machine.from.push_back(fmt::format("{}: {} GPUs, {}; {} NICs beside GPUs, {} far from all (storage, management); {} NUMA nodes",
-                                       path, machine.gpus,
-                                       machine.nvlinks == 0 ? "no NVLink"
-                                       : machine.paired()   ? fmt::format("pairs joined by NV{}", machine.nvlinks)
-                                       : some               ? fmt::format("some joined by up to NV{}", machine.nvlinks)
-                                                            : fmt::format("all pairs NV{}", machine.nvlinks),
-                                       machine.nics, machine.other_nics, machine.numa_nodes));
+    machine.from.push_back(
+        fmt::format("{}: {} GPUs, {}; {} NICs beside GPUs, {} far from all (storage, management); "
+                    "{} NUMA nodes",
+                    path, machine.gpus,
+                    machine.nvlinks == 0 ? "no NVLink"
+                    : machine.paired()   ? fmt::format("pairs joined by NV{}", machine.nvlinks)
+                    : some               ? fmt::format("some joined by up to NV{}", machine.nvlinks)
+                                         : fmt::format("all pairs NV{}", machine.nvlinks),
+                    machine.nics, machine.other_nics, machine.numa_nodes));
 }
 
 // ---- lspci: which GPU, how many, and which network cards. It tells no link and no speed.
@@ -153,16 +175,21 @@ namespace {
 
 bool has(const std::string& line, const char* word) { return line.find(word) != std::string::npos; }
 
-// "GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)": returns the name in brackets, or with `number` the PCI number that -nn adds.
+// "GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)": returns the name in brackets, or with `number` the
+// PCI number that -nn adds.
 std::string bracket(const std::string& line, bool number) {
     std::string found;
-    for (std::size_t open = line.find('['); open != std::string::npos; open = line.find('[', open + 1)) {
+    for (std::size_t open = line.find('['); open != std::string::npos;
+         open = line.find('[', open + 1)) {
         const auto close = line.find(']', open);
         if (close == std::string::npos) break;
         const auto inside = line.substr(open + 1, close - open - 1);
-        const bool digits = inside.size() == 9 && inside[4] == ':' &&
-                            std::ranges::all_of(inside, [](char c) { return c == ':' || std::isxdigit(static_cast<unsigned char>(c)); });
-        const bool kind = inside.size() == 4 && inside.starts_with("0");  // "[0302]", the device class
+        const bool digits =
+            inside.size() == 9 && inside[4] == ':' && std::ranges::all_of(inside, [](char c) {
+                return c == ':' || std::isxdigit(static_cast<unsigned char>(c));
+            });
+        // "[0302]", the device class
+        const bool kind = inside.size() == 4 && inside.starts_with("0");
         if (digits == number && !kind) found = inside;
     }
     return found;
@@ -176,32 +203,39 @@ void read_lspci(const std::string& text, const std::string& path, Machine& machi
     std::string name, number, nic;
     for (std::string line; std::getline(lines, line);) {
         const bool maker = has(line, "NVIDIA") || has(line, "Advanced Micro Devices");
-        const bool accelerator = has(line, "3D controller") || has(line, "VGA compatible controller") ||
-                                 has(line, "Processing accelerators") || has(line, "Display controller");
+        const bool accelerator =
+            has(line, "3D controller") || has(line, "VGA compatible controller") ||
+            has(line, "Processing accelerators") || has(line, "Display controller");
         if (maker && accelerator) {
             const auto this_name = bracket(line, false);
             if (gpus++ == 0) {
                 name = this_name;
                 number = bracket(line, true);
             } else if (this_name != name) {
-                machine.notes.push_back(fmt::format("{}: {} and {}; the first is taken", path, this_name, name));
+                machine.notes.push_back(
+                    fmt::format("{}: {} and {}; the first is taken", path, this_name, name));
                 --gpus;
             }
         }
         if (maker && has(line, "NVSwitch")) ++switches;
-        if (has(line, "Infiniband controller") || (has(line, "Ethernet controller") && has(line, "Mellanox"))) {
+        if (has(line, "Infiniband controller") ||
+            (has(line, "Ethernet controller") && has(line, "Mellanox"))) {
             ++nics;
             if (nic.empty()) nic = bracket(line, false);
         }
     }
-    if (gpus == 0) throw ConfigError(path + ": no GPU of NVIDIA or AMD in it; expected the output of lspci of a GPU node");
+    if (gpus == 0)
+        throw ConfigError(
+            path + ": no GPU of NVIDIA or AMD in it; expected the output of lspci of a GPU node");
     if (machine.gpus == 0) machine.nics = nics;
     machine.count_devices(gpus, path);
     if (machine.gpu.empty()) machine.gpu = name;
     if (machine.pci.empty()) machine.pci = number;
-    machine.from.push_back(fmt::format("{}: {} x {}{}{}{}", path, gpus, name, number.empty() ? "" : " (" + number + ")",
-                                       nics > 0 ? fmt::format(", {} network ports{}", nics, nic.empty() ? "" : " (" + nic + ")") : "",
-                                       switches > 0 ? fmt::format(", {} NVSwitches", switches) : ""));
+    machine.from.push_back(fmt::format(
+        "{}: {} x {}{}{}{}", path, gpus, name, number.empty() ? "" : " (" + number + ")",
+        nics > 0 ? fmt::format(", {} network ports{}", nics, nic.empty() ? "" : " (" + nic + ")")
+                 : "",
+        switches > 0 ? fmt::format(", {} NVSwitches", switches) : ""));
 }
 
 }  // namespace stepcast

@@ -21,7 +21,7 @@ struct ShellWord {
 struct ShellCommand {
     std::vector<ShellWord> words;
     std::vector<ShellWord> documents;  // bodies of its here-documents
-    std::string then;  // separator that follows: "\n", ";", "&&", "||", "|", "&", ";;", ")"
+    std::string then;       // separator that follows: "\n", ";", "&&", "||", "|", "&", ";;", ")"
     bool exported = false;  // of `export`
 };
 
@@ -38,34 +38,41 @@ bool is_name(char c);
 // For NAME=.. or NAME+=..: length of the name; 0 = no assignment.
 std::size_t assigned_name(const std::string& raw);
 std::string joined(const ShellPieces& pieces);
-bool fits_pattern(const std::string& text, const std::string& pattern);  // *, ? and [..] as in the shell
+// *, ? and [..] as in the shell
+bool fits_pattern(const std::string& text, const std::string& pattern);
 
 class ShellVariables {
 public:
     explicit ShellVariables(const std::map<std::string, std::string>& given);
 
-    // Sets the file that later messages and positions name, $BASH_SOURCE. Returns the previous file.
+    // Sets the file that later messages and positions name, $BASH_SOURCE. Returns the previous
+    // file.
     std::string enter(const std::string& file);
-    // A script that another starts has its own $0 and arguments, and sees what is exported. Returns all variables, for end_process.
+    // A script that another starts has its own $0 and arguments, and sees what is exported. Returns
+    // all variables, for end_process.
     using Variables = std::map<std::string, ShellPieces>;
     Variables begin_process(const std::string& file, const ShellPieces& arguments);
     void end_process(Variables before) { variables_ = std::move(before); }
     void export_name(const std::string& name) { exported_.insert(name); }
-    // $PWD, where relative names begin: the outermost script's folder, until it changes to another that exists.
+    // $PWD, where relative names begin: the outermost script's folder, until it changes to another
+    // that exists.
     [[nodiscard]] std::string folder() const;
     void change_folder(const std::string& to);
     [[nodiscard]] std::string place(int line) const;
 
     void assign(const ShellWord& word);
     void set(const std::string& name, ShellPieces value) { variables_[name] = std::move(value); }
-    void set_if_unknown(const std::string& name, const std::string& value) { variables_.try_emplace(name, ShellPieces{{value, ""}}); }
+    void set_if_unknown(const std::string& name, const std::string& value) {
+        variables_.try_emplace(name, ShellPieces{{value, ""}});
+    }
     [[nodiscard]] std::string value(const std::string& name) const;  // "" = none
     // Replaces $1, $2, .., $@, $* and $#, and returns the previous ones.
     using Positional = std::map<std::string, ShellPieces>;
     Positional replace_arguments(Positional by);
     static Positional arguments_of(const ShellPieces& words);
     [[nodiscard]] bool knows(const std::string& name) const { return variables_.contains(name); }
-    // Pieces of a word: text beside variables is joined to them; several elements of an array stay separate.
+    // Pieces of a word: text beside variables is joined to them; several elements of an array stay
+    // separate.
     ShellPieces expand(const ShellWord& word);
     std::string text_of(const ShellWord& word);
     // Substitutes $NAME and ${NAME}, and leaves all other text unchanged.
@@ -89,24 +96,28 @@ private:
     std::string file_;
     std::map<std::string, ShellPieces> variables_;
     std::set<std::string> given_, exported_;
-    std::set<std::string> unsure_;      // variables whose value depends on an unknown one
+    std::set<std::string> unsure_;     // variables whose value depends on an unknown one
     bool depends_on_unknown_ = false;  // what has been expanded since this was last reset
     std::set<std::string> unknown_;
     std::vector<std::string> unknown_texts_;
-    int depth_ = 0;              // nesting of defaults
+    int depth_ = 0;             // nesting of defaults
     std::size_t expanded_ = 0;  // bytes that expansion has produced so far
 };
 
-// Evaluates the text inside `[ .. ]` or `[[ .. ]]` after substitution: one string, -z and -n, comparisons of texts (patterns on the right)
-// and of numbers, joined by && and ||, negated by !. Empty if it depends on what a reader cannot know, such as a file.
+// Evaluates the text inside `[ .. ]` or `[[ .. ]]` after substitution: one string, -z and -n,
+// comparisons of texts (patterns on the right) and of numbers, joined by && and ||, negated by !.
+// Empty if it depends on what a reader cannot know, such as a file.
 std::optional<bool> shell_test(std::span<const std::string> words);
-// Computes a || b if `either`, else a && b. Empty if the known operands do not determine the result.
+// Computes a || b if `either`, else a && b. Empty if the known operands do not determine the
+// result.
 std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b);
 
-// What a batch script requests from Slurm, by long name: "#SBATCH --nodes=4" or "#SBATCH -N 4" at the beginning of a line; also the
-// tasks per node if they follow from the others.
+// What a batch script requests from Slurm, by long name: "#SBATCH --nodes=4" or "#SBATCH -N 4" at
+// the beginning of a line; also the tasks per node if they follow from the others.
 std::map<std::string, std::string> slurm_directives(const std::string& text);
-// Adds the variables that Slurm sets for the job (SLURM_NNODES and others), unless they are set already.
-void add_slurm_variables(const std::map<std::string, std::string>& directives, std::map<std::string, std::string>& variables);
+// Adds the variables that Slurm sets for the job (SLURM_NNODES and others), unless they are set
+// already.
+void add_slurm_variables(const std::map<std::string, std::string>& directives,
+                         std::map<std::string, std::string>& variables);
 
 }  // namespace stepcast

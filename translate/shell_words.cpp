@@ -68,7 +68,9 @@ private:
     // Reads from an opening bracket to the one that closes it, and drops comments inside.
     void brackets(char opens, char closes) {
         constexpr int deepest = 32;
-        if (++quoted_ > deepest) throw ConfigError(fmt::format("{}:{}: brackets in quotes in brackets, more than {} deep", path_, line_, deepest));
+        if (++quoted_ > deepest)
+            throw ConfigError(fmt::format(
+                "{}:{}: brackets in quotes in brackets, more than {} deep", path_, line_, deepest));
         const int began = line_;
         int depth = 0;
         do {
@@ -77,8 +79,8 @@ private:
                 quote(here());
                 continue;
             }
-            if (here() == '#' && opens == '(' && depth == 1 && (text_[at_ - 1] == ' ' || text_[at_ - 1] == '\n' ||
-                                                                text_[at_ - 1] == '\t')) {
+            if (here() == '#' && opens == '(' && depth == 1 &&
+                (text_[at_ - 1] == ' ' || text_[at_ - 1] == '\n' || text_[at_ - 1] == '\t')) {
                 while (at_ < text_.size() && here() != '\n') ++at_;
                 continue;
             }
@@ -133,7 +135,8 @@ private:
     std::size_t at_ = 0;
     int line_ = 1, word_line_ = 1;
     int quoted_ = 0;  // nesting of brackets in quotes in brackets
-    bool open_ = false, in_test_ = false;  // inside a word; between [[ and ]], where && and brackets join tests, not commands
+    // inside a word; between [[ and ]], where && and brackets join tests, not commands
+    bool open_ = false, in_test_ = false;
 };
 
 void Splitter::step() {
@@ -173,11 +176,12 @@ void Splitter::step() {
         end_word();
     } else if (c == ';' || c == '&' || c == '|') {
         const bool twice = here(1) == c;
-        if (c == '&' && !twice && (word_.ends_with('>') || here(1) == '>')) return copy();  // 2>&1, &> file
+        // 2>&1, &> file
+        if (c == '&' && !twice && (word_.ends_with('>') || here(1) == '>')) return copy();
         end_command(twice ? std::string(2, c) : std::string(1, c));
         at_ += twice ? 2 : 1;
     } else if (c == '(' || c == ')') {
-        if (open_ && c == '(' ) return copy();
+        if (open_ && c == '(') return copy();
         end_command(std::string(1, c));
         ++at_;
     } else {
@@ -188,7 +192,8 @@ void Splitter::step() {
 }  // namespace
 
 std::vector<ShellCommand> shell_commands(const std::string& text, const std::string& path) {
-    if (text.size() > longest_script) throw ConfigError(path + ": longer than 4 MiB; expected a launch script");
+    if (text.size() > longest_script)
+        throw ConfigError(path + ": longer than 4 MiB; expected a launch script");
     return Splitter(text, path).all();
 }
 
@@ -199,7 +204,9 @@ std::vector<ShellWord> without_redirections(const std::vector<ShellWord>& words)
         rest.remove_prefix(std::min(rest.find_first_not_of("0123456789"), rest.size()));
         if (rest.starts_with("&>")) rest.remove_prefix(1);
         if (!rest.starts_with('>') && !rest.starts_with('<')) kept.push_back(words[i]);
-        else if (rest.find_first_not_of("<>&|") == std::string_view::npos) ++i;  // the next word is the file
+        // the next word is the file
+        else if (rest.find_first_not_of("<>&|") == std::string_view::npos)
+            ++i;
     }
     return kept;
 }
@@ -246,7 +253,8 @@ std::optional<bool> shell_test(std::span<const std::string> w) {
 // ---- what it asks Slurm for
 
 std::map<std::string, std::string> slurm_directives(const std::string& text) {
-    static const std::map<std::string, std::string> longer{{"N", "nodes"}, {"n", "ntasks"}, {"G", "gpus"}};
+    static const std::map<std::string, std::string> longer{
+        {"N", "nodes"}, {"n", "ntasks"}, {"G", "gpus"}};
     std::map<std::string, std::string> found;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -257,22 +265,31 @@ std::map<std::string, std::string> slurm_directives(const std::string& text) {
         if (from == std::string::npos) continue;
         const auto key = line.substr(name, end - name);
         const auto known = longer.find(key);
-        found[known != longer.end() ? known->second : key] = line.substr(from, line.find_first_of(" \t", from) - from);
+        found[known != longer.end() ? known->second : key] =
+            line.substr(from, line.find_first_of(" \t", from) - from);
     }
-    const long nodes = std::atol(found["nodes"].c_str()), tasks = std::atol(found["ntasks"].c_str());
-    if (nodes > 0 && tasks > 0 && tasks % nodes == 0) found.try_emplace("ntasks-per-node", std::to_string(tasks / nodes));
+    const long nodes = std::atol(found["nodes"].c_str()),
+               tasks = std::atol(found["ntasks"].c_str());
+    if (nodes > 0 && tasks > 0 && tasks % nodes == 0)
+        found.try_emplace("ntasks-per-node", std::to_string(tasks / nodes));
     std::erase_if(found, [](const auto& directive) { return directive.second.empty(); });
     return found;
 }
 
-void add_slurm_variables(const std::map<std::string, std::string>& directives, std::map<std::string, std::string>& variables) {
-    for (const auto& [directive, variable] : {std::pair{"nodes", "SLURM_NNODES"}, {"nodes", "SLURM_JOB_NUM_NODES"},
-                                              {"ntasks", "SLURM_NTASKS"}, {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
-                                              {"gpus-per-node", "SLURM_GPUS_PER_NODE"}, {"gpus-per-node", "SLURM_GPUS_ON_NODE"}})
-        if (const auto at = directives.find(directive); at != directives.end()) variables.try_emplace(variable, at->second);
+void add_slurm_variables(const std::map<std::string, std::string>& directives,
+                         std::map<std::string, std::string>& variables) {
+    for (const auto& [directive, variable] : {std::pair{"nodes", "SLURM_NNODES"},
+                                              {"nodes", "SLURM_JOB_NUM_NODES"},
+                                              {"ntasks", "SLURM_NTASKS"},
+                                              {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
+                                              {"gpus-per-node", "SLURM_GPUS_PER_NODE"},
+                                              {"gpus-per-node", "SLURM_GPUS_ON_NODE"}})
+        if (const auto at = directives.find(directive); at != directives.end())
+            variables.try_emplace(variable, at->second);
     const auto gres = directives.find("gres");  // gpu:8, gpu:h100:8
     if (gres != directives.end() && gres->second.starts_with("gpu"))
-        variables.try_emplace("SLURM_GPUS_ON_NODE", gres->second.substr(gres->second.rfind(':') + 1));
+        variables.try_emplace("SLURM_GPUS_ON_NODE",
+                              gres->second.substr(gres->second.rfind(':') + 1));
 }
 
 }  // namespace stepcast

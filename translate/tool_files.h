@@ -1,4 +1,5 @@
-// Configuration files of tools whose keys have one meaning each, as data: model/presets/config_files.toml. Internal to translate/.
+// Configuration files of tools whose keys have one meaning each, as data:
+// model/presets/config_files.toml. Internal to translate/.
 #pragma once
 
 #include <string>
@@ -9,30 +10,35 @@
 
 namespace stepcast {
 
-// One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes, gpus_per_node, model or
-// ratio (of the inner width to the model's).
+// One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes,
+// gpus_per_node, model or ratio (of the inner width to the model's).
 struct ToolKey {
-    std::string key, as;                            // as: count, flag, text or inverse (of a flag)
-    std::vector<std::string> names;                 // a name that ends in a dot stands for any name below it
+    std::string key, as;  // as: count, flag, text or inverse (of a flag)
+    // a name that ends in a dot stands for any name below it
+    std::vector<std::string> names;
     std::vector<std::pair<std::string, std::string>> words;  // their word, ours; "*" is any other
-    std::string otherwise, source;                  // what the tool assumes, and where that is written
+    // what the tool assumes, and where that is written
+    std::string otherwise, source;
 };
 
 struct Tool {
     std::string id, name, framework, source;
-    std::vector<std::string> signs;   // names of which each is there; "a|b": one of them
-    std::vector<std::string> always;  // "parallelism.zero=3"
+    std::vector<std::string> signs;     // names of which each is there; "a|b": one of them
+    std::vector<std::string> always;    // "parallelism.zero=3"
     std::vector<std::string> of_sizes;  // the same, where the file states the sizes itself
-    std::vector<std::string> quiet;   // names and sections that do not change a step
+    std::vector<std::string> quiet;     // names and sections that do not change a step
     std::vector<std::string> open;
     std::vector<ToolKey> keys;
 };
 
 struct ConfigFiles {
     std::vector<Tool> tools;
-    std::vector<std::string> sizes, switches;                // words of names that state sizes or degrees; and that switch something
-    std::vector<std::string> quiet;                          // names and sections of any tool without effect on a step
-    std::vector<std::pair<std::string, std::string>> models;  // parts of a model's name, as presets write them
+    // words of names that state sizes or degrees; and that switch something
+    std::vector<std::string> sizes, switches;
+    // names and sections of any tool without effect on a step
+    std::vector<std::string> quiet;
+    // parts of a model's name, as presets write them
+    std::vector<std::pair<std::string, std::string>> models;
 };
 
 // Read once. Throws ConfigError with the position of what it does not expect.
@@ -42,14 +48,17 @@ const ConfigFiles& config_files();
 const Tool* tool_of(const Document& document);
 const Tool& tool_named(std::string_view id);
 
-// Takes what the data lists: values, defaults, batch and machine. `replicas`: those of the machine; 0 = unknown.
+// Takes what the data lists: values, defaults, batch and machine. `replicas`: those of the machine;
+// 0 = unknown.
 void take_listed(const Tool& tool, Document& document, Translation& translation, long replicas);
-void set_aside(const Tool& tool, Document& document, Translation& translation);  // what the data calls quiet
+// what the data calls quiet
+void set_aside(const Tool& tool, Document& document, Translation& translation);
 Translation translate_tool(const Tool& tool, Document document, long replicas);
 
 // Whether a name says that it is a size, a degree or a switch of a step's work.
 bool speaks_of_work(const std::string& name);
-// Reports as problems what no rule has read though its name says that it is a size, a degree or a switch of a step's work.
+// Reports as problems what no rule has read though its name says that it is a size, a degree or a
+// switch of a step's work.
 void name_unread(Document& document, Translation& translation);
 
 }  // namespace stepcast

@@ -14,7 +14,8 @@ namespace {
 
 // Names of the tools whose configurations are read.
 std::string known_tools() {
-    std::string names = "Megatron-LM, NeMo, Megatron-Bridge, Primus, torchtitan (TOML up to 0.2.2), DeepSpeed";
+    std::string names =
+        "Megatron-LM, NeMo, Megatron-Bridge, Primus, torchtitan (TOML up to 0.2.2), DeepSpeed";
     for (const Tool& tool : config_files().tools) names += ", " + tool.name;
     return names;
 }
@@ -22,7 +23,8 @@ std::string known_tools() {
 }  // namespace
 
 std::string unknown_configuration(const std::string& path) {
-    const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml"), toml = path.ends_with(".toml");
+    const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml"),
+               toml = path.ends_with(".toml");
     try {
         constexpr std::size_t largest = 1 << 20;
         const auto text = plain_utf8(read_text(path, "a configuration", largest));
@@ -33,12 +35,20 @@ std::string unknown_configuration(const std::string& path) {
         for (const NamedValue& value : d.values)
             if (!value.name.empty()) names.push_back(value.name);
         std::ranges::stable_partition(names, speaks_of_work);
-        if (names.empty() || (json && !speaks_of_work(names.front()))) return "";  // JSON of logs and profiles
+        // JSON of logs and profiles
+        if (names.empty() || (json && !speaks_of_work(names.front()))) return "";
         const auto more = names.size() > 4 ? fmt::format(" and {} more", names.size() - 4) : "";
         names.resize(std::min<std::size_t>(names.size(), 4));
-        return fmt::format("{}: {} with {}{}: the configuration of no tool that is known; expected one of {}, a model's config.json, or a launch script. "
-                           "--format NAME reads it as one of them; an experiment file says the same in own keys (stepcast list keys)",
-                           path, toml ? "TOML" : yaml ? "YAML" : "JSON", fmt::join(names, ", "), more, known_tools());
+        return fmt::format(
+            "{}: {} with {}{}: the configuration of no tool that is known; expected one of {}, a "
+            "model's config.json, or a launch script. "
+            "--format NAME reads it as one of them; an experiment file says the same in own keys "
+            "(stepcast list keys)",
+            path,
+            toml   ? "TOML"
+            : yaml ? "YAML"
+                   : "JSON",
+            fmt::join(names, ", "), more, known_tools());
     } catch (const ConfigError&) {
         return "";
     }

@@ -8,7 +8,9 @@
 namespace stepcast {
 namespace {
 
-bool of_name(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; }
+bool of_name(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 struct Variable {
     std::string name, otherwise;
@@ -52,12 +54,16 @@ namespace {
 
 // "${variables.max_seq_len}": the document's own value, if that is stated without another one.
 void fill_own(Document& document, NamedValue& value) {
-    for (auto at = value.value.find("${"); at != std::string::npos; at = value.value.find("${", at + 2)) {
+    for (auto at = value.value.find("${"); at != std::string::npos;
+         at = value.value.find("${", at + 2)) {
         const auto close = value.value.find('}', at);
         if (close == std::string::npos) return;
         const auto name = value.value.substr(at + 2, close - at - 2);
-        const auto own = std::find_if(document.values.rbegin(), document.values.rend(), [&](const NamedValue& other) { return other.name == name; });
-        if (name.find('.') == std::string::npos || own == document.values.rend() || own->value.find('$') != std::string::npos) continue;
+        const auto own = std::find_if(document.values.rbegin(), document.values.rend(),
+                                      [&](const NamedValue& other) { return other.name == name; });
+        if (name.find('.') == std::string::npos || own == document.values.rend() ||
+            own->value.find('$') != std::string::npos)
+            continue;
         own->used = true;
         value.value.replace(at, close + 1 - at, own->value);
     }
@@ -68,10 +74,12 @@ void fill_own(Document& document, NamedValue& value) {
 void fill_variables(Document& document, const std::map<std::string, std::string>& given) {
     for (NamedValue& value : document.values) fill_own(document, value);
     for (NamedValue& value : document.values)
-        for (auto at = value.value.find('$'); at != std::string::npos; at = value.value.find('$', at)) {
+        for (auto at = value.value.find('$'); at != std::string::npos;
+             at = value.value.find('$', at)) {
             const Variable v = variable_at(value.value, at);
             const auto known = given.find(v.name);
-            const bool own = std::ranges::any_of(document.values, [&](const NamedValue& other) { return other.name == v.name; });
+            const bool own = std::ranges::any_of(
+                document.values, [&](const NamedValue& other) { return other.name == v.name; });
             if (v.name.empty() || (known == given.end() && (!v.has_default || own))) {
                 ++at;
                 continue;

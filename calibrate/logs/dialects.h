@@ -1,4 +1,5 @@
-// What the dialects behind stream_log() share. All throw ConfigError with path:line. Internal to calibrate/.
+// What the dialects behind stream_log() share. All throw ConfigError with path:line. Internal to
+// calibrate/.
 #pragma once
 
 #include "calibrate/logs/import.h"
@@ -7,7 +8,8 @@
 
 namespace stepcast {
 
-inline constexpr int most_ranks = 30000, most_steps = 1'000'000'000;  // larger numbers are refused as misread
+// larger numbers are refused as misread
+inline constexpr int most_ranks = 30000, most_steps = 1'000'000'000;
 
 enum class LineUse { used, skipped, unknown };
 
@@ -19,22 +21,27 @@ struct OpenRun {
     SampleRecord record = {};
     std::size_t closed = 0;  // number of runs before it
 
-    void add(std::string_view phase, int rank, int step, double value) { record.add(phase, rank, step, value); }
-    // Passes the run on if there is one (`any`). A run without a name gets FILE-NUMBER-SYSTEM-MODEL, with the known parts. The next is
-    // empty.
+    void add(std::string_view phase, int rank, int step, double value) {
+        record.add(phase, rank, step, value);
+    }
+    // Passes the run on if there is one (`any`). A run without a name gets
+    // FILE-NUMBER-SYSTEM-MODEL, with the known parts. The next is empty.
     void close(bool any);
     [[noreturn]] void refuse(long line, const std::string& what) const;
     void require_one(long lines, std::string_view expected) const;  // at the end of the log
 };
 
-// Passes all lines of a file to a dialect: log.take(line) returns the use of each line, log.finish(number of lines) checks the end.
+// Passes all lines of a file to a dialect: log.take(line) returns the use of each line,
+// log.finish(number of lines) checks the end.
 template <class Log>
 LineCounts read_whole(const std::string& path, Log log) {
     LineCounts lines;
     long last = 0;
     read_lines(path, [&](const LogLine& line) {
         const LineUse use = log.take(line);
-        ++(use == LineUse::used ? lines.used : use == LineUse::skipped ? lines.skipped : lines.unknown);
+        ++(use == LineUse::used      ? lines.used
+           : use == LineUse::skipped ? lines.skipped
+                                     : lines.unknown);
         last = line.number;
         return true;
     });

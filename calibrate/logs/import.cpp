@@ -18,12 +18,15 @@ namespace stepcast {
 namespace {
 
 std::string describe(const ImportResult& result, long runs) {
-    return fmt::format("{}: {}, {} runs; lines: {} used, {} skipped, {} unknown", result.path, to_string(result.format),
-                       runs, result.lines.used, result.lines.skipped, result.lines.unknown);
+    return fmt::format("{}: {}, {} runs; lines: {} used, {} skipped, {} unknown", result.path,
+                       to_string(result.format), runs, result.lines.used, result.lines.skipped,
+                       result.lines.unknown);
 }
 
-// One file for each recorded routing. Runs of one system and size with equal routing share a file; others get a number in their names.
-std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, const std::string& folder,
+// One file for each recorded routing. Runs of one system and size with equal routing share a file;
+// others get a number in their names.
+std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs,
+                                       const std::string& folder,
                                        std::vector<std::string>& report) {
     std::vector<PlannedFile> files;
     std::map<std::string, std::vector<const ImportedRun*>> taken;
@@ -31,13 +34,17 @@ std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, con
         if (!run.routing) continue;
         const std::string name = fmt::format("{}_{}", run.system, run.experts);
         std::vector<const ImportedRun*>& before = taken[name];
-        if (std::ranges::any_of(before, [&](const ImportedRun* other) { return other->routing == run.routing; })) continue;
+        if (std::ranges::any_of(
+                before, [&](const ImportedRun* other) { return other->routing == run.routing; }))
+            continue;
         before.push_back(&run);
-        const std::string numbered = before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
+        const std::string numbered =
+            before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
         if (before.size() > 1)
-            report.push_back(fmt::format("{}: recorded another routing than {}; written to {}", run.run_id,
-                                         before.front()->run_id, numbered));
-        files.push_back({(std::filesystem::path(folder) / numbered).string(), write_routing(*run.routing)});
+            report.push_back(fmt::format("{}: recorded another routing than {}; written to {}",
+                                         run.run_id, before.front()->run_id, numbered));
+        files.push_back(
+            {(std::filesystem::path(folder) / numbered).string(), write_routing(*run.routing)});
     }
     if (files.empty()) report.push_back("no run records its routing; no routing file written");
     return files;
@@ -58,7 +65,8 @@ StepRange parse_steps(const std::string& text) {
     return {*first, *last};
 }
 
-// Counts steps ten times shorter or longer than both neighbours: a sign of a misread number, as no machine does that.
+// Counts steps ten times shorter or longer than both neighbours: a sign of a misread number, as no
+// machine does that.
 class NeighbourWatch {
 public:
     void take(int step, double value) {
@@ -76,7 +84,8 @@ public:
     [[nodiscard]] std::string note() const {
         if (odd_ == 0) return "";
         return fmt::format(
-            "warning: step {} took {:.4g} s, after {:.4g} s of the one before it ({} such steps); is the pattern the right one?",
+            "warning: step {} took {:.4g} s, after {:.4g} s of the one before it ({} such steps); "
+            "is the pattern the right one?",
             first_, value_, like_, odd_);
     }
 
@@ -105,31 +114,37 @@ public:
     }
     std::vector<std::string> finish() {
         file_.add(medians_);
-        if (!request_.routing_out.empty()) write_whole(routing_files(runs_, request_.routing_out, report_));
+        if (!request_.routing_out.empty())
+            write_whole(routing_files(runs_, request_.routing_out, report_));
         file_.finish();
-        report_.push_back(fmt::format("{}: {} rows, of them {} medians over steady steps", request_.out, file_.rows(),
-                                      medians_.size()));
+        report_.push_back(fmt::format("{}: {} rows, of them {} medians over steady steps",
+                                      request_.out, file_.rows(), medians_.size()));
         return std::move(report_);
     }
 
 private:
-    void take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes) {
-        for (const std::string& note : run.notes) notes.push_back(fmt::format("{}: {}", run.run_id, note));
+    void take(const std::string& path, ImportedRun&& run, SampleRecord& samples,
+              std::vector<std::string>& notes) {
+        for (const std::string& note : run.notes)
+            notes.push_back(fmt::format("{}: {}", run.run_id, note));
         if (!ids_.insert(run.run_id).second)
             throw ConfigError(
-                fmt::format("{}: run {} comes from two logs of one file name; rename one of them", path, run.run_id));
+                fmt::format("{}: run {} comes from two logs of one file name; rename one of them",
+                            path, run.run_id));
         const Sample like = sample_like(run);
         const std::string why = too_few_steps(run.run_id, samples.last_step());
         if (!why.empty()) notes.push_back(why);
         const int first = samples.first_step(), start = first_steady_step(samples.last_step() + 1);
         // A resumed run warms up again, so its first steps count from where it resumed.
-        const int from = first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
+        const int from =
+            first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
         std::set<int> steady;  // the steps in the log: with --log-interval 10 every tenth
         RunSummary summary(from, !run.model.starts_with("moe_layer"));
         file_.begin_run(like);
         NeighbourWatch watch;
         std::set<int> there;
-        std::map<std::pair<std::string, int>, double> peaks;  // of memory, by phase and rank: a run's is its greatest, not its median
+        // of memory, by phase and rank: a run's is its greatest, not its median
+        std::map<std::pair<std::string, int>, double> peaks;
         samples.replay([&](const SampleRecord::Value& v) {
             const SampleRecord::Phase& phase = samples.phases()[v.phase];
             if (v.step >= 0) there.insert(v.step);
@@ -140,31 +155,46 @@ private:
                 double& peak = peaks[{phase.name, v.rank}];
                 peak = std::max(peak, v.value);
             }
-            if (v.step >= 0 && why.empty() && !is_input(phase.name) && !is_peak(phase)) summary.take(v.phase, v.rank, v.step, v.value);
-            if ((v.step < 0 && !is_peak(phase)) || (v.step >= 0 && is_written(phase.name))) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+            if (v.step >= 0 && why.empty() && !is_input(phase.name) && !is_peak(phase))
+                summary.take(v.phase, v.rank, v.step, v.value);
+            if ((v.step < 0 && !is_peak(phase)) || (v.step >= 0 && is_written(phase.name)))
+                file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
         });
-        if (!there.empty() && std::ranges::none_of(there, [&](int step) { return steps_.holds(step); }))
-            throw ConfigError(fmt::format("--only-steps {}: {} has steps {} to {}; expected some of them", request_.steps, run.run_id, *there.begin(),
-                                          *there.rbegin()));
-        if (const auto odd = watch.note(); !odd.empty()) notes.push_back(fmt::format("{}: {}", run.run_id, odd));
-        // Values that only few steps state (overflow, means over a hundred steps) get no median of a steady step.
-        const long least = run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;
-        for (const Sample& row : summary.rows(like, samples.phases(), least)) medians_.push_back(row);
-        for (const auto& [of, peak] : peaks) medians_.push_back(sample_of(like, of.first, of.second, -1, peak, "B"));
+        if (!there.empty() &&
+            std::ranges::none_of(there, [&](int step) { return steps_.holds(step); }))
+            throw ConfigError(
+                fmt::format("--only-steps {}: {} has steps {} to {}; expected some of them",
+                            request_.steps, run.run_id, *there.begin(), *there.rbegin()));
+        if (const auto odd = watch.note(); !odd.empty())
+            notes.push_back(fmt::format("{}: {}", run.run_id, odd));
+        // Values that only few steps state (overflow, means over a hundred steps) get no median of
+        // a steady step.
+        const long least =
+            run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;
+        for (const Sample& row : summary.rows(like, samples.phases(), least))
+            medians_.push_back(row);
+        for (const auto& [of, peak] : peaks)
+            medians_.push_back(sample_of(like, of.first, of.second, -1, peak, "B"));
         for (const Sample& row : routing_rows(run)) medians_.push_back(row);
         if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
     }
 
-    static bool is_peak(const SampleRecord::Phase& phase) { return phase.unit == "B" && (phase.name == "memory" || phase.name == "memory_reserved"); }
-
-    [[nodiscard]] bool is_input(const std::string& phase) const {
-        return std::ranges::any_of(request_.inputs, [&](const std::string& input) { return input.starts_with(phase + "="); });
+    static bool is_peak(const SampleRecord::Phase& phase) {
+        return phase.unit == "B" && (phase.name == "memory" || phase.name == "memory_reserved");
     }
 
-    // Whether samples of a step are written: all, or with medians_only those of the named phases and the inputs.
+    [[nodiscard]] bool is_input(const std::string& phase) const {
+        return std::ranges::any_of(request_.inputs, [&](const std::string& input) {
+            return input.starts_with(phase + "=");
+        });
+    }
+
+    // Whether samples of a step are written: all, or with medians_only those of the named phases
+    // and the inputs.
     [[nodiscard]] bool is_written(const std::string& phase) const {
         const auto& kept = request_.kept_phases;
-        return !request_.medians_only || is_input(phase) || std::find(kept.begin(), kept.end(), phase) != kept.end();
+        return !request_.medians_only || is_input(phase) ||
+               std::find(kept.begin(), kept.end(), phase) != kept.end();
     }
 
     const ImportRequest& request_;
@@ -179,7 +209,12 @@ private:
 }  // namespace
 
 Sample sample_like(const ImportedRun& run) {
-    return {.run_id = run.run_id, .system = run.system, .model = run.model, .experts = run.experts, .ranks = run.ranks, .phase = ""};
+    return {.run_id = run.run_id,
+            .system = run.system,
+            .model = run.model,
+            .experts = run.experts,
+            .ranks = run.ranks,
+            .phase = ""};
 }
 
 std::vector<std::string> import_to_files(const ImportRequest& request) {

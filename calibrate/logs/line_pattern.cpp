@@ -16,19 +16,25 @@
 namespace stepcast {
 namespace {
 
-constexpr LogUnit units[] = {{"us", "s", 1, 1e6},      {"ms", "s", 1, 1e3},          {"s", "s", 1, 1},   {"B", "B", 1, 1},
-                             {"KB", "B", 1e3, 1},      {"MB", "B", 1e6, 1},          {"GB", "B", 1e9, 1}, {"KiB", "B", 1024, 1},
-                             {"MiB", "B", 1048576, 1}, {"GiB", "B", 1073741824, 1}, {"1", "1", 1, 1},   {"tokens/s", "tokens/s", 1, 1},
+constexpr LogUnit units[] = {{"us", "s", 1, 1e6},      {"ms", "s", 1, 1e3},
+                             {"s", "s", 1, 1},         {"B", "B", 1, 1},
+                             {"KB", "B", 1e3, 1},      {"MB", "B", 1e6, 1},
+                             {"GB", "B", 1e9, 1},      {"KiB", "B", 1024, 1},
+                             {"MiB", "B", 1048576, 1}, {"GiB", "B", 1073741824, 1},
+                             {"1", "1", 1, 1},         {"tokens/s", "tokens/s", 1, 1},
                              {"%", "1", 1, 100},       {"steps/s", "s", 1, 1, true}};
 
 const LogUnit& unit_of(const std::string& name) {
     for (const LogUnit& unit : units)
         if (unit.name == name) return unit;
     throw ConfigError("\"" + name +
-                      "\" is no unit here; expected us, ms, s, steps/s, B, KB, MB, GB, KiB, MiB, GiB, 1, % or tokens/s");
+                      "\" is no unit here; expected us, ms, s, steps/s, B, KB, MB, GB, KiB, MiB, "
+                      "GiB, 1, % or tokens/s");
 }
 
-bool is_letter(std::string_view text) { return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])); }
+bool is_letter(std::string_view text) {
+    return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0]));
+}
 
 // "ms" for " ms, peak", "tokens/s" for "tokens/s |".
 std::string_view first_word(std::string_view text) {
@@ -56,12 +62,15 @@ std::vector<std::string> texts_in(const ConfigValue& found) {
 
 bool read_entry(const TomlEntry& entry, LogPattern& pattern) {
     if (entry.path == "lines") {
-        for (const std::string& text : texts_in(entry.value)) at_place("\"" + text + "\"", [&] { pattern.lines.emplace_back(text); });
+        for (const std::string& text : texts_in(entry.value))
+            at_place("\"" + text + "\"", [&] { pattern.lines.emplace_back(text); });
         return true;
     }
-    if (entry.path != "ignore" && entry.path != "recognise") return read_field(entry.path, entry.value, pattern);
+    if (entry.path != "ignore" && entry.path != "recognise")
+        return read_field(entry.path, entry.value, pattern);
     std::vector<std::string>& texts = entry.path == "ignore" ? pattern.ignore : pattern.recognise;
-    const auto* one = entry.path == "recognise" ? std::get_if<std::string>(&entry.value.value) : nullptr;
+    const auto* one =
+        entry.path == "recognise" ? std::get_if<std::string>(&entry.value.value) : nullptr;
     texts = one ? std::vector<std::string>{*one} : texts_in(entry.value);
     if (std::ranges::find(texts, "") != texts.end())
         throw ConfigError("an empty text stands in every line; expected what only such lines hold");
@@ -87,7 +96,9 @@ void LinePattern::add_field(const std::string& text) {
         if (text != "#" && (colon == std::string::npos || colon == 0))
             throw ConfigError("{" + text + "}: expected {name:unit}, {#} or {}");
         token.suffixed = text.ends_with('*');
-        token.unit = &unit_of(text == "#" ? "1" : text.substr(colon + 1, text.size() - colon - 1 - (token.suffixed ? 1 : 0)));
+        token.unit = &unit_of(text == "#" ? "1"
+                                          : text.substr(colon + 1, text.size() - colon - 1 -
+                                                                       (token.suffixed ? 1 : 0)));
         token.field = static_cast<int>(fields_.size());
         fields_.push_back({text.substr(0, colon), std::string(token.unit->si)});
     }
@@ -97,7 +108,8 @@ void LinePattern::add_field(const std::string& text) {
 LinePattern::LinePattern(const std::string& text) {
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t open = std::min(text.find('{', at), text.size());
-        if (const auto literal = trimmed(std::string_view(text).substr(at, open - at)); !literal.empty())
+        if (const auto literal = trimmed(std::string_view(text).substr(at, open - at));
+            !literal.empty())
             tokens_.emplace_back().literal = literal;
         if (open == text.size()) break;
         const std::size_t close = text.find('}', open);
@@ -116,10 +128,13 @@ bool LinePattern::counts_steps() const {
 
 // K, M, B or G, T or P directly behind a number whose pattern allows it.
 double LinePattern::suffix_scale(const Token& field, LineCursor& cursor) {
-    constexpr std::pair<char, double> suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'m', 1e6}, {'M', 1e6}, {'b', 1e9}, {'B', 1e9}, {'G', 1e9}, {'T', 1e12}, {'P', 1e15}};
+    constexpr std::pair<char, double> suffixes[] = {{'k', 1e3}, {'K', 1e3},  {'m', 1e6},
+                                                    {'M', 1e6}, {'b', 1e9},  {'B', 1e9},
+                                                    {'G', 1e9}, {'T', 1e12}, {'P', 1e15}};
     if (!field.suffixed || cursor.rest().empty()) return 1;
     for (const auto& [letter, scale] : suffixes)
-        if (letter == 'B' && field.unit->si == "B") continue;  // bytes
+        if (letter == 'B' && field.unit->si == "B")
+            continue;  // bytes
         else if (cursor.rest().front() == letter && !is_letter(cursor.rest().substr(1))) {
             cursor.word(std::string_view(&letter, 1));
             return scale;
@@ -127,17 +142,25 @@ double LinePattern::suffix_scale(const Token& field, LineCursor& cursor) {
     return 1;
 }
 
-// The message if the number before `rest` would be cut short, else "": by more digits after a separator, a suffix, or another unit.
+// The message if the number before `rest` would be cut short, else "": by more digits after a
+// separator, a suffix, or another unit.
 std::string LinePattern::cut_text(const Token& field, double value, std::string_view rest) const {
-    const bool more_digits = rest.size() > 1 && (rest[0] == ',' || rest[0] == '.') && rest[1] >= '0' && rest[1] <= '9';
+    const bool more_digits =
+        rest.size() > 1 && (rest[0] == ',' || rest[0] == '.') && rest[1] >= '0' && rest[1] <= '9';
     const bool adjoins = is_letter(rest);
     const auto word = first_word(rest);
-    const bool other_unit = word != field.unit->name && std::ranges::any_of(units, [&](const LogUnit& u) { return u.name == word; });
+    const bool other_unit =
+        word != field.unit->name &&
+        std::ranges::any_of(units, [&](const LogUnit& u) { return u.name == word; });
     if (!more_digits && !other_unit && !(adjoins && word != field.unit->name)) return "";
     const std::string& name = fields_[static_cast<std::size_t>(field.field)].name;
     const std::string number = quoted_piece(number_text(value) + std::string(rest.substr(0, 12)));
-    const std::string suffix = adjoins && word.size() == 1 ? fmt::format(", or {{{}:{}*}} for a suffix of thousands", name, field.unit->name) : "";
-    return fmt::format("number {} is cut by {{{}:{}}}; expected a pattern with its unit{}", number, name, field.unit->name, suffix);
+    const std::string suffix =
+        adjoins && word.size() == 1
+            ? fmt::format(", or {{{}:{}*}} for a suffix of thousands", name, field.unit->name)
+            : "";
+    return fmt::format("number {} is cut by {{{}:{}}}; expected a pattern with its unit{}", number,
+                       name, field.unit->name, suffix);
 }
 
 bool LinePattern::match(std::string_view line, std::vector<double>& values) const {
@@ -158,8 +181,10 @@ bool LinePattern::match(std::string_view line, std::vector<double>& values) cons
         } else {
             const auto value = cursor.grouped_number();
             if (!value) return false;
-            const double scaled = *value * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
-            values[static_cast<std::size_t>(token.field)] = token.unit->inverse ? 1 / scaled : scaled;
+            const double scaled =
+                *value * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
+            values[static_cast<std::size_t>(token.field)] =
+                token.unit->inverse ? 1 / scaled : scaled;
             pending = cut_text(token, *value, cursor.rest());
         }
         gap = false;
@@ -176,10 +201,13 @@ LogPattern read_log_pattern(const std::string& path) {
     LogPattern pattern;
     pattern.path = path;
     pattern.name = std::filesystem::path(path).stem().string();
-    each_entry(read_toml(path).entries, [&](const TomlEntry& entry) { return read_entry(entry, pattern); }, no_such_key);
+    each_entry(
+        read_toml(path).entries, [&](const TomlEntry& entry) { return read_entry(entry, pattern); },
+        no_such_key);
     if (pattern.system.empty()) pattern.system = pattern.name;
     if (std::ranges::none_of(pattern.lines, [](auto& line) { return line.counts_steps(); }))
-        throw ConfigError(path + ": no line has {#}; expected in one of `lines` the number of the step");
+        throw ConfigError(path +
+                          ": no line has {#}; expected in one of `lines` the number of the step");
     return pattern;
 }
 

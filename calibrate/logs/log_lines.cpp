@@ -12,10 +12,12 @@
 namespace stepcast {
 namespace {
 
-// Position of the first newline or carriage return. Two passes of memchr are several times faster than one loop that looks for both.
+// Position of the first newline or carriage return. Two passes of memchr are several times faster
+// than one loop that looks for both.
 std::size_t line_end(std::string_view text) {
     const auto* newline = static_cast<const char*>(std::memchr(text.data(), '\n', text.size()));
-    const std::size_t length = newline ? static_cast<std::size_t>(newline - text.data()) : text.size();
+    const std::size_t length =
+        newline ? static_cast<std::size_t>(newline - text.data()) : text.size();
     const auto* back = static_cast<const char*>(std::memchr(text.data(), '\r', length));
     if (back) return static_cast<std::size_t>(back - text.data());
     return newline ? length : std::string_view::npos;
@@ -35,9 +37,12 @@ void read_lines(const std::string& path, const std::function<bool(const LogLine&
         file.read(buffer.data() + kept, piece);
         if (file.bad()) throw ConfigError(path + ": reading failed (" + std::strerror(errno) + ")");
         std::string_view text(buffer.data(), kept + static_cast<std::size_t>(file.gcount()));
-        for (std::size_t end = line_end(text); end != std::string_view::npos; end = line_end(text)) {
-            const bool newline = text[end] == '\n', second_half = newline && after_return && end == 0;
-            if (!second_half && !take({text.substr(0, std::min(end, longest_line)), number})) return;
+        for (std::size_t end = line_end(text); end != std::string_view::npos;
+             end = line_end(text)) {
+            const bool newline = text[end] == '\n',
+                       second_half = newline && after_return && end == 0;
+            if (!second_half && !take({text.substr(0, std::min(end, longest_line)), number}))
+                return;
             if (newline) ++number;
             after_return = !newline;
             text.remove_prefix(end + 1);
@@ -50,7 +55,8 @@ void read_lines(const std::string& path, const std::function<bool(const LogLine&
 
 std::size_t position_of(std::string_view literal, std::string_view text) {
     const void* at = memmem(text.data(), text.size(), literal.data(), literal.size());
-    return at ? static_cast<std::size_t>(static_cast<const char*>(at) - text.data()) : std::string_view::npos;
+    return at ? static_cast<std::size_t>(static_cast<const char*>(at) - text.data())
+              : std::string_view::npos;
 }
 
 std::string quoted_piece(std::string_view text) {
@@ -91,13 +97,15 @@ std::optional<int> LineCursor::integer() { return parsed<int>(); }
 
 std::optional<double> LineCursor::grouped_number() {
     skip_blanks();
-    const auto is_digit = [&](std::size_t i) { return i < rest_.size() && rest_[i] >= '0' && rest_[i] <= '9'; };
+    const auto is_digit = [&](std::size_t i) {
+        return i < rest_.size() && rest_[i] >= '0' && rest_[i] <= '9';
+    };
     std::size_t end = 0;
     while (is_digit(end)) ++end;
     if (end == 0 || end > 3 || end >= rest_.size() || rest_[end] != ',') return number();
     std::string digits(rest_.substr(0, end));
-    while (end < rest_.size() && rest_[end] == ',' && is_digit(end + 1) && is_digit(end + 2) && is_digit(end + 3) &&
-           !is_digit(end + 4)) {
+    while (end < rest_.size() && rest_[end] == ',' && is_digit(end + 1) && is_digit(end + 2) &&
+           is_digit(end + 3) && !is_digit(end + 4)) {
         digits += rest_.substr(end + 1, 3);
         end += 4;
     }

@@ -1,4 +1,5 @@
-// Reads log files of any line length and any bytes in bounded memory; and a cursor that picks words and numbers out of one line.
+// Reads log files of any line length and any bytes in bounded memory; and a cursor that picks words
+// and numbers out of one line.
 #pragma once
 
 #include <cmath>
@@ -9,14 +10,16 @@
 
 namespace stepcast {
 
-// A line without its end, cut to `longest_line` bytes. `number` counts newlines as editors do; a lone CR ends a line uncounted.
+// A line without its end, cut to `longest_line` bytes. `number` counts newlines as editors do; a
+// lone CR ends a line uncounted.
 struct LogLine {
     std::string_view text;
     long number = 0;
 };
 inline constexpr std::size_t longest_line = 4096;
 
-// Calls `take` for each line until it returns false. Throws ConfigError when the file cannot be read.
+// Calls `take` for each line until it returns false. Throws ConfigError when the file cannot be
+// read.
 void read_lines(const std::string& path, const std::function<bool(const LogLine&)>& take);
 
 // Position where a literal first occurs, or npos; fast on lines that do not have it.
@@ -28,7 +31,8 @@ inline double seconds_of_milliseconds(double value) { return std::round(value * 
 // A piece of a log for a message: printable ASCII, shortened, in quotes.
 std::string quoted_piece(std::string_view text);
 
-// Reads a line from left to right. Each method returns whether it found its item, and moves on only then. Skips blanks before items.
+// Reads a line from left to right. Each method returns whether it found its item, and moves on only
+// then. Skips blanks before items.
 class LineCursor {
 public:
     explicit LineCursor(std::string_view text) : rest_(text) {}

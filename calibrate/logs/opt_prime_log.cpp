@@ -1,5 +1,6 @@
-// Dialect opt-prime: the stages of a pipeline print the times of their leaf modules, layer by layer, and the last stage prints ms/batch.
-// Stages print concurrently, so lines of several stages may be interleaved or share a line.
+// Dialect opt-prime: the stages of a pipeline print the times of their leaf modules, layer by
+// layer, and the last stage prints ms/batch. Stages print concurrently, so lines of several stages
+// may be interleaved or share a line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,15 +32,17 @@ std::string model_of(const std::string& kind, double parameters) {
     return parameters > 0 ? fmt::format("{}-{:.0f}", name, parameters) : name;
 }
 
-// Finds the rank of a layer line. A layer that is cut in two appears on two stages with different numbers of modules, so (layer, ops) names
-// the stage. Its owner is the rank that most often printed the last header before it; interleaved lines are rarely wrong about that.
+// Finds the rank of a layer line. A layer that is cut in two appears on two stages with different
+// numbers of modules, so (layer, ops) names the stage. Its owner is the rank that most often
+// printed the last header before it; interleaved lines are rarely wrong about that.
 class LayerOwners {
 public:
     using Key = std::pair<std::string, int>;
     void vote(const Key& key, int rank) { ++votes_[key][rank]; }
     void settle() {
         for (const auto& [key, by_rank] : votes_) {
-            const auto most = std::ranges::max_element(by_rank, {}, [](const auto& votes) { return votes.second; });
+            const auto most = std::ranges::max_element(
+                by_rank, {}, [](const auto& votes) { return votes.second; });
             owner_[key] = most->first;
             ++layers_[most->first];
         }
@@ -49,7 +52,9 @@ public:
         const auto found = owner_.find(key);
         return found == owner_.end() ? std::nullopt : std::optional(found->second);
     }
-    [[nodiscard]] int layers_of(int rank) const { return layers_.contains(rank) ? layers_.at(rank) : 0; }
+    [[nodiscard]] int layers_of(int rank) const {
+        return layers_.contains(rank) ? layers_.at(rank) : 0;
+    }
 
 private:
     std::map<Key, std::map<int, int>> votes_;
@@ -65,7 +70,8 @@ struct Event {
     double seconds = 0;
     long line = 0;
 };
-constexpr std::size_t learned_after = 4000;  // after so many events the owner of each layer is decided
+// after so many events the owner of each layer is decided
+constexpr std::size_t learned_after = 4000;
 
 class OptPrimeLog {
 public:
@@ -81,7 +87,8 @@ public:
     void finish(long lines) {
         close();
         log_.require_one(lines,
-                         "\"[rank:R stage:S] .. forward time .. - step N\", \"layer[L]: total=..\" and \"ms/batch\" lines");
+                         "\"[rank:R stage:S] .. forward time .. - step N\", \"layer[L]: total=..\" "
+                         "and \"ms/batch\" lines");
     }
 
 private:
@@ -91,7 +98,8 @@ private:
         double sum;
     };
 
-    // Reads any number of "[rank:0 stage:0] .. forward time .. - step 2" and "  layer[5]: total=10.070ms, ops=32, .." in one line.
+    // Reads any number of "[rank:0 stage:0] .. forward time .. - step 2" and "  layer[5]:
+    // total=10.070ms, ops=32, .." in one line.
     bool read_block_pieces(const LogLine& line) {
         if (line.text[0] != '[' && !line.text.starts_with("  layer[")) return false;
         bool any = false;
@@ -101,11 +109,15 @@ private:
             event.line = line.number;
             if (cursor.word("[rank:")) {
                 const auto rank = cursor.integer();
-                if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step")) return any;
+                if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step"))
+                    return any;
                 const auto step = cursor.integer();
                 if (!step || *step < 0) return any;
                 if (*rank > most_ranks || *step > most_steps)
-                    log_.refuse(line.number, fmt::format("rank {} in step {} is absurd; expected at most {} and {}", *rank, *step, most_ranks, most_steps));
+                    log_.refuse(
+                        line.number,
+                        fmt::format("rank {} in step {} is absurd; expected at most {} and {}",
+                                    *rank, *step, most_ranks, most_steps));
                 event.rank = *rank;
                 event.step = *step;
             } else if (cursor.word("layer[")) {
@@ -114,7 +126,8 @@ private:
                 const auto time = cursor.number();
                 if (!time || *time < 0 || !cursor.word("ms, ops=")) return any;
                 const auto ops = cursor.integer();
-                if (!ops || !cursor.find("avg/op=") || !cursor.number() || !cursor.word("ms")) return any;
+                if (!ops || !cursor.find("avg/op=") || !cursor.number() || !cursor.word("ms"))
+                    return any;
                 event.kind = Event::Kind::layer;
                 event.layer.assign(name);
                 event.ops = *ops;
@@ -164,8 +177,9 @@ private:
             kind_ = cursor.rest().substr(0, 80);
             return LineUse::used;
         }
-        for (const char* known : {">", "-- node.op:", "--- key:", "n.op:", "*****", "###", "# rank", "---", "stage2rank",
-                                  "SEQUENTIAL mode", "GPU mode", "special_nodes:", "rank:", "length:", "===", "[rank:"})
+        for (const char* known : {">", "-- node.op:", "--- key:", "n.op:", "*****", "###", "# rank",
+                                  "---", "stage2rank", "SEQUENTIAL mode", "GPU mode",
+                                  "special_nodes:", "rank:", "length:", "===", "[rank:"})
             if (LineCursor(text).word(known)) return LineUse::skipped;
         return LineUse::unknown;
     }
@@ -175,7 +189,8 @@ private:
         log_.run.last_line = event.line;
         if (event.kind == Event::Kind::header) last_header_ = event.rank;
         if (settled_) return apply(event);
-        if (event.kind == Event::Kind::layer && last_header_ >= 0) owners_.vote({event.layer, event.ops}, last_header_);
+        if (event.kind == Event::Kind::layer && last_header_ >= 0)
+            owners_.vote({event.layer, event.ops}, last_header_);
         waiting_.push_back(std::move(event));
         if (waiting_.size() == learned_after) settle();
     }
@@ -204,9 +219,10 @@ private:
         const auto stage = stages_.find(rank);
         if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
         if (log_.run.notes.size() < 8)
-            log_.run.notes.push_back(fmt::format("{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
-                                                 log_.path, log_.run.last_line, rank, stage->second.layers,
-                                                 owners_.layers_of(rank), stage->second.step));
+            log_.run.notes.push_back(fmt::format(
+                "{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
+                log_.path, log_.run.last_line, rank, stage->second.layers, owners_.layers_of(rank),
+                stage->second.step));
     }
 
     void apply_layer(const Event& event) {
@@ -218,22 +234,25 @@ private:
         }
         Stage& told = stage->second;
         const bool number = event.layer.find_first_not_of("0123456789") == std::string::npos;
-        log_.add((number ? "layer" : "") + event.layer + ".forward", *rank, told.step, event.seconds);
+        log_.add((number ? "layer" : "") + event.layer + ".forward", *rank, told.step,
+                 event.seconds);
         told.sum += event.seconds;
         if (++told.layers == owners_.layers_of(*rank))
             log_.add("timed.forward", *rank, told.step, seconds_of_milliseconds(told.sum * 1e3));
     }
 
-    // The last stage prints its layers after a step's forward, and ms/batch after the step. If the first such line is not of the first
-    // step, it also covers the steps before, so it is no sample.
+    // The last stage prints its layers after a step's forward, and ms/batch after the step. If the
+    // first such line is not of the first step, it also covers the steps before, so it is no
+    // sample.
     void apply_batch(const Event& event) {
         const auto last = stages_.find(last_rank_);
         if (batch_step_ < 0) {
             batch_step_ = last == stages_.end() ? event.step : last->second.step;
             if (batch_step_ > 1) {
-                log_.run.notes.push_back(fmt::format(
-                    "{}:{}: the first ms/batch spans the steps up to {}, set-up included; it is no sample of one",
-                    log_.path, event.line, batch_step_));
+                log_.run.notes.push_back(
+                    fmt::format("{}:{}: the first ms/batch spans the steps up to {}, set-up "
+                                "included; it is no sample of one",
+                                log_.path, event.line, batch_step_));
                 return;
             }
         } else {
@@ -249,7 +268,8 @@ private:
         log_.run.model = model_of(kind_, parameters_);
         if (log_.run.ranks == 0) log_.run.ranks = last_rank_ + 1;
         if (orphans_ > 0)
-            log_.run.notes.push_back(fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
+            log_.run.notes.push_back(
+                fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
         for (const auto& [rank, stage] : stages_) check_complete(rank);
         log_.close(events_ > 0);
         waiting_.clear();

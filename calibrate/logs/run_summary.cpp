@@ -53,7 +53,8 @@ void RunSummary::take(std::size_t phase, int rank, int step, double value) {
     series.of_step.push_back(value);
 }
 
-std::vector<Sample> RunSummary::rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases,
+std::vector<Sample> RunSummary::rows(const Sample& like,
+                                     const std::vector<SampleRecord::Phase>& phases,
                                      long least_steps) {
     std::vector<Sample> rows;
     for (Series& series : series_) {
@@ -87,10 +88,13 @@ std::optional<Routing> recorded_routing(const std::vector<Sample>& rows) {
     std::vector<bool> seen;
     for (const Sample& row : rows) {
         const bool blocks = row.phase == "blocks";
-        if ((!blocks && row.phase != "remote_blocks") || row.rank < 0 || row.rank >= row.ranks) continue;
+        if ((!blocks && row.phase != "remote_blocks") || row.rank < 0 || row.rank >= row.ranks)
+            continue;
         if (!routing) {
-            routing =
-                Routing{row.ranks, row.experts, {}, std::vector<BlockTotals>(static_cast<std::size_t>(row.ranks))};
+            routing = Routing{row.ranks,
+                              row.experts,
+                              {},
+                              std::vector<BlockTotals>(static_cast<std::size_t>(row.ranks))};
             seen.assign(2 * routing->totals.size(), false);
         }
         const auto rank = static_cast<std::size_t>(row.rank);
@@ -98,14 +102,15 @@ std::optional<Routing> recorded_routing(const std::vector<Sample>& rows) {
             static_cast<int>(std::lround(row.value));
         seen[2 * rank + (blocks ? 0 : 1)] = true;
     }
-    return routing && std::find(seen.begin(), seen.end(), false) == seen.end() ? routing : std::nullopt;
+    return routing && std::find(seen.begin(), seen.end(), false) == seen.end() ? routing
+                                                                               : std::nullopt;
 }
 
 std::string too_few_steps(const std::string& run, int last_step) {
     const int steps = last_step + 1, steady = steps - first_steady_step(steps);
     if (steady >= fewest_steady_steps) return "";
-    return fmt::format("{}: no medians: {} of its {} steps are steady, expected at least {}", run, steady, steps,
-                       fewest_steady_steps);
+    return fmt::format("{}: no medians: {} of its {} steps are steady, expected at least {}", run,
+                       steady, steps, fewest_steady_steps);
 }
 
 static std::vector<Sample> medians_of(std::vector<Sample> samples, int last_step) {

@@ -1,4 +1,5 @@
-// Medians of one run over its steady steps, built value by value in bounded memory, so that imports can have any size.
+// Medians of one run over its steady steps, built value by value in bounded memory, so that imports
+// can have any size.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,8 @@
 
 namespace stepcast {
 
-// A series for quantiles and a mean. Beyond a limit it drops every second value and then takes every second one: a systematic sample.
+// A series for quantiles and a mean. Beyond a limit it drops every second value and then takes
+// every second one: a systematic sample.
 class SeriesValues {
 public:
     void add(double value);
@@ -22,16 +24,20 @@ private:
     double sum_ = 0;
 };
 
-// Takes the values of each (phase, rank) in the order of their steps; several of one step come from ranks that are not told apart.
+// Takes the values of each (phase, rank) in the order of their steps; several of one step come from
+// ranks that are not told apart.
 class RunSummary {
 public:
     // `from`: the first steady step. `means`: adds a row NAME.mean for the phase step.
     RunSummary(int from, bool means) : from_(from), means_(means) {}
     void take(std::size_t phase, int rank, int step, double value);
-    void expect(std::size_t phase, int rank) { series_of(phase, rank); }  // fixes its place in the order of rows
+    // fixes its place in the order of rows
+    void expect(std::size_t phase, int rank) { series_of(phase, rank); }
 
-    // Rows in order of first appearance; `like` and `phases` fill in the rest. Omits phases with values in fewer than `least_steps` steps.
-    std::vector<Sample> rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases, long least_steps = 1);
+    // Rows in order of first appearance; `like` and `phases` fill in the rest. Omits phases with
+    // values in fewer than `least_steps` steps.
+    std::vector<Sample> rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases,
+                             long least_steps = 1);
 
 private:
     struct Series {
@@ -46,7 +52,8 @@ private:
 
     int from_;
     bool means_;
-    std::vector<std::vector<std::size_t>> index_;  // by phase and rank + 1: place in series_ + 1, 0 = none
+    // by phase and rank + 1: place in series_ + 1, 0 = none
+    std::vector<std::vector<std::size_t>> index_;
     std::vector<Series> series_;
 };
 

@@ -32,7 +32,8 @@ void OpenRun::refuse(long line, const std::string& what) const {
 }
 
 void OpenRun::require_one(long lines, std::string_view expected) const {
-    if (closed == 0) refuse(lines, fmt::format("the log ends without a step; expected {}", expected));
+    if (closed == 0)
+        refuse(lines, fmt::format("the log ends without a step; expected {}", expected));
 }
 
 namespace {
@@ -50,19 +51,23 @@ struct Signs {
         phases = phases || text.starts_with("block_info ") || text.starts_with("AG, ");
         if (benchmark && step) return phases ? LogFormat::moe_phases : LogFormat::moe_steps;
         if (text.starts_with("STEP-0: step_time")) return LogFormat::moe_steps;
-        if (text.starts_with("[rank:") && holds("forward time") && holds("- step")) return LogFormat::opt_prime;
-        if (holds("time (ms) |") &&
-            (holds("forward: ") || holds("fwd: ") || holds("forward_microstep: ") || holds("fwd_microstep: ")))
+        if (text.starts_with("[rank:") && holds("forward time") && holds("- step"))
+            return LogFormat::opt_prime;
+        if (holds("time (ms) |") && (holds("forward: ") || holds("fwd: ") ||
+                                     holds("forward_microstep: ") || holds("fwd_microstep: ")))
             return LogFormat::deepspeed;
         return std::nullopt;
     }
 };
 
 bool holds_text(const LogPattern& pattern, std::string_view line) {
-    return std::ranges::any_of(pattern.recognise, [&](const std::string& text) { return position_of(text, line) != std::string_view::npos; });
+    return std::ranges::any_of(pattern.recognise, [&](const std::string& text) {
+        return position_of(text, line) != std::string_view::npos;
+    });
 }
 
-// Whether one of the pattern's lines matches; a number that it would cut is of its tool, too, and is refused when the log is read.
+// Whether one of the pattern's lines matches; a number that it would cut is of its tool, too, and
+// is refused when the log is read.
 bool is_line_of(const LogPattern& pattern, std::string_view line) {
     std::vector<double> values;
     return std::ranges::any_of(pattern.lines, [&](const LinePattern& one) {
@@ -74,7 +79,8 @@ bool is_line_of(const LogPattern& pattern, std::string_view line) {
     });
 }
 
-// Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its file.
+// Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its
+// file.
 LogFormat recognise(const std::string& path, std::string& pattern) {
     std::vector<LogPattern> patterns;
     for (const std::string& file : shipped_patterns()) patterns.push_back(read_log_pattern(file));
@@ -88,7 +94,9 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
         for (const LogPattern& one : patterns) {
             if (found || !holds_text(one, line.text)) continue;
             if (!is_line_of(one, line.text)) {
-                if (near.empty()) near = fmt::format("; line {} has a word of {}'s, and is none of its lines", line.number, one.name);
+                if (near.empty())
+                    near = fmt::format("; line {} has a word of {}'s, and is none of its lines",
+                                       line.number, one.name);
                 continue;
             }
             found = LogFormat::custom;
@@ -101,17 +109,20 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
     if (signs.benchmark) return signs.phases ? LogFormat::moe_phases : LogFormat::moe_steps;
     std::string names;
     for (const LogPattern& one : patterns) names += ", " + one.name;
-    throw ConfigError(fmt::format(
-        "{}: not a log that stepcast recognises: looked through {} lines for \"[Benchmark] ..\" or \"STEP-0: step_time "
-        "= "
-        "..\" (moe-steps, moe-phases), \"[rank:0 stage:0] .. forward time\" (opt-prime), \"time (ms) | forward: ..\" "
-        "(deepspeed) and the lines of shipped patterns ({}), and found {}{}; another log is read with --format custom "
-        "--pattern FILE, a file that describes its lines (docs/importing.md)",
-        path, lines, names.empty() ? "none" : names.substr(2),
-        signs.step     ? "STEP lines without the start of a run"
-        : signs.phases ? "phase lines without a [Benchmark] line"
-                       : "none of them",
-        near));
+    throw ConfigError(
+        fmt::format("{}: not a log that stepcast recognises: looked through {} lines for "
+                    "\"[Benchmark] ..\" or \"STEP-0: step_time "
+                    "= "
+                    "..\" (moe-steps, moe-phases), \"[rank:0 stage:0] .. forward time\" "
+                    "(opt-prime), \"time (ms) | forward: ..\" "
+                    "(deepspeed) and the lines of shipped patterns ({}), and found {}{}; another "
+                    "log is read with --format custom "
+                    "--pattern FILE, a file that describes its lines (docs/importing.md)",
+                    path, lines, names.empty() ? "none" : names.substr(2),
+                    signs.step     ? "STEP lines without the start of a run"
+                    : signs.phases ? "phase lines without a [Benchmark] line"
+                                   : "none of them",
+                    near));
 }
 
 // An input of the steps that the log does not print ("workload.seq=88,109,..").
@@ -120,7 +131,8 @@ struct StepInput {
     std::vector<double> values;
 };
 
-// "KEY=VALUE" holds for the whole run, "KEY=A,B,.." gives one value for each step from the first step on.
+// "KEY=VALUE" holds for the whole run, "KEY=A,B,.." gives one value for each step from the first
+// step on.
 std::vector<StepInput> read_inputs(const std::vector<std::string>& texts) {
     std::vector<std::string> keys;
     if (!texts.empty())
@@ -130,12 +142,15 @@ std::vector<StepInput> read_inputs(const std::vector<std::string>& texts) {
         const auto equals = text.find('=');
         StepInput& input = inputs.emplace_back(text.substr(0, equals));
         if (equals == std::string::npos || std::ranges::find(keys, input.key) == keys.end())
-            throw ConfigError("--input " + text + ": expected KEY=VALUE or KEY=A,B,.. with a key of the experiment" +
+            throw ConfigError("--input " + text +
+                              ": expected KEY=VALUE or KEY=A,B,.. with a key of the experiment" +
                               did_you_mean(input.key, keys));
         at_place("--input " + text, [&] {
-            for (const std::string& word : words_of(text.substr(equals + 1))) input.values.push_back(csv_number(word));
+            for (const std::string& word : words_of(text.substr(equals + 1)))
+                input.values.push_back(csv_number(word));
         });
-        if (input.values.empty()) throw ConfigError("--input " + text + ": expected at least one value");
+        if (input.values.empty())
+            throw ConfigError("--input " + text + ": expected at least one value");
     }
     return inputs;
 }
@@ -146,7 +161,8 @@ void add_inputs(const std::vector<StepInput>& inputs, SampleRecord& samples) {
     for (const StepInput& input : inputs) {
         const std::uint16_t key = samples.phase(input.key, "1");
         for (std::size_t i = 0; i < input.values.size(); ++i)
-            samples.add(key, -1, input.values.size() == 1 ? -1 : first + static_cast<int>(i), input.values[i]);
+            samples.add(key, -1, input.values.size() == 1 ? -1 : first + static_cast<int>(i),
+                        input.values[i]);
     }
 }
 
@@ -158,9 +174,11 @@ ImportResult stream_log(const std::string& path, const ImportRequest& how, const
     if (result.format == LogFormat::automatic)
         result.format = pattern.empty() ? recognise(path, pattern) : LogFormat::custom;
     if ((result.format == LogFormat::custom) == pattern.empty())
-        throw ConfigError(pattern.empty() ? "import: format custom needs --pattern FILE, which describes the lines"
-                                          : fmt::format("import: --pattern belongs to format custom, not {}",
-                                                        to_string(result.format)));
+        throw ConfigError(
+            pattern.empty()
+                ? "import: format custom needs --pattern FILE, which describes the lines"
+                : fmt::format("import: --pattern belongs to format custom, not {}",
+                              to_string(result.format)));
     const std::vector<StepInput> inputs = read_inputs(how.inputs);
     const TakeRun complete = [&](ImportedRun&& run, SampleRecord& samples) {
         if (!how.system.empty()) run.system = how.system;
@@ -174,7 +192,9 @@ ImportResult stream_log(const std::string& path, const ImportRequest& how, const
         case LogFormat::moe_phases: result.lines = import_moe_phases(path, complete); break;
         case LogFormat::opt_prime: result.lines = import_opt_prime(path, complete); break;
         case LogFormat::deepspeed: result.lines = import_deepspeed(path, complete); break;
-        case LogFormat::custom: result.lines = import_custom(path, read_log_pattern(pattern), complete); break;
+        case LogFormat::custom:
+            result.lines = import_custom(path, read_log_pattern(pattern), complete);
+            break;
         case LogFormat::automatic: throw std::logic_error("import: the format was not settled");
     }
     return result;

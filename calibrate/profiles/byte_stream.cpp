@@ -14,9 +14,11 @@ ByteStream::ByteStream(const std::string& path) {
     const auto kind = std::filesystem::status(path, ignored).type();
     if (kind == std::filesystem::file_type::not_found) throw ConfigError(path + ": no such file");
     if (kind != std::filesystem::file_type::regular)
-        throw ConfigError(path + ": is no regular file; expected a file, since a pipe or device may never end");
+        throw ConfigError(
+            path + ": is no regular file; expected a file, since a pipe or device may never end");
     file_ = {gzopen(path.c_str(), "rb"), gzclose};
-    if (file_ == nullptr) throw ConfigError(path + ": cannot be read (" + std::strerror(errno) + ")");
+    if (file_ == nullptr)
+        throw ConfigError(path + ": cannot be read (" + std::strerror(errno) + ")");
     gzbuffer(file_.get(), 1 << 18);
 }
 
@@ -25,8 +27,10 @@ std::size_t ByteStream::read(char* to, std::size_t size) {
     if (got == static_cast<int>(size)) return size;
     int code = Z_OK;
     const char* what = gzerror(file_.get(), &code);
-    if (code == Z_BUF_ERROR) torn_ = "gzip stream breaks off";
-    else if (code != Z_OK && code != Z_STREAM_END) torn_ = std::string("gzip stream is damaged: ") + what;
+    if (code == Z_BUF_ERROR)
+        torn_ = "gzip stream breaks off";
+    else if (code != Z_OK && code != Z_STREAM_END)
+        torn_ = std::string("gzip stream is damaged: ") + what;
     return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
 

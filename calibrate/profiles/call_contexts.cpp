@@ -21,26 +21,31 @@ struct Open {
 // The phase that a training loop's own range names.
 std::optional<ProfilePhase> phase_in_words(std::string_view range) {
     const auto is = [&](std::string_view word) {
-        return std::ranges::equal(word, range, {}, {}, [](unsigned char c) { return std::tolower(c); });
+        return std::ranges::equal(word, range, {}, {},
+                                  [](unsigned char c) { return std::tolower(c); });
     };
     constexpr std::array backward{"backward", "backward_pass", "backward pass", "bwd"};
-    constexpr std::array optimizer{"optimizer", "optimizer_step", "optimizer step", "optimizer.step", "optimizer.step()", "opt.step()"};
+    constexpr std::array optimizer{"optimizer",      "optimizer_step",   "optimizer step",
+                                   "optimizer.step", "optimizer.step()", "opt.step()"};
     if (std::ranges::any_of(backward, is)) return ProfilePhase::backward;
     if (std::ranges::any_of(optimizer, is)) return ProfilePhase::optimizer;
     return std::nullopt;
 }
 
-// The phase inside `name` when the phase around it is `outer`: autograd's nodes run the backward, a checkpoint's node runs the forward
-// again, and nodes inside that one run the backward.
+// The phase inside `name` when the phase around it is `outer`: autograd's nodes run the backward, a
+// checkpoint's node runs the forward again, and nodes inside that one run the backward.
 ProfilePhase phase_below(std::string_view name, ProfilePhase outer) {
     if (name.starts_with("Optimizer.step")) return ProfilePhase::optimizer;
     if (name.starts_with("autograd::engine::evaluate_function"))
-        return name.find("CheckpointFunctionBackward") == std::string_view::npos ? ProfilePhase::backward
-                                                                                  : ProfilePhase::recompute;
+        return name.find("CheckpointFunctionBackward") == std::string_view::npos
+                   ? ProfilePhase::backward
+                   : ProfilePhase::recompute;
     return phase_in_words(name).value_or(outer);
 }
 
-bool is_exchange(std::string_view name) { return name.starts_with("nccl:") || name.starts_with("c10d::"); }
+bool is_exchange(std::string_view name) {
+    return name.starts_with("nccl:") || name.starts_with("c10d::");
+}
 
 class Linker {
 public:
@@ -66,14 +71,16 @@ public:
     }
 
 private:
-    // Sorted by thread, then start, longer spans first, so that a span comes before those inside it.
+    // Sorted by thread, then start, longer spans first, so that a span comes before those inside
+    // it.
     template <typename Record>
     static std::vector<std::uint32_t> order(const Records<Record>& records) {
         std::vector<std::uint32_t> ids(records.size());
         std::iota(ids.begin(), ids.end(), 0U);
         std::sort(ids.begin(), ids.end(), [&](std::uint32_t a, std::uint32_t b) {
             const auto &x = records[a], &y = records[b];
-            return std::tuple(x.thread, x.start, -x.length.ns(), a) < std::tuple(y.thread, y.start, -y.length.ns(), b);
+            return std::tuple(x.thread, x.start, -x.length.ns(), a) <
+                   std::tuple(y.thread, y.start, -y.length.ns(), b);
         });
         return ids;
     }
@@ -81,12 +88,14 @@ private:
         return std::pair(span.thread, span.start) <= std::pair(call.thread, call.start);
     }
     void close(std::uint32_t thread, std::int64_t time) {
-        while (!open_.empty() && (r_.host[open_.back().span].thread != thread ||
-                                  r_.host[open_.back().span].finish() + (whole_microseconds() ? rounding : 0) < time))
+        while (!open_.empty() &&
+               (r_.host[open_.back().span].thread != thread ||
+                r_.host[open_.back().span].finish() + (whole_microseconds() ? rounding : 0) < time))
             open_.pop_back();
     }
     [[nodiscard]] bool whole_microseconds() const {
-        return r_.host.empty() || (r_.host.front().start % 1000 == 0 && r_.host.back().start % 1000 == 0);
+        return r_.host.empty() ||
+               (r_.host.front().start % 1000 == 0 && r_.host.back().start % 1000 == 0);
     }
     // A span that begins where another ends is its sibling, even if both times are rounded.
     void push(std::size_t s) {
@@ -96,7 +105,9 @@ private:
             open_.pop_back();
         const std::string& name = r_.names[span.name];
         Open next{s, none, none, none, around(span.start)};
-        if (!open_.empty()) next = {s, open_.back().product, open_.back().attention, open_.back().exchange, open_.back().phase};
+        if (!open_.empty())
+            next = {s, open_.back().product, open_.back().attention, open_.back().exchange,
+                    open_.back().phase};
         next.phase = phase_below(name, next.phase);
         const auto id = static_cast<std::int32_t>(s);
         if (is_product(name)) next.product = id;
@@ -104,17 +115,22 @@ private:
         if (is_exchange(name)) next.exchange = id;
         open_.push_back(next);
     }
-    // If nothing on the call's own thread tells the phase, a range of another thread does: autograd has own threads, and the caller waits.
+    // If nothing on the call's own thread tells the phase, a range of another thread does: autograd
+    // has own threads, and the caller waits.
     [[nodiscard]] ProfilePhase around(std::int64_t time) const {
         const auto next = std::ranges::upper_bound(ranges_, time, {}, &HostSpan::start);
-        if (next == ranges_.begin() || std::prev(next)->finish() < time) return ProfilePhase::forward;
+        if (next == ranges_.begin() || std::prev(next)->finish() < time)
+            return ProfilePhase::forward;
         return *phase_in_words(r_.names[std::prev(next)->name]);
     }
     [[nodiscard]] CallContext top(std::int64_t time) const {
         if (open_.empty()) return {none, none, false, around(time)};
         const Open& o = open_.back();
         const auto innermost = static_cast<std::int32_t>(o.span);
-        return {o.product >= 0 ? o.product : o.attention >= 0 ? o.attention : innermost, o.exchange, o.product >= 0, o.phase};
+        return {o.product >= 0     ? o.product
+                : o.attention >= 0 ? o.attention
+                                   : innermost,
+                o.exchange, o.product >= 0, o.phase};
     }
 
     const TraceRecords& r_;
@@ -125,6 +141,8 @@ private:
 
 }  // namespace
 
-std::vector<CallContext> call_contexts(const TraceRecords& records) { return Linker(records).contexts(); }
+std::vector<CallContext> call_contexts(const TraceRecords& records) {
+    return Linker(records).contexts();
+}
 
 }  // namespace stepcast

@@ -19,8 +19,8 @@ const CollectiveCall& call_of(const Profile& p, const DeviceSpan& span) {
 
 bool is_point_to_point(const CollectiveCall& call) { return collective_kind(call) == "send_recv"; }
 
-// The name of the sequence that a kernel belongs to: the group and its members, for sends and receives also the pair. If the pair is
-// unknown, the sequence belongs to this rank alone.
+// The name of the sequence that a kernel belongs to: the group and its members, for sends and
+// receives also the pair. If the pair is unknown, the sequence belongs to this rank alone.
 std::string sequence_of(const CollectiveCall& call, std::size_t rank) {
     std::string group = call.group + call.members;
     if (!is_point_to_point(call)) return group;
@@ -30,7 +30,8 @@ std::string sequence_of(const CollectiveCall& call, std::size_t rank) {
 
 using Sequence = std::vector<const DeviceSpan*>;  // by time
 
-// Whether the k-th calls of two ranks can be the same collective: same operation and type (sizes may differ in an all-to-all).
+// Whether the k-th calls of two ranks can be the same collective: same operation and type (sizes
+// may differ in an all-to-all).
 bool agree(const CollectiveCall& a, const CollectiveCall& b) {
     const std::string kind = collective_kind(a);
     return (a.op == b.op || (!kind.empty() && kind == collective_kind(b))) && a.dtype == b.dtype;
@@ -39,7 +40,8 @@ bool agree(const CollectiveCall& a, const CollectiveCall& b) {
 // Matches the kernels of one sequence on the ranks that have it.
 class Matching {
 public:
-    Matching(const std::vector<Profile>& job, Meetings& meetings) : job_(job), meetings_(meetings) {}
+    Matching(const std::vector<Profile>& job, Meetings& meetings)
+        : job_(job), meetings_(meetings) {}
 
     void match(const std::map<std::size_t, Sequence>& held) {
         const auto& [first_rank, first] = *held.begin();
@@ -49,7 +51,8 @@ public:
         const auto calls_of = [](const auto& of_rank) { return of_rank.second.size(); };
         const std::size_t most = calls_of(*std::ranges::max_element(held, {}, calls_of));
         const bool cut = std::ranges::all_of(held, [&](const auto& of_rank) {
-            const Profile& p = job_[of_rank.first];  // ranks with fewer calls are fine if their file breaks off
+            // ranks with fewer calls are fine if their file breaks off
+            const Profile& p = job_[of_rank.first];
             return calls_of(of_rank) == most || p.shortened || !p.broken.empty();
         });
         std::size_t common = cut ? calls_of(*std::ranges::min_element(held, {}, calls_of)) : 0;
@@ -57,9 +60,10 @@ public:
             for (const auto& [rank, calls] : held)
                 if (!agree(call_of(job_[rank], *calls[k]), call_of(job_[first_rank], *first[k]))) {
                     if (told)
-                        throw ConfigError(fmt::format(
-                            "{}: call {} of process group \"{}\" is not that of {}; expected traces of one job, the same steps",
-                            job_[rank].path, k, call.group, job_[first_rank].path));
+                        throw ConfigError(
+                            fmt::format("{}: call {} of process group \"{}\" is not that of {}; "
+                                        "expected traces of one job, the same steps",
+                                        job_[rank].path, k, call.group, job_[first_rank].path));
                     common = 0;
                     break;
                 }
@@ -80,7 +84,9 @@ private:
     static bool numbered(const std::map<std::size_t, Sequence>& held) {
         return std::ranges::all_of(held, [](const auto& of_rank) {
             std::set<std::int32_t> seen;
-            return std::ranges::all_of(of_rank.second, [&](const DeviceSpan* s) { return s->instance >= 0 && seen.insert(s->instance).second; });
+            return std::ranges::all_of(of_rank.second, [&](const DeviceSpan* s) {
+                return s->instance >= 0 && seen.insert(s->instance).second;
+            });
         });
     }
     void by_number(const std::map<std::size_t, Sequence>& held) {
@@ -111,7 +117,8 @@ struct AlikeCalls {
     std::vector<double> transfer;  // of meetings with so many ranks
 };
 
-void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, const Meeting& meeting, std::size_t rank) {
+void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span,
+         const Meeting& meeting, std::size_t rank) {
     CollectiveTimes& t = sum.times;
     const Seconds time = duration(span);
     if (sum.kernels++ == 0) {
@@ -131,19 +138,29 @@ void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, co
 
 }  // namespace
 
-// PyTorch has several names for an operation: c10d's "allreduce_" and "_allgather_base", "all_gather_into_tensor_coalesced", NCCL's "send
-// 0->1".
+// PyTorch has several names for an operation: c10d's "allreduce_" and "_allgather_base",
+// "all_gather_into_tensor_coalesced", NCCL's "send 0->1".
 std::string collective_kind(const CollectiveCall& call) {
     using Kind = std::pair<std::string_view, std::string_view>;
-    constexpr std::array kinds{Kind{"allreduce", "all_reduce"}, Kind{"all_reduce", "all_reduce"}, Kind{"allgather", "all_gather"},
-                               Kind{"all_gather", "all_gather"}, Kind{"reduce_scatter", "reduce_scatter"}, Kind{"alltoall", "all_to_all"},
-                               Kind{"all_to_all", "all_to_all"}, Kind{"all_to_allv", "all_to_all"}, Kind{"broadcast", "broadcast"},
-                               Kind{"reduce", "reduce"}, Kind{"send_recv", "send_recv"}, Kind{"send", "send_recv"}, Kind{"recv", "send_recv"}};
+    constexpr std::array kinds{Kind{"allreduce", "all_reduce"},
+                               Kind{"all_reduce", "all_reduce"},
+                               Kind{"allgather", "all_gather"},
+                               Kind{"all_gather", "all_gather"},
+                               Kind{"reduce_scatter", "reduce_scatter"},
+                               Kind{"alltoall", "all_to_all"},
+                               Kind{"all_to_all", "all_to_all"},
+                               Kind{"all_to_allv", "all_to_all"},
+                               Kind{"broadcast", "broadcast"},
+                               Kind{"reduce", "reduce"},
+                               Kind{"send_recv", "send_recv"},
+                               Kind{"send", "send_recv"},
+                               Kind{"recv", "send_recv"}};
     std::string_view op = call.op;
     op = op.substr(0, op.find(' '));
     if (op.starts_with('_')) op.remove_prefix(1);
     if (op.ends_with('_')) op.remove_suffix(1);
-    for (const std::string_view form : {"_coalesced", "_into_tensor", "_tensor", "_base", "_single", "_oop"})
+    for (const std::string_view form :
+         {"_coalesced", "_into_tensor", "_tensor", "_base", "_single", "_oop"})
         if (op.ends_with(form)) op.remove_suffix(form.size());
     const auto* const kind = std::ranges::find(kinds, op, &Kind::first);
     return kind == kinds.end() ? "" : std::string(kind->second);
@@ -161,7 +178,8 @@ Meetings meetings_of(const std::vector<Profile>& ranks) {
     return meetings;
 }
 
-// An operator's inputs tell only this rank's contribution; the result of an all-gather has those of all ranks.
+// An operator's inputs tell only this rank's contribution; the result of an all-gather has those of
+// all ranks.
 Bytes collective_bytes(const CollectiveCall& call) {
     double elements = call.in_elements;
     if (collective_kind(call) == "all_gather")

@@ -1,5 +1,6 @@
-// Imports profiles and nccl-tests output as the tables of this program: measurements of steps and phases; and kernels, collectives and
-// launches, which `calibrate --measurements` and `compare` read.
+// Imports profiles and nccl-tests output as the tables of this program: measurements of steps and
+// phases; and kernels, collectives and launches, which `calibrate --measurements` and `compare`
+// read.
 #pragma once
 
 #include <string>
@@ -14,26 +15,33 @@ namespace stepcast {
 
 struct ProfileImport {
     std::vector<std::string> paths;  // files, or folders with one file per rank
-    std::string out;                 // "X.csv": steps and phases; X.gemms.csv, X.collectives.csv and others are written next to it
-    std::string system, model;       // as in measurements; "" = not given
+    // "X.csv": steps and phases; X.gemms.csv, X.collectives.csv and others are written next to it
+    std::string out;
+    std::string system, model;  // as in measurements; "" = not given
     NcclTestsContext context;
-    std::string format = {};  // "profile": what is no profile is refused as such; else as recognised
+    // "profile": what is no profile is refused as such; else as recognised
+    std::string format = {};
 };
 
 // Whether every path is a profile or nccl-tests output (or a folder of profiles).
 bool are_profiles(const std::vector<std::string>& paths);
 
-// One job's profiles by ascending rank; describes each in `report`. Refuses ranks that occur twice or are of different jobs.
-std::vector<Profile> read_job(const std::vector<std::string>& paths, std::vector<std::string>& report);
+// One job's profiles by ascending rank; describes each in `report`. Refuses ranks that occur twice
+// or are of different jobs.
+std::vector<Profile> read_job(const std::vector<std::string>& paths,
+                              std::vector<std::string>& report);
 
-// Reads everything and writes every table with rows, or throws ConfigError and writes none. Returns notes on what was taken and left out.
+// Reads everything and writes every table with rows, or throws ConfigError and writes none. Returns
+// notes on what was taken and left out.
 std::vector<std::string> import_profiles(const ProfileImport& request);
 
-// Samples of each step: its time (from start to start, for the last step its own length), the summed kernels of each phase, exposed
-// communication as gradient_sync, busy and idle time. Without steps the whole trace is step 0 with phase "window".
+// Samples of each step: its time (from start to start, for the last step its own length), the
+// summed kernels of each phase, exposed communication as gradient_sync, busy and idle time. Without
+// steps the whole trace is step 0 with phase "window".
 std::vector<Sample> profile_samples(const Profile& profile, const Sample& like);
-// The tables that have rows. Their names end in "gemms", "batches", "attention", "passes", "collectives" or "launches".
-std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const std::string& out, int nodes,
-                                        std::vector<std::string>& notes);
+// The tables that have rows. Their names end in "gemms", "batches", "attention", "passes",
+// "collectives" or "launches".
+std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const std::string& out,
+                                        int nodes, std::vector<std::string>& notes);
 
 }  // namespace stepcast

@@ -1,5 +1,6 @@
-// Reads the output of nccl-tests and rccl-tests as rows of collectives, in every layout since 2021 or as JSON (-J). It finds columns by
-// the words of the header and ignores launchers' line prefixes and colours; one file may hold several tests.
+// Reads the output of nccl-tests and rccl-tests as rows of collectives, in every layout since 2021
+// or as JSON (-J). It finds columns by the words of the header and ignores launchers' line prefixes
+// and colours; one file may hold several tests.
 #pragma once
 
 #include <string>
@@ -26,8 +27,9 @@ struct NcclTestsLog {
 };
 
 bool is_nccl_tests(const std::string& path);
-// Leaves out, and notes, rows without bytes and rows with wrong results (#wrong above 0). Throws ConfigError for an output whose
-// operation or ranks neither it nor `context` tells, and for one without a row.
+// Leaves out, and notes, rows without bytes and rows with wrong results (#wrong above 0). Throws
+// ConfigError for an output whose operation or ranks neither it nor `context` tells, and for one
+// without a row.
 NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsContext& context = {});
 
 }  // namespace stepcast

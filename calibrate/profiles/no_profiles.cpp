@@ -9,12 +9,15 @@ bool are_profiles(const std::vector<std::string>&) { return false; }
 
 namespace {
 [[noreturn]] void refuse() {
-    throw ConfigError("this program was built without profiles (WITH_PROFILES: simdjson, SQLite, zlib)");
+    throw ConfigError(
+        "this program was built without profiles (WITH_PROFILES: simdjson, SQLite, zlib)");
 }
 }  // namespace
 
 std::vector<std::string> import_profiles(const ProfileImport&) { refuse(); }
-std::vector<Profile> read_job(const std::vector<std::string>&, std::vector<std::string>&) { refuse(); }
+std::vector<Profile> read_job(const std::vector<std::string>&, std::vector<std::string>&) {
+    refuse();
+}
 Replay replay(const std::vector<Profile>&) { refuse(); }
 
 }  // namespace stepcast

@@ -19,17 +19,17 @@ struct TypeName {
 };
 // Operators have the C++ names (some in c10::), collectives the short names.
 constexpr std::array types = {
-    TypeName{"float", 4, Dtype::fp32},           TypeName{"double", 8, std::nullopt},
-    TypeName{"BFloat16", 2, Dtype::bf16},        TypeName{"Half", 2, Dtype::fp16},
-    TypeName{"Float8_e4m3fn", 1, Dtype::fp8},    TypeName{"Float8_e5m2", 1, Dtype::fp8},
-    TypeName{"Float8_e4m3fnuz", 1, Dtype::fp8},  TypeName{"Float", 4, Dtype::fp32},
-    TypeName{"Double", 8, std::nullopt},         TypeName{"int", 4, std::nullopt},
-    TypeName{"Int", 4, std::nullopt},            TypeName{"long", 8, std::nullopt},
-    TypeName{"long int", 8, std::nullopt},       TypeName{"Long", 8, std::nullopt},
-    TypeName{"short", 2, std::nullopt},          TypeName{"Short", 2, std::nullopt},
-    TypeName{"bool", 1, std::nullopt},           TypeName{"Bool", 1, std::nullopt},
-    TypeName{"unsigned char", 1, std::nullopt},  TypeName{"Byte", 1, std::nullopt},
-    TypeName{"signed char", 1, std::nullopt},    TypeName{"Char", 1, std::nullopt}};
+    TypeName{"float", 4, Dtype::fp32},          TypeName{"double", 8, std::nullopt},
+    TypeName{"BFloat16", 2, Dtype::bf16},       TypeName{"Half", 2, Dtype::fp16},
+    TypeName{"Float8_e4m3fn", 1, Dtype::fp8},   TypeName{"Float8_e5m2", 1, Dtype::fp8},
+    TypeName{"Float8_e4m3fnuz", 1, Dtype::fp8}, TypeName{"Float", 4, Dtype::fp32},
+    TypeName{"Double", 8, std::nullopt},        TypeName{"int", 4, std::nullopt},
+    TypeName{"Int", 4, std::nullopt},           TypeName{"long", 8, std::nullopt},
+    TypeName{"long int", 8, std::nullopt},      TypeName{"Long", 8, std::nullopt},
+    TypeName{"short", 2, std::nullopt},         TypeName{"Short", 2, std::nullopt},
+    TypeName{"bool", 1, std::nullopt},          TypeName{"Bool", 1, std::nullopt},
+    TypeName{"unsigned char", 1, std::nullopt}, TypeName{"Byte", 1, std::nullopt},
+    TypeName{"signed char", 1, std::nullopt},   TypeName{"Char", 1, std::nullopt}};
 
 const TypeName* type_named(std::string_view name) {
     if (name.starts_with("c10::")) name.remove_prefix(5);
@@ -49,7 +49,9 @@ struct Arguments {
     [[nodiscard]] std::vector<long> sizes(std::size_t i) const { return list(dims, i); }
     [[nodiscard]] std::vector<long> stride(std::size_t i) const { return list(strides, i); }
     [[nodiscard]] std::string type(std::size_t i) const {
-        return types.is_array() && i < types.size() && types[i].is_string() ? types[i].get<std::string>() : "";
+        return types.is_array() && i < types.size() && types[i].is_string()
+                   ? types[i].get<std::string>()
+                   : "";
     }
     [[nodiscard]] std::size_t count() const { return dims.is_array() ? dims.size() : 0; }
 
@@ -70,10 +72,11 @@ struct ProductRule {
     std::string_view op;
     std::size_t a, b;  // indices of the two matrices among the arguments
 };
-constexpr std::array product_rules = {ProductRule{"aten::mm", 0, 1}, ProductRule{"aten::addmm", 1, 2},
-                                      ProductRule{"aten::bmm", 0, 1}, ProductRule{"aten::baddbmm", 1, 2},
-                                      ProductRule{"aten::_scaled_mm", 0, 1}, ProductRule{"aten::addmm_", 1, 2},
-                                      ProductRule{"aten::baddbmm_", 1, 2}};
+constexpr std::array product_rules = {
+    ProductRule{"aten::mm", 0, 1},         ProductRule{"aten::addmm", 1, 2},
+    ProductRule{"aten::bmm", 0, 1},        ProductRule{"aten::baddbmm", 1, 2},
+    ProductRule{"aten::_scaled_mm", 0, 1}, ProductRule{"aten::addmm_", 1, 2},
+    ProductRule{"aten::baddbmm_", 1, 2}};
 
 // Whether a matrix is stored transposed: its second to last stride is 1 and its last is not.
 bool transposed(const std::vector<long>& strides) {
@@ -82,7 +85,8 @@ bool transposed(const std::vector<long>& strides) {
 }
 
 double count(const std::vector<long>& sizes) {
-    return std::accumulate(sizes.begin(), sizes.end(), 1.0, [](double a, long b) { return a * static_cast<double>(b); });
+    return std::accumulate(sizes.begin(), sizes.end(), 1.0,
+                           [](double a, long b) { return a * static_cast<double>(b); });
 }
 
 double bytes_of(const Arguments& args, std::size_t i) {
@@ -105,38 +109,47 @@ struct CausalRule {
     std::string_view op;
     std::size_t argument;
 };
-constexpr std::array causal_rules = {CausalRule{"aten::_flash_attention_forward", 8},
-                                     CausalRule{"aten::_flash_attention_backward", 11},
-                                     CausalRule{"aten::_scaled_dot_product_flash_attention", 4},
-                                     CausalRule{"aten::_scaled_dot_product_flash_attention_backward", 11},
-                                     CausalRule{"aten::_scaled_dot_product_efficient_attention", 6},
-                                     CausalRule{"aten::_scaled_dot_product_efficient_attention_backward", 11},
-                                     CausalRule{"aten::_scaled_dot_product_cudnn_attention", 6},
-                                     CausalRule{"aten::_scaled_dot_product_cudnn_attention_backward", 14}};
+constexpr std::array causal_rules = {
+    CausalRule{"aten::_flash_attention_forward", 8},
+    CausalRule{"aten::_flash_attention_backward", 11},
+    CausalRule{"aten::_scaled_dot_product_flash_attention", 4},
+    CausalRule{"aten::_scaled_dot_product_flash_attention_backward", 11},
+    CausalRule{"aten::_scaled_dot_product_efficient_attention", 6},
+    CausalRule{"aten::_scaled_dot_product_efficient_attention_backward", 11},
+    CausalRule{"aten::_scaled_dot_product_cudnn_attention", 6},
+    CausalRule{"aten::_scaled_dot_product_cudnn_attention_backward", 14}};
 
 std::optional<bool> causal_of(std::string_view op, const std::string& concrete) {
     const Json values = Json::parse(concrete, nullptr, false);
     for (const CausalRule& rule : causal_rules)
-        if (rule.op == op && values.is_array() && rule.argument < values.size() && values[rule.argument].is_string()) {
+        if (rule.op == op && values.is_array() && rule.argument < values.size() &&
+            values[rule.argument].is_string()) {
             if (values[rule.argument] == "True") return true;
             if (values[rule.argument] == "False") return false;
         }
     return std::nullopt;
 }
 
-// Passes that read all their inputs and write as much as the largest of them, by the kind that cost laws use for them.
+// Passes that read all their inputs and write as much as the largest of them, by the kind that cost
+// laws use for them.
 struct PassRule {
     std::string_view kind;
     std::span<const std::string_view> ops;
 };
-constexpr std::string_view additions[] = {"aten::add", "aten::add_", "aten::sub", "aten::mul", "aten::mul_", "aten::div",
-                                          "aten::gelu_backward", "aten::silu_backward", "aten::threshold_backward"};
-constexpr std::string_view activations[] = {"aten::gelu", "aten::silu", "aten::relu", "aten::tanh",
-                                            "aten::sigmoid", "aten::exp", "aten::neg", "aten::rsqrt"};
-constexpr std::string_view softmaxes[] = {"aten::_softmax", "aten::_log_softmax"}, norms[] = {"aten::native_layer_norm"};
-constexpr PassRule one_output[] = {{"add", additions}, {"gelu", activations}, {"softmax", softmaxes}, {"layernorm", norms}};
+constexpr std::string_view additions[] = {
+    "aten::add",           "aten::add_",          "aten::sub",
+    "aten::mul",           "aten::mul_",          "aten::div",
+    "aten::gelu_backward", "aten::silu_backward", "aten::threshold_backward"};
+constexpr std::string_view activations[] = {"aten::gelu", "aten::silu",    "aten::relu",
+                                            "aten::tanh", "aten::sigmoid", "aten::exp",
+                                            "aten::neg",  "aten::rsqrt"};
+constexpr std::string_view softmaxes[] = {"aten::_softmax", "aten::_log_softmax"},
+                           norms[] = {"aten::native_layer_norm"};
+constexpr PassRule one_output[] = {
+    {"add", additions}, {"gelu", activations}, {"softmax", softmaxes}, {"layernorm", norms}};
 
-std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments& args, OperatorCall call) {
+std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments& args,
+                                       OperatorCall call) {
     const auto a = args.sizes(rule.a), b = args.sizes(rule.b);
     if (a.size() != b.size() || (a.size() != 2 && a.size() != 3)) return std::nullopt;
     const bool batched = a.size() == 3;
@@ -158,9 +171,10 @@ std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments&
     return call;
 }
 
-// Queries are [batch, heads, tokens, width] (scaled_dot_product family) or [batch, tokens, heads, width]; a backward's argument 0 is a
-// gradient.
-std::optional<OperatorCall> attention_of(const Arguments& args, const std::string& concrete, OperatorCall call) {
+// Queries are [batch, heads, tokens, width] (scaled_dot_product family) or [batch, tokens, heads,
+// width]; a backward's argument 0 is a gradient.
+std::optional<OperatorCall> attention_of(const Arguments& args, const std::string& concrete,
+                                         OperatorCall call) {
     const bool backward = call.op.find("backward") != std::string::npos;
     const auto q = args.sizes(backward ? 1 : 0), k = args.sizes(backward ? 2 : 1);
     const auto dtype = dtype_of_torch(call.dtype);
@@ -188,7 +202,8 @@ bool is_product(std::string_view op) {
 }
 
 bool is_attention(std::string_view op) {
-    return op == "aten::_efficient_attention_forward" || op == "aten::_efficient_attention_backward" ||
+    return op == "aten::_efficient_attention_forward" ||
+           op == "aten::_efficient_attention_backward" ||
            std::ranges::find(causal_rules, op, &CausalRule::op) != causal_rules.end();
 }
 
@@ -206,7 +221,8 @@ std::optional<OperatorCall> sized_operator(std::string_view op, const OperatorIn
     if (inputs.dims.empty()) return std::nullopt;
     const Arguments args(inputs);
     OperatorCall call{std::string(op), args.type(0), {}};
-    if (const auto rule = std::ranges::find(product_rules, op, &ProductRule::op); rule != product_rules.end())
+    if (const auto rule = std::ranges::find(product_rules, op, &ProductRule::op);
+        rule != product_rules.end())
         return product_of(*rule, args, call);
     if (is_attention(op)) return attention_of(args, inputs.concrete, call);
     double bytes = 0;
@@ -244,7 +260,8 @@ std::optional<CollectiveCall> collective_of(std::string_view op, const OperatorI
 std::vector<int> members_of(const CollectiveCall& call) {
     const Json list = Json::parse(call.members, nullptr, false);
     std::vector<int> ranks;
-    if (!list.is_array() || (call.ranks > 0 && list.size() != static_cast<std::size_t>(call.ranks))) return {};
+    if (!list.is_array() || (call.ranks > 0 && list.size() != static_cast<std::size_t>(call.ranks)))
+        return {};
     for (const Json& rank : list) {
         const auto number = whole_number<int>(rank);
         if (!number || *number < 0) return {};
@@ -253,7 +270,8 @@ std::vector<int> members_of(const CollectiveCall& call) {
     return ranks;
 }
 
-// PyTorch states the peer's rank within the group; a number that cannot be one is taken as a rank of the job.
+// PyTorch states the peer's rank within the group; a number that cannot be one is taken as a rank
+// of the job.
 void tell_pair(CollectiveCall& call, int rank, int world) {
     const bool sends = call.op == "send" || call.op.starts_with("send ");
     const int peer = sends ? call.target : call.source;
@@ -268,7 +286,8 @@ void tell_pair(CollectiveCall& call, int rank, int world) {
         return at == members.end() ? -1 : static_cast<int>(at - members.begin());
     };
     const int own = place(rank);
-    const int other = peer >= 0 && peer < static_cast<int>(members.size()) && peer != own ? peer : place(peer);
+    const int other =
+        peer >= 0 && peer < static_cast<int>(members.size()) && peer != own ? peer : place(peer);
     if (own < 0 || other < 0 || own == other) return;
     call.source = sends ? own : other;
     call.target = sends ? other : own;

@@ -15,9 +15,10 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t padding = 64;               // bytes that are readable behind a value
+constexpr std::size_t padding = 64;  // bytes that are readable behind a value
 constexpr std::size_t chunk = std::size_t{1} << 20;
-constexpr std::size_t longest_value = std::size_t{64} << 20;  // of one event; longer members of the top level are passed over
+// of one event; longer members of the top level are passed over
+constexpr std::size_t longest_value = std::size_t{64} << 20;
 
 enum Class : unsigned char { other, quote, open, close, blank };
 constexpr std::array<unsigned char, 256> classes = [] {
@@ -47,7 +48,8 @@ public:
         for (; c && (*c == ',' || class_of(*c) == blank); c = peek()) ++at_;
         return c;
     }
-    // Reads one value and leaves the cursor behind it; nullopt if the value is incomplete. Throws ConfigError if it is too long to keep.
+    // Reads one value and leaves the cursor behind it; nullopt if the value is incomplete. Throws
+    // ConfigError if it is too long to keep.
     std::optional<TraceText> value() {
         keep_from_ = at_;
         const bool whole = scan();
@@ -86,8 +88,9 @@ private:
         }
         if (end_ + chunk + padding > text_.size()) {
             if (end_ > longest_value)
-                throw ConfigError(fmt::format("byte {}: one value of more than {} bytes; expected a trace event",
-                                              before_, longest_value));
+                throw ConfigError(
+                    fmt::format("byte {}: one value of more than {} bytes; expected a trace event",
+                                before_, longest_value));
             text_.resize(2 * text_.size());
         }
         const std::size_t got = stream_.read(text_.data() + end_, chunk);
@@ -115,7 +118,8 @@ private:
         if (class_of(*first) != quote && class_of(*first) != open) return scan_scalar();
         int depth = 0;
         do {
-            while (at_ < end_ && (class_of(text_[at_]) == other || class_of(text_[at_]) == blank)) ++at_;
+            while (at_ < end_ && (class_of(text_[at_]) == other || class_of(text_[at_]) == blank))
+                ++at_;
             const auto c = peek();
             if (!c || (class_of(*c) == quote && !scan_string())) return false;
             if (class_of(*c) != open && class_of(*c) != close) continue;
@@ -141,10 +145,12 @@ private:
 };
 
 void skip_byte_order_mark(Window& window) {
-    while (window.peek() == '\xef' || window.peek() == '\xbb' || window.peek() == '\xbf') window.skip();
+    while (window.peek() == '\xef' || window.peek() == '\xbb' || window.peek() == '\xbf')
+        window.skip();
 }
 
-// The key before the cursor's value; nullopt at the object's end, or where it breaks off (`broken`).
+// The key before the cursor's value; nullopt at the object's end, or where it breaks off
+// (`broken`).
 std::optional<std::string> next_key(Window& window, bool& broken) {
     const auto c = window.next();
     if (c == '}') return std::nullopt;
@@ -157,9 +163,10 @@ std::optional<std::string> next_key(Window& window, bool& broken) {
     return key;
 }
 
-// Whether the object at the cursor has one of the keys, or breaks off behind a key that only hints at a trace. Without, the cursor is
-// left behind the object.
-bool has_key(Window& window, std::initializer_list<std::string_view> keys, std::string_view hint = "") {
+// Whether the object at the cursor has one of the keys, or breaks off behind a key that only hints
+// at a trace. Without, the cursor is left behind the object.
+bool has_key(Window& window, std::initializer_list<std::string_view> keys,
+             std::string_view hint = "") {
     window.skip();
     bool hinted = false, broken = false;
     while (const auto key = next_key(window, broken)) {
@@ -175,17 +182,21 @@ bool has_key(Window& window, std::initializer_list<std::string_view> keys, std::
 class FileReading {
 public:
     FileReading(const std::string& path, const std::function<void(const TraceText&)>& event,
-            const std::function<void(std::string_view, const TraceText&)>& member)
+                const std::function<void(std::string_view, const TraceText&)>& member)
         : window_(path), event_(event), member_(member) {}
 
     TraceReading run(const std::string& path) {
         skip_byte_order_mark(window_);
         const auto first = window_.next();
         if (!first || (*first != '{' && *first != '['))
-            throw ConfigError(path + ": is no trace; expected a JSON object with \"traceEvents\" or an array of events");
+            throw ConfigError(
+                path +
+                ": is no trace; expected a JSON object with \"traceEvents\" or an array of events");
         try {
-            if (*first == '[') (void)events();
-            else object();
+            if (*first == '[')
+                (void)events();
+            else
+                object();
         } catch (const ConfigError& error) {
             stop(error.what());
         }
@@ -195,7 +206,8 @@ public:
 private:
     void stop(const std::string& why) {
         if (!result_.broken.empty()) return;
-        const std::string where = fmt::format("byte {}, after {} events", window_.position(), result_.events);
+        const std::string where =
+            fmt::format("byte {}, after {} events", window_.position(), result_.events);
         result_.broken = where + ": " + (window_.torn().empty() ? why : window_.torn());
     }
     // Reads the elements between the brackets; false if the trace breaks off.
@@ -204,7 +216,8 @@ private:
         for (auto c = window_.next(); c != ']'; c = window_.next()) {
             if (!c) return stop("the trace breaks off"), false;
             const auto text = window_.value();
-            if (!text || text->json.empty()) return stop("the trace breaks off inside an event"), false;
+            if (!text || text->json.empty())
+                return stop("the trace breaks off inside an event"), false;
             if (text->json.front() != '{') return stop("found no event; expected an object"), false;
             ++result_.events;
             event_(*text);
@@ -246,7 +259,9 @@ bool is_trace(const std::string& path) {
     try {
         skip_byte_order_mark(window);
         const auto first = window.next();
-        if (first == '{') return has_key(window, {"traceEvents", "deviceProperties", "distributedInfo"}, "schemaVersion");
+        if (first == '{')
+            return has_key(window, {"traceEvents", "deviceProperties", "distributedInfo"},
+                           "schemaVersion");
         if (first != '[') return false;
         window.skip();
         while (window.next() == '{')
@@ -256,8 +271,9 @@ bool is_trace(const std::string& path) {
     return false;
 }
 
-TraceReading read_trace_events(const std::string& path, const std::function<void(const TraceText&)>& event,
-                               const std::function<void(std::string_view key, const TraceText&)>& member) {
+TraceReading read_trace_events(
+    const std::string& path, const std::function<void(const TraceText&)>& event,
+    const std::function<void(std::string_view key, const TraceText&)>& member) {
     return FileReading(path, event, member).run(path);
 }
 

@@ -41,11 +41,14 @@ void prepare_attention(Products& products, const Attention& op) {
         products.prepare(shapes.out);
         return;
     }
-    for (const Product& product : {shapes.d_v, shapes.d_p, shapes.d_q, shapes.d_k}) products.prepare(product);
+    for (const Product& product : {shapes.d_v, shapes.d_p, shapes.d_q, shapes.d_k})
+        products.prepare(product);
 }
 
-// P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ = dS K, dK = dS^T Q.
-void attend(Products& products, const Attention& op, const CudaOperands& at, void* workspace, cudaStream_t stream) {
+// P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ =
+// dS K, dK = dS^T Q.
+void attend(Products& products, const Attention& op, const CudaOperands& at, void* workspace,
+            cudaStream_t stream) {
     const Shapes shapes = shapes_of(op);
     const auto& [q, k, v, softmax, d_out] = at.in;
     const auto multiply = [&](const Product& product, const char* a, const char* b, char* c) {

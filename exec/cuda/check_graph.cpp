@@ -9,8 +9,9 @@
 
 namespace stepcast {
 
-// A task of a single rank may wait for another rank only if both are in this process and steps are issued task by task, because an event
-// is known to one process, and to one capture. A task on several ranks waits by its collective anyway.
+// A task of a single rank may wait for another rank only if both are in this process and steps are
+// issued task by task, because an event is known to one process, and to one capture. A task on
+// several ranks waits by its collective anyway.
 void check_edges(const TaskGraph& graph, bool processes, bool replay) {
     if (!processes && !replay) return;
     for (TaskId task = 0; task < graph.size(); ++task) {
@@ -19,16 +20,16 @@ void check_edges(const TaskGraph& graph, bool processes, bool replay) {
             const std::vector<int> before = participants(graph.places(predecessor));
             const auto meets = [&](int rank) { return has(before, rank) || ranks.size() > 1; };
             if (!std::all_of(ranks.begin(), ranks.end(), meets))
-                throw ConfigError(
-                    fmt::format("execute: task {} \"{}\" waits for task {} of another rank, which {} "
-                                "cannot express; run the ranks as threads{}",
-                                task, graph.name(task), predecessor, replay ? "a CUDA graph" : "GPU processes",
-                                replay ? " with run.cuda_graph = false" : ""));
+                throw ConfigError(fmt::format(
+                    "execute: task {} \"{}\" waits for task {} of another rank, which {} "
+                    "cannot express; run the ranks as threads{}",
+                    task, graph.name(task), predecessor, replay ? "a CUDA graph" : "GPU processes",
+                    replay ? " with run.cuda_graph = false" : ""));
             if (replay && graph.on_host(task) && !graph.on_host(predecessor))
-                throw ConfigError(
-                    fmt::format("run.cuda_graph: task {} \"{}\" is a wait of the host for the GPU, which a "
-                                "CUDA graph cannot hold; expected false for this experiment",
-                                task, graph.name(task)));
+                throw ConfigError(fmt::format(
+                    "run.cuda_graph: task {} \"{}\" is a wait of the host for the GPU, which a "
+                    "CUDA graph cannot hold; expected false for this experiment",
+                    task, graph.name(task)));
         }
     }
     const auto blocks = [](const Op& op) {
@@ -37,44 +38,63 @@ void check_edges(const TaskGraph& graph, bool processes, bool replay) {
     };
     if (replay && std::any_of(graph.ops().begin(), graph.ops().end(), blocks))
         throw ConfigError(
-            "run.cuda_graph: messages that hold the host (parallelism.blocking_p2p) cannot be in a CUDA graph; set one "
+            "run.cuda_graph: messages that hold the host (parallelism.blocking_p2p) cannot be in a "
+            "CUDA graph; set one "
             "of them to false");
     if (replay && graph.launch_blocking())
         throw ConfigError(
-            "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "
+            "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a "
+            "CUDA graph "
             "cannot hold; set one of them to false");
 }
 
 void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
     const auto refuse = [&](Dtype dtype, const Op& op) {
         constexpr int ampere = 80, ada = 89;
-        const int needed = dtype == Dtype::fp8 ? ada : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere : 0;
+        const int needed = dtype == Dtype::fp8                            ? ada
+                           : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere
+                                                                          : 0;
         if (gpu.capability < needed)
-            throw ConfigError(fmt::format("execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
-                                          to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10, needed / 10, needed % 10));
+            throw ConfigError(fmt::format(
+                "execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})",
+                kind_name(op), to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10,
+                needed / 10, needed % 10));
     };
     for (const Op& op : graph.ops())
         if (const auto dtype = dtype_of(op)) refuse(*dtype, op);
     if (processes && moves_rows(graph))
         throw ConfigError(
-            "execute: fused_gemm works on other ranks' memory, which processes do not share here; run the "
+            "execute: fused_gemm works on other ranks' memory, which processes do not share here; "
+            "run the "
             "ranks as threads, without the launcher");
 }
 
 std::vector<std::string> execution_doubts(const TaskGraph& graph) {
     std::vector<std::string> doubts;
     const auto doubt = [&]<class Kind>(bool (*differs)(const Kind&), const char* how) {
-        const auto is_one = [&](const Op& op) { return std::holds_alternative<Kind>(op) && differs(std::get<Kind>(op)); };
+        const auto is_one = [&](const Op& op) {
+            return std::holds_alternative<Kind>(op) && differs(std::get<Kind>(op));
+        };
         if (std::ranges::any_of(graph.ops(), is_one)) doubts.emplace_back(how);
     };
-    doubt(+[](const Attention& op) { return op.flash; },
-          "flash attention ran as products and a softmax through memory: no fused kernel here");
-    doubt(+[](const Attention& op) { return op.window > 0; }, "attention over a window ran over all keys");
-    doubt(+[](const Attention& op) { return op.dtype == Dtype::fp8; }, "attention in fp8 ran as bf16");
-    doubt(+[](const GroupedGemm& op) { return op.dtype == Dtype::fp8; },
-          "grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one");
-    doubt(+[](const FusedGemm&) { return true; }, "fused_gemm ran as copies and one GEMM: no fused kernel here");
-    doubt(+[](const HostWork&) { return true; }, "the host work of a framework took no time: there is no framework here");
+    doubt(
+        +[](const Attention& op) { return op.flash; },
+        "flash attention ran as products and a softmax through memory: no fused kernel here");
+    doubt(
+        +[](const Attention& op) { return op.window > 0; },
+        "attention over a window ran over all keys");
+    doubt(
+        +[](const Attention& op) { return op.dtype == Dtype::fp8; },
+        "attention in fp8 ran as bf16");
+    doubt(
+        +[](const GroupedGemm& op) { return op.dtype == Dtype::fp8; },
+        "grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one");
+    doubt(
+        +[](const FusedGemm&) { return true; },
+        "fused_gemm ran as copies and one GEMM: no fused kernel here");
+    doubt(
+        +[](const HostWork&) { return true; },
+        "the host work of a framework took no time: there is no framework here");
     return doubts;
 }
 

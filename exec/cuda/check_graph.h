@@ -8,7 +8,8 @@
 
 namespace stepcast {
 
-// `processes`: ranks are processes. `replay`: steps are CUDA graphs. Both throw ConfigError that says what to change.
+// `processes`: ranks are processes. `replay`: steps are CUDA graphs. Both throw ConfigError that
+// says what to change.
 void check_edges(const TaskGraph& graph, bool processes, bool replay);
 void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes);
 

@@ -18,8 +18,10 @@ struct Reason {
     unsigned long long bits;
     const char* what;
 };
-// The software power cap; software and hardware thermal slowdown; hardware slowdown and power brake.
-constexpr Reason known_reasons[] = {{0x4, "the power limit"}, {0x20 | 0x40, "heat"}, {0x8 | 0x80, "the hardware"}};
+// The software power cap; software and hardware thermal slowdown; hardware slowdown and power
+// brake.
+constexpr Reason known_reasons[] = {
+    {0x4, "the power limit"}, {0x20 | 0x40, "heat"}, {0x8 | 0x80, "the hardware"}};
 using Init = Status();
 using FindByBus = Status(const char* bus, void** device);
 using ReadClock = Status(void* device, unsigned int type, unsigned int* megahertz);
@@ -33,7 +35,8 @@ Clocks::Clocks(const std::string& pci_bus) : library_("libnvidia-ml.so.1"), pci_
     const auto most = library_.find<ReadClock>("nvmlDeviceGetMaxClockInfo");
     if (init == nullptr || find == nullptr || init() != success) return;
     if (find(pci_bus.c_str(), &device_) != success) device_ = nullptr;
-    if (device_ != nullptr && most != nullptr && most(device_, sm_clock, &most_) != success) most_ = 0;
+    if (device_ != nullptr && most != nullptr && most(device_, sm_clock, &most_) != success)
+        most_ = 0;
 }
 
 void Clocks::look() {
@@ -45,10 +48,12 @@ void Clocks::look() {
         read != nullptr && read(device_, sm_clock, &clock) == success)
         clocks_.push_back(clock);
     auto read = library_.find<ReadReasons>("nvmlDeviceGetCurrentClocksEventReasons");
-    if (read == nullptr) read = library_.find<ReadReasons>("nvmlDeviceGetCurrentClocksThrottleReasons");
+    if (read == nullptr)
+        read = library_.find<ReadReasons>("nvmlDeviceGetCurrentClocksThrottleReasons");
     unsigned long long reasons = 0;
     if (read == nullptr || read(device_, &reasons) != success) return;
-    for (std::size_t i = 0; i < held_down_.size(); ++i) held_down_[i] += (reasons & known_reasons[i].bits) != 0;
+    for (std::size_t i = 0; i < held_down_.size(); ++i)
+        held_down_[i] += (reasons & known_reasons[i].bits) != 0;
 }
 
 std::vector<std::string> Clocks::doubts() const {
@@ -58,8 +63,11 @@ std::vector<std::string> Clocks::doubts() const {
     std::sort(sorted.begin(), sorted.end());
     for (std::size_t i = 0; i < held_down_.size(); ++i)
         if (held_down_[i] > 0)
-            doubts.push_back(fmt::format("throttled: {} held the clock of GPU {} down in {} of {} looks (median {} of {} MHz)",
-                                         known_reasons[i].what, pci_bus_, held_down_[i], clocks_.size(), sorted[sorted.size() / 2], most_));
+            doubts.push_back(
+                fmt::format("throttled: {} held the clock of GPU {} down in {} of {} looks (median "
+                            "{} of {} MHz)",
+                            known_reasons[i].what, pci_bus_, held_down_[i], clocks_.size(),
+                            sorted[sorted.size() / 2], most_));
     return doubts;
 }
 

@@ -1,5 +1,5 @@
-// What the driver's management library (NVML) reports of a GPU while it works: its clock, and what holds the clock down. The library is
-// looked for at run time; without it there are no doubts.
+// What the driver's management library (NVML) reports of a GPU while it works: its clock, and what
+// holds the clock down. The library is looked for at run time; without it there are no doubts.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@ public:
 
     // Asks the driver, at most every fifth of a second. To be called while the GPU works.
     void look();
-    // "throttled: the power limit held the clock of GPU 0000:17:00.0 down in 7 of 20 looks (median 1395 of 1980 MHz)".
+    // "throttled: the power limit held the clock of GPU 0000:17:00.0 down in 7 of 20 looks (median
+    // 1395 of 1980 MHz)".
     [[nodiscard]] std::vector<std::string> doubts() const;
 
 private:

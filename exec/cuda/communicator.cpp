@@ -28,8 +28,9 @@ ncclConfig_t polled() {
 
 [[noreturn]] void refuse(ncclResult_t code, ncclComm_t comm) {
     const char* last = ncclGetLastError(comm);
-    throw DeviceError(std::string("NCCL: ") + ncclGetErrorString(code) +
-                      (last != nullptr && *last != '\0' ? std::string(" (") + last + ")" : std::string()));
+    throw DeviceError(
+        std::string("NCCL: ") + ncclGetErrorString(code) +
+        (last != nullptr && *last != '\0' ? std::string(" (") + last + ")" : std::string()));
 }
 
 void wait_for(ncclComm_t comm, ncclResult_t result, const Watch& watch) {
@@ -93,7 +94,8 @@ Communicator Communicator::split(const std::vector<int>& members, int rank, cons
     made.size_ = members.size();
     ncclConfig_t config = polled();
     const int color = made.index_ < made.size_ ? 0 : NCCL_SPLIT_NOCOLOR;
-    const ncclResult_t result = ncclCommSplit(comm_, color, static_cast<int>(made.index_), &made.comm_, &config);
+    const ncclResult_t result =
+        ncclCommSplit(comm_, color, static_cast<int>(made.index_), &made.comm_, &config);
     try {
         wait_for(comm_, result, watch);
         if (made.comm_ != nullptr) wait_for(made.comm_, ncclSuccess, watch);
@@ -115,22 +117,28 @@ struct Share {
     const Watch& watch;
 
     void settle(ncclResult_t result) const { wait_for(comm, result, watch); }
-    [[nodiscard]] std::size_t share(Bytes bytes) const { return (float_count(bytes) + count - 1) / count; }
+    [[nodiscard]] std::size_t share(Bytes bytes) const {
+        return (float_count(bytes) + count - 1) / count;
+    }
 
     void operator()(const AllReduce& op) const {
-        settle(ncclAllReduce(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, ncclSum, comm, stream));
+        settle(ncclAllReduce(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, ncclSum, comm,
+                             stream));
     }
     void operator()(const AllGather& op) const {
         settle(ncclAllGather(at.in[0], at.out[0], share(op.bytes), ncclFloat32, comm, stream));
     }
     void operator()(const ReduceScatter& op) const {
-        settle(ncclReduceScatter(at.in[0], at.out[0], share(op.bytes), ncclFloat32, ncclSum, comm, stream));
+        settle(ncclReduceScatter(at.in[0], at.out[0], share(op.bytes), ncclFloat32, ncclSum, comm,
+                                 stream));
     }
     void operator()(const Broadcast& op) const {
-        settle(ncclBroadcast(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, op.root, comm, stream));
+        settle(ncclBroadcast(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, op.root, comm,
+                             stream));
     }
     void operator()(const Reduce& op) const {
-        settle(ncclReduce(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, ncclSum, op.root, comm, stream));
+        settle(ncclReduce(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, ncclSum, op.root,
+                          comm, stream));
     }
     // Inside a group a call only queues; the end of the group may answer ncclInProgress.
     void queue(ncclResult_t result) const {
@@ -174,7 +182,8 @@ struct Share {
 
 }  // namespace
 
-void Communicator::run(const Op& op, const CudaOperands& at, cudaStream_t stream, const Watch& watch) {
+void Communicator::run(const Op& op, const CudaOperands& at, cudaStream_t stream,
+                       const Watch& watch) {
     std::visit(Share{comm_, index_, size_, at, stream, watch}, op);
 }
 

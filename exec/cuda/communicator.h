@@ -1,5 +1,6 @@
-// One group of ranks in NCCL. Every communicator is non-blocking and polled, so that a missing rank ends in a DeviceError, not in a hang.
-// Do not ask NCCL for its own estimates: ncclGroupSimulateEnd() on a non-blocking communicator launches the collective (NCCL 2.28.9).
+// One group of ranks in NCCL. Every communicator is non-blocking and polled, so that a missing rank
+// ends in a DeviceError, not in a hang. Do not ask NCCL for its own estimates:
+// ncclGroupSimulateEnd() on a non-blocking communicator launches the collective (NCCL 2.28.9).
 #pragma once
 
 #include <nccl.h>
@@ -19,13 +20,15 @@ public:
     Communicator& operator=(Communicator&& other) noexcept;
     ~Communicator();
 
-    // A communicator of `members`, ranks of this one, in their order; empty if `rank` is no member. All ranks call it together.
+    // A communicator of `members`, ranks of this one, in their order; empty if `rank` is no member.
+    // All ranks call it together.
     Communicator split(const std::vector<int>& members, int rank, const Watch& watch);
     [[nodiscard]] bool empty() const { return comm_ == nullptr; }
     [[nodiscard]] std::size_t index() const { return index_; }  // of this rank in the communicator
     [[nodiscard]] std::size_t size() const { return size_; }
 
-    // Queues this rank's share of `op`, as communicate() runs it between threads (exec/rank_group.h). `at` has the sizes of need_of().
+    // Queues this rank's share of `op`, as communicate() runs it between threads
+    // (exec/rank_group.h). `at` has the sizes of need_of().
     void run(const Op& op, const CudaOperands& at, cudaStream_t stream, const Watch& watch);
 
     void check_health() const;  // throws if a peer or the network has failed

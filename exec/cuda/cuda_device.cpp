@@ -48,22 +48,27 @@ struct Run {
 class CudaDevice final : public Device {
 public:
     CudaDevice(const CudaRequest& request, Launch launch, int gpus)
-        : rank_count_(launch.processes > 1 ? launch.processes : (request.ranks > 0 ? request.ranks : gpus)),
+        : rank_count_(launch.processes > 1 ? launch.processes
+                                           : (request.ranks > 0 ? request.ranks : gpus)),
           replay_(request.graph),
           seed_(request.seed),
           launch_(std::move(launch)) {
         if (processes() && request.ranks > 0 && request.ranks != launch_.processes)
-            throw ConfigError(fmt::format(
-                "execute: started as {} processes, but the experiment has {} ranks; start as many processes as "
-                "ranks, or one process without the launcher",
-                launch_.processes, request.ranks));
+            throw ConfigError(
+                fmt::format("execute: started as {} processes, but the experiment has {} ranks; "
+                            "start as many processes as "
+                            "ranks, or one process without the launcher",
+                            launch_.processes, request.ranks));
         if (!processes() && rank_count_ > gpus)
             throw ConfigError(
-                fmt::format("execute: {} ranks on {} GPU{} here; NCCL refuses two ranks on one GPU, expected at most "
+                fmt::format("execute: {} ranks on {} GPU{} here; NCCL refuses two ranks on one "
+                            "GPU, expected at most "
                             "one rank a GPU "
-                            "(change parallelism with --set, or start one process a rank over several machines)",
+                            "(change parallelism with --set, or start one process a rank over "
+                            "several machines)",
                             rank_count_, gpus, gpus == 1 ? "" : "s"));
-        // NCCL kernels of different communicators must start in the same order on all ranks, which is the order of the calls.
+        // NCCL kernels of different communicators must start in the same order on all ranks, which
+        // is the order of the calls.
         setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
         if (processes()) {
             ranks_.push_back(std::make_unique<CudaRank>(launch_.rank, launch_.local_rank % gpus));
@@ -71,19 +76,23 @@ public:
             require_own_gpus();
             return;
         }
-        for (int rank = 0; rank < rank_count_; ++rank) ranks_.push_back(std::make_unique<CudaRank>(rank, rank));
+        for (int rank = 0; rank < rank_count_; ++rank)
+            ranks_.push_back(std::make_unique<CudaRank>(rank, rank));
     }
 
-    // NCCL ends a communicator when all its ranks have ended theirs, so they end in parallel; the first of several would wait forever.
+    // NCCL ends a communicator when all its ranks have ended theirs, so they end in parallel; the
+    // first of several would wait forever.
     ~CudaDevice() override {
         std::vector<std::jthread> threads;
-        for (std::unique_ptr<CudaRank>& rank : ranks_) threads.emplace_back([&rank] { rank.reset(); });
+        for (std::unique_ptr<CudaRank>& rank : ranks_)
+            threads.emplace_back([&rank] { rank.reset(); });
     }
 
     [[nodiscard]] std::string description() const override {
-        return fmt::format("cuda, {} rank{} as {}, {} ({} SMs, {}){}", rank_count_, rank_count_ == 1 ? "" : "s",
-                           processes() ? "processes" : "threads", gpu().name, gpu().multiprocessors,
-                           to_string(gpu().memory), replay_ ? ", steps replayed as CUDA graphs" : "");
+        return fmt::format("cuda, {} rank{} as {}, {} ({} SMs, {}){}", rank_count_,
+                           rank_count_ == 1 ? "" : "s", processes() ? "processes" : "threads",
+                           gpu().name, gpu().multiprocessors, to_string(gpu().memory),
+                           replay_ ? ", steps replayed as CUDA graphs" : "");
     }
 
     [[nodiscard]] std::vector<std::string> versions() const override {
@@ -93,7 +102,8 @@ public:
         check(ncclGetVersion(&nccl));
         return {"CUDA runtime " + cuda_version(runtime), "driver for CUDA " + cuda_version(driver),
                 fmt::format("cuBLASLt {}", cublasLtGetVersion()), fmt::format("NCCL {}", nccl),
-                fmt::format("cuBLASLt workspace {}", to_string(Bytes(static_cast<double>(workspace_bytes))))};
+                fmt::format("cuBLASLt workspace {}",
+                            to_string(Bytes(static_cast<double>(workspace_bytes))))};
     }
 
     [[nodiscard]] std::vector<int> local_ranks() const override {
@@ -104,7 +114,9 @@ public:
 
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
         if (graph.rank_count() != rank_count_)
-            throw ConfigError(fmt::format("execute: the experiment has {} ranks, but the CUDA device {}", graph.rank_count(), rank_count_));
+            throw ConfigError(
+                fmt::format("execute: the experiment has {} ranks, but the CUDA device {}",
+                            graph.rank_count(), rank_count_));
         failed_ = -1;
         check_edges(graph, processes(), replay_);
         check_ops(graph, gpu(), processes());
@@ -112,7 +124,8 @@ public:
                            RankThreads(local_ranks(), graph.size(), {timeout, false}, failed_),
                            {},
                            {}});
-        for (const int rank : local_ranks()) run_->shared.peers[static_cast<std::size_t>(rank)] = &at(rank);
+        for (const int rank : local_ranks())
+            run_->shared.peers[static_cast<std::size_t>(rank)] = &at(rank);
         plan(graph);
         if (processes()) {
             rendezvous_->set_timeout(timeout);
@@ -120,7 +133,8 @@ public:
         }
         agree_on_id();
         std::vector<std::string> doubts = execution_doubts(graph);
-        if (shares_gpus_) doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
+        if (shares_gpus_)
+            doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
         return doubts;
     }
 
@@ -141,10 +155,13 @@ public:
         const TaskGraph& graph = run_->shared.graph;
         const std::vector<int> before = participants(graph.places(predecessor));
         if (has(before, rank)) return timeline.wait(task, predecessor, watch(rank));
-        if (processes() || replay_) return;             // the task's collective makes it wait: see check_edges()
-        run_->threads.wait(rank, predecessor, before);  // until they have queued it, so that there is an event to wait for
+        // the task's collective makes it wait: see check_edges()
+        if (processes() || replay_) return;
+        // until they have queued it, so that there is an event to wait for
+        run_->threads.wait(rank, predecessor, before);
         if (graph.on_host(predecessor)) return;
-        for (const int other : before) timeline.wait(task, at(other).timeline().finished(predecessor), watch(rank));
+        for (const int other : before)
+            timeline.wait(task, at(other).timeline().finished(predecessor), watch(rank));
     }
 
     void launch(TaskId task, const Op& op, int rank) override {
@@ -159,7 +176,8 @@ public:
         run_->threads.finish(task);
         const TaskGraph& graph = run_->shared.graph;
         const auto* message = std::get_if<SendRecv>(&graph.op(task));
-        if (graph.launch_blocking() || (message != nullptr && message->blocking)) timeline.await(task, watch(rank));
+        if (graph.launch_blocking() || (message != nullptr && message->blocking))
+            timeline.await(task, watch(rank));
     }
 
     void synchronize(int rank) override {
@@ -178,9 +196,11 @@ public:
             });
         } catch (const DeviceError& error) {
             const TaskGraph& graph = run_->shared.graph;
-            if (task >= graph.size()) throw DeviceError(fmt::format("rank {}: {}", rank, error.what()));
-            throw DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, graph.name(task),
-                                          kind_name(graph.op(task)), error.what()));
+            if (task >= graph.size())
+                throw DeviceError(fmt::format("rank {}: {}", rank, error.what()));
+            throw DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task,
+                                          graph.name(task), kind_name(graph.op(task)),
+                                          error.what()));
         }
         here.clocks().look();
     }
@@ -199,7 +219,8 @@ public:
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
         if (!processes()) return run_->threads.gather(rank, std::move(values));
         std::vector<std::vector<double>> all;
-        const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+        const std::string bytes(reinterpret_cast<const char*>(values.data()),
+                                values.size() * sizeof(double));
         for (const std::string& text : rendezvous_->gather(bytes)) {
             all.emplace_back(text.size() / sizeof(double));
             std::memcpy(all.back().data(), text.data(), text.size());
@@ -212,7 +233,8 @@ public:
         return as_number<double>(rendezvous_->broadcast(fmt::format("{}", value))).value_or(value);
     }
 
-    // Each rank that gives up ends its own communicators, and thereby the kernels that wait for the failed rank.
+    // Each rank that gives up ends its own communicators, and thereby the kernels that wait for the
+    // failed rank.
     void abort(int failed) noexcept override {
         int none = -1;
         failed_.compare_exchange_strong(none, failed);
@@ -223,14 +245,19 @@ public:
 
     [[nodiscard]] const CudaGpu& gpu() const { return ranks_.front()->facts(); }
     [[nodiscard]] int rank_count() const override { return rank_count_; }
-    [[nodiscard]] Seconds clock_error(int rank) const override { return at(rank).timeline().clock_error(); }
+    [[nodiscard]] Seconds clock_error(int rank) const override {
+        return at(rank).timeline().clock_error();
+    }
     [[nodiscard]] double cpu_share(int) const override { return 1; }
 
 private:
     [[nodiscard]] bool processes() const { return launch_.processes > 1; }
-    [[nodiscard]] CudaRank& at(int rank) const { return *ranks_[processes() ? 0 : static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] CudaRank& at(int rank) const {
+        return *ranks_[processes() ? 0 : static_cast<std::size_t>(rank)];
+    }
 
-    // NCCL identifies GPUs by host and bus. For tests, NCCL_HOSTID gives processes of one host different names.
+    // NCCL identifies GPUs by host and bus. For tests, NCCL_HOSTID gives processes of one host
+    // different names.
     void require_own_gpus() {
         const char* name = std::getenv("NCCL_HOSTID");
         const std::string bus = pci_bus_of(at(launch_.rank).gpu());
@@ -243,10 +270,11 @@ private:
             return rendezvous_->broadcast(found);
         };
         if (const std::string twice = first_double(own); !twice.empty())
-            throw ConfigError(fmt::format(
-                "execute: two ranks on one GPU ({}), which NCCL refuses; start one process a GPU, or give each another "
-                "NCCL_HOSTID to test without regard to time",
-                twice));
+            throw ConfigError(
+                fmt::format("execute: two ranks on one GPU ({}), which NCCL refuses; start one "
+                            "process a GPU, or give each another "
+                            "NCCL_HOSTID to test without regard to time",
+                            twice));
         shares_gpus_ = !first_double(host_name() + " " + bus).empty();
     }
 
@@ -256,7 +284,8 @@ private:
         ncclUniqueId id{};
         if (launch_.rank == 0) id = make_unique_id();
         if (processes()) {
-            const std::string bytes = rendezvous_->broadcast(std::string(id.internal, sizeof id.internal));
+            const std::string bytes =
+                rendezvous_->broadcast(std::string(id.internal, sizeof id.internal));
             std::memcpy(id.internal, bytes.data(), sizeof id.internal);
         }
         id_ = id;
@@ -269,9 +298,11 @@ private:
             check(cudaSetDevice(at(rank).gpu()));
             std::size_t available = 0, whole = 0;
             check(cudaMemGetInfo(&available, &whole));
-            constexpr std::size_t libraries = std::size_t{1} << 30;  // room that cuBLAS and NCCL need
+            // room that cuBLAS and NCCL need
+            constexpr std::size_t libraries = std::size_t{1} << 30;
             available -= std::min(available, libraries);
-            run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache, Bytes(static_cast<double>(available)),
+            run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
+                                                   Bytes(static_cast<double>(available)),
                                                    Bytes(static_cast<double>(whole))));
             most.window = std::max(most.window, run_->plans.back().window);
             for (std::size_t i = 0; i < element_count; ++i)
@@ -285,7 +316,8 @@ private:
 
     // Throws if another rank or a communicator has failed.
     void look_after(int rank) {
-        if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
+        if (const int failed = failed_.load(std::memory_order_relaxed);
+            failed >= 0 && failed != rank)
             throw DeviceError(fmt::format("given up because rank {} failed", failed));
         at(rank).check_health();
         if (rendezvous_) rendezvous_->check_others();
@@ -300,7 +332,8 @@ private:
             look = time;
             look_after(rank);
             if (time - begin >= run_->threads.timeout())
-                throw DeviceError(fmt::format("no progress within {}", to_string(run_->threads.timeout())));
+                throw DeviceError(
+                    fmt::format("no progress within {}", to_string(run_->threads.timeout())));
         };
     }
 

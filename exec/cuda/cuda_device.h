@@ -1,4 +1,5 @@
-// GPUs as a device: ranks are threads of this process, one for each GPU, or processes that a launcher started.
+// GPUs as a device: ranks are threads of this process, one for each GPU, or processes that a
+// launcher started.
 #pragma once
 
 #include "exec/cuda_plugin.h"

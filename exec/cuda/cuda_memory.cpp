@@ -29,7 +29,8 @@ Element element_of(Dtype dtype) {
         case Dtype::bf16: return Element::bf16;
         case Dtype::fp8: return Element::fp8;
         default:
-            throw ConfigError(fmt::format("execute: kernels in {} are not run; choose fp8 or bf16", to_string(dtype)));
+            throw ConfigError(fmt::format("execute: kernels in {} are not run; choose fp8 or bf16",
+                                          to_string(dtype)));
     }
 }
 
@@ -49,14 +50,17 @@ struct Needs {
     const Footprint& floats;
 
     Need operator()(const Gemm& op) const {
-        return {element_of(op.dtype), scaled(floats, bytes(op.dtype), op.accumulate ? 4 : result_bytes(op.dtype))};
+        return {element_of(op.dtype),
+                scaled(floats, bytes(op.dtype), op.accumulate ? 4 : result_bytes(op.dtype))};
     }
     Need operator()(const GroupedGemm& op) const {
         GroupedGemm stored = op;
         for (long& rows : stored.rows) rows = stored_rows(op, rows);
-        return {element_of(op.dtype), scaled(footprint(stored, 0, 1), bytes(op.dtype), result_bytes(op.dtype))};
+        return {element_of(op.dtype),
+                scaled(footprint(stored, 0, 1), bytes(op.dtype), result_bytes(op.dtype))};
     }
-    // Other ranks fetch from the start of the inputs, so the inputs hold what is moved. What arrives lies behind the result.
+    // Other ranks fetch from the start of the inputs, so the inputs hold what is moved. What
+    // arrives lies behind the result.
     Need operator()(const FusedGemm& op) const {
         const double moved = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block.si();
         Footprint all = scaled(floats, bytes(op.dtype), result_bytes(op.dtype));
@@ -64,12 +68,14 @@ struct Needs {
         all.outputs = {std::max(all.outputs[0], moved), moved};
         return {element_of(op.dtype), all};
     }
-    // Includes the scores of all heads, which a backward also reads, and values whose width may differ.
+    // Includes the scores of all heads, which a backward also reads, and values whose width may
+    // differ.
     Need operator()(const Attention& op) const {
         const Element element = score_element(op.dtype);
         const double heads = area(op.batch, op.heads) * static_cast<double>(size_of(element));
         const long values = op.value_dim > 0 ? op.value_dim : op.head_dim;
-        const double q = heads * area(op.seq_q, op.head_dim), k = heads * area(op.seq_k, op.head_dim);
+        const double q = heads * area(op.seq_q, op.head_dim),
+                     k = heads * area(op.seq_k, op.head_dim);
         const double v = heads * area(op.seq_k, values), o = heads * area(op.seq_q, values);
         const double scores = heads * area(op.seq_q, op.seq_k);
         if (op.backward) return {element, {{q, k, v, scores, o}, {scores, q, k, v}}};
@@ -99,10 +105,13 @@ struct Needs {
         return all;
     }
     static double bytes(Dtype dtype) { return static_cast<double>(size_of(element_of(dtype))); }
-    static double result_bytes(Dtype dtype) { return static_cast<double>(size_of(result_of(dtype))); }
+    static double result_bytes(Dtype dtype) {
+        return static_cast<double>(size_of(result_of(dtype)));
+    }
 };
 
-constexpr double most_operands = 16;  // the most operands of one op; each is rounded up to the alignment
+// the most operands of one op; each is rounded up to the alignment
+constexpr double most_operands = 16;
 
 struct Largest {
     std::array<double, element_count> inputs{};
@@ -118,9 +127,11 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
         const std::vector<int> ranks = participants(graph.places(task));
         const auto self = std::find(ranks.begin(), ranks.end(), rank);
         if (self == ranks.end()) continue;
-        const Need need = need_of(graph.op(task), static_cast<std::size_t>(self - ranks.begin()), ranks.size());
+        const Need need =
+            need_of(graph.op(task), static_cast<std::size_t>(self - ranks.begin()), ranks.size());
         const double input = need.bytes.input(), output = need.bytes.output();
-        double& most = need.element ? largest.inputs[static_cast<std::size_t>(*need.element)] : largest.untyped;
+        double& most = need.element ? largest.inputs[static_cast<std::size_t>(*need.element)]
+                                    : largest.untyped;
         most = std::max(most, input);
         if (need.element) ++largest.ops[static_cast<std::size_t>(*need.element)];
         largest.output = std::max(largest.output, output);
@@ -130,16 +141,22 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
         }
         if (is_compute(graph.op(task)))
             for (const Place& place : graph.places(task))
-                if (place.rank() == rank) largest.products[static_cast<std::size_t>(place.lane())] = true;
+                if (place.rank() == rank)
+                    largest.products[static_cast<std::size_t>(place.lane())] = true;
         if (const auto* fused = std::get_if<FusedGemm>(&graph.op(task));
-            fused != nullptr && graph.rank_count() > 1 && fused->transfer == FusedGemm::Transfer::scatter)
-            largest.window = std::max(largest.window, std::ceil(static_cast<double>(fused->remote_blocks) / (graph.rank_count() - 1)) *
-                                                          fused->remote_bytes_per_block.si());
+            fused != nullptr && graph.rank_count() > 1 &&
+            fused->transfer == FusedGemm::Transfer::scatter)
+            largest.window = std::max(
+                largest.window,
+                std::ceil(static_cast<double>(fused->remote_blocks) / (graph.rank_count() - 1)) *
+                    fused->remote_bytes_per_block.si());
     }
     return largest;
 }
 
-std::size_t rounded(double bytes) { return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment; }
+std::size_t rounded(double bytes) {
+    return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
@@ -147,11 +164,13 @@ Need need_of(const Op& op, std::size_t index, std::size_t count) {
     return std::visit(Needs{count, footprint(op, index, count)}, op);
 }
 
-CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available, Bytes whole) {
+CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available,
+                          Bytes whole) {
     Largest largest = largest_needs(graph, rank);
     const auto most_used = std::max_element(largest.ops.begin(), largest.ops.end());
     CudaPlan plan;
-    plan.common = *most_used > 0 ? static_cast<Element>(most_used - largest.ops.begin()) : Element::fp32;
+    plan.common =
+        *most_used > 0 ? static_cast<Element>(most_used - largest.ops.begin()) : Element::fp32;
     const auto common = static_cast<std::size_t>(plan.common);
     largest.inputs[common] = std::max({largest.inputs[common], largest.untyped, 1.0});
     const double slack = most_operands * static_cast<double>(alignment);
@@ -160,15 +179,18 @@ CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes a
     for (double& input : largest.inputs)
         if (input > 0) sum += input = std::max(input, cold) + slack;
     largest.output = std::max(largest.output, cold) + slack;
-    plan.workspaces = static_cast<std::size_t>(std::count(largest.products.begin(), largest.products.end(), true)) * workspace_bytes;
+    plan.workspaces = static_cast<std::size_t>(
+                          std::count(largest.products.begin(), largest.products.end(), true)) *
+                      workspace_bytes;
     const double windows = (largest.window + static_cast<double>(alignment)) * graph.rank_count();
     const Bytes needed(sum + largest.output + windows + static_cast<double>(plan.workspaces));
     if (!(needed <= available))
-        throw ConfigError(
-            fmt::format("execute: rank {} needs {}, the GPU has {} free of {} (largest task {} \"{}\"); take smaller "
-                        "shapes or end what else runs there",
-                        rank, to_string(needed), to_string(available), to_string(whole), largest.widest_task,
-                        graph.size() > 0 ? graph.name(largest.widest_task) : std::string_view()));
+        throw ConfigError(fmt::format(
+            "execute: rank {} needs {}, the GPU has {} free of {} (largest task {} \"{}\"); take "
+            "smaller "
+            "shapes or end what else runs there",
+            rank, to_string(needed), to_string(available), to_string(whole), largest.widest_task,
+            graph.size() > 0 ? graph.name(largest.widest_task) : std::string_view()));
     for (std::size_t i = 0; i < element_count; ++i) plan.inputs[i] = rounded(largest.inputs[i]);
     plan.output = rounded(largest.output);
     plan.window = rounded(largest.window);
@@ -183,11 +205,13 @@ CudaBlock::CudaBlock(std::size_t bytes) : size_(bytes) {
 }
 
 void CudaRegion::take(std::span<const double> bytes, std::span<char*> places) {
-    const double all = std::accumulate(bytes.begin(), bytes.end(), most_operands * static_cast<double>(alignment));
+    const double all =
+        std::accumulate(bytes.begin(), bytes.end(), most_operands * static_cast<double>(alignment));
     if (static_cast<double>(next_) + all > static_cast<double>(size())) next_ = 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         if (static_cast<double>(next_) + bytes[i] > static_cast<double>(size()))
-            throw std::logic_error(fmt::format("a buffer of {} bytes was taken at {} of {}", bytes[i], next_, size()));
+            throw std::logic_error(
+                fmt::format("a buffer of {} bytes was taken at {} of {}", bytes[i], next_, size()));
         places[i] = data() + next_;
         next_ += rounded(bytes[i]);
     }
@@ -203,9 +227,11 @@ CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cuda
         if (plan.inputs[i] == 0) continue;
         inputs[i] = CudaRegion(plan.inputs[i]);
         const auto element = static_cast<Element>(i);
-        check(fill_random(inputs[i].data(), element, plan.inputs[i] / size_of(element), seed + i, stream));
+        check(fill_random(inputs[i].data(), element, plan.inputs[i] / size_of(element), seed + i,
+                          stream));
     }
-    check(fill_random(output.data(), Element::fp32, plan.output / sizeof(float), seed + element_count, stream));
+    check(fill_random(output.data(), Element::fp32, plan.output / sizeof(float),
+                      seed + element_count, stream));
     check(cudaStreamSynchronize(stream));
 }
 

@@ -1,5 +1,6 @@
-// The buffers of one rank on its GPU, sized before anything runs and taken in rotation, as in exec/host_memory.h. Inputs hold random
-// values and are only read, outputs are only written. Together they exceed the L2 cache, so that an op finds its operands in memory.
+// The buffers of one rank on its GPU, sized before anything runs and taken in rotation, as in
+// exec/host_memory.h. Inputs hold random values and are only read, outputs are only written.
+// Together they exceed the L2 cache, so that an op finds its operands in memory.
 #pragma once
 
 #include <array>
@@ -21,12 +22,14 @@ Element element_of(Dtype dtype);     // as stored: tf32 is fp32
 Element result_of(Dtype dtype);      // of a product; fp8 gives bf16
 Element score_element(Dtype dtype);  // of attention; fp8 runs as bf16
 
-inline constexpr std::size_t alignment = 256;  // bytes; cuBLASLt's fastest kernels want it for every buffer
+// bytes; cuBLASLt's fastest kernels want it for every buffer
+inline constexpr std::size_t alignment = 256;
 
 // Rows of one group as stored in memory: fp8 kernels sum over whole sixteens.
 long stored_rows(const GroupedGemm& op, long rows);
 
-// Bytes that participant `index` of `count` reads and writes in a task. `element` is set if the op states one.
+// Bytes that participant `index` of `count` reads and writes in a task. `element` is set if the op
+// states one.
 struct Need {
     std::optional<Element> element;
     Footprint bytes;
@@ -46,7 +49,8 @@ struct CudaPlan {
 inline constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 
 // Throws ConfigError if the buffers of `rank` exceed `available`; `whole` is all memory of its GPU.
-CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available, Bytes whole);
+CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available,
+                          Bytes whole);
 
 // Device memory of the GPU that was current when it was made.
 class CudaBlock {
@@ -65,7 +69,8 @@ class CudaRegion {
 public:
     CudaRegion() = default;
     explicit CudaRegion(std::size_t bytes) : block_(bytes) {}
-    // Places for one op's operands of `bytes` each, one after another: behind those of the last op, or from the start if the end is near.
+    // Places for one op's operands of `bytes` each, one after another: behind those of the last op,
+    // or from the start if the end is near.
     void take(std::span<const double> bytes, std::span<char*> places);
     [[nodiscard]] char* data() const { return block_.data(); }
     [[nodiscard]] std::size_t size() const { return block_.size(); }
@@ -89,7 +94,9 @@ struct CudaMemory {
 
     // `ranks` windows, one for each rank that may scatter here.
     CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream);
-    [[nodiscard]] CudaRegion& input(Element element) { return inputs[static_cast<std::size_t>(element)]; }
+    [[nodiscard]] CudaRegion& input(Element element) {
+        return inputs[static_cast<std::size_t>(element)];
+    }
     CudaOperands take(const Need& need);  // the next op's
 };
 

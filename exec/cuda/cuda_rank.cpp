@@ -24,7 +24,8 @@ CudaGpu describe_gpu(int gpu) {
             10 * properties.major + properties.minor,
             Bytes(static_cast<double>(properties.totalGlobalMem)),
             Bytes(static_cast<double>(properties.l2CacheSize)),
-            BytesPerSecond(transfers * 1e3 * static_cast<double>(clock) * static_cast<double>(width) / 8)};
+            BytesPerSecond(transfers * 1e3 * static_cast<double>(clock) *
+                           static_cast<double>(width) / 8)};
 }
 
 CudaRun::CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed)
@@ -37,13 +38,15 @@ CudaRun::CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed)
     for (TaskId task = 0; task < run.size(); ++task) {
         CommunicatorKey key{participants(run.places(task)), run.places(task).front().lane()};
         if (key.ranks.size() < 2) continue;
-        const auto [entry, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(communicators.size()));
+        const auto [entry, is_new] =
+            known.try_emplace(key, static_cast<std::uint32_t>(communicators.size()));
         if (is_new) communicators.push_back(std::move(key));
         communicator_of[task] = entry->second;
     }
 }
 
-CudaRank::CudaRank(int rank, int gpu) : rank_(rank), gpu_(gpu), facts_(describe_gpu(gpu)), clocks_(pci_bus_of(gpu)) {}
+CudaRank::CudaRank(int rank, int gpu)
+    : rank_(rank), gpu_(gpu), facts_(describe_gpu(gpu)), clocks_(pci_bus_of(gpu)) {}
 
 CudaRank::~CudaRank() {
     cudaSetDevice(gpu_);
@@ -58,13 +61,15 @@ void CudaRank::clear() {
     memory_.reset();
 }
 
-void CudaRank::attach(const CudaRun& run, const CudaPlan& plan, const ncclUniqueId& id, const Watch& watch) {
+void CudaRank::attach(const CudaRun& run, const CudaPlan& plan, const ncclUniqueId& id,
+                      const Watch& watch) {
     check(cudaSetDevice(gpu_));
     run_ = &run;
     window_ = plan.window;
     timeline_ = std::make_unique<StreamTimeline>(run.graph, rank_, run.replay);
-    memory_ = std::make_unique<CudaMemory>(
-        plan, run.graph.rank_count(), run.seed * 1000 + static_cast<std::uint64_t>(rank_), timeline_->any_stream());
+    memory_ = std::make_unique<CudaMemory>(plan, run.graph.rank_count(),
+                                           run.seed * 1000 + static_cast<std::uint64_t>(rank_),
+                                           timeline_->any_stream());
     products_ = std::make_unique<Products>();
     grouped_ = std::make_unique<GroupedProducts>(*products_);
     choose_algorithms();
@@ -79,7 +84,9 @@ void CudaRank::choose_algorithms() {
     for (TaskId task = 0; task < graph.size(); ++task) {
         const std::span<const Place> places = graph.places(task);
         const Op& op = graph.op(task);
-        if (std::none_of(places.begin(), places.end(), [&](const Place& p) { return p.rank() == rank_; })) continue;
+        if (std::none_of(places.begin(), places.end(),
+                         [&](const Place& p) { return p.rank() == rank_; }))
+            continue;
         if (is_compute(op) && !seen[timeline_->lane_index(task)]) {
             seen[timeline_->lane_index(task)] = true;
             workspace_of_[timeline_->lane_index(task)] = workspace_bytes * next++;
@@ -87,7 +94,8 @@ void CudaRank::choose_algorithms() {
         if (const auto* gemm = std::get_if<Gemm>(&op)) products_->prepare(product_of(*gemm));
         if (const auto* groups = std::get_if<GroupedGemm>(&op))
             grouped_->prepare(*groups, *memory_, facts_.cache, timeline_->any_stream());
-        if (const auto* attention = std::get_if<Attention>(&op)) prepare_attention(*products_, *attention);
+        if (const auto* attention = std::get_if<Attention>(&op))
+            prepare_attention(*products_, *attention);
         if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->blocks > 0)
             products_->prepare(product_of(*fused));
     }
@@ -97,7 +105,8 @@ char* CudaRank::workspace(TaskId task) const {
     return memory_->workspaces.data() + workspace_of_[timeline_->lane_index(task)];
 }
 
-// Keeps communicators that an earlier run of this device made. A missing one is missing on every rank.
+// Keeps communicators that an earlier run of this device made. A missing one is missing on every
+// rank.
 void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
     const int ranks = run_->graph.rank_count();
     if (ranks < 2) return;
@@ -132,9 +141,12 @@ struct CudaRank::Compute {
     }
     void operator()(const GroupedGemm&) const {}  // has its own places: launch() runs it
     void operator()(const FusedGemm& op) const { rank.run_fused(op, at, workspace, stream); }
-    void operator()(const Attention& op) const { attend(*rank.products_, op, at, workspace, stream); }
+    void operator()(const Attention& op) const {
+        attend(*rank.products_, op, at, workspace, stream);
+    }
     void operator()(const MemoryPass& op) const {
-        const auto read = static_cast<std::size_t>(op.read.si()), written = static_cast<std::size_t>(op.written.si());
+        const auto read = static_cast<std::size_t>(op.read.si()),
+                   written = static_cast<std::size_t>(op.written.si());
         const auto pass = op.access == MemoryPass::Access::optimizer   ? optimizer_memory
                           : op.access == MemoryPass::Access::transpose ? transpose_memory
                                                                        : stream_memory;
@@ -147,7 +159,8 @@ struct CudaRank::Compute {
 
 void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
     const cudaStream_t stream = timeline_->stream(task);
-    if (const std::uint32_t group = run_->communicator_of[task]; group != CudaRun::no_communicator) {
+    if (const std::uint32_t group = run_->communicator_of[task];
+        group != CudaRun::no_communicator) {
         Communicator& communicator = communicators_.at(run_->communicators[group]);
         const Need need = need_of(op, communicator.index(), communicator.size());
         communicator.run(op, memory_->take(need), stream, watch);
@@ -158,8 +171,10 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
     }
 }
 
-// One product, with one copy for each peer: a gather copies first, from peers' inputs, a scatter last, to its part of the peers' windows.
-void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace, cudaStream_t stream) {
+// One product, with one copy for each peer: a gather copies first, from peers' inputs, a scatter
+// last, to its part of the peers' windows.
+void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace,
+                         cudaStream_t stream) {
     const long ranks = run_->graph.rank_count();
     const auto block = static_cast<std::size_t>(op.remote_bytes_per_block.si());
     char *const result = at.out[0], *const staged = at.out[1];
@@ -167,20 +182,24 @@ void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* work
         std::size_t done = 0;
         for (long other = 1; other < ranks; ++other) {
             CudaRank& peer = *run_->peers[static_cast<std::size_t>((rank_ + other) % ranks)];
-            const Part part = part_of(static_cast<std::size_t>(op.remote_blocks), static_cast<std::size_t>(other - 1),
-                                      static_cast<std::size_t>(ranks - 1));
+            const Part part =
+                part_of(static_cast<std::size_t>(op.remote_blocks),
+                        static_cast<std::size_t>(other - 1), static_cast<std::size_t>(ranks - 1));
             const std::size_t bytes = part.size() * block;
             if (bytes == 0) continue;
             char* window = peer.memory_->window.data() + static_cast<std::size_t>(rank_) * window_;
             if (gathers)
-                check(cudaMemcpyPeerAsync(staged + done, gpu_, peer.memory_->input(element_of(op.dtype)).data(), peer.gpu_, bytes, stream));
+                check(cudaMemcpyPeerAsync(staged + done, gpu_,
+                                          peer.memory_->input(element_of(op.dtype)).data(),
+                                          peer.gpu_, bytes, stream));
             else
                 check(cudaMemcpyPeerAsync(window, peer.gpu_, result + done, gpu_, bytes, stream));
             done += bytes;
         }
     };
     if (op.transfer == FusedGemm::Transfer::gather) copy_all(true);
-    if (op.blocks > 0) products_->run(product_of(op), at.in[0], at.in[1], result, workspace, stream);
+    if (op.blocks > 0)
+        products_->run(product_of(op), at.in[0], at.in[1], result, workspace, stream);
     if (op.transfer == FusedGemm::Transfer::scatter) copy_all(false);
 }
 

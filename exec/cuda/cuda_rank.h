@@ -10,7 +10,8 @@
 
 namespace stepcast {
 
-// Each group of ranks has a communicator for each lane: lanes run concurrently, but two operations of one communicator do not.
+// Each group of ranks has a communicator for each lane: lanes run concurrently, but two operations
+// of one communicator do not.
 struct CommunicatorKey {
     std::vector<int> ranks;  // in the order of the task's places
     Lane lane = Lane::collective;
@@ -23,7 +24,8 @@ std::string pci_bus_of(int gpu);  // "0000:17:00.0"
 
 // One graph, as all ranks of this process run it.
 struct CudaRun {
-    CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed);  // the caller sets `peers`
+    // the caller sets `peers`
+    CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed);
 
     static constexpr std::uint32_t no_communicator = static_cast<std::uint32_t>(-1);
     const TaskGraph& graph;
@@ -45,8 +47,10 @@ public:
     [[nodiscard]] const CudaGpu& facts() const { return facts_; }
     void clear();  // gives buffers, streams and events back; communicators stay
 
-    // Runs in the rank's thread: allocates, fills and connects, and lets the library choose its algorithms.
-    void attach(const CudaRun& run, const CudaPlan& plan, const ncclUniqueId& id, const Watch& watch);
+    // Runs in the rank's thread: allocates, fills and connects, and lets the library choose its
+    // algorithms.
+    void attach(const CudaRun& run, const CudaPlan& plan, const ncclUniqueId& id,
+                const Watch& watch);
 
     [[nodiscard]] StreamTimeline& timeline() { return *timeline_; }
     [[nodiscard]] const StreamTimeline& timeline() const { return *timeline_; }
@@ -61,7 +65,8 @@ private:
     void connect(const ncclUniqueId& id, const Watch& watch);
     void choose_algorithms();
     [[nodiscard]] char* workspace(TaskId task) const;
-    void run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace, cudaStream_t stream);
+    void run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace,
+                   cudaStream_t stream);
 
     int rank_, gpu_;
     CudaGpu facts_;

@@ -20,16 +20,19 @@ cudaDataType_t data_type(Element element) {
 namespace {
 
 template <typename Value>
-void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute,
+         const Value& value) {
     check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value));
 }
 template <typename Value>
-void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const Value& value) {
+void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
+         const Value& value) {
     check(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof value));
 }
 
 template <typename Value>
-void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const Value& value) {
     check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
 }
 
@@ -52,25 +55,32 @@ Product product_of(const FusedGemm& op) {
 
 Products::Products() { check(cublasLtCreate(Out(handle_))); }
 
-Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, long columns, long batch) {
+Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, long columns,
+                                               long batch) {
     Owned<cublasLtMatrixLayout_t> made;
-    check(cublasLtMatrixLayoutCreate(Out(made), type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows));
+    check(cublasLtMatrixLayoutCreate(Out(made), type, static_cast<std::uint64_t>(rows),
+                                     static_cast<std::uint64_t>(columns), rows));
     if (batch > 1) {
         set(made.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
-        set(made.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(rows) * columns);
+        set(made.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+            static_cast<std::int64_t>(rows) * columns);
     }
     return made;
 }
 
-// A row-major matrix is the column-major matrix of its transpose, so cuBLAS computes C^T[n,m] = B^T A^T. Its first operand is our B (n x
-// k in column-major if B is stored as [k,n]; k x n, to be transposed, if stored as [n,k]). Its second operand is our A.
+// A row-major matrix is the column-major matrix of its transpose, so cuBLAS computes C^T[n,m] = B^T
+// A^T. Its first operand is our B (n x k in column-major if B is stored as [k,n]; k x n, to be
+// transposed, if stored as [n,k]). Its second operand is our A.
 Products::Planned& Products::planned(const Product& p) {
     if (const auto found = plans_.find(p); found != plans_.end()) return found->second;
     Planned plan;
-    const cublasComputeType_t compute = p.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const cublasComputeType_t compute =
+        p.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     check(cublasLtMatmulDescCreate(Out(plan.description), compute, CUDA_R_32F));
-    set(plan.description.get(), CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(plan.description.get(), CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(plan.description.get(), CUBLASLT_MATMUL_DESC_TRANSA,
+        p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(plan.description.get(), CUBLASLT_MATMUL_DESC_TRANSB,
+        p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     const cudaDataType_t type = data_type(element_of(p.dtype));
     plan.a = p.b_transposed ? layout(type, p.k, p.n, p.batch) : layout(type, p.n, p.k, p.batch);
     plan.b = p.a_transposed ? layout(type, p.m, p.k, p.batch) : layout(type, p.k, p.m, p.batch);
@@ -78,7 +88,8 @@ Products::Planned& Products::planned(const Product& p) {
     const std::vector<cublasLtMatmulHeuristicResult_t> answers = ask(plan, p.aligned, 1);
     if (answers.empty())
         throw ConfigError(fmt::format(
-            "execute: cuBLASLt has no kernel on this GPU for a {} product {} x {} x {}, batch {}{}; choose another "
+            "execute: cuBLASLt has no kernel on this GPU for a {} product {} x {} x {}, batch "
+            "{}{}; choose another "
             "dtype{}",
             to_string(p.dtype), p.m, p.n, p.k, p.batch, p.accumulate ? ", added to fp32" : "",
             p.dtype == Dtype::fp8 ? " or dimensions that 16 divides" : ""));
@@ -86,20 +97,24 @@ Products::Planned& Products::planned(const Product& p) {
     return plans_.emplace(p, std::move(plan)).first->second;
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> Products::ask(const Planned& plan, unsigned int aligned, int most) {
+std::vector<cublasLtMatmulHeuristicResult_t> Products::ask(const Planned& plan,
+                                                           unsigned int aligned, int most) {
     Owned<cublasLtMatmulPreference_t> made;
     check(cublasLtMatmulPreferenceCreate(Out(made)));
     set(made.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    for (const auto operand : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    for (const auto operand :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
         set(made.get(), operand, aligned);
     std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<std::size_t>(most));
     int found = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
-                                                                 plan.c.get(), plan.c.get(), made.get(), most, answers.data(), &found);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.c.get(),
+        plan.c.get(), made.get(), most, answers.data(), &found);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
     answers.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
-    std::erase_if(answers, [](const auto& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
+    std::erase_if(answers,
+                  [](const auto& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
     return answers;
 }
 
@@ -107,18 +122,22 @@ void Products::prepare(const Product& product) { planned(product); }
 
 std::vector<cublasLtMatmulAlgo_t> Products::algorithms(const Product& product, int most) {
     std::vector<cublasLtMatmulAlgo_t> found;
-    for (const auto& answer : ask(planned(product), product.aligned, most)) found.push_back(answer.algo);
+    for (const auto& answer : ask(planned(product), product.aligned, most))
+        found.push_back(answer.algo);
     return found;
 }
 
-void Products::run_with(const cublasLtMatmulAlgo_t& algorithm, const Product& product, const void* a, const void* b,
-                        void* c, void* workspace, cudaStream_t stream) {
+void Products::run_with(const cublasLtMatmulAlgo_t& algorithm, const Product& product,
+                        const void* a, const void* b, void* c, void* workspace,
+                        cudaStream_t stream) {
     const Planned& plan = planned(product);
-    check(cublasLtMatmul(handle_.get(), plan.description.get(), &one, b, plan.a.get(), a, plan.b.get(), product.accumulate ? &one : &zero,
-                         c, plan.c.get(), c, plan.c.get(), &algorithm, workspace, workspace_bytes, stream));
+    check(cublasLtMatmul(handle_.get(), plan.description.get(), &one, b, plan.a.get(), a,
+                         plan.b.get(), product.accumulate ? &one : &zero, c, plan.c.get(), c,
+                         plan.c.get(), &algorithm, workspace, workspace_bytes, stream));
 }
 
-void Products::run(const Product& product, const void* a, const void* b, void* c, void* workspace, cudaStream_t stream) {
+void Products::run(const Product& product, const void* a, const void* b, void* c, void* workspace,
+                   cudaStream_t stream) {
     run_with(planned(product).algorithm, product, a, b, c, workspace, stream);
 }
 

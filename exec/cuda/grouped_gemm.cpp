@@ -14,19 +14,21 @@ namespace {
 
 int small(long value) {
     if (value > std::numeric_limits<int>::max())
-        throw ConfigError(fmt::format("execute: a grouped GEMM with a dimension of {}, cuBLAS takes at most {}", value,
-                                      std::numeric_limits<int>::max()));
+        throw ConfigError(
+            fmt::format("execute: a grouped GEMM with a dimension of {}, cuBLAS takes at most {}",
+                        value, std::numeric_limits<int>::max()));
     return static_cast<int>(value);
 }
 
-// One group. A group begins where the one before ends, so its addresses are multiples of sixteen bytes or of an element alone.
-// fp8 kernels take the summed dimension inside only (stored_rows()).
+// One group. A group begins where the one before ends, so its addresses are multiples of sixteen
+// bytes or of an element alone. fp8 kernels take the summed dimension inside only (stored_rows()).
 Product product_of_group(const GroupedGemm& op, long rows) {
     const auto element = static_cast<long>(size_of(element_of(op.dtype)));
     const bool in_sixteens = op.k * element % 16 == 0 && op.n * element % 16 == 0;
     const auto packed = static_cast<unsigned int>(in_sixteens ? 16 : element);
     const bool narrow = op.dtype == Dtype::fp8;
-    if (op.weight_gradient) return {op.k, op.n, stored_rows(op, rows), 1, op.dtype, !narrow, narrow, false, packed};
+    if (op.weight_gradient)
+        return {op.k, op.n, stored_rows(op, rows), 1, op.dtype, !narrow, narrow, false, packed};
     return {rows, op.n, op.k, 1, op.dtype, false, true, false, packed};
 }
 
@@ -63,16 +65,20 @@ CudaBlock pointers_of(const GroupedGemm& op, const CudaOperands& place, cudaStre
     first.insert(first.end(), results.begin(), results.end());
     CudaBlock block(first.size() * sizeof(char*));
     if (first.empty()) return block;
-    check(cudaMemcpyAsync(block.data(), first.data(), block.size(), cudaMemcpyHostToDevice, stream));
+    check(
+        cudaMemcpyAsync(block.data(), first.data(), block.size(), cudaMemcpyHostToDevice, stream));
     check(cudaStreamSynchronize(stream));
     return block;
 }
 
 }  // namespace
 
-GroupedProducts::GroupedProducts(Products& products) : products_(products) { check(cublasCreate(Out(handle_))); }
+GroupedProducts::GroupedProducts(Products& products) : products_(products) {
+    check(cublasCreate(Out(handle_)));
+}
 
-void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache, cudaStream_t stream) {
+void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache,
+                              cudaStream_t stream) {
     if (plans_.contains(&op)) return;
     Planned plan;
     plan.each = op.kernels > 0 || op.dtype == Dtype::fp8;
@@ -94,7 +100,8 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     const Need need = need_of(op, 0, 1);
     constexpr double most = 8;
     const double bytes = std::max(1.0, need.bytes.input() + need.bytes.output());
-    const auto places = static_cast<int>(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
+    const auto places =
+        static_cast<int>(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
     for (int i = 0; i < places; ++i) {
         plan.places.push_back(memory.take(need));
         if (!plan.each) plan.pointers.push_back(pointers_of(op, plan.places.back(), stream));
@@ -103,8 +110,8 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     if (!made.each && groups > 0) made.each = each_is_faster(op, made, stream);
 }
 
-// cuBLAS's one call over all groups reaches a third of the peak on Hopper, a product for each group the rate of its shape once
-// it has some hundred rows.
+// cuBLAS's one call over all groups reaches a third of the peak on Hopper, a product for each group
+// the rate of its shape once it has some hundred rows.
 bool GroupedProducts::each_is_faster(const GroupedGemm& op, Planned& plan, cudaStream_t stream) {
     const CudaBlock workspace(workspace_bytes);
     const CudaOperands& place = plan.places.front();
@@ -120,26 +127,34 @@ void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t s
     if (!plan.rows.empty()) run_together(op, plan, place, workspace, stream);
 }
 
-// As in gemm.cpp cuBLAS sees transposes. Forward: C^T[n,r] = W[n,k] A^T[k,r], the weights lying as [n,k]. Weight
-// gradient: C^T[n,k] = B^T[n,r] A[r,k].
-void GroupedProducts::run_together(const GroupedGemm& op, Planned& plan, std::size_t place, void* workspace, cudaStream_t stream) {
+// As in gemm.cpp cuBLAS sees transposes. Forward: C^T[n,r] = W[n,k] A^T[k,r], the weights lying as
+// [n,k]. Weight gradient: C^T[n,k] = B^T[n,r] A[r,k].
+void GroupedProducts::run_together(const GroupedGemm& op, Planned& plan, std::size_t place,
+                                   void* workspace, cudaStream_t stream) {
     const auto groups = static_cast<int>(plan.rows.size());
-    check(cublasSetStream(handle_.get(), stream));  // takes the workspace away, so that comes second
+    // takes the workspace away, so that comes second
+    check(cublasSetStream(handle_.get(), stream));
     check(cublasSetWorkspace(handle_.get(), workspace, workspace_bytes));
     auto* pointers = reinterpret_cast<void**>(plan.pointers[place].data());
     const cudaDataType_t type = data_type(element_of(op.dtype));
     const bool gradient = op.weight_gradient;
     const int *rows = plan.rows.data(), *n = plan.n.data(), *k = plan.k.data();
     const cublasOperation_t *plain = plan.plain.data(), *transposed = plan.transposed.data();
-    check(cublasGemmGroupedBatchedEx(handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n, gradient ? k : rows,
-                                     gradient ? rows : k, plan.alpha.data(), pointers, type, gradient ? n : k, pointers + groups, type, k,
-                                     plan.beta.data(), pointers + 2 * groups, type, n, groups, plan.ones.data(),
-                                     op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
+    check(cublasGemmGroupedBatchedEx(
+        handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n,
+        gradient ? k : rows, gradient ? rows : k, plan.alpha.data(), pointers, type,
+        gradient ? n : k, pointers + groups, type, k, plan.beta.data(), pointers + 2 * groups, type,
+        n, groups, plan.ones.data(),
+        op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
 }
 
-void GroupedProducts::run_each(const GroupedGemm& op, const CudaOperands& place, void* workspace, cudaStream_t stream) {
-    const auto area = [](long x, long y) { return static_cast<std::size_t>(x) * static_cast<std::size_t>(y); };
-    const std::size_t operand = size_of(element_of(op.dtype)), result = size_of(result_of(op.dtype));
+void GroupedProducts::run_each(const GroupedGemm& op, const CudaOperands& place, void* workspace,
+                               cudaStream_t stream) {
+    const auto area = [](long x, long y) {
+        return static_cast<std::size_t>(x) * static_cast<std::size_t>(y);
+    };
+    const std::size_t operand = size_of(element_of(op.dtype)),
+                      result = size_of(result_of(op.dtype));
     const char *a = place.in[0], *b = place.in[1];
     char* c = place.out[0];
     for (const long rows : op.rows) {

@@ -1,5 +1,6 @@
-// The kernels that no library has, declared in plain C++17, because nvcc compiles this header and no other. Each function launches on
-// `stream` and returns CUDA's status of the launch. Sizes are bytes unless named otherwise; buffers are aligned to 16 bytes.
+// The kernels that no library has, declared in plain C++17, because nvcc compiles this header and
+// no other. Each function launches on `stream` and returns CUDA's status of the launch. Sizes are
+// bytes unless named otherwise; buffers are aligned to 16 bytes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +13,8 @@ namespace stepcast {
 enum class Element : std::uint8_t { fp32, fp16, bf16, fp8 };  // fp8 is E4M3
 
 // Random values, uniform in [-1, 1), the same for the same seed.
-cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed, cudaStream_t stream);
+cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed,
+                        cudaStream_t stream);
 
 struct Traffic {
     const void* source;
@@ -21,12 +23,14 @@ struct Traffic {
     std::size_t written;
     void* sink;  // 4 bytes
 };
-// Reads all of `source` and writes all of `target`: target = source ^ 1, word by word, up to the shorter of both. The rest of the source
-// is folded into `sink`, the rest of the target is set.
+// Reads all of `source` and writes all of `target`: target = source ^ 1, word by word, up to the
+// shorter of both. The rest of the source is folded into `sink`, the rest of the target is set.
 cudaError_t stream_memory(const Traffic& traffic, cudaStream_t stream);
-// The same, but transposes the common part: 1024 x 1024 matrices of 4-byte elements, one after another. The rest is streamed.
+// The same, but transposes the common part: 1024 x 1024 matrices of 4-byte elements, one after
+// another. The rest is streamed.
 cudaError_t transpose_memory(const Traffic& traffic, cudaStream_t stream);
-// One thread block for each piece of `source` and `target`, as an optimizer launches over a list of tensors.
+// One thread block for each piece of `source` and `target`, as an optimizer launches over a list of
+// tensors.
 cudaError_t optimizer_memory(const Traffic& traffic, cudaStream_t stream);
 
 // Scores of `matrices` heads, rows x columns each, row-major. Not fp8.
@@ -40,6 +44,7 @@ cudaError_t mask(void* values, const Scores& shape, float scale, float masked, c
 // Sets each row to exp(x - max) / sum. A row that sees nothing becomes 0.
 cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream);
 // gradient = p * (gradient - sum over the row of gradient * p).
-cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream);
+cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape,
+                             cudaStream_t stream);
 
 }  // namespace stepcast

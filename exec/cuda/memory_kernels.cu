@@ -15,10 +15,13 @@ constexpr int block_size = 256;
 // Enough blocks to fill any GPU several times; kernels stride over the rest.
 unsigned int blocks_for(std::size_t items) {
     const std::size_t wanted = (items + block_size - 1) / block_size;
-    return static_cast<unsigned int>(std::min<std::size_t>(std::max<std::size_t>(wanted, 1), 132 * 16));
+    return static_cast<unsigned int>(
+        std::min<std::size_t>(std::max<std::size_t>(wanted, 1), 132 * 16));
 }
 
-__device__ std::size_t first_item() { return blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; }
+__device__ std::size_t first_item() {
+    return blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
+}
 __device__ std::size_t stride() { return gridDim.x * static_cast<std::size_t>(blockDim.x); }
 
 // SplitMix64 (Steele, Lea, Flood 2014): a counter becomes 64 random bits.
@@ -58,18 +61,20 @@ struct Items {
     std::uint32_t* sink;
 };
 Items items_of(const Traffic& t) {
-    return {static_cast<const uint4*>(t.source), items(t.read), static_cast<uint4*>(t.target), items(t.written),
-            static_cast<std::uint32_t*>(t.sink)};
+    return {static_cast<const uint4*>(t.source), items(t.read), static_cast<uint4*>(t.target),
+            items(t.written), static_cast<std::uint32_t*>(t.sink)};
 }
 
 // Handles items [begin, end), every `step`-th. Four loads are in flight before the first is used.
-__device__ std::uint32_t pass(const Items& all, std::size_t begin, std::size_t end, std::size_t step) {
+__device__ std::uint32_t pass(const Items& all, std::size_t begin, std::size_t end,
+                              std::size_t step) {
     const auto [source, read, target, written, sink] = all;
     const std::size_t both = min(min(read, written), end);
     std::uint32_t fold = 0;
     std::size_t i = begin;
     for (; i + 3 * step < both; i += 4 * step) {
-        const uint4 a = source[i], b = source[i + step], c = source[i + 2 * step], d = source[i + 3 * step];
+        const uint4 a = source[i], b = source[i + step], c = source[i + 2 * step],
+                    d = source[i + 3 * step];
         target[i] = changed(a);
         target[i + step] = changed(b);
         target[i + 2 * step] = changed(c);
@@ -91,7 +96,8 @@ __global__ void stream_kernel(Items all) {
     keep(pass(all, first_item(), max(all.read, all.written), stride()), all.sink);
 }
 
-constexpr std::size_t piece = 4096;  // items: 64 KiB, what a multi-tensor optimizer gives a thread block
+// items: 64 KiB, what a multi-tensor optimizer gives a thread block
+constexpr std::size_t piece = 4096;
 
 __global__ void pieces_kernel(Items all) {
     const std::size_t begin = blockIdx.x * piece;
@@ -114,7 +120,8 @@ __global__ void transpose_kernel(const std::uint32_t* source, std::uint32_t* tar
 
 }  // namespace
 
-cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed, cudaStream_t stream) {
+cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed,
+                        cudaStream_t stream) {
     if (count == 0) return cudaSuccess;
     switch (element) {
         case Element::fp32: return fill<float>(target, count, seed, stream);
@@ -134,7 +141,8 @@ cudaError_t stream_memory(const Traffic& traffic, cudaStream_t stream) {
 cudaError_t optimizer_memory(const Traffic& traffic, cudaStream_t stream) {
     const Items all = items_of(traffic);
     const std::size_t pieces = (std::max(all.read, all.written) + piece - 1) / piece;
-    pieces_kernel<<<static_cast<unsigned int>(std::max<std::size_t>(pieces, 1)), block_size, 0, stream>>>(all);
+    pieces_kernel<<<static_cast<unsigned int>(std::max<std::size_t>(pieces, 1)), block_size, 0,
+                    stream>>>(all);
     return cudaGetLastError();
 }
 
@@ -146,7 +154,8 @@ cudaError_t transpose_memory(const Traffic& traffic, cudaStream_t stream) {
     auto* to = static_cast<char*>(traffic.target);
     for (std::size_t done = 0; done < matrices; done += most) {
         const auto depth = static_cast<unsigned int>(std::min(most, matrices - done));
-        transpose_kernel<<<dim3(matrix / tile, matrix / tile, depth), dim3(tile, tile_rows), 0, stream>>>(
+        transpose_kernel<<<dim3(matrix / tile, matrix / tile, depth), dim3(tile, tile_rows), 0,
+                           stream>>>(
             reinterpret_cast<const std::uint32_t*>(from + done * matrix_bytes),
             reinterpret_cast<std::uint32_t*>(to + done * matrix_bytes));
     }
@@ -154,7 +163,9 @@ cudaError_t transpose_memory(const Traffic& traffic, cudaStream_t stream) {
     if (const cudaError_t code = cudaGetLastError();
         code != cudaSuccess || (matrices > 0 && traffic.read == done && traffic.written == done))
         return code;
-    return stream_memory({from + done, traffic.read - done, to + done, traffic.written - done, traffic.sink}, stream);
+    return stream_memory(
+        {from + done, traffic.read - done, to + done, traffic.written - done, traffic.sink},
+        stream);
 }
 
 }  // namespace stepcast

@@ -16,15 +16,20 @@ struct Destroy {
     void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
     void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
     void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
-    void operator()(cublasLtMatmulDesc_t description) const { cublasLtMatmulDescDestroy(description); }
+    void operator()(cublasLtMatmulDesc_t description) const {
+        cublasLtMatmulDescDestroy(description);
+    }
     void operator()(cublasLtMatrixLayout_t layout) const { cublasLtMatrixLayoutDestroy(layout); }
-    void operator()(cublasLtMatmulPreference_t preference) const { cublasLtMatmulPreferenceDestroy(preference); }
+    void operator()(cublasLtMatmulPreference_t preference) const {
+        cublasLtMatmulPreferenceDestroy(preference);
+    }
     void operator()(char* memory) const { cudaFree(memory); }
 };
 template <typename Pointer>
 using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Destroy>;
 
-// Out(owner) passes a handle to a call that makes one through a pointer, as std::out_ptr of C++23: check(cudaStreamCreate(Out(stream))).
+// Out(owner) passes a handle to a call that makes one through a pointer, as std::out_ptr of C++23:
+// check(cudaStreamCreate(Out(stream))).
 template <typename Handle>
 class Out {
 public:

@@ -34,15 +34,19 @@ struct alignas(16) Pack {
     T values[size];
 };
 
-// A thread block reads a row in packs, keeps them in registers, and writes them: one read, one write. A thread takes at most `packs`.
+// A thread block reads a row in packs, keeps them in registers, and writes them: one read, one
+// write. A thread takes at most `packs`.
 constexpr int packs = 4;
 
-// Calls `use(p, i)` for every pack i of a row that this thread takes; p counts the thread's own packs.
+// Calls `use(p, i)` for every pack i of a row that this thread takes; p counts the thread's own
+// packs.
 template <typename Use>
 __device__ void over_packs(std::int64_t width, Use use) {
 #pragma unroll
     for (int p = 0; p < packs; ++p)
-        if (const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x); i < width) use(p, i);
+        if (const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x);
+            i < width)
+            use(p, i);
 }
 
 template <typename T>
@@ -56,8 +60,9 @@ __global__ void mask_kernel(T* scores, Scores shape, float scale, float masked) 
             for (std::int64_t i = threadIdx.x; i < shape.columns / Pack<T>::size; i += blockDim.x) {
                 Pack<T> pack = wide[i];
                 for (int j = 0; j < Pack<T>::size; ++j)
-                    pack.values[j] =
-                        from_float<T>(i * Pack<T>::size + j < visible ? to_float(pack.values[j]) * scale : masked);
+                    pack.values[j] = from_float<T>(i * Pack<T>::size + j < visible
+                                                       ? to_float(pack.values[j]) * scale
+                                                       : masked);
                 wide[i] = pack;
             }
             continue;
@@ -83,7 +88,8 @@ __device__ float over_block(float value, Combine combine) {
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
     __syncthreads();
     value = parts[0];
-    for (int warp = 1; warp < static_cast<int>(blockDim.x) / 32; ++warp) value = combine(value, parts[warp]);
+    for (int warp = 1; warp < static_cast<int>(blockDim.x) / 32; ++warp)
+        value = combine(value, parts[warp]);
     __syncthreads();
     return value;
 }
@@ -104,7 +110,8 @@ __global__ void softmax_kernel(T* scores, Scores shape) {
         sum = over_block(sum, Sum{});
         const float share = sum > 0 ? 1.0f / sum : 0.0f;
         for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
-            values[j] = from_float<T>(share > 0 ? __expf(to_float(values[j]) - largest) * share : 0.0f);
+            values[j] =
+                from_float<T>(share > 0 ? __expf(to_float(values[j]) - largest) * share : 0.0f);
     }
 }
 
@@ -118,7 +125,8 @@ __global__ void softmax_packed_kernel(T* scores, Scores shape) {
         float largest = -INFINITY, sum = 0;
         over_packs(width, [&](int p, std::int64_t i) {
             const Pack<T> pack = wide[i];
-            for (int j = 0; j < size; ++j) largest = fmaxf(largest, held[p][j] = to_float(pack.values[j]));
+            for (int j = 0; j < size; ++j)
+                largest = fmaxf(largest, held[p][j] = to_float(pack.values[j]));
         });
         largest = over_block(largest, Largest{});
         over_packs(width, [&](int p, std::int64_t) {
@@ -162,19 +170,21 @@ __global__ void softmax_backward_packed_kernel(const T* p, T* gradient, Scores s
         over_packs(width, [&](int q, std::int64_t i) {
             shares[q] = share[i];
             gradients[q] = wide[i];
-            for (int j = 0; j < size; ++j) dot += to_float(shares[q].values[j]) * to_float(gradients[q].values[j]);
+            for (int j = 0; j < size; ++j)
+                dot += to_float(shares[q].values[j]) * to_float(gradients[q].values[j]);
         });
         dot = over_block(dot, Sum{});
         over_packs(width, [&](int q, std::int64_t i) {
             for (int j = 0; j < size; ++j)
-                gradients[q].values[j] =
-                    from_float<T>(to_float(shares[q].values[j]) * (to_float(gradients[q].values[j]) - dot));
+                gradients[q].values[j] = from_float<T>(to_float(shares[q].values[j]) *
+                                                       (to_float(gradients[q].values[j]) - dot));
             wide[i] = gradients[q];
         });
     }
 }
 
-// The number of threads of a block that takes rows in packs; 0 if a row is not whole packs or does not fit into the block's registers.
+// The number of threads of a block that takes rows in packs; 0 if a row is not whole packs or does
+// not fit into the block's registers.
 template <typename T>
 int packed_threads(const Scores& shape) {
     const std::int64_t width = shape.columns / Pack<T>::size;
@@ -200,23 +210,27 @@ cudaError_t with_type(Element element, Run run) {
 
 }  // namespace
 
-cudaError_t mask(void* values, const Scores& shape, float scale, float masked, cudaStream_t stream) {
+cudaError_t mask(void* values, const Scores& shape, float scale, float masked,
+                 cudaStream_t stream) {
     return with_type(shape.element, [&](auto* type) {
-        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(values), shape, scale, masked);
+        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(
+            static_cast<decltype(type)>(values), shape, scale, masked);
     });
 }
 
 cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream) {
     return with_type(shape.element, [&](auto* type) {
         auto* values = static_cast<decltype(type)>(scores);
-        if (const int threads = packed_threads<std::remove_pointer_t<decltype(type)>>(shape); threads > 0)
+        if (const int threads = packed_threads<std::remove_pointer_t<decltype(type)>>(shape);
+            threads > 0)
             softmax_packed_kernel<<<blocks_for_rows(shape), threads, 0, stream>>>(values, shape);
         else
             softmax_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(values, shape);
     });
 }
 
-cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream) {
+cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape,
+                             cudaStream_t stream) {
     return with_type(shape.element, [&](auto* type) {
         using Pointer = decltype(type);
         const auto* shares = static_cast<const std::remove_pointer_t<Pointer>*>(p);

@@ -48,11 +48,13 @@ StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
         finish_[task] = make_event(cudaEventDefault);
         if (replay) captured_[task] = make_event(cudaEventDisableTiming);
     }
-    if (!streams_[origin_lane_]) open(0);  // a rank without device tasks still needs a stream for its clock
+    // a rank without device tasks still needs a stream for its clock
+    if (!streams_[origin_lane_]) open(0);
 }
 
-// The GPU is idle, so the event happens between the two reads of the clock. The second attempt finds everything loaded. If the reads are
-// far apart, something came between (another process on this GPU), and it tries again.
+// The GPU is idle, so the event happens between the two reads of the clock. The second attempt
+// finds everything loaded. If the reads are far apart, something came between (another process on
+// this GPU), and it tries again.
 Seconds StreamTimeline::begin_step() {
     constexpr int fewest = 2, most = 20;
     constexpr Seconds close(1e-4);
@@ -80,7 +82,8 @@ void StreamTimeline::begin_capture() {
     check(cudaStreamBeginCapture(any_stream(), cudaStreamCaptureModeThreadLocal));
     check(cudaEventRecord(join_.get(), any_stream()));
     for (const Owned<cudaStream_t>& stream : streams_)
-        if (stream && stream.get() != any_stream()) check(cudaStreamWaitEvent(stream.get(), join_.get(), 0));
+        if (stream && stream.get() != any_stream())
+            check(cudaStreamWaitEvent(stream.get(), join_.get(), 0));
 }
 
 void StreamTimeline::end_capture() {
@@ -98,7 +101,8 @@ void StreamTimeline::end_capture() {
 void StreamTimeline::give_up() noexcept {
     if (!captures()) return;
     Owned<cudaGraph_t> graph;
-    cudaStreamEndCapture(any_stream(), Out(graph));  // fails if lanes are not joined, but ends the capture
+    // fails if lanes are not joined, but ends the capture
+    cudaStreamEndCapture(any_stream(), Out(graph));
     cudaGetLastError();
     mode_ = Mode::issuing;
 }
@@ -108,9 +112,11 @@ void StreamTimeline::order_after(std::size_t lane, cudaEvent_t event) {
     last_[lane] = none;
 }
 
-// Inside a capture an event that is read later must be marked as external; otherwise it is only an edge.
+// Inside a capture an event that is read later must be marked as external; otherwise it is only an
+// edge.
 void StreamTimeline::mark(cudaEvent_t event, cudaStream_t stream) {
-    check(cudaEventRecordWithFlags(event, stream, captures() ? cudaEventRecordExternal : cudaEventRecordDefault));
+    check(cudaEventRecordWithFlags(event, stream,
+                                   captures() ? cudaEventRecordExternal : cudaEventRecordDefault));
 }
 
 void StreamTimeline::wait(TaskId task, TaskId predecessor, const Watch& watch) {
@@ -127,7 +133,8 @@ void StreamTimeline::wait(TaskId task, TaskId predecessor, const Watch& watch) {
     };
     const cudaEvent_t end = captures() ? captured_[predecessor].get() : finish_[predecessor].get();
     for (const Place& place : graph_.places(task))
-        if (const auto lane = static_cast<std::size_t>(place.lane()); place.rank() == rank_ && !shares(lane))
+        if (const auto lane = static_cast<std::size_t>(place.lane());
+            place.rank() == rank_ && !shares(lane))
             order_after(lane, end);
 }
 
@@ -173,8 +180,8 @@ void StreamTimeline::finish(TaskId task) {
 
 namespace {
 
-// Whether `code` says that the GPU still works. The runtime stores that answer as its last error, so it is cleared here; otherwise the
-// next kernel's launch would report it as its own.
+// Whether `code` says that the GPU still works. The runtime stores that answer as its last error,
+// so it is cleared here; otherwise the next kernel's launch would report it as its own.
 bool is_pending(cudaError_t code) {
     if (code != cudaErrorNotReady) return false;
     cudaGetLastError();
@@ -222,14 +229,16 @@ Seconds StreamTimeline::read(cudaEvent_t event) const {
     return origin_time_ + Seconds(1e-3 * static_cast<double>(milliseconds));
 }
 
-// A replayed step has no host lane: its tasks ran at the capture. They are shown at the start of the step.
+// A replayed step has no host lane: its tasks ran at the capture. They are shown at the start of
+// the step.
 Seconds StreamTimeline::elapsed(TaskId task, Edge edge) const {
     if (on_host(task)) {
         if (mode_ == Mode::replaying) return origin_time_;
         return edge == Edge::start ? host_start_[task] : host_finish_[task];
     }
     if (edge == Edge::finish) return read(finish_[task].get());
-    return began_with_[task] == none ? read(start_[task].get()) : read(finish_[began_with_[task]].get());
+    return began_with_[task] == none ? read(start_[task].get())
+                                     : read(finish_[began_with_[task]].get());
 }
 
 }  // namespace stepcast

@@ -1,5 +1,6 @@
-// A whole training: what a number of tokens or steps takes in time, money and energy, failures included. Plain values: what was
-// asked, and the answer that sim/campaign.h fills and reports print.
+// A whole training: what a number of tokens or steps takes in time, money and energy, failures
+// included. Plain values: what was asked, and the answer that sim/campaign.h fills and reports
+// print.
 #pragma once
 
 #include <array>
@@ -25,9 +26,11 @@ struct Offer {
 
 // Failures and checkpoints, which interrupt a training.
 struct Failures {
-    KEY(Seconds, mtbf_per_gpu, {}, "mean time between failures of one rank that stop all; 0 = none fails");
+    KEY(Seconds, mtbf_per_gpu, {},
+        "mean time between failures of one rank that stop all; 0 = none fails");
     KEY(Seconds, checkpoint_time, {}, "training stands while one is written");
-    KEY(Seconds, restart_time, {}, "from a failure until training goes on from the last checkpoint");
+    KEY(Seconds, restart_time, {},
+        "from a failure until training goes on from the last checkpoint");
     KEY(std::string, source, {}, "who says so");
     friend bool operator==(const Failures&, const Failures&) = default;
 };
@@ -38,7 +41,8 @@ struct Market {
     KEY_NAMED(std::vector<Offer>, offers, {}, "gpu", "");
     friend bool operator==(const Market&, const Market&) = default;
 };
-// A market file (docs/buying.md); "" is model/presets/market.toml. Throws ConfigError with file:line:column.
+// A market file (docs/buying.md); "" is model/presets/market.toml. Throws ConfigError with
+// file:line:column.
 Market read_market(const std::string& path = "");
 
 // Reads "15T" or "100k". Throws ConfigError that says what was found and what was expected.

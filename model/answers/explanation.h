@@ -1,4 +1,5 @@
-// Why a step takes as long as it does, and what would change it: plain values that explain() fills and reports print.
+// Why a step takes as long as it does, and what would change it: plain values that explain() fills
+// and reports print.
 #pragma once
 
 #include <string>
@@ -9,10 +10,12 @@
 
 namespace stepcast {
 
-// The highest network level that a collective crosses: links inside a node, a leaf switch, the spine.
+// The highest network level that a collective crosses: links inside a node, a leaf switch, the
+// spine.
 NAMED_ENUM(LinkLevel, "a level of the network", none, node, leaf, spine);
 
-// Time that one kind of work takes on the critical path. `kind` is an op's kind_name(), or "issue" for hosts issuing kernels.
+// Time that one kind of work takes on the critical path. `kind` is an op's kind_name(), or "issue"
+// for hosts issuing kernels.
 struct PathShare {
     std::string kind;
     LinkLevel link = LinkLevel::none;
@@ -43,7 +46,8 @@ struct Elasticity {
     friend bool operator==(const Elasticity&, const Elasticity&) = default;
 };
 
-// An inexactly known parameter, and how far the step moves when it changes by one standard deviation.
+// An inexactly known parameter, and how far the step moves when it changes by one standard
+// deviation.
 struct Uncertainty {
     NAMED_ENUM_IN(Source, "a source", fitted, prior, assumed);
     std::string key, value;

@@ -15,7 +15,8 @@ struct FittedCurve {
     std::vector<std::pair<double, double>> measured, fitted;
 };
 
-// One case of a fit beside its predictions. `held_out` is the prediction of a fit without the case; 0 if nothing was left out.
+// One case of a fit beside its predictions. `held_out` is the prediction of a fit without the case;
+// 0 if nothing was left out.
 struct CaseResult {
     std::string name, kind;
     Seconds measured, fitted, held_out;

@@ -13,7 +13,8 @@ struct Interval {
     friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// Where the step time of the slowest rank goes (in a pipeline: the busiest). The six parts add up to the step: sim/breakdown.h.
+// Where the step time of the slowest rank goes (in a pipeline: the busiest). The six parts add up
+// to the step: sim/breakdown.h.
 struct Breakdown {
     Seconds compute, memory, exposed_communication, bubble, imbalance, host;
     friend bool operator==(const Breakdown&, const Breakdown&) = default;
@@ -46,7 +47,8 @@ struct CostBasis {
     friend bool operator==(const CostBasis&, const CostBasis&) = default;
 };
 
-// Another reading of what an experiment leaves open. `step` is the step of this reading relative to the forecast's.
+// Another reading of what an experiment leaves open. `step` is the step of this reading relative to
+// the forecast's.
 struct OtherReading {
     std::string what;
     double step = 1;
@@ -55,8 +57,10 @@ struct OtherReading {
 
 // The causes of a step's interval, each as a logarithm (docs/intervals.md).
 struct Doubts {
-    double constants = 0;                       // standard deviation that fits and priors leave in the constants
-    double faster = 0, slower = 0;              // to p10 and p90, for steps that no fit has read: errors of framework and device
+    // standard deviation that fits and priors leave in the constants
+    double constants = 0;
+    // to p10 and p90, for steps that no fit has read: errors of framework and device
+    double faster = 0, slower = 0;
     double draws_faster = 0, draws_slower = 0;  // to p10 and p90 of the draws
     std::vector<OtherReading> readings;
     friend bool operator==(const Doubts&, const Doubts&) = default;
@@ -64,32 +68,40 @@ struct Doubts {
 
 struct Forecast {
     std::string experiment, cluster, framework;
-    bool calibrated = false;       // the cluster has a fit; `basis` says how much of this step rests on it
-    int cluster_steps = 0;         // whole steps that the cluster's constants were fitted to, where its file states it
-    int framework_steps = 0;       // the same for the framework's constants
+    // the cluster has a fit; `basis` says how much of this step rests on it
+    bool calibrated = false;
+    // whole steps that the cluster's constants were fitted to, where its file states it
+    int cluster_steps = 0;
+    int framework_steps = 0;          // the same for the framework's constants
     bool framework_as_begun = false;  // the framework's fit left its initial costs unchanged
-    std::vector<CostBasis> basis;  // largest share first
-    Interval step, forward, backward, gradient_sync, optimizer;  // p50: of the median draw; p10 and p90: of the next run
-    Doubts doubts;                                               // the causes of p10 and p90
-    StepTimes phases;                                            // of the median draw
-    Breakdown breakdown;                                         // of the median draw
+    std::vector<CostBasis> basis;     // largest share first
+    // p50: of the median draw; p10 and p90: of the next run
+    Interval step, forward, backward, gradient_sync, optimizer;
+    Doubts doubts;        // the causes of p10 and p90
+    StepTimes phases;     // of the median draw
+    Breakdown breakdown;  // of the median draw
     MemoryUse memory;
     double tokens_per_second = 0;
     double model_flops_utilization = 0;
     FlopsPerSecond model_flops_per_gpu;  // the model FLOPs utilization as a rate
-    Joules energy;  // per step, of all GPU boards without the rest of their nodes; 0 = the cluster states no power
+    // per step, of all GPU boards without the rest of their nodes; 0 = the cluster states no power
+    Joules energy;
     int gpus = 0;
     std::size_t tasks = 0;
     int ranks_simulated = 0;
     int draws = 1;
-    bool noise = false;               // the draws include noise of tasks, hosts and ranks
-    int median_draw = 0;              // the draw with the median step; everything said "of the median draw" is of this one
+    bool noise = false;  // the draws include noise of tasks, hosts and ranks
+    // the draw with the median step; everything said "of the median draw" is of this one
+    int median_draw = 0;
     std::vector<KernelTime> kernels;  // of the median draw, compute lane only
-    std::vector<std::string> notes;   // "extrapolated: ..", assumptions, parameters that kept their prior
+    // "extrapolated: ..", assumptions, parameters that kept their prior
+    std::vector<std::string> notes;
     friend bool operator==(const Forecast&, const Forecast&) = default;
 };
-double prior_share(const Forecast& forecast);  // share of the step priced by constants that nothing measured on this device
-// "calibrated", "calibrated for 38 % of the step, the rest on priors: host 62 %", "UNCALIBRATED: ..".
+// share of the step priced by constants that nothing measured on this device
+double prior_share(const Forecast& forecast);
+// "calibrated", "calibrated for 38 % of the step, the rest on priors: host 62 %", "UNCALIBRATED:
+// ..".
 std::string calibrated_text(const Forecast& forecast);
 
 }  // namespace stepcast

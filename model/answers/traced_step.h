@@ -11,8 +11,8 @@ namespace stepcast {
 
 // Why a predicted step is wrong: the durations of its tasks, or the order and waits between them.
 
-// The tasks of one op kind in one phase on the rank that ends last: their summed durations, and how the step would change if these
-// tasks alone took the time that the cost model predicts.
+// The tasks of one op kind in one phase on the rank that ends last: their summed durations, and how
+// the step would change if these tasks alone took the time that the cost model predicts.
 struct KindError {
     std::string kind;  // kind_name()
     Phase phase = Phase::forward;
@@ -21,19 +21,23 @@ struct KindError {
     friend bool operator==(const KindError&, const KindError&) = default;
 };
 
-// The step simulated twice: `predicted` with the cost model, `replayed` with the measured duration of every task. Their difference is
-// the cost error. The difference between the replay and the measured step is the schedule error: waits, host time between tasks, and
-// skew that the engine does not model.
+// The step simulated twice: `predicted` with the cost model, `replayed` with the measured duration
+// of every task. Their difference is the cost error. The difference between the replay and the
+// measured step is the schedule error: waits, host time between tasks, and skew that the engine
+// does not model.
 struct ErrorAttribution {
     Seconds predicted, replayed, measured;
     std::vector<KindError> kinds;  // largest effect first
     friend bool operator==(const ErrorAttribution&, const ErrorAttribution&) = default;
 };
 // Both relative to the measured step; they add up to the relative error of `predicted`.
-inline double cost_error(const ErrorAttribution& a) { return (a.predicted - a.replayed) / a.measured; }
+inline double cost_error(const ErrorAttribution& a) {
+    return (a.predicted - a.replayed) / a.measured;
+}
 inline double schedule_error(const ErrorAttribution& a) { return a.replayed / a.measured - 1; }
 
-// A step that a profiler traced beside its prediction: plain values that calibrate/ fills and reports print.
+// A step that a profiler traced beside its prediction: plain values that calibrate/ fills and
+// reports print.
 
 // Sums of one rank over the whole trace.
 struct TracedRank {
@@ -60,7 +64,8 @@ struct TracedSlice {
     friend bool operator==(const TracedSlice&, const TracedSlice&) = default;
 };
 struct TracedSlices {
-    std::vector<std::pair<int, std::string>> processes;  // process number (in one sequence with the ranks') and name
+    // process number (in one sequence with the ranks') and name
+    std::vector<std::pair<int, std::string>> processes;
     std::vector<TracedSlice> slices;
     std::vector<MemoryPoint> memory;  // its `rank` is the number of the process
     friend bool operator==(const TracedSlices&, const TracedSlices&) = default;

@@ -1,12 +1,15 @@
-// LoRA's matrices beside a frozen linear layer (arXiv 2106.09685): y += (x A) B, with A [in, r] and B [r, out]. They are trained although
-// the layer is not. Two ways:
+// LoRA's matrices beside a frozen linear layer (arXiv 2106.09685): y += (x A) B, with A [in, r] and
+// B [r, out]. They are trained although the layer is not. Two ways:
 //   as training libraries have them: the products in 16 bit and one sum
-//   `composed`: of PyTorch's operators, as PEFT 0.21 runs them (tuners/lora/layer.py, Linear.forward). Its adapters are in fp32
-//     (autocast_adapter_dtype), and fp32 products run without tensor cores unless TF32 is allowed. Forward: x is cast, both products, times
-//     the scaling, plus the layer's result, cast back. The backward mirrors it: the gradient of the result is cast to fp32 and, for the
-//     layer, back again; it is scaled; the products; the gradient of x is cast and added to that of the layer. Counted in the kernels of
-//     two models on an H100 (calibrate/measurements/h100)
-// Under automatic casting x arrives in fp32 and the products are in 16 bit: the same passes with the types exchanged.
+//   `composed`: of PyTorch's operators, as PEFT 0.21 runs them (tuners/lora/layer.py,
+//   Linear.forward). Its adapters are in fp32
+//     (autocast_adapter_dtype), and fp32 products run without tensor cores unless TF32 is allowed.
+//     Forward: x is cast, both products, times the scaling, plus the layer's result, cast back. The
+//     backward mirrors it: the gradient of the result is cast to fp32 and, for the layer, back
+//     again; it is scaled; the products; the gradient of x is cast and added to that of the layer.
+//     Counted in the kernels of two models on an H100 (calibrate/measurements/h100)
+// Under automatic casting x arrives in fp32 and the products are in 16 bit: the same passes with
+// the types exchanged.
 #pragma once
 
 #include "model/block/composed.h"
@@ -14,13 +17,15 @@
 
 namespace stepcast {
 
-// Types of the tensors around composed adapters: x and the layer's result, and those of the adapters' products.
+// Types of the tensors around composed adapters: x and the layer's result, and those of the
+// adapters' products.
 struct AdapterTypes {
     Dtype outside, inside;
     [[nodiscard]] bool cast() const { return outside != inside; }
 };
 inline AdapterTypes adapter_types(const Workload& w, const Linear& l) {
-    const Dtype own = between_products(l.dtype), wide = size_of(own) < size_of(Dtype::fp32) ? Dtype::fp32 : own;
+    const Dtype own = between_products(l.dtype),
+                wide = size_of(own) < size_of(Dtype::fp32) ? Dtype::fp32 : own;
     return w.autocast ? AdapterTypes{wide, own} : AdapterTypes{own, wide};
 }
 
@@ -65,13 +70,22 @@ private:
     }
 
     static MemoryPass cast_pass(double elements, Bytes from, Bytes to) {
-        return from < to ? moved(to_fp32, elements * from) : MemoryPass{elements * from, elements * to};
+        return from < to ? moved(to_fp32, elements * from)
+                         : MemoryPass{elements * from, elements * to};
     }
 
     // Each weight gradient comes before the input gradient.
     void products(Dtype dtype) const {
-        const Linear in{.name = "adapter_in", .tokens = l.tokens, .out = l.adapter_rank, .in = l.in, .dtype = dtype};
-        const Linear out{.name = "adapter_out", .tokens = l.tokens, .out = l.out, .in = l.adapter_rank, .dtype = dtype};
+        const Linear in{.name = "adapter_in",
+                        .tokens = l.tokens,
+                        .out = l.adapter_rank,
+                        .in = l.in,
+                        .dtype = dtype};
+        const Linear out{.name = "adapter_out",
+                         .tokens = l.tokens,
+                         .out = l.out,
+                         .in = l.adapter_rank,
+                         .dtype = dtype};
         for (const Linear& of : {in, out})
             if (ahead != nullptr) plan_linear(*ahead, of);
         for (const Linear& of : {out, in})

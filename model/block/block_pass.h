@@ -1,5 +1,5 @@
-// One pass over a block: its forward or its backward. Each style has one rule per operator that states the kernels of both passes;
-// the writer ignores the calls that belong to the other pass.
+// One pass over a block: its forward or its backward. Each style has one rule per operator that
+// states the kernels of both passes; the writer ignores the calls that belong to the other pass.
 #pragma once
 
 #include <algorithm>
@@ -42,27 +42,34 @@ struct BlockRules {
     [[nodiscard]] bool drops_scores() const { return drops() && w.score_dropout; }
     // Bytes of a tensor with that many elements in storage type, and of its dropout mask.
     [[nodiscard]] Bytes tensor(double elements) const { return elements * s.element(); }
-    [[nodiscard]] Bytes mask_of(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
+    [[nodiscard]] Bytes mask_of(double elements) const {
+        return drops() ? elements * Bytes(1) : Bytes(0);
+    }
     // Automatic casting keeps weights, norms and residuals in fp32.
     [[nodiscard]] bool casts() const { return casts_weights(c.experiment); }
     [[nodiscard]] double outer() const { return number(s.outer_tokens * s.hidden); }
 };
 
-inline bool composes(const BlockRules& of, Composed op) { return std::ranges::find(of.p.composed, op) != of.p.composed.end(); }
+inline bool composes(const BlockRules& of, Composed op) {
+    return std::ranges::find(of.p.composed, op) != of.p.composed.end();
+}
 
 // A pass over a block of a transformer; the rules for its kernels derive from it.
 struct BlockPass : PassWriter, BlockRules {
-    // Automatic casting: fp32 values are cast to the products' type, and their gradients back where there are any.
+    // Automatic casting: fp32 values are cast to the products' type, and their gradients back where
+    // there are any.
     void cast(double elements, bool gradient = true) const {
         const Bytes narrow = tensor(elements), fp32 = elements * size_of(Dtype::fp32);
         forward("cast", MemoryPass{fp32, narrow});
         if (gradient) backward("cast", MemoryPass{narrow, fp32});
     }
 
-    // Gradients of a bias, or of a norm's scale and shift. A kernel of their own jumps from row to row.
+    // Gradients of a bias, or of a norm's scale and shift. A kernel of their own jumps from row to
+    // row.
     void column_sum(std::string_view name, Bytes read) const {
         const bool own = composes(*this, Composed::column_sums);
-        backward(name, MemoryPass{read, Bytes(0), own ? MemoryPass::Access::strided : MemoryPass::Access::stream});
+        backward(name, MemoryPass{read, Bytes(0),
+                                  own ? MemoryPass::Access::strided : MemoryPass::Access::stream});
     }
 };
 

@@ -10,59 +10,93 @@ namespace {
 // With adapters on all linear layers each has them but the router, and products of a constant.
 Block adapted(Block block, const Workload& w) {
     for (Operator& op : block)
-        if (auto* l = std::get_if<Linear>(&op); w.adapter_on == Adapted::linear && l && l->name != "router" && !l->constant_input)
+        if (auto* l = std::get_if<Linear>(&op);
+            w.adapter_on == Adapted::linear && l && l->name != "router" && !l->constant_input)
             l->adapter_rank = w.adapter_rank;
     return block;
 }
 
-// Forks the residual stream: one reader is the norm, the other is the residual sum at the end of the block.
-void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view name, Dtype product) {
+// Forks the residual stream: one reader is the norm, the other is the residual sum at the end of
+// the block.
+void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view name,
+              Dtype product) {
     const double outer = number(s.outer_tokens * s.hidden);
-    b.insert(b.end(), {Fork{"residual_backward", outer}, Normalize{name, s.outer_tokens, w.hidden, product}, Cast{outer}});
+    b.insert(b.end(), {Fork{"residual_backward", outer},
+                       Normalize{name, s.outer_tokens, w.hidden, product}, Cast{outer}});
 }
 
 Width heads_of(const Workload& w, const RankShape& s) { return {w.heads, s.heads}; }
 Width kv_heads_of(const Workload& w, const RankShape& s) { return {kv_heads(w), s.kv_heads}; }
 
 void add_projections(Block& b, const Workload& w, const RankShape& s) {
-    const Width queries = heads_of(w, s) * (s.qk_dim * (w.attention_gate ? 2 : 1)), keys = kv_heads_of(w, s) * s.qk_dim;
+    const Width queries = heads_of(w, s) * (s.qk_dim * (w.attention_gate ? 2 : 1)),
+                keys = kv_heads_of(w, s) * s.qk_dim;
     const auto linear = [&](std::string_view name, Width out, Split split) {
-        return Linear{.name = name, .tokens = s.tokens, .out = out, .in = w.hidden, .dtype = s.matrix, .split = split,
-                      .bias = w.qkv_bias, .after_norm = name != "query", .adapter_rank = w.adapter_rank};
+        return Linear{.name = name,
+                      .tokens = s.tokens,
+                      .out = out,
+                      .in = w.hidden,
+                      .dtype = s.matrix,
+                      .split = split,
+                      .bias = w.qkv_bias,
+                      .after_norm = name != "query",
+                      .adapter_rank = w.adapter_rank};
     };
     if (w.fused_projections) return b.push_back(linear("qkv", queries + keys * 2, Split::column));
     b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden), 3});
-    b.insert(b.end(), {linear("query", queries, Split::column), linear("key", keys, Split::none), linear("value", keys, Split::none)});
+    b.insert(b.end(), {linear("query", queries, Split::column), linear("key", keys, Split::none),
+                       linear("value", keys, Split::none)});
 }
 
 void add_residual(Block& b, const Workload& w, const RankShape& s) {
-    if (w.post_norms) b.push_back(Normalize{.name = "post_norm", .rows = s.outer_tokens, .width = w.hidden, .product = s.storage, .inner = true});
+    if (w.post_norms)
+        b.push_back(Normalize{.name = "post_norm",
+                              .rows = s.outer_tokens,
+                              .width = w.hidden,
+                              .product = s.storage,
+                              .inner = true});
     b.push_back(Residual{w.linear_bias});
 }
 
-// Queries, keys and values come from low-rank latents, with one rotary key for all heads (DeepSeek-V2, arXiv 2405.04434, section
-// 2.1). The projections have no biases. The projections to the latents are not split over tensor-parallel ranks.
+// Queries, keys and values come from low-rank latents, with one rotary key for all heads
+// (DeepSeek-V2, arXiv 2405.04434, section 2.1). The projections have no biases. The projections to
+// the latents are not split over tensor-parallel ranks.
 void add_latent_projections(Block& b, const Workload& w, const RankShape& s) {
     const Mla& m = w.mla;
     const Width heads = heads_of(w, s);
     const long latents = m.q_rank + m.kv_rank;
-    b.push_back(Linear{.name = "mla_down", .tokens = s.outer_tokens, .out = latents + m.rope_dim, .in = w.hidden,
+    b.push_back(Linear{.name = "mla_down",
+                       .tokens = s.outer_tokens,
+                       .out = latents + m.rope_dim,
+                       .in = w.hidden,
                        .dtype = s.matrix});
     b.push_back(Normalize{"latent_norm", s.outer_tokens, latents, s.matrix, 2});
-    b.push_back(Linear{.name = "mla_query_up", .tokens = s.tokens, .out = heads * s.qk_dim,
-                       .in = m.q_rank > 0 ? m.q_rank : w.hidden, .dtype = s.matrix, .split = Split::column});
-    b.push_back(Linear{.name = "mla_key_value_up", .tokens = s.tokens, .out = heads * (m.nope_dim + m.value_dim),
-                       .in = m.kv_rank, .dtype = s.matrix});
+    b.push_back(Linear{.name = "mla_query_up",
+                       .tokens = s.tokens,
+                       .out = heads * s.qk_dim,
+                       .in = m.q_rank > 0 ? m.q_rank : w.hidden,
+                       .dtype = s.matrix,
+                       .split = Split::column});
+    b.push_back(Linear{.name = "mla_key_value_up",
+                       .tokens = s.tokens,
+                       .out = heads * (m.nope_dim + m.value_dim),
+                       .in = m.kv_rank,
+                       .dtype = s.matrix});
 }
 
 Linear attention_output(const Workload& w, const RankShape& s) {
-    return {.name = "attention_output", .tokens = s.tokens, .out = w.hidden, .in = heads_of(w, s) * s.value_dim,
-            .dtype = s.matrix, .split = Split::row, .bias = w.linear_bias && w.positions != Positions::relative,
+    return {.name = "attention_output",
+            .tokens = s.tokens,
+            .out = w.hidden,
+            .in = heads_of(w, s) * s.value_dim,
+            .dtype = s.matrix,
+            .split = Split::row,
+            .bias = w.linear_bias && w.positions != Positions::relative,
             .adapter_rank = w.adapter_rank};
 }
 
-// Transformer-XL (arXiv 1901.02860, section 3.3) has no biases. It projects memory and input together, and positions once for all
-// sequences.
+// Transformer-XL (arXiv 1901.02860, section 3.3) has no biases. It projects memory and input
+// together, and positions once for all sequences.
 Block relative_attention(const Workload& w, const RankShape& s) {
     const long keys = s.seq + w.memory;
     const Width queries = heads_of(w, s) * s.qk_dim, kv = kv_heads_of(w, s) * s.qk_dim;
@@ -70,8 +104,16 @@ Block relative_attention(const Workload& w, const RankShape& s) {
     return {Fork{"residual_backward", outer},
             WithMemory{},
             Cast{number(s.batch * keys * s.hidden)},
-            Linear{.name = "qkv", .tokens = s.batch * keys, .out = queries + kv * 2, .in = w.hidden, .dtype = s.matrix},
-            Linear{.name = "position_projection", .tokens = keys, .out = queries, .in = w.hidden, .dtype = s.matrix,
+            Linear{.name = "qkv",
+                   .tokens = s.batch * keys,
+                   .out = queries + kv * 2,
+                   .in = w.hidden,
+                   .dtype = s.matrix},
+            Linear{.name = "position_projection",
+                   .tokens = keys,
+                   .out = queries,
+                   .in = w.hidden,
+                   .dtype = s.matrix,
                    .constant_input = true},
             AttendRelative{},
             attention_output(w, s),
@@ -93,33 +135,57 @@ Block attention_block(const Workload& w, const RankShape& s) {
     add_norm(b, w, s, "attention_norm", s.matrix);
     latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
     if (w.qk_norm && !latent)
-        for (const auto& [name, heads] : {std::pair{"query_norm", s.heads}, {"key_norm", s.kv_heads}})
-            b.push_back(Normalize{.name = name, .rows = s.tokens * heads, .width = s.qk_dim, .product = s.storage, .inner = true});
+        for (const auto& [name, heads] :
+             {std::pair{"query_norm", s.heads}, {"key_norm", s.kv_heads}})
+            b.push_back(Normalize{.name = name,
+                                  .rows = s.tokens * heads,
+                                  .width = s.qk_dim,
+                                  .product = s.storage,
+                                  .inner = true});
     b.push_back(HeadLayout{s.heads, s.kv_heads, w.qkv_bias && !latent});
     b.push_back(Attend{s.heads, s.kv_heads});
     if (const double result = number(s.tokens * s.heads * s.value_dim); w.attention_gate)
-        b.push_back(Elementwise{.name = "attention_gate", .read = 2 * result, .written = result, .kept = result, .into_product = true});
+        b.push_back(Elementwise{.name = "attention_gate",
+                                .read = 2 * result,
+                                .written = result,
+                                .kept = result,
+                                .into_product = true});
     b.push_back(attention_output(w, s));
     add_residual(b, w, s);
     return adapted(std::move(b), w);
 }
 
-// In order: one projection to gate and input (heads x width each), B and C (groups x state each) and one step size per head; a short
-// convolution over input, B and C; the scan; a norm with the gate; the output projection.
+// In order: one projection to gate and input (heads x width each), B and C (groups x state each)
+// and one step size per head; a short convolution over input, B and C; the scan; a norm with the
+// gate; the output projection.
 Block mamba_block(const Workload& w, const RankShape& s) {
     const Mamba& m = w.mamba;
     const Scan scan{{m.heads, s.mamba_heads}, {m.groups, s.mamba_groups}, m.head_dim, m.state};
-    const double inner = number(s.tokens * scan.inner().rank), around = number(s.tokens * scan.around().rank);
+    const double inner = number(s.tokens * scan.inner().rank),
+                 around = number(s.tokens * scan.around().rank);
     Block b;
     add_norm(b, w, s, "mamba_norm", s.matrix);
-    b.push_back(Linear{.name = "mamba_in", .tokens = s.tokens, .out = scan.inner() + scan.around() + scan.heads,
-                       .in = w.hidden, .dtype = s.matrix, .split = Split::column});
-    b.push_back(Elementwise{.name = "convolution", .read = around, .written = around, .kept = around,
+    b.push_back(Linear{.name = "mamba_in",
+                       .tokens = s.tokens,
+                       .out = scan.inner() + scan.around() + scan.heads,
+                       .in = w.hidden,
+                       .dtype = s.matrix,
+                       .split = Split::column});
+    b.push_back(Elementwise{.name = "convolution",
+                            .read = around,
+                            .written = around,
+                            .kept = around,
                             .weights = 4.0 * number(scan.around().rank)});
     b.push_back(scan);
-    b.push_back(Elementwise{.name = "gated_norm", .read = 2 * inner, .written = inner, .kept = 2 * inner});
-    b.push_back(Linear{.name = "mamba_out", .tokens = s.tokens, .out = w.hidden, .in = scan.inner(), .dtype = s.matrix,
-                       .split = Split::row, .bias = w.linear_bias});
+    b.push_back(
+        Elementwise{.name = "gated_norm", .read = 2 * inner, .written = inner, .kept = 2 * inner});
+    b.push_back(Linear{.name = "mamba_out",
+                       .tokens = s.tokens,
+                       .out = w.hidden,
+                       .in = scan.inner(),
+                       .dtype = s.matrix,
+                       .split = Split::row,
+                       .bias = w.linear_bias});
     b.push_back(Residual{w.linear_bias});
     return adapted(std::move(b), w);
 }
@@ -136,7 +202,9 @@ Block mixing_block(const Workload& w, const RankShape& s) {
     Block b = mamba_block(w, s);
     if (w.mamba.attention == 0) return b;
     RankShape part = s;
-    const auto share = [&](long heads) { return std::max(1L, std::lround(w.mamba.attention * number(heads))); };
+    const auto share = [&](long heads) {
+        return std::max(1L, std::lround(w.mamba.attention * number(heads)));
+    };
     part.heads = share(s.heads);
     part.kv_heads = share(s.kv_heads);
     const Block attention = attention_block(w, part);
@@ -146,27 +214,44 @@ Block mixing_block(const Workload& w, const RankShape& s) {
 
 Block feed_forward_block(const Workload& w, const RankShape& s) {
     const Width ffn{w.ffn, s.ffn};
-    // A gate and its input are one product, followed by one kernel for gate and activation, or `separate` products.
-    const bool at_once = w.gated && w.fused_projections, separate = w.gated && !w.fused_projections, by_steps = separate && !w.fused_gate;
+    // A gate and its input are one product, followed by one kernel for gate and activation, or
+    // `separate` products.
+    const bool at_once = w.gated && w.fused_projections, separate = w.gated && !w.fused_projections,
+               by_steps = separate && !w.fused_gate;
     const int inputs = w.gated && !by_steps ? 2 : 1;
     const auto up = [&](std::string_view name, Split split) {
-        return Linear{.name = name, .tokens = s.tokens, .out = ffn * (at_once ? 2 : 1), .in = w.hidden, .dtype = s.matrix,
-                      .split = split, .bias = w.linear_bias, .after_norm = name == "ffn_up"};
+        return Linear{.name = name,
+                      .tokens = s.tokens,
+                      .out = ffn * (at_once ? 2 : 1),
+                      .in = w.hidden,
+                      .dtype = s.matrix,
+                      .split = split,
+                      .bias = w.linear_bias,
+                      .after_norm = name == "ffn_up"};
     };
     Block b;
     add_norm(b, w, s, "ffn_norm", s.matrix);
     if (separate) b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden)});
     b.push_back(separate ? up("ffn_gate", Split::column) : up("ffn_up", Split::column));
     if (separate && !by_steps) b.push_back(up("ffn_up", Split::none));
-    b.push_back(Activate{.width = ffn, .inputs = inputs, .bias = w.linear_bias, .into_product = !by_steps});
+    b.push_back(
+        Activate{.width = ffn, .inputs = inputs, .bias = w.linear_bias, .into_product = !by_steps});
     if (by_steps) {
         const double inner = number(s.tokens * s.ffn);
         b.push_back(up("ffn_up", Split::none));
-        b.push_back(Elementwise{.name = "gate_product", .read = 2 * inner, .written = inner, .kept = inner,
+        b.push_back(Elementwise{.name = "gate_product",
+                                .read = 2 * inner,
+                                .written = inner,
+                                .kept = inner,
                                 .into_product = true});
     }
-    b.push_back(Linear{.name = "ffn_down", .tokens = s.tokens, .out = w.hidden, .in = ffn, .dtype = s.matrix,
-                       .split = Split::row, .bias = w.linear_bias});
+    b.push_back(Linear{.name = "ffn_down",
+                       .tokens = s.tokens,
+                       .out = w.hidden,
+                       .in = ffn,
+                       .dtype = s.matrix,
+                       .split = Split::row,
+                       .bias = w.linear_bias});
     add_residual(b, w, s);
     return adapted(std::move(b), w);
 }
@@ -177,20 +262,37 @@ Block expert_block(const Workload& w, const RankShape& s) {
     const Width ffn{expert_ffn(w), s.expert_ffn}, shared{shared_ffn(w), s.shared_ffn};
     Block b;
     add_norm(b, w, s, "ffn_norm", s.matrix);
-    b.push_back(Linear{.name = "router", .tokens = s.routed_tokens, .out = w.moe.experts, .in = w.hidden,
-                       .dtype = s.storage, .bias = w.moe.router_bias});
+    b.push_back(Linear{.name = "router",
+                       .tokens = s.routed_tokens,
+                       .out = w.moe.experts,
+                       .in = w.hidden,
+                       .dtype = s.storage,
+                       .bias = w.moe.router_bias});
     b.push_back(Route{});
     b.push_back(ToExperts{});
-    b.push_back(GroupedLinear{"experts_up", "experts_up_weight", ffn * inputs, w.hidden, Split::column, w.linear_bias});
+    b.push_back(GroupedLinear{"experts_up", "experts_up_weight", ffn * inputs, w.hidden,
+                              Split::column, w.linear_bias});
     b.push_back(Activate{.rows = Activate::Rows::expert_slots, .width = ffn, .inputs = inputs});
-    b.push_back(GroupedLinear{"experts_down", "experts_down_weight", w.hidden, ffn, Split::row, w.linear_bias});
+    b.push_back(GroupedLinear{"experts_down", "experts_down_weight", w.hidden, ffn, Split::row,
+                              w.linear_bias});
     b.push_back(FromExperts{});
     if (w.moe.shared_experts > 0) {
-        b.push_back(Linear{.name = "shared_up", .tokens = s.tokens, .out = shared * inputs, .in = w.hidden,
-                           .dtype = s.matrix, .split = Split::column, .bias = w.linear_bias, .after_norm = true});
+        b.push_back(Linear{.name = "shared_up",
+                           .tokens = s.tokens,
+                           .out = shared * inputs,
+                           .in = w.hidden,
+                           .dtype = s.matrix,
+                           .split = Split::column,
+                           .bias = w.linear_bias,
+                           .after_norm = true});
         b.push_back(Activate{.width = shared, .inputs = inputs});
-        b.push_back(Linear{.name = "shared_down", .tokens = s.tokens, .out = w.hidden, .in = shared, .dtype = s.matrix,
-                           .split = Split::row, .bias = w.linear_bias});
+        b.push_back(Linear{.name = "shared_down",
+                           .tokens = s.tokens,
+                           .out = w.hidden,
+                           .in = shared,
+                           .dtype = s.matrix,
+                           .split = Split::row,
+                           .bias = w.linear_bias});
         b.push_back(AddShared{});
     }
     add_residual(b, w, s);
@@ -210,8 +312,10 @@ std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {
         runs.push_back(std::visit(
             [&]<class T>(const T& of) {
                 if constexpr (std::same_as<T, Linear>)
-                    return of.name == "router" || (products++ % 2 == 1 && (tp == 1 || of.split != Split::row));
-                return OneOf<T, Normalize, HeadLayout, Activate, Elementwise, Residual, Route, ToExperts, GroupedLinear, FromExperts, AddShared>;
+                    return of.name == "router" ||
+                           (products++ % 2 == 1 && (tp == 1 || of.split != Split::row));
+                return OneOf<T, Normalize, HeadLayout, Activate, Elementwise, Residual, Route,
+                             ToExperts, GroupedLinear, FromExperts, AddShared>;
             },
             op));
     return runs;
@@ -221,7 +325,11 @@ std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {
 Block prediction_block(const Workload& w, const RankShape& s) {
     return {Embed{}, Normalize{"mtp_embedding_norm", s.outer_tokens, w.hidden, s.matrix},
             Normalize{"mtp_norm", s.outer_tokens, w.hidden, s.matrix},
-            Linear{.name = "mtp_projection", .tokens = s.outer_tokens, .out = w.hidden, .in = 2L * w.hidden, .dtype = s.matrix}};
+            Linear{.name = "mtp_projection",
+                   .tokens = s.outer_tokens,
+                   .out = w.hidden,
+                   .in = 2L * w.hidden,
+                   .dtype = s.matrix}};
 }
 
 Block embedding_block() { return {Embed{}}; }
@@ -231,16 +339,27 @@ Block head_block(const Workload& w, const RankShape& s) {
     const double outer = number(s.outer_tokens * s.hidden);
     if (w.head == Head::span)
         return {Cast{outer},
-                Linear{.name = "span", .tokens = s.tokens, .out = 2, .in = w.hidden, .dtype = s.matrix, .bias = true},
+                Linear{.name = "span",
+                       .tokens = s.tokens,
+                       .out = 2,
+                       .in = w.hidden,
+                       .dtype = s.matrix,
+                       .bias = true},
                 SpanLoss{}};
     const bool relative = w.positions == Positions::relative;
     Block b;
     if (relative)
         b.push_back(Cast{outer});
     else
-        add_norm(b, w, s, "final_norm", s.storage);  // its Fork is one too many, but the recorded host runs contain it
-    b.push_back(Linear{.name = "logits", .tokens = s.head_tokens, .out = {w.vocab, s.vocab}, .in = w.hidden,
-                       .dtype = s.storage, .split = Split::column, .bias = relative});
+        // its Fork is one too many, but the recorded host runs contain it
+        add_norm(b, w, s, "final_norm", s.storage);
+    b.push_back(Linear{.name = "logits",
+                       .tokens = s.head_tokens,
+                       .out = {w.vocab, s.vocab},
+                       .in = w.hidden,
+                       .dtype = s.storage,
+                       .split = Split::column,
+                       .bias = relative});
     b.push_back(Loss{});
     return b;
 }

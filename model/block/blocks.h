@@ -13,11 +13,13 @@ namespace stepcast {
 // The FlashAttention generation whose kernel runs this kind of attention.
 FlashGeneration flash_generation(AttentionKind kind);
 
-// In order: norm, projections, attention, output projection, residual. With relative positions the norm comes last.
+// In order: norm, projections, attention, output projection, residual. With relative positions the
+// norm comes last.
 Block attention_block(const Workload& workload, const RankShape& shape);
 Block mamba_block(const Workload& workload, const RankShape& shape);
-// What a layer has before its feed-forward: an attention block, or in a hybrid (Nemotron-H, arXiv 2504.03624) a Mamba block and the
-// share of an attention block per layer, because the few attention blocks are spread evenly.
+// What a layer has before its feed-forward: an attention block, or in a hybrid (Nemotron-H, arXiv
+// 2504.03624) a Mamba block and the share of an attention block per layer, because the few
+// attention blocks are spread evenly.
 struct SharedBlock {
     double share = 1;
     Block block;
@@ -32,16 +34,19 @@ Block expert_block(const Workload& workload, const RankShape& shape);
 // All blocks of a layer; the last is the feed-forward block or that of the experts.
 std::vector<SharedBlock> layer_blocks(const Workload& workload, const RankShape& shape, int layer);
 
-// For each operator, whether an alternate recompute runs it again. It reruns memory passes and every second product in forward order,
-// unless tensor parallelism sums that product's result. It never reruns attention. Experts run again, because their grouped products are
-// not on torchtitan's list of operators whose results are kept (0.2.2, models/*/infra/parallelize.py: _op_sac_save_list), and so does the
-// router, which is not counted among the products (per_op_sac_force_recompute_mm_shapes_by_fqns). What their exchanges brought is kept.
+// For each operator, whether an alternate recompute runs it again. It reruns memory passes and
+// every second product in forward order, unless tensor parallelism sums that product's result. It
+// never reruns attention. Experts run again, because their grouped products are not on torchtitan's
+// list of operators whose results are kept (0.2.2, models/*/infra/parallelize.py:
+// _op_sac_save_list), and so does the router, which is not counted among the products
+// (per_op_sac_force_recompute_mm_shapes_by_fqns). What their exchanges brought is kept.
 std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp);
 
 // The block in front of the layer in a module that predicts a further token.
 Block prediction_block(const Workload& workload, const RankShape& shape);
 
 Block embedding_block();
-Block head_block(const Workload& workload, const RankShape& shape);  // final norm, logits, loss; or span scores
+// final norm, logits, loss; or span scores
+Block head_block(const Workload& workload, const RankShape& shape);
 
 }  // namespace stepcast

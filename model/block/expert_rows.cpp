@@ -1,8 +1,8 @@
-// With a capacity, every expert takes capacity_factor times the balanced number of slots from every rank, whatever the routing: slots
-// are padded or dropped before they are sent.
-// dispatch_once (DeepEP's kernels): a token that chose k of E experts is sent at most once to each of N places (nodes or ranks). With
-// L experts in a place, the token needs at least one of them with P(L) = 1 - prod_{i<k} (1 - L / (E - i)). A place therefore receives
-// P(E/N) N / k of the slots' bytes.
+// With a capacity, every expert takes capacity_factor times the balanced number of slots from every
+// rank, whatever the routing: slots are padded or dropped before they are sent. dispatch_once
+// (DeepEP's kernels): a token that chose k of E experts is sent at most once to each of N places
+// (nodes or ranks). With L experts in a place, the token needs at least one of them with P(L) = 1 -
+// prod_{i<k} (1 - L / (E - i)). A place therefore receives P(E/N) N / k of the slots' bytes.
 #include "model/block/expert_rows.h"
 
 #include <algorithm>
@@ -21,13 +21,16 @@ std::vector<long> balanced_rows(const Moe& moe, long slots, long local_experts, 
                              static_cast<long>(std::ceil(kept_share(moe) * per_expert)));
 }
 
-// Probability that a token needs a place with `local` experts. If routing is limited to some groups and the place's experts are in
-// one group, the token must choose that group and then one of those experts among its groups' experts.
+// Probability that a token needs a place with `local` experts. If routing is limited to some groups
+// and the place's experts are in one group, the token must choose that group and then one of those
+// experts among its groups' experts.
 double chance_of(const Moe& moe, double local) {
-    const bool limited = moe.top_groups < moe.groups && local <= static_cast<double>(moe.experts) / moe.groups;
+    const bool limited =
+        moe.top_groups < moe.groups && local <= static_cast<double>(moe.experts) / moe.groups;
     const double share = limited ? static_cast<double>(moe.top_groups) / moe.groups : 1;
     double none = 1;
-    for (int i = 0; i < moe.top_k; ++i) none *= std::max(0.0, 1 - local / (share * moe.experts - i));
+    for (int i = 0; i < moe.top_k; ++i)
+        none *= std::max(0.0, 1 - local / (share * moe.experts - i));
     return share * (1 - none);
 }
 
@@ -40,7 +43,8 @@ double once_over_slots(const Moe& moe, long places) {
 
 long ExpertRows::most() const {
     long most = 0;
-    for (const auto& of_rank : rows) most = std::max(most, std::accumulate(of_rank.begin(), of_rank.end(), 0L));
+    for (const auto& of_rank : rows)
+        most = std::max(most, std::accumulate(of_rank.begin(), of_rank.end(), 0L));
     return most;
 }
 
@@ -48,13 +52,15 @@ ExpertRows expert_rows(const LayerContext& c) {
     const Parallelism& p = c.experiment.parallelism;
     const Moe& moe = c.experiment.workload.moe;
     const long local = moe.experts / p.ep;
-    const long chosen = c.shape.routed_tokens * moe.top_k, gathered = p.sequence_parallel && p.expert_tensor_parallel ? p.tp : 1;
+    const long chosen = c.shape.routed_tokens * moe.top_k,
+               gathered = p.sequence_parallel && p.expert_tensor_parallel ? p.tp : 1;
     ExpertRows x;
     x.slots = std::lround(std::ceil(kept_share(moe) * static_cast<double>(chosen)));
     x.tensor = gathered > 1 ? c.groups.tensor : Group{};
     x.balanced = c.routing.counts.empty() || moe.capacity_factor > 0;
     if (x.balanced) {
-        x.rows = {balanced_rows(moe, chosen * gathered, local, static_cast<double>(chosen * gathered * p.ep) / moe.experts)};
+        x.rows = {balanced_rows(moe, chosen * gathered, local,
+                                static_cast<double>(chosen * gathered * p.ep) / moe.experts)};
         return x;
     }
     for (int r = 0; r < p.ep; ++r) {

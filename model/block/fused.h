@@ -1,26 +1,30 @@
-// Kernels as training libraries fuse them. Element-wise passes are counted tensor by tensor (listed by Korthikanti et al., arXiv
-// 2205.05198, section 4). A = outer tokens x hidden elements. A dropout mask has one byte per element.
+// Kernels as training libraries fuse them. Element-wise passes are counted tensor by tensor (listed
+// by Korthikanti et al., arXiv 2205.05198, section 4). A = outer tokens x hidden elements. A
+// dropout mask has one byte per element.
 #pragma once
 
 #include "model/block/block_pass.h"
 #include "model/block/composed.h"
-#include "model/block/gelu_steps.h"
 #include "model/block/expert_rows.h"
+#include "model/block/gelu_steps.h"
 #include "model/block/split_linear.h"
 
 namespace stepcast {
 
 struct Fused : BlockPass {
     const ExpertRows& experts;
-    // Automatic casting keeps norms and residuals in fp32. Around experts of a framework that fuses nothing, joins.cpp counts the casts.
+    // Automatic casting keeps norms and residuals in fp32. Around experts of a framework that fuses
+    // nothing, joins.cpp counts the casts.
     const Bytes wide = casts() ? size_of(Dtype::fp32) : s.element();
 
-    // Under automatic casting the weight and its gradient are cast once a micro-batch (frozen ones have no gradient), an input again for
-    // each further product that reads it.
+    // Under automatic casting the weight and its gradient are cast once a micro-batch (frozen ones
+    // have no gradient), an input again for each further product that reads it.
     void operator()(const Linear& op) const {
         if (casts()) {
-            cast(static_cast<double>(op.in.rank) * static_cast<double>(op.out.rank), w.adapter_rank == 0);
-            if (op.after_norm && op.split == Split::none) cast(static_cast<double>(op.tokens * op.in.rank));
+            cast(static_cast<double>(op.in.rank) * static_cast<double>(op.out.rank),
+                 w.adapter_rank == 0);
+            if (op.after_norm && op.split == Split::none)
+                cast(static_cast<double>(op.tokens * op.in.rank));
         }
         const SplitLinear linear{*this, op};
         ahead != nullptr ? linear.forward() : linear.backward();
@@ -39,20 +43,23 @@ struct Fused : BlockPass {
         const auto kernels = static_cast<float>(op.kernels);
         if (w.norm == Norm::rmsnorm && composes(*this, Composed::norms)) {
             forward(op.name, moved(norm_ahead, tensor(elements)), norm_ahead.kernels * kernels);
-            return backward(backward_name(op.name), moved(norm_back, tensor(elements)), norm_back.kernels * kernels);
+            return backward(backward_name(op.name), moved(norm_back, tensor(elements)),
+                            norm_back.kernels * kernels);
         }
         const Bytes x = elements * wide;
         forward(op.name, MemoryPass{x, x}, kernels);
         backward(backward_name(op.name), MemoryPass{2.0 * x, x}, 2);
-        if (composes(*this, Composed::column_sums) && w.adapter_rank == 0) column_sum("norm_weight_gradient", 2.0 * x);
+        if (composes(*this, Composed::column_sums) && w.adapter_rank == 0)
+            column_sum("norm_weight_gradient", 2.0 * x);
     }
 
-    // Backward reads the inputs and the gradient, and writes the gradients of the inputs; the bias gradient sums those. Fused expert
-    // products include this pass.
+    // Backward reads the inputs and the gradient, and writes the gradients of the inputs; the bias
+    // gradient sums those. Fused expert products include this pass.
     void operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         if (slots && p.expert_products == ExpertProducts::fused) return;
-        const Bytes inner = tensor(static_cast<double>((slots ? experts.most() : s.tokens) * op.width.rank));
+        const Bytes inner =
+            tensor(static_cast<double>((slots ? experts.most() : s.tokens) * op.width.rank));
         const Bytes inputs = static_cast<double>(op.inputs) * inner;
         if (w.activation == Activation::gelu_steps && composes(*this, Composed::activation)) {
             const GeluSteps gelu{*this, s.element(), wide};
@@ -67,8 +74,9 @@ struct Fused : BlockPass {
         if (op.bias) column_sum("bias_gradient", inputs);
     }
 
-    // Adds bias and residual, with dropout between: reads both, writes the sum and the mask. In the backward, the dropout pass reads
-    // gradient and mask and writes the result, which is summed over tokens for the bias gradient.
+    // Adds bias and residual, with dropout between: reads both, writes the sum and the mask. In the
+    // backward, the dropout pass reads gradient and mask and writes the result, which is summed
+    // over tokens for the bias gradient.
     void operator()(const Residual& op) const {
         const Bytes a = tensor(outer()), mask = mask_of(outer()), stream = outer() * wide;
         forward("residual", MemoryPass{a + stream, stream + mask});
@@ -88,7 +96,8 @@ struct Fused : BlockPass {
 struct SharedPasses : BlockPass {
     void operator()(const Elementwise& op) const {
         forward(op.name, MemoryPass{tensor(op.read), tensor(op.written)});
-        backward(backward_name(op.name), MemoryPass{tensor(op.read + op.written), tensor(op.read)}, 2);
+        backward(backward_name(op.name), MemoryPass{tensor(op.read + op.written), tensor(op.read)},
+                 2);
     }
 
     void operator()(const Scan& op) const {
@@ -100,13 +109,15 @@ struct SharedPasses : BlockPass {
     }
 
 private:
-    // Runs in chunks of Q tokens as batched products: C B^T, its product with x inside a chunk, the states from B and x, and their
-    // contribution to y from C. The backward has two products for each.
+    // Runs in chunks of Q tokens as batched products: C B^T, its product with x inside a chunk, the
+    // states from B and x, and their contribution to y from C. The backward has two products for
+    // each.
     void scan_products(const Scan& scan) const {
         constexpr long chunk = 128;  // Q
         const long chunks = (s.tokens + chunk - 1) / chunk, heads = chunks * scan.heads.rank;
         const Dtype dtype = s.storage;
-        planner().compute("scan_scores", Gemm{chunk, chunk, scan.state, chunks * scan.groups.rank, dtype});
+        planner().compute("scan_scores",
+                          Gemm{chunk, chunk, scan.state, chunks * scan.groups.rank, dtype});
         planner().compute("scan_inside", Gemm{chunk, scan.width, chunk, heads, dtype});
         planner().compute("scan_states", Gemm{scan.width, scan.state, chunk, heads, dtype});
         planner().compute("scan_between", Gemm{chunk, scan.width, scan.state, heads, dtype});

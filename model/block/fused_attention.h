@@ -1,8 +1,11 @@
-// plain: scores = Q K^T; one pass for scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads and writes
-//   the scores and writes its mask; then scores V. The backward mirrors this, with two products for each product.
-// Other kinds: one kernel, which computes the scores again in the backward. Only this kernel skips what a window hides.
-// Context parallel: each rank holds an early and a late part of the sequence, so that causal work is even and its queries see half of
-// the keys. Keys and values of the other ranks arrive around a ring during the attention, or before it.
+// plain: scores = Q K^T; one pass for scale, mask and softmax (reads only what a causal mask
+// leaves, writes all); dropout reads and writes
+//   the scores and writes its mask; then scores V. The backward mirrors this, with two products for
+//   each product.
+// Other kinds: one kernel, which computes the scores again in the backward. Only this kernel skips
+// what a window hides. Context parallel: each rank holds an early and a late part of the sequence,
+// so that causal work is even and its queries see half of the keys. Keys and values of the other
+// ranks arrive around a ring during the attention, or before it.
 #pragma once
 
 #include "model/block/block_pass.h"
@@ -12,20 +15,26 @@
 namespace stepcast {
 
 struct FusedAttention : BlockPass {
-    // Rotary: queries and keys are read and written, values copied; the backward rotates their gradients back. Plain attention
-    // without rotary positions copies the heads into another layout. The backward joins all gradients in one tensor, which the bias
-    // gradient sums. Latent: queries are rotated, keys joined from their own part and the shared rotary key, values copied.
+    // Rotary: queries and keys are read and written, values copied; the backward rotates their
+    // gradients back. Plain attention without rotary positions copies the heads into another
+    // layout. The backward joins all gradients in one tensor, which the bias gradient sums. Latent:
+    // queries are rotated, keys joined from their own part and the shared rotary key, values
+    // copied.
     void operator()(const HeadLayout& op) const {
         const Bytes query = s.inner(op.heads * s.qk_dim), value = s.inner(op.heads * s.value_dim);
         if (w.attention == AttentionKind::mla) {
-            const MemoryPass layout{query + s.inner(op.heads * w.mla.nope_dim + w.mla.rope_dim) + value, 2.0 * query + value};
+            const MemoryPass layout{
+                query + s.inner(op.heads * w.mla.nope_dim + w.mla.rope_dim) + value,
+                2.0 * query + value};
             return planner().compute("rotary", layout, 6);
         }
         const bool rotary = w.positions == Positions::rotary;
-        const Bytes all = s.inner((op.heads + 2 * op.kv_heads) * s.qk_dim), turned = s.inner((op.heads + op.kv_heads) * s.qk_dim);
+        const Bytes all = s.inner((op.heads + 2 * op.kv_heads) * s.qk_dim),
+                    turned = s.inner((op.heads + op.kv_heads) * s.qk_dim);
         const bool steps = rotary && composes(*this, Composed::rotary);
         if (steps)
-            forward("rotary", moved(rotary_ahead, turned), 2 * rotary_ahead.kernels);  // queries and keys by themselves
+            // queries and keys by themselves
+            forward("rotary", moved(rotary_ahead, turned), 2 * rotary_ahead.kernels);
         else if (rotary)
             forward("rotary", MemoryPass{all, all}, 3);
         else if (is_plain())
@@ -38,21 +47,25 @@ struct FusedAttention : BlockPass {
         if (op.bias) column_sum("bias_gradient", all);
     }
 
-    // Every context-parallel rank receives the keys and values of all; in the backward again, and it sends their gradients back.
+    // Every context-parallel rank receives the keys and values of all; in the backward again, and
+    // it sends their gradients back.
     void operator()(const Attend& op) const {
         const bool ring = p.context_exchange == ContextExchange::ring;
-        const Bytes all = tensor(static_cast<double>(s.batch * s.seq) * static_cast<double>(op.kv_heads * (s.qk_dim + s.value_dim)));
+        const Bytes all = tensor(static_cast<double>(s.batch * s.seq) *
+                                 static_cast<double>(op.kv_heads * (s.qk_dim + s.value_dim)));
         const Op collective = back != nullptr ? Op(ReduceScatter{2.0 * all}) : Op(AllGather{all});
         const std::string_view name = back != nullptr ? "cp_reduce_scatter" : "cp_all_gather";
         if (!ring) planner().collective(name, collective, c.groups.context);
-        planner().overlap(ring, name, collective, c.groups.context, [&] { is_plain() ? scores(op) : one_kernel(op); });
+        planner().overlap(ring, name, collective, c.groups.context,
+                          [&] { is_plain() ? scores(op) : one_kernel(op); });
     }
 
 private:
     [[nodiscard]] bool is_plain() const { return w.attention == AttentionKind::plain; }
 
     void one_kernel(const Attend& a) const {
-        Attention op{s.batch, a.heads, s.seq_q, s.seq, s.qk_dim, w.causal, back != nullptr, s.storage, true};
+        Attention op{s.batch,  a.heads,         s.seq_q,   s.seq, s.qk_dim,
+                     w.causal, back != nullptr, s.storage, true};
         op.generation = flash_generation(w.attention);
         op.value_dim = s.value_dim;
         if (w.window < s.seq && w.window_share > 0) {
@@ -62,24 +75,28 @@ private:
         if (op.causal && s.seq_q < s.seq) {
             op.causal = false;
             op.seq_k = s.seq / 2;
-            // The first queries of a sequence see less than a window, so take the mean (without a window: half of the keys).
+            // The first queries of a sequence see less than a window, so take the mean (without a
+            // window: half of the keys).
             op.window -= (op.window * (op.window - 1) + s.seq) / (2L * s.seq);
         }
         forward("attention", op);
         backward("attention_backward", op, 2);
     }
 
-    // A product batched over the heads. Rows of queries, keys and values start at multiples of the head width. If that is no multiple
-    // of 8 elements, the libraries behind plain attention do not use tensor cores and the product runs at the fp32 rate. (In BLOOM's
-    // search for a split, heads of 150 and 108 make a step 30 to 40 s longer than heads of 112; 12 TFLOP/s.)
+    // A product batched over the heads. Rows of queries, keys and values start at multiples of the
+    // head width. If that is no multiple of 8 elements, the libraries behind plain attention do not
+    // use tensor cores and the product runs at the fp32 rate. (In BLOOM's search for a split, heads
+    // of 150 and 108 make a step 30 to 40 s longer than heads of 112; 12 TFLOP/s.)
     [[nodiscard]] Gemm product(const Attend& op, long m, long n, long k) const {
         const bool aligned = s.qk_dim % 8 == 0 && s.value_dim % 8 == 0;
         return {m, n, k, s.batch * op.heads, aligned ? s.storage : Dtype::fp32};
     }
 
-    // The fused causal softmax reads only the visible scores but writes all. Selective recompute runs these kernels again.
+    // The fused causal softmax reads only the visible scores but writes all. Selective recompute
+    // runs these kernels again.
     void scores(const Attend& op) const {
-        const Bytes all = tensor(static_cast<double>(s.batch * op.heads * s.seq_q) * static_cast<double>(s.seq));
+        const Bytes all =
+            tensor(static_cast<double>(s.batch * op.heads * s.seq_q) * static_cast<double>(s.seq));
         const Bytes with_mask = all + all / s.element().si();
         const double unmasked = w.causal ? 0.5 : 1;
         if (ahead != nullptr || p.recompute == Recompute::selective) {

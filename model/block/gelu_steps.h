@@ -1,5 +1,6 @@
-// GELU's tanh approximation, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as PyTorch's operators, each a kernel. `matrix` is the size
-// of an element between matrix products, `wide` that of powers and tanh, which automatic casting keeps in fp32.
+// GELU's tanh approximation, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as PyTorch's
+// operators, each a kernel. `matrix` is the size of an element between matrix products, `wide` that
+// of powers and tanh, which automatic casting keeps in fp32.
 #pragma once
 
 #include "model/block/block_pass.h"
@@ -9,10 +10,12 @@ namespace stepcast {
 // Passes stated by the bytes that they read and write for each element.
 struct ElementPass : BlockPass {
     using PassWriter::backward, PassWriter::forward;
-    void forward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
+    void forward(std::string_view name, double elements, Bytes read, Bytes written,
+                 float kernels = 1) const {
         forward(name, MemoryPass{elements * read, elements * written}, kernels);
     }
-    void backward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
+    void backward(std::string_view name, double elements, Bytes read, Bytes written,
+                  float kernels = 1) const {
         backward(name, MemoryPass{elements * read, elements * written}, kernels);
     }
     void cast(double elements, Bytes from, Bytes to) const {
@@ -25,7 +28,8 @@ struct ElementPass : BlockPass {
 
 struct GeluSteps : ElementPass {
     Bytes matrix, wide;
-    GeluSteps(const BlockPass& pass, Bytes narrow, Bytes broad) : ElementPass{pass}, matrix(narrow), wide(broad) {}
+    GeluSteps(const BlockPass& pass, Bytes narrow, Bytes broad)
+        : ElementPass{pass}, matrix(narrow), wide(broad) {}
 
     // Half of x, cube, factor, sum, factor, tanh, plus one, product.
     void ahead(double inner) const {
@@ -37,8 +41,8 @@ struct GeluSteps : ElementPass {
         forward("activation", inner, matrix + wide, wide);
         cast(inner, wide, matrix);
     }
-    // In order: product (gradients of half x and of the rest); tanh; factor; the sum's branch to x; factor; cube (power, factor,
-    // product); half; and the sum of the three gradients of x.
+    // In order: product (gradients of half x and of the rest); tanh; factor; the sum's branch to x;
+    // factor; cube (power, factor, product); half; and the sum of the three gradients of x.
     void behind(double inner) const {
         cast_back(inner, matrix, wide);
         backward("activation_backward", inner, 3.0 * wide + matrix, 2.0 * wide, 2);

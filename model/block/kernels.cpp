@@ -16,11 +16,13 @@ struct Style : Rules... {
 
 }  // namespace
 
-void plan_block(const PassWriter& out, const LayerContext& c, std::span<const Operator> operators, KernelStyle style) {
+void plan_block(const PassWriter& out, const LayerContext& c, std::span<const Operator> operators,
+                KernelStyle style) {
     const BlockPass pass{out, {c}};
     const ExpertRows rows = pass.w.moe.experts > 0 ? expert_rows(c) : ExpertRows{};
     const FusedExperts experts{pass, rows};
-    const Style fused{Fused{pass, rows}, FusedAttention{pass}, SharedPasses{pass}, experts, Ends{pass}};
+    const Style fused{Fused{pass, rows}, FusedAttention{pass}, SharedPasses{pass}, experts,
+                      Ends{pass}};
     const Style unfused{Unfused{pass}, SharedPasses{pass}, experts, Ends{pass}};
     for (std::size_t i = 0; i < operators.size(); ++i) {
         const Operator& op = operators[out.ahead != nullptr ? i : operators.size() - 1 - i];

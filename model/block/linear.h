@@ -1,4 +1,5 @@
-// The products of one linear layer of a rank: y[tokens, out] = x[tokens, in] W[in, out]; dx = dy W^T; dW[out, in] = dy^T x.
+// The products of one linear layer of a rank: y[tokens, out] = x[tokens, in] W[in, out]; dx = dy
+// W^T; dW[out, in] = dy^T x.
 #pragma once
 
 #include "model/block/operators.h"
@@ -10,11 +11,13 @@ inline Gemm product_of(const Linear& l, long m, long n, long k) {
     return {.m = m, .n = n, .k = k, .dtype = l.dtype, .alignment = alignment_of(l)};
 }
 
-// Casts an operand of a narrow product: reads 16 bits, writes it twice, by rows and by columns. Wider types need no cast.
+// Casts an operand of a narrow product: reads 16 bits, writes it twice, by rows and by columns.
+// Wider types need no cast.
 inline void plan_cast(Planner& planner, long rows, long width, Dtype dtype) {
     if (!is_narrow(dtype)) return;
     const auto elements = static_cast<double>(rows * width);
-    planner.compute("cast", MemoryPass{elements * size_of(between_products(dtype)), 2 * elements * size_of(dtype)});
+    planner.compute("cast", MemoryPass{elements * size_of(between_products(dtype)),
+                                       2 * elements * size_of(dtype)});
 }
 
 inline void plan_linear(Planner& planner, const Linear& l) {
@@ -27,10 +30,15 @@ inline void plan_input_gradient(Planner& planner, const Linear& l) {
     planner.compute(l.name, product_of(l, l.tokens, l.in.rank, l.out.rank));
 }
 
-// Whether a pass adds each weight gradient to that of earlier micro-batches. Under zero 2 and 3 gradients are reduced in every
-// micro-batch, so that each rank adds only its shard, one of so many.
-inline bool accumulates(const Parallelism& p) { return !p.fused_accumulation && micro_batches(p) != 1; }
-inline int accumulated_shards(const Parallelism& p) { return p.zero < 2 ? 1 : p.shard > 0 ? p.shard : p.dp * p.cp; }
+// Whether a pass adds each weight gradient to that of earlier micro-batches. Under zero 2 and 3
+// gradients are reduced in every micro-batch, so that each rank adds only its shard, one of so
+// many.
+inline bool accumulates(const Parallelism& p) {
+    return !p.fused_accumulation && micro_batches(p) != 1;
+}
+inline int accumulated_shards(const Parallelism& p) {
+    return p.zero < 2 ? 1 : p.shard > 0 ? p.shard : p.dp * p.cp;
+}
 
 // The GEMM, and such a pass. Frozen weights have neither.
 inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e) {
@@ -41,8 +49,10 @@ inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experi
     planner.compute(l.name, gemm);
     if (!accumulates(p)) return;
     const double added = number(l.out.rank * l.in.rank) / accumulated_shards(p);
-    const Bytes made = size_of(casts_weights(e) ? Dtype::fp32 : between_products(l.dtype)), kept = size_of(p.gradient_dtype);
-    planner.compute("accumulate_gradient", MemoryPass{added * (made + kept), added * kept, MemoryPass::Access::optimizer});
+    const Bytes made = size_of(casts_weights(e) ? Dtype::fp32 : between_products(l.dtype)),
+                kept = size_of(p.gradient_dtype);
+    planner.compute("accumulate_gradient",
+                    MemoryPass{added * (made + kept), added * kept, MemoryPass::Access::optimizer});
 }
 
 }  // namespace stepcast

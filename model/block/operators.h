@@ -1,11 +1,12 @@
-// A block of a layer, written once as its operators in forward order, over the tensors of one micro-batch on one rank. Everything
-// else follows from this list, each by one pass:
-//   kernels of forward and backward              kernels.h: fused as in training libraries, or operation by operation
-//   what automatic differentiation keeps         sim/memory/layer_memory.h
+// A block of a layer, written once as its operators in forward order, over the tensors of one
+// micro-batch on one rank. Everything else follows from this list, each by one pass:
+//   kernels of forward and backward              kernels.h: fused as in training libraries, or
+//   operation by operation what automatic differentiation keeps         sim/memory/layer_memory.h
 //   parameters and arithmetic                    model/transformer/counts.h
-//   recompute, cuts between stages               parts of the list (model/transformer/layer_plans.cpp)
-// The backward goes through the list from its end. Where the schedule splits the backward, gradients of inputs and of weights go to
-// separate plans.
+//   recompute, cuts between stages               parts of the list
+//   (model/transformer/layer_plans.cpp)
+// The backward goes through the list from its end. Where the schedule splits the backward,
+// gradients of inputs and of weights go to separate plans.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +42,15 @@ struct Linear {
     Dtype dtype = Dtype::fp16;
     Split split = Split::none;
     bool bias = false;
-    bool after_norm = false;      // input arrives in the narrow type: from a norm (Transformer Engine) or cast for another product
+    // input arrives in the narrow type: from a norm (Transformer Engine) or cast for another
+    // product
+    bool after_norm = false;
     bool constant_input = false;  // the input needs no gradient
     int adapter_rank = 0;         // of the LoRA matrices beside it (arXiv 2106.09685); 0 = none
 };
-inline Gemm::Alignment alignment_of(const Linear& l) { return std::max(alignment_of(l.in.rank), alignment_of(l.out.rank)); }
+inline Gemm::Alignment alignment_of(const Linear& l) {
+    return std::max(alignment_of(l.in.rank), alignment_of(l.out.rank));
+}
 
 // A tensor of `elements` per rank that several operators read. The backward adds their gradients.
 struct Fork {
@@ -54,7 +59,8 @@ struct Fork {
     int readers = 2;
 };
 
-// A norm over `rows` rows in `kernels` parallel kernels. Products of type `product` read its result.
+// A norm over `rows` rows in `kernels` parallel kernels. Products of type `product` read its
+// result.
 struct Normalize {
     std::string_view name;
     long rows = 0, width = 0;
@@ -63,12 +69,14 @@ struct Normalize {
     bool inner = false;  // inside a block: its input is the result of another operator
 };
 
-// Casts from the type of norms and residuals to that of matrix products, if automatic casting makes them differ.
+// Casts from the type of norms and residuals to that of matrix products, if automatic casting makes
+// them differ.
 struct Cast {
     double elements = 0;
 };
 
-// The layout between projections and attention: rotary positions and order of the heads. `bias`: the projections have one.
+// The layout between projections and attention: rotary positions and order of the heads. `bias`:
+// the projections have one.
 struct HeadLayout {
     long heads = 0, kv_heads = 0;
     bool bias = false;
@@ -80,12 +88,14 @@ struct Attend {
     friend bool operator==(const Attend&, const Attend&) = default;
 };
 
-// Transformer-XL: WithMemory puts the memory before the sequence; AttendRelative attends to both, by positions and contents.
+// Transformer-XL: WithMemory puts the memory before the sequence; AttendRelative attends to both,
+// by positions and contents.
 struct WithMemory {};
 struct AttendRelative {};
 
-// An activation of `rows` vectors. Per vector written, `inputs` are read (two for a gated activation in one kernel). `bias`: the
-// projection before it has one. `into_product`: a matrix product reads its result next.
+// An activation of `rows` vectors. Per vector written, `inputs` are read (two for a gated
+// activation in one kernel). `bias`: the projection before it has one. `into_product`: a matrix
+// product reads its result next.
 struct Activate {
     enum class Rows : std::uint8_t { tokens, expert_slots };
     Rows rows = Rows::tokens;
@@ -95,17 +105,19 @@ struct Activate {
     bool into_product = true;
 };
 
-// An element-wise pass with so many elements read and written. Its backward reads its input and the gradient of its output, and
-// writes the gradient of its input.
+// An element-wise pass with so many elements read and written. Its backward reads its input and the
+// gradient of its output, and writes the gradient of its input.
 struct Elementwise {
     std::string_view name;
     double read = 0, written = 0;
-    double kept = 0;  // elements of its input kept for the backward; the rest is recomputed from what others keep
+    // elements of its input kept for the backward; the rest is recomputed from what others keep
+    double kept = 0;
     bool into_product = false;
     double weights = 0;  // on this rank
 };
 
-// The scan of a Mamba-2 block (arXiv 2405.21060, sections 6 and 7) over this rank's heads and groups.
+// The scan of a Mamba-2 block (arXiv 2405.21060, sections 6 and 7) over this rank's heads and
+// groups.
 struct Scan {
     Width heads, groups;
     long width = 0, state = 0;
@@ -113,13 +125,15 @@ struct Scan {
     [[nodiscard]] Width around() const { return inner() + groups * (2 * state); }  // x, B, C
 };
 
-// Adds a block's input to its result, with dropout between. `bias`: the block's last product has one.
+// Adds a block's input to its result, with dropout between. `bias`: the block's last product has
+// one.
 struct Residual {
     bool bias = false;
 };
 
-// Mixture of experts. Route: scores to choices; ToExperts: slots to their experts' ranks; GroupedLinear: one product of all local
-// experts; FromExperts: back, weighted and summed; AddShared: adds the result of shared experts.
+// Mixture of experts. Route: scores to choices; ToExperts: slots to their experts' ranks;
+// GroupedLinear: one product of all local experts; FromExperts: back, weighted and summed;
+// AddShared: adds the result of shared experts.
 struct Route {};
 struct ToExperts {};
 struct GroupedLinear {
@@ -131,14 +145,16 @@ struct GroupedLinear {
 struct FromExperts {};
 struct AddShared {};
 
-// The ends of the model: embedding rows, positions and dropout; the loss over the logits, or over two scores per token (SpanLoss).
+// The ends of the model: embedding rows, positions and dropout; the loss over the logits, or over
+// two scores per token (SpanLoss).
 struct Embed {};
 struct Loss {};
 struct SpanLoss {};
 
 using Operator =
-    std::variant<Linear, Fork, Normalize, Cast, HeadLayout, Attend, WithMemory, AttendRelative, Activate, Elementwise, Scan, Residual,
-                 Route, ToExperts, GroupedLinear, FromExperts, AddShared, Embed, Loss, SpanLoss>;
+    std::variant<Linear, Fork, Normalize, Cast, HeadLayout, Attend, WithMemory, AttendRelative,
+                 Activate, Elementwise, Scan, Residual, Route, ToExperts, GroupedLinear,
+                 FromExperts, AddShared, Embed, Loss, SpanLoss>;
 using Block = std::vector<Operator>;
 
 inline std::string backward_name(std::string_view name) { return std::string(name) + "_backward"; }

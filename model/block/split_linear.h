@@ -1,13 +1,15 @@
-// Tensor-parallel linear layers (Megatron-LM, arXiv 1909.08053; with sequence parallelism arXiv 2205.05198). A layer split by columns
-// reads the whole input and produces split output; one split by rows produces partial sums. Collectives:
+// Tensor-parallel linear layers (Megatron-LM, arXiv 1909.08053; with sequence parallelism arXiv
+// 2205.05198). A layer split by columns reads the whole input and produces split output; one split
+// by rows produces partial sums. Collectives:
 //                       no sequence parallelism     sequence parallelism
 //   column forward      -                           all-gather x
 //   row forward         all-reduce y                reduce-scatter y
 //   row backward        -                           all-gather dy
-//   column backward     all-reduce dx               all-gather x (for the weight gradient), reduce-scatter dx
-// Each collective moves tokens x width elements. With overlap_tp it runs during the product that it feeds or follows; with
-// overlap_weight_gradient the backward's collectives run during the other backward product of the same layer.
-// Adapters beside it: adapters.h.
+//   column backward     all-reduce dx               all-gather x (for the weight gradient),
+//   reduce-scatter dx
+// Each collective moves tokens x width elements. With overlap_tp it runs during the product that it
+// feeds or follows; with overlap_weight_gradient the backward's collectives run during the other
+// backward product of the same layer. Adapters beside it: adapters.h.
 #pragma once
 
 #include "model/block/adapters.h"
@@ -40,9 +42,11 @@ struct SplitLinear : BlockPass {
         if (column) {
             gather(l.in, p.overlap_weight_gradient);
             lay_out(l.in);
-            if (!p.overlap_weight_gradient || apart) inputs.collective(sum_name(), sum(l.in), group);
+            if (!p.overlap_weight_gradient || apart)
+                inputs.collective(sum_name(), sum(l.in), group);
         }
-        weights.overlap(column && p.overlap_weight_gradient && !apart, sum_name(), sum(l.in), group, weight_gradient);
+        weights.overlap(column && p.overlap_weight_gradient && !apart, sum_name(), sum(l.in), group,
+                        weight_gradient);
         adapter();
     }
 
@@ -52,19 +56,24 @@ private:
     [[nodiscard]] Op sum(Width width) const {
         return p.sequence_parallel ? Op(ReduceScatter{whole(width)}) : Op(AllReduce{whole(width)});
     }
-    [[nodiscard]] std::string_view sum_name() const { return p.sequence_parallel ? "tp_reduce_scatter" : "tp_all_reduce"; }
+    [[nodiscard]] std::string_view sum_name() const {
+        return p.sequence_parallel ? "tp_reduce_scatter" : "tp_all_reduce";
+    }
 
-    // With several samples, the sequence part of one rank is not contiguous in [batch, sequence, hidden], so it must be copied.
+    // With several samples, the sequence part of one rank is not contiguous in [batch, sequence,
+    // hidden], so it must be copied.
     void lay_out(Width width) const {
         if (p.gather_copies && p.sequence_parallel && p.tp > 1 && !p.overlap_tp)
             planner().compute("tp_copy", MemoryPass{whole(width), whole(width)});
     }
 
-    // All-gathers a tensor that sequence parallelism splits, during the product (`overlapped`) or before it, and runs the product.
+    // All-gathers a tensor that sequence parallelism splits, during the product (`overlapped`) or
+    // before it, and runs the product.
     void gather(Width width, bool overlapped) const {
         const AllGather all{whole(width)};
         if (p.sequence_parallel && !overlapped) planner().collective("tp_all_gather", all, group);
-        planner().overlap(p.sequence_parallel && overlapped, "tp_all_gather", all, group, [&] { product(); });
+        planner().overlap(p.sequence_parallel && overlapped, "tp_all_gather", all, group,
+                          [&] { product(); });
         lay_out(width);
     }
 
@@ -75,15 +84,18 @@ private:
         ahead != nullptr ? plan_linear(*ahead, l) : plan_input_gradient(back->inputs, l);
     }
 
-    // fp8 with one scale per row: the cast by columns reads its tensor once more, to find the maxima. The weights are cast too, once
-    // for a product by rows and once for one by columns. Products of the same input share one cast.
+    // fp8 with one scale per row: the cast by columns reads its tensor once more, to find the
+    // maxima. The weights are cast too, once for a product by rows and once for one by columns.
+    // Products of the same input share one cast.
     void row_scales() const {
         if (!w.row_scales || !is_narrow(l.dtype)) return;
         const bool is_cast = ahead != nullptr && l.after_norm;
-        const double activations = is_cast ? 0 : static_cast<double>(l.tokens * (ahead != nullptr ? l.in : l.out).rank);
+        const double activations =
+            is_cast ? 0 : static_cast<double>(l.tokens * (ahead != nullptr ? l.in : l.out).rank);
         const double weights = static_cast<double>(l.in.rank * l.out.rank);
         const Bytes read = size_of(between_products(l.dtype));
-        planner().compute("row_scales", MemoryPass{2.0 * activations * read + 1.5 * weights * read, weights * size_of(l.dtype)});
+        planner().compute("row_scales", MemoryPass{2.0 * activations * read + 1.5 * weights * read,
+                                                   weights * size_of(l.dtype)});
     }
 };
 

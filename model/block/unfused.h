@@ -1,13 +1,16 @@
-// Kernels of a framework that fuses nothing: one kernel per operation, with the bytes read and written per element. `matrix` is the
-// element size of inputs and outputs of matrix products, `wide` that of norms, residuals and softmax, which automatic casting keeps
-// in fp32. Counted from the operators that PyTorch's automatic differentiation calls (torch.cuda.amp lists which run in fp32).
-// Without tensor parallelism.
-//   Causal (GPT-2): the mask chooses between score and a constant; softmax reads narrow and writes wide scores, which are cast back
-//   before dropout. Not causal (BERT): the mask is added, which makes the scores wide until after dropout.
+// Kernels of a framework that fuses nothing: one kernel per operation, with the bytes read and
+// written per element. `matrix` is the element size of inputs and outputs of matrix products,
+// `wide` that of norms, residuals and softmax, which automatic casting keeps in fp32. Counted from
+// the operators that PyTorch's automatic differentiation calls (torch.cuda.amp lists which run in
+// fp32). Without tensor parallelism.
+//   Causal (GPT-2): the mask chooses between score and a constant; softmax reads narrow and writes
+//   wide scores, which are cast back before dropout. Not causal (BERT): the mask is added, which
+//   makes the scores wide until after dropout.
 // Batched products need queries, keys and values copied head by head.
-// Transformer-XL over L = memory + sequence keys (arXiv 1901.02860, section 3.3 and appendix B): memory and input are concatenated.
-// The scores of contents (q + u) k and of positions (q + v) r are two batched products. A padded copy shifts the position scores row
-// by row; then sum, scale, mask and softmax follow. The memory needs no gradient, but its rows pass through the projection's
+// Transformer-XL over L = memory + sequence keys (arXiv 1901.02860, section 3.3 and appendix B):
+// memory and input are concatenated. The scores of contents (q + u) k and of positions (q + v) r
+// are two batched products. A padded copy shifts the position scores row by row; then sum, scale,
+// mask and softmax follow. The memory needs no gradient, but its rows pass through the projection's
 // backward.
 #pragma once
 
@@ -17,16 +20,19 @@
 namespace stepcast {
 
 struct Unfused : ElementPass {
-    const Bytes matrix = s.element(), wide = w.autocast ? size_of(Dtype::fp32) : s.element(), mask = mask_of(1);
+    const Bytes matrix = s.element(), wide = w.autocast ? size_of(Dtype::fp32) : s.element(),
+                mask = mask_of(1);
 
-    // Automatic casting casts the weight and its gradient once per step. The bias gradient is a sum over tokens.
+    // Automatic casting casts the weight and its gradient once per step. The bias gradient is a sum
+    // over tokens.
     void operator()(const Linear& op) const {
         const double weights = number(op.in.rank * op.out.rank);
         cast(weights, wide, matrix);
         plan_products(*this, op, c.experiment);
         Adapters(*this, op).plan();
         if (ahead != nullptr || op.constant_input) return;
-        if (wide != matrix) back->weights.compute("cast", MemoryPass{weights * matrix, weights * wide});
+        if (wide != matrix)
+            back->weights.compute("cast", MemoryPass{weights * matrix, weights * wide});
         const double results = number(op.tokens * op.out.rank);
         if (op.bias) back->weights.compute("bias_gradient", MemoryPass{results * matrix, Bytes(0)});
     }
@@ -110,11 +116,19 @@ struct Unfused : ElementPass {
 private:
     [[nodiscard]] long keys() const { return s.seq + w.memory; }
     [[nodiscard]] double key_elements() const { return number(s.batch * keys() * s.hidden); }
-    [[nodiscard]] double scores() const { return number(s.batch * s.heads * s.seq_q) * number(keys()); }
+    [[nodiscard]] double scores() const {
+        return number(s.batch * s.heads * s.seq_q) * number(keys());
+    }
     // Batched products per head: scores from queries and keys, or queries or keys from scores.
-    [[nodiscard]] Gemm to_scores(long width) const { return {s.seq_q, keys(), width, s.batch * s.heads, s.storage}; }
-    [[nodiscard]] Gemm to_queries(long width) const { return {s.seq_q, width, keys(), s.batch * s.heads, s.storage}; }
-    [[nodiscard]] Gemm to_keys(long width) const { return {keys(), width, s.seq_q, s.batch * s.heads, s.storage}; }
+    [[nodiscard]] Gemm to_scores(long width) const {
+        return {s.seq_q, keys(), width, s.batch * s.heads, s.storage};
+    }
+    [[nodiscard]] Gemm to_queries(long width) const {
+        return {s.seq_q, width, keys(), s.batch * s.heads, s.storage};
+    }
+    [[nodiscard]] Gemm to_keys(long width) const {
+        return {keys(), width, s.seq_q, s.batch * s.heads, s.storage};
+    }
 
     // Softmax of the scores, and their product with the values.
     void weigh_values(bool causal, long value_width) const {

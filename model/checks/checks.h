@@ -8,7 +8,8 @@
 
 namespace stepcast {
 
-// Each throws ConfigError that begins with the key to change, and applies only to its own workload kind or to eager_script.
+// Each throws ConfigError that begins with the key to change, and applies only to its own workload
+// kind or to eager_script.
 void check_transformer(const Experiment& experiment);
 void check_coca(const Experiment& experiment);
 void check_eager(const Experiment& experiment);

@@ -1,27 +1,43 @@
-#include "model/step.h"
 #include "model/checks/checks.h"
 #include "model/eager/rules.h"
 #include "model/keys/keys.h"
+#include "model/step.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
 
-// Per layer two parameters for each norm and linear layer; then two embeddings, the final norm and the logits.
+// Per layer two parameters for each norm and linear layer; then two embeddings, the final norm and
+// the logits.
 int tensors(const Workload& w) { return w.layers * 12 + 5; }
 
-// The script's loop over experts, which skips experts without tokens. The layer's input needs no gradient.
+// The script's loop over experts, which skips experts without tokens. The layer's input needs no
+// gradient.
 Block expert_loop(const Workload& w, long tokens, const Routing& routing) {
-    Block block{Linear{.name = "gate", .tokens = tokens, .out = w.moe.experts, .in = w.hidden, .bias = true, .constant_input = true},
+    Block block{Linear{.name = "gate",
+                       .tokens = tokens,
+                       .out = w.moe.experts,
+                       .in = w.hidden,
+                       .bias = true,
+                       .constant_input = true},
                 Route{}};
     for (int expert = 0; expert < routing.experts; ++expert) {
         const long rows = routing.count(0, expert);
         if (rows == 0) continue;
         const auto inner = static_cast<double>(rows * w.ffn);
         block.insert(block.end(), {ToExperts{},
-                                   Linear{.name = "expert_up", .tokens = rows, .out = w.ffn, .in = w.hidden, .bias = true, .constant_input = true},
+                                   Linear{.name = "expert_up",
+                                          .tokens = rows,
+                                          .out = w.ffn,
+                                          .in = w.hidden,
+                                          .bias = true,
+                                          .constant_input = true},
                                    Elementwise{.name = "gelu", .read = inner, .written = inner},
-                                   Linear{.name = "expert_down", .tokens = rows, .out = w.hidden, .in = w.ffn, .bias = true}});
+                                   Linear{.name = "expert_down",
+                                          .tokens = rows,
+                                          .out = w.hidden,
+                                          .in = w.ffn,
+                                          .bias = true}});
     }
     block.push_back(FromExperts{});
     return block;
@@ -38,7 +54,9 @@ void check_eager(const Experiment& e) {
     };
     const auto check = [&](std::initializer_list<Rule> rules) {
         for (const auto& [key, holds, expected] : rules)
-            if (!holds) refuse("{}: {}, with parallelism.eager_script expected {}", key, text_of(*find_key(key), e), expected);
+            if (!holds)
+                refuse("{}: {}, with parallelism.eager_script expected {}", key,
+                       text_of(*find_key(key), e), expected);
     };
     check({{"cluster.gpus_per_node", e.cluster.gpus_per_node == 1, "1 rank"},
            {"cluster.nodes", e.cluster.nodes == 1, "1 rank"},
@@ -59,9 +77,11 @@ void check_eager(const Experiment& e) {
            {"workload.dropout", w.dropout == 0, "0"},
            {"workload.autocast", !w.autocast, "false"},
            {"workload.kv_heads", w.kv_heads == 0 || w.kv_heads == w.heads, "as many as heads"},
-           {"workload.heads", w.heads > 0 && head_dim(w) * w.heads == w.hidden, "a divisor of hidden"},
+           {"workload.heads", w.heads > 0 && head_dim(w) * w.heads == w.hidden,
+            "a divisor of hidden"},
            {"workload.attention", w.attention != AttentionKind::mla, "plain or flash"},
-           {"workload.optimizer", w.optimizer == Optimizer::adam || w.optimizer == Optimizer::none, "adam or none"}});
+           {"workload.optimizer", w.optimizer == Optimizer::adam || w.optimizer == Optimizer::none,
+            "adam or none"}});
 }
 
 TaskGraph build_eager_transformer_step(const Experiment& e) {
@@ -69,8 +89,10 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
     const RankShape shape = rank_shape(e);
     TaskGraph graph(1, e.cluster.launch_blocking);
     Eager eager(graph, w, e.parallelism.micro_batch);
-    const Block attention = attention_block(w, shape), feed_forward = feed_forward_block(w, shape), end = head_block(w, shape);
-    const auto head = std::span(end).subspan(1);  // skips the Fork: only the final norm reads the last layer's output
+    const Block attention = attention_block(w, shape), feed_forward = feed_forward_block(w, shape),
+                end = head_block(w, shape);
+    // skips the Fork: only the final norm reads the last layer's output
+    const auto head = std::span(end).subspan(1);
     eager.begin(Phase::forward);
     eager.run(embedding_block());
     for (int l = 0; l < w.layers; ++l) {
@@ -99,7 +121,8 @@ TaskGraph build_eager_moe_step(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
     TaskGraph graph(1, e.cluster.launch_blocking);
     Eager eager(graph, w, e.parallelism.micro_batch);
-    const Block layer = expert_loop(w, static_cast<long>(e.parallelism.micro_batch) * w.seq, routing);
+    const Block layer =
+        expert_loop(w, static_cast<long>(e.parallelism.micro_batch) * w.seq, routing);
     eager.begin(Phase::forward);
     for (int l = 0; l < w.layers; ++l) eager.run(layer);
     eager.begin(Phase::backward);

@@ -16,7 +16,9 @@ ModelFamily lay(Layers& layers, const std::string& path) {
             if (!entry.path.starts_with("family.")) return false;
             at_place(entry.value_at + ": " + entry.path, [&] {
                 if (!read_field(entry.path.substr(entry.path.find('.') + 1), entry.value, family))
-                    throw ConfigError("unknown key; expected base, models, hub, about, blocks_a_layer or not_modelled");
+                    throw ConfigError(
+                        "unknown key; expected base, models, hub, about, blocks_a_layer or "
+                        "not_modelled");
             });
             return true;
         });
@@ -43,7 +45,8 @@ std::vector<ModelFamily> read_families() {
     return families;
 }
 
-const ModelFamily& family_of(std::string_view model, const std::vector<ModelFamily>& families, std::string* words) {
+const ModelFamily& family_of(std::string_view model, const std::vector<ModelFamily>& families,
+                             std::string* words) {
     const auto name = lower_case(std::string(model));
     const ModelFamily* found = nullptr;
     std::string known, begin;
@@ -56,10 +59,13 @@ const ModelFamily& family_of(std::string_view model, const std::vector<ModelFami
         }
     if (!found)
         throw ConfigError("model: \"" + std::string(model) +
-                          "\" is of no known family and no preset experiment; expected a name that begins with one of " +
-                          known + "; to add one, write model/presets/families/NAME.toml (docs/formats.md)");
+                          "\" is of no known family and no preset experiment; expected a name that "
+                          "begins with one of " +
+                          known +
+                          "; to add one, write model/presets/families/NAME.toml (docs/formats.md)");
     if (!found->not_modelled.empty())
-        throw ConfigError("model: \"" + std::string(model) + "\" is not modelled: " + found->not_modelled);
+        throw ConfigError("model: \"" + std::string(model) +
+                          "\" is not modelled: " + found->not_modelled);
     if (words) *words = begin + ": " + found->about;
     return *found;
 }

@@ -1,5 +1,5 @@
-// The architecture that a model's name implies: one TOML file per family (model/presets/families/). Cases, config.json files of model
-// hubs and workload presets start from it.
+// The architecture that a model's name implies: one TOML file per family (model/presets/families/).
+// Cases, config.json files of model hubs and workload presets start from it.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,14 @@
 
 namespace stepcast {
 
-// Everything of a Workload except sizes. `architecture.ffn`, if set, is the width of dense layers; the ffn in tables is then one expert's.
+// Everything of a Workload except sizes. `architecture.ffn`, if set, is the width of dense layers;
+// the ffn in tables is then one expert's.
 struct ModelFamily {
     Workload architecture;
-    KEY(double, blocks_a_layer, 1, "of the layers that tables state, those that one layer of the workload stands for");
-    KEY(std::string, about, {}, "\"gated feed-forward, rmsnorm, rotary positions, untied, no biases\"");
+    KEY(double, blocks_a_layer, 1,
+        "of the layers that tables state, those that one layer of the workload stands for");
+    KEY(std::string, about, {},
+        "\"gated feed-forward, rmsnorm, rotary positions, untied, no biases\"");
     KEY(std::string, not_modelled, {}, "or why its layers have no model");
     KEY(std::vector<std::string>, models, {}, "how names begin, in lower case");
     KEY(std::vector<std::string>, hub, {}, "`model_type` of config.json");
@@ -23,9 +26,11 @@ struct ModelFamily {
 
 std::vector<ModelFamily> read_families();
 
-// The family with the longest prefix of the name, in any case ("llama3.1-405b"). `words` receives "llama: gated feed-forward, ..".
-// Throws ConfigError if the family is unknown or its layers are not modelled.
-const ModelFamily& family_of(std::string_view model, const std::vector<ModelFamily>& families, std::string* words = nullptr);
+// The family with the longest prefix of the name, in any case ("llama3.1-405b"). `words` receives
+// "llama: gated feed-forward, ..". Throws ConfigError if the family is unknown or its layers are
+// not modelled.
+const ModelFamily& family_of(std::string_view model, const std::vector<ModelFamily>& families,
+                             std::string* words = nullptr);
 
 // A model's config.json, as model hubs publish it beside the weights, read as a workload.
 struct HubConfig {
@@ -33,9 +38,10 @@ struct HubConfig {
     std::vector<std::string> notes;  // what was read with a reservation
 };
 
-// Shapes and architecture of the file. The sequence length is left to the experiment unless positions are learned, because the file
-// states only the longest context. Defaults that it does not state: flash attention and adam. Throws ConfigError with file and key:
-// unreadable, not JSON, a model type without a rule, or a missing or misplaced value.
+// Shapes and architecture of the file. The sequence length is left to the experiment unless
+// positions are learned, because the file states only the longest context. Defaults that it does
+// not state: flash attention and adam. Throws ConfigError with file and key: unreadable, not JSON,
+// a model type without a rule, or a missing or misplaced value.
 HubConfig read_hub_config(const std::string& path);
 // What the file calls the model of its text part, if it states no sizes of it.
 struct NamedTextPart {

@@ -1,4 +1,5 @@
-// The kinds of models that a config.json may name, and how model/presets/hub.toml says to read them. Internal to model/.
+// The kinds of models that a config.json may name, and how model/presets/hub.toml says to read
+// them. Internal to model/.
 #pragma once
 
 #include <set>
@@ -19,7 +20,8 @@ using Json = nlohmann::json;
 
 struct HubType {
     KEY(std::vector<std::string>, names, {}, "`model_type` of config.json");
-    KEY(std::vector<std::string>, set, {}, "keys of the workload that the type implies, with their values");
+    KEY(std::vector<std::string>, set, {},
+        "keys of the workload that the type implies, with their values");
     KEY(std::vector<std::string>, keys, {}, "groups of keys that its files state");
     KEY(std::vector<std::string>, rules, {}, "what no list of names can say: hub_families.cpp");
     KEY(std::string, note, {}, "what is read with a reservation");
@@ -32,30 +34,42 @@ struct HubKey {
 };
 struct HubRules {
     KEY_NAMED(std::vector<HubType>, types, {}, "type", "");
-    KEY(std::vector<std::string>, text_parts, {}, "tables of a multimodal file that hold its text model");
+    KEY(std::vector<std::string>, text_parts, {},
+        "tables of a multimodal file that hold its text model");
     KEY(std::vector<std::string>, speaking, {}, "parts of names that speak of the work of a step");
-    KEY(std::vector<std::string>, without_effect, {}, "names, with * at an end, that change no work of a step");
+    KEY(std::vector<std::string>, without_effect, {},
+        "names, with * at an end, that change no work of a step");
     std::vector<HubKey> keys;
     std::vector<std::string>
-        untied_wholes;  // models of several parts whose text model has logits of its own weights, unless stated
+        // models of several parts whose text model has logits of its own weights, unless stated
+        untied_wholes;
     Json defaults =
-        Json::object();  // of each type: what a file that leaves a name out means, in the library that reads it
-    std::vector<std::pair<std::string, std::string>> unread;  // keys that change the work but that no rule reads, and what they mean
+        // of each type: what a file that leaves a name out means, in the library that reads it
+        Json::object();
+    // keys that change the work but that no rule reads, and what they mean
+    std::vector<std::pair<std::string, std::string>> unread;
     [[nodiscard]] const HubType* of(std::string_view name) const;  // nullptr for an unknown name
 };
 HubRules read_hub_rules();
 inline constexpr std::string_view any_type = "*";  // any type whose sizes are named as in Llama
 
-// Lays values of the file over keys of a workload, which check type and range. A name may reach into a table ("attn_config.kv_n_heads").
+// Lays values of the file over keys of a workload, which check type and range. A name may reach
+// into a table ("attn_config.kv_n_heads").
 class HubValues {
 public:
     // `filled`: sizes, too, that the file leaves out are the type's defaults.
-    HubValues(const Json& file, Json defaults, const std::string& path, const HubRules& rules, bool filled)
-        : file_(file), defaults_(std::move(defaults)), path_(path), rules_(rules), filled_(filled) {}
+    HubValues(const Json& file, Json defaults, const std::string& path, const HubRules& rules,
+              bool filled)
+        : file_(file),
+          defaults_(std::move(defaults)),
+          path_(path),
+          rules_(rules),
+          filled_(filled) {}
 
     void read(const HubType& type);
     void read_group(std::string_view group);
-    // Names what the file states, nothing has asked for, and may change the work. `known`: by a type whose other names are known.
+    // Names what the file states, nothing has asked for, and may change the work. `known`: by a
+    // type whose other names are known.
     void note_unread(bool known);
 
     // By the file, or by a default of the type; a null in the file states that there is none.
@@ -66,7 +80,8 @@ public:
     void note(const std::string& text) { said.notes.push_back(text); }
     [[nodiscard]] bool flag(const std::string& name, bool otherwise) const {
         if (!states(name)) return otherwise;
-        if (!of(name).is_boolean()) fail(name, "found " + of(name).dump() + "; expected true or false");
+        if (!of(name).is_boolean())
+            fail(name, "found " + of(name).dump() + "; expected true or false");
         return of(name).get<bool>();
     }
     void may(const std::string& key, const std::string& name);

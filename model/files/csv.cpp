@@ -10,7 +10,8 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t longest_row = 1 << 20;  // no real table comes near; a binary file may exceed it
+// no real table comes near; a binary file may exceed it
+constexpr std::size_t longest_row = 1 << 20;
 
 }  // namespace
 
@@ -25,8 +26,8 @@ void CsvReader::fail(const std::string& what) const {
 
 void CsvReader::expect_fields(std::size_t count) const {
     if (fields_.size() != count)
-        fail("found " + std::to_string(fields_.size()) + " fields; expected " + std::to_string(count) +
-             " as in the header");
+        fail("found " + std::to_string(fields_.size()) + " fields; expected " +
+             std::to_string(count) + " as in the header");
 }
 
 int CsvReader::get() {
@@ -82,8 +83,11 @@ bool CsvReader::next() {
             read_field(c);
         }
     } while (fields_.size() == 1 && fields_[0].empty());
-    if (row_line_ == 1 && fields_.size() == 1 && fields_[0][0] != '#' && std::ranges::count(fields_[0], ';') > 1)
-        fail("found semicolons between fields; expected commas (export the table as comma-separated values)");
+    if (row_line_ == 1 && fields_.size() == 1 && fields_[0][0] != '#' &&
+        std::ranges::count(fields_[0], ';') > 1)
+        fail(
+            "found semicolons between fields; expected commas (export the table as comma-separated "
+            "values)");
     return true;
 }
 
@@ -96,13 +100,15 @@ bool CsvReader::next_after_comments() {
 int csv_int(std::string_view text, int least) {
     const auto value = as_number<int>(text);
     if (!value || *value < least)
-        throw ConfigError("\"" + std::string(text) + "\" is no integer of at least " + std::to_string(least));
+        throw ConfigError("\"" + std::string(text) + "\" is no integer of at least " +
+                          std::to_string(least));
     return *value;
 }
 
 double csv_number(std::string_view text) {
     const auto value = as_number<double>(text);
-    if (!value || !std::isfinite(*value)) throw ConfigError("\"" + std::string(text) + "\" is no finite number");
+    if (!value || !std::isfinite(*value))
+        throw ConfigError("\"" + std::string(text) + "\" is no finite number");
     return *value;
 }
 
@@ -117,7 +123,8 @@ std::string csv_field(std::string_view text) {
 }
 
 std::string spreadsheet_field(std::string_view text) {
-    const bool formula = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
+    const bool formula =
+        !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
     return csv_field(formula ? "'" + std::string(text) : std::string(text));
 }
 

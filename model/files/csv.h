@@ -1,5 +1,5 @@
-// Reads and writes comma-separated values with quoted fields, either line ending, and positions for errors. It works row by row, so
-// the longest row bounds the memory.
+// Reads and writes comma-separated values with quoted fields, either line ending, and positions for
+// errors. It works row by row, so the longest row bounds the memory.
 #pragma once
 
 #include <fstream>
@@ -12,8 +12,10 @@ namespace stepcast {
 class CsvReader {
 public:
     explicit CsvReader(const std::string& path);  // throws ConfigError when it cannot be read
-    bool next();                                  // goes to the next row that is not empty; false at the end
-    bool next_after_comments();                   // the same, past rows that begin with '#'; shipped tables begin with their provenance
+    // goes to the next row that is not empty; false at the end
+    bool next();
+    // the same, past rows that begin with '#'; shipped tables begin with their provenance
+    bool next_after_comments();
     [[nodiscard]] const std::vector<std::string>& fields() const { return fields_; }
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] int line() const { return row_line_; }    // where the row begins
@@ -38,8 +40,8 @@ int csv_int(std::string_view text, int least);
 double csv_number(std::string_view text);  // finite
 
 std::string csv_field(std::string_view text);  // quoted if necessary
-// The same for a text that others gave, in a table that people open in a spreadsheet: what would begin a
-// formula there (= + - @, a tab) gets a ' before it, which spreadsheets do not show.
+// The same for a text that others gave, in a table that people open in a spreadsheet: what would
+// begin a formula there (= + - @, a tab) gets a ' before it, which spreadsheets do not show.
 std::string spreadsheet_field(std::string_view text);
 
 }  // namespace stepcast

@@ -9,7 +9,8 @@
 
 namespace stepcast {
 
-// Text that is safe to print: control characters not in `kept`, and bytes that are not UTF-8, become '?'.
+// Text that is safe to print: control characters not in `kept`, and bytes that are not UTF-8,
+// become '?'.
 std::string plain_text(std::string_view text, std::string_view kept = "");
 
 std::string lower_case(std::string text);

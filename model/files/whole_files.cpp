@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Follows a link. Refuses anything that exists but is not a regular file, because the new file would replace it.
+// Follows a link. Refuses anything that exists but is not a regular file, because the new file
+// would replace it.
 std::string target_of(const std::string& path) {
     std::error_code none;
     const fs::file_status status = fs::status(path, none);
@@ -35,7 +36,8 @@ std::string target_of(const std::string& path) {
     return none ? path : target.string();
 }
 
-// Blocks signals: one that arrives between naming a file and moving it into place would leave both names.
+// Blocks signals: one that arrives between naming a file and moving it into place would leave both
+// names.
 class SignalsWait {
 public:
     SignalsWait() {
@@ -59,7 +61,8 @@ WholeFile::WholeFile(const std::string& path) : path_(path), target_(target_of(p
     if (!folder.empty()) fs::create_directories(folder, error);
     if (error) fail(error.message());
     constexpr mode_t permissions = 0666;  // the user's umask is subtracted
-    file_ = open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, permissions);
+    file_ =
+        open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, permissions);
     if (file_ < 0) open_named(errno);
 }
 
@@ -85,7 +88,9 @@ WholeFile::~WholeFile() {
     if (!part_.empty()) unlink(part_.c_str());
 }
 
-void WholeFile::fail(const std::string& why) const { throw ConfigError(path_ + ": cannot be written (" + why + ")"); }
+void WholeFile::fail(const std::string& why) const {
+    throw ConfigError(path_ + ": cannot be written (" + why + ")");
+}
 void WholeFile::fail(int error) const { fail(std::string(std::strerror(error))); }
 
 void WholeFile::write(std::string_view text) {
@@ -101,7 +106,8 @@ void WholeFile::commit() {
     if (part_.empty()) {
         const std::string unnamed = "/proc/self/fd/" + std::to_string(file_);
         const auto name_it = [&](const std::string& name) {
-            return linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+            return linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) ==
+                   0;
         };
         if (!name_it(target_)) {
             if (errno != EEXIST) fail(errno);
@@ -130,19 +136,22 @@ void keep_apart(const std::vector<std::string>& outputs, const std::vector<std::
     for (const std::string& output : outputs)
         for (const std::string& input : inputs)
             if (fs::equivalent(output, input, none))
-                throw ConfigError(output + ": is read as " + input + "; expected another file to write");
+                throw ConfigError(output + ": is read as " + input +
+                                  "; expected another file to write");
 }
 
 void require_readable(const std::string& path, std::string_view expected, std::size_t most) {
     struct stat found {};
     const auto refuse = [&](const std::string& why) {
-        throw ConfigError(path + ": cannot be read (" + why + "); expected " + std::string(expected));
+        throw ConfigError(path + ": cannot be read (" + why + "); expected " +
+                          std::string(expected));
     };
     if (stat(path.c_str(), &found) != 0) refuse(std::strerror(errno));
     if (S_ISDIR(found.st_mode)) refuse("is a folder");
     if (!S_ISREG(found.st_mode)) refuse("is no regular file");
     if (static_cast<std::size_t>(found.st_size) > most)
-        refuse(std::to_string(found.st_size) + " bytes, at most " + std::to_string(most) + " are read");
+        refuse(std::to_string(found.st_size) + " bytes, at most " + std::to_string(most) +
+               " are read");
     if (access(path.c_str(), R_OK) != 0) refuse(std::strerror(errno));
 }
 
@@ -154,7 +163,8 @@ std::string read_standard_input(const std::string& path) {
     std::string text;
     for (char c = 0; std::cin.get(c); text += c)
         if (text.size() == largest_text)
-            throw ConfigError(path + ": more than " + std::to_string(largest_text) + " bytes of standard input");
+            throw ConfigError(path + ": more than " + std::to_string(largest_text) +
+                              " bytes of standard input");
     return text;
 }
 
@@ -163,12 +173,14 @@ std::string decoded_utf16(std::string_view text, bool little) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     std::u16string units;
     for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-        units += static_cast<char16_t>(little ? byte(i) | byte(i + 1) << 8 : byte(i) << 8 | byte(i + 1));
+        units +=
+            static_cast<char16_t>(little ? byte(i) | byte(i + 1) << 8 : byte(i) << 8 | byte(i + 1));
     constexpr code_point no_character = 0xfffd;
     std::string decoded;
     for (auto at = units.cbegin(); at != units.cend();) {
         const code_point c = utf_traits<char16_t>::decode(at, units.cend());
-        utf_traits<char>::encode(is_valid_codepoint(c) ? c : no_character, std::back_inserter(decoded));
+        utf_traits<char>::encode(is_valid_codepoint(c) ? c : no_character,
+                                 std::back_inserter(decoded));
     }
     return decoded;
 }
@@ -187,11 +199,13 @@ std::string read_text(const std::string& path, std::string_view expected, std::s
 
 std::string plain_utf8(const std::string& text) {
     std::string plain = text;
-    if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) plain = decoded_utf16(std::string_view(text).substr(2), text[0] == '\xff');
+    if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+        plain = decoded_utf16(std::string_view(text).substr(2), text[0] == '\xff');
     if (text.starts_with("\xef\xbb\xbf")) plain.erase(0, 3);
     std::size_t to = 0;
     for (std::size_t i = 0; i < plain.size(); ++i)
-        if (plain[i] != '\r' || i + 1 == plain.size() || plain[i + 1] != '\n') plain[to++] = plain[i];
+        if (plain[i] != '\r' || i + 1 == plain.size() || plain[i + 1] != '\n')
+            plain[to++] = plain[i];
     plain.resize(to);
     return plain;
 }

@@ -8,11 +8,13 @@
 
 namespace stepcast {
 
-// A file that gets its name only when it is complete, so that a stopped program leaves nothing behind. On file systems without
-// unnamed files it is `PATH.part-PID`, removed unless committed. All calls throw ConfigError with the path and the reason.
+// A file that gets its name only when it is complete, so that a stopped program leaves nothing
+// behind. On file systems without unnamed files it is `PATH.part-PID`, removed unless committed.
+// All calls throw ConfigError with the path and the reason.
 class WholeFile {
 public:
-    explicit WholeFile(const std::string& path);  // makes missing folders; refuses a path that is not a regular file
+    // makes missing folders; refuses a path that is not a regular file
+    explicit WholeFile(const std::string& path);
     WholeFile(WholeFile&& other) noexcept;
     WholeFile& operator=(WholeFile&&) = delete;
     ~WholeFile();
@@ -43,14 +45,18 @@ void require_writable(const std::string& path);
 // Refuses an output that would overwrite an input, because both would be lost.
 void keep_apart(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs);
 
-// Refuse a path that has no end or blocks the reader (a pipe, a device), a folder, a missing file, and a file above `most` bytes.
-// `expected` tells the user what should be there: "a CSV file". "-" and /dev/stdin are standard input, which is read once and kept.
+// Refuse a path that has no end or blocks the reader (a pipe, a device), a folder, a missing file,
+// and a file above `most` bytes. `expected` tells the user what should be there: "a CSV file". "-"
+// and /dev/stdin are standard input, which is read once and kept.
 bool is_standard_input(const std::string& path);
 inline constexpr std::size_t largest_text = std::size_t{16} << 20, any_size = ~std::size_t{0};
-void require_readable(const std::string& path, std::string_view expected, std::size_t most = any_size);
-std::string read_text(const std::string& path, std::string_view expected, std::size_t most = largest_text);
+void require_readable(const std::string& path, std::string_view expected,
+                      std::size_t most = any_size);
+std::string read_text(const std::string& path, std::string_view expected,
+                      std::size_t most = largest_text);
 
-// The text as UTF-8 with \n line ends, whatever wrote it: removes a byte order mark, decodes UTF-16, replaces \r\n.
+// The text as UTF-8 with \n line ends, whatever wrote it: removes a byte order mark, decodes
+// UTF-16, replaces \r\n.
 std::string plain_utf8(const std::string& text);
 
 }  // namespace stepcast

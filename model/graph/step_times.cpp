@@ -23,8 +23,8 @@ Seconds covered_after(Seconds from, Spans spans, Seconds& last) {
 
 }  // namespace
 
-// A task that finishes after `reached_` adds the difference to its phase. Tasks come in id order, which keeps micro-batches in
-// sequence, so each phase gets its own part of each micro-batch.
+// A task that finishes after `reached_` adds the difference to its phase. Tasks come in id order,
+// which keeps micro-batches in sequence, so each phase gets its own part of each micro-batch.
 void PhaseClock::add(Phase phase, Lane lane, const Op& op, Seconds start, Seconds finish) {
     pipelined_ = pipelined_ || std::holds_alternative<SendRecv>(op);
     if (phase == Phase::gradient_sync) return sync_.push_back({start, finish});
@@ -54,8 +54,8 @@ StepTimes PhaseClock::times(Seconds step) const {
 }
 
 int reporting_rank(const TaskGraph& graph) {
-    const bool pipelined =
-        std::ranges::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); });
+    const bool pipelined = std::ranges::any_of(
+        graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); });
     return pipelined ? graph.rank_count() - 1 : 0;
 }
 
@@ -63,7 +63,8 @@ StepTimes step_times(const TaskGraph& graph, const Trace& trace, int reporting_r
     PhaseClock clock;
     for (const Span& span : trace.spans)
         if (span.place.rank() == reporting_rank)
-            clock.add(graph.phase(span.task), span.place.lane(), graph.op(span.task), span.start, span.finish);
+            clock.add(graph.phase(span.task), span.place.lane(), graph.op(span.task), span.start,
+                      span.finish);
     return clock.times(step_end(trace));
 }
 StepTimes step_times(const TaskGraph& graph, const Trace& trace) {

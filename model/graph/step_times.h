@@ -1,4 +1,5 @@
-// Step, forward, backward, gradient sync and optimizer times, the measures that predictions, executions and logs share.
+// Step, forward, backward, gradient sync and optimizer times, the measures that predictions,
+// executions and logs share.
 #pragma once
 
 #include <array>
@@ -8,11 +9,14 @@
 
 namespace stepcast {
 
-// Times as a log of the reporting rank would print them. Without a pipeline, `forward` runs from the start of the step to the end of the
-// rank's last forward task. `backward` runs from there (or from the end of what runs in between) to the end of its last backward task,
-// waits and overlapped communication included. With several micro-batches both are sums over them, as in a log's timers. In a pipeline both
-// are sums of the rank's busy spans, when a kernel or a collective inside the layers runs. `gradient_sync` and `optimizer` are the exposed
-// times afterwards; in a pipeline without the time in which the rank only waits for other stages. `step` is the whole step over all ranks.
+// Times as a log of the reporting rank would print them. Without a pipeline, `forward` runs from
+// the start of the step to the end of the rank's last forward task. `backward` runs from there (or
+// from the end of what runs in between) to the end of its last backward task, waits and overlapped
+// communication included. With several micro-batches both are sums over them, as in a log's timers.
+// In a pipeline both are sums of the rank's busy spans, when a kernel or a collective inside the
+// layers runs. `gradient_sync` and `optimizer` are the exposed times afterwards; in a pipeline
+// without the time in which the rank only waits for other stages. `step` is the whole step over all
+// ranks.
 struct StepTimes {
     Seconds step, forward, backward, gradient_sync, optimizer;
     friend bool operator==(const StepTimes&, const StepTimes&) = default;

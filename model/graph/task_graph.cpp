@@ -54,31 +54,39 @@ bool has_repeated(std::span<const Place> places) {
 
 }  // namespace
 
-void TaskGraph::check_task(NameId name, OpId op, std::span<const Place> places, std::span<const TaskId> after) const {
+void TaskGraph::check_task(NameId name, OpId op, std::span<const Place> places,
+                           std::span<const TaskId> after) const {
     const std::size_t task = size();
-    if (name >= names_.size()) refuse(task, "has name id " + std::to_string(name) + ", which no name has");
+    if (name >= names_.size())
+        refuse(task, "has name id " + std::to_string(name) + ", which no name has");
     if (op >= ops_.size()) refuse(task, "has op id " + std::to_string(op) + ", which no op has");
     if (places.empty()) refuse(task, "has no place");
     const auto limit = static_cast<std::uint32_t>(place_count());
     const bool on_host_lane = places.front().lane() == Lane::host;
     for (const Place& place : places) {
         if (place.index >= limit)
-            refuse(task, "is on rank " + std::to_string(place.rank()) + " of " + std::to_string(rank_count_));
-        if ((place.lane() == Lane::host) != on_host_lane) refuse(task, "is on the host and on a device lane at once");
+            refuse(task, "is on rank " + std::to_string(place.rank()) + " of " +
+                             std::to_string(rank_count_));
+        if ((place.lane() == Lane::host) != on_host_lane)
+            refuse(task, "is on the host and on a device lane at once");
     }
     if (has_repeated(places)) refuse(task, "names one place twice");
     for (const TaskId earlier : after)
-        if (earlier >= task) refuse(task, "comes after task " + std::to_string(earlier) + ", which is not earlier");
+        if (earlier >= task)
+            refuse(task, "comes after task " + std::to_string(earlier) + ", which is not earlier");
 }
 
-TaskId TaskGraph::add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
-                      float host_calls, GroupId group) {
+TaskId TaskGraph::add(NameId name, Phase phase, OpId op, std::span<const Place> places,
+                      std::span<const TaskId> after, float host_calls, GroupId group) {
     check_task(name, op, places, after);
     if (size() >= most_tasks || places_.size() + predecessors_.size() >= most_graph_entries)
-        throw ConfigError(fmt::format("the step has more than {} tasks with {} places and dependencies; expected fewer layers, "
-                                      "micro-batches or ranks",
-                                      size(), places_.size() + predecessors_.size()));
-    if (group >= groups_.size()) refuse(size(), "has group id " + std::to_string(group) + ", which no group has");
+        throw ConfigError(
+            fmt::format("the step has more than {} tasks with {} places and dependencies; expected "
+                        "fewer layers, "
+                        "micro-batches or ranks",
+                        size(), places_.size() + predecessors_.size()));
+    if (group >= groups_.size())
+        refuse(size(), "has group id " + std::to_string(group) + ", which no group has");
     const auto task = static_cast<TaskId>(size());
     for (const Place& place : places) places_.push_back(place);
     for (const TaskId earlier : after) predecessors_.push_back(earlier);
@@ -98,16 +106,17 @@ TaskId TaskGraph::add(std::string_view name, Phase phase, Op op, std::span<const
     return add(name_id(name), phase, add_op(std::move(op)), places, after, host_calls);
 }
 
-TaskId TaskGraph::add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
-                      std::initializer_list<TaskId> after, float host_calls) {
+TaskId TaskGraph::add(std::string_view name, Phase phase, Op op,
+                      std::initializer_list<Place> places, std::initializer_list<TaskId> after,
+                      float host_calls) {
     return add(name, phase, std::move(op), std::span(places.begin(), places.size()),
                std::span(after.begin(), after.size()), host_calls);
 }
 
 void TaskGraph::set_multiplicity(std::vector<int> multiplicity) {
     if (multiplicity.size() != static_cast<std::size_t>(rank_count_))
-        throw std::logic_error("task_graph: " + std::to_string(multiplicity.size()) + " multiplicities for " +
-                               std::to_string(rank_count_) + " ranks");
+        throw std::logic_error("task_graph: " + std::to_string(multiplicity.size()) +
+                               " multiplicities for " + std::to_string(rank_count_) + " ranks");
     multiplicity_ = std::move(multiplicity);
 }
 

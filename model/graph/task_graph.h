@@ -1,15 +1,19 @@
 // The step as tasks on lanes: the one value that the simulator prices and the executor runs.
 //
 // Rules that both interpreters share:
-// - A task occupies a set of places (rank, lane). It starts when its predecessors have finished and it is first in
-//   the queue of all its places; it frees them all when it finishes. Tasks of one place run in id order.
+// - A task occupies a set of places (rank, lane). It starts when its predecessors have finished and
+// it is first in
+//   the queue of all its places; it frees them all when it finishes. Tasks of one place run in id
+//   order.
 // - A collective is one task with a place on every participant, so a straggler delays all.
-// - Edges lead to earlier ids only, so the graph is acyclic by construction; id order is issue order, and every
+// - Edges lead to earlier ids only, so the graph is acyclic by construction; id order is issue
+// order, and every
 //   rank issues its collectives in one global order.
-// - The host is the lane `host`. Issuing a task occupies the host of each of its ranks for the cost of its `host_calls`; then the
-//   task can start. A task on the host lane occupies the host itself; one with device predecessors is a synchronisation. With
-//   `launch_blocking` the host waits for each task that it issued.
-//   No task occupies the host and a device lane at once.
+// - The host is the lane `host`. Issuing a task occupies the host of each of its ranks for the cost
+// of its `host_calls`; then the
+//   task can start. A task on the host lane occupies the host itself; one with device predecessors
+//   is a synchronisation. With `launch_blocking` the host waits for each task that it issued. No
+//   task occupies the host and a device lane at once.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +35,14 @@ using TaskId = std::uint32_t;
 inline constexpr TaskId no_task = ~TaskId{0};
 using TasksByRank = std::vector<TaskId>;  // one per simulated rank; no_task where there is none
 
-// `collective` is for what layers wait for (tensor, context and expert parallelism), `data` for gradients and parameters.
-NAMED_ENUM(Lane, "a lane", compute, collective, data, send_up, receive_up, send_down, receive_down, host);
+// `collective` is for what layers wait for (tensor, context and expert parallelism), `data` for
+// gradients and parameters.
+NAMED_ENUM(Lane, "a lane", compute, collective, data, send_up, receive_up, send_down, receive_down,
+           host);
 inline constexpr int lane_count = 8;
 
-// `between` is part of neither forward nor backward: a loss outside the model's own forward, the next batch.
+// `between` is part of neither forward nor backward: a loss outside the model's own forward, the
+// next batch.
 NAMED_ENUM(Phase, "a phase", forward, between, backward, gradient_sync, optimizer);
 inline constexpr int phase_count = 5;
 
@@ -43,15 +50,19 @@ inline constexpr int phase_count = 5;
 struct Place {
     std::uint32_t index = 0;
     Place() = default;
-    Place(int rank, Lane lane) : index(static_cast<std::uint32_t>(rank * lane_count + static_cast<int>(lane))) {}
+    Place(int rank, Lane lane)
+        : index(static_cast<std::uint32_t>(rank * lane_count + static_cast<int>(lane))) {}
     [[nodiscard]] int rank() const { return static_cast<int>(index) / lane_count; }
-    [[nodiscard]] Lane lane() const { return static_cast<Lane>(static_cast<int>(index) % lane_count); }
+    [[nodiscard]] Lane lane() const {
+        return static_cast<Lane>(static_cast<int>(index) % lane_count);
+    }
     friend bool operator==(const Place&, const Place&) = default;
 };
 
 // Limits on the size of a step. A task takes about 200 bytes, so the largest step needs 10 GB.
 inline constexpr std::size_t most_tasks = 50'000'000;
-inline constexpr std::size_t most_graph_entries = 1'000'000'000;  // places and dependencies of all tasks together
+// places and dependencies of all tasks together
+inline constexpr std::size_t most_graph_entries = 1'000'000'000;
 
 using OpId = std::uint32_t;
 using NameId = std::uint32_t;
@@ -60,29 +71,32 @@ class TaskGraph {
 public:
     explicit TaskGraph(int rank_count = 1, bool launch_blocking = false);
 
-    // Names and ops are stored apart from the per-task arrays. Equal names share an id; ops share one if the caller reuses the id.
+    // Names and ops are stored apart from the per-task arrays. Equal names share an id; ops share
+    // one if the caller reuses the id.
     NameId name_id(std::string_view name);
     OpId add_op(Op op);
 
     // Equal groups share an id. Group 0 means the ranks of the task's own places.
     GroupId add_group(const Group& group);
 
-    // Appends a task. Every id in `after` must be smaller than the returned one and no place may occur twice, else std::logic_error.
-    // `host_calls` is the number of host calls that issue it on each of its ranks (0 for tasks on the host lane). `group` names the
-    // participants of a collective if a folded graph shows only some of them.
-    TaskId add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
-               float host_calls = 1, GroupId group = 0);
+    // Appends a task. Every id in `after` must be smaller than the returned one and no place may
+    // occur twice, else std::logic_error. `host_calls` is the number of host calls that issue it on
+    // each of its ranks (0 for tasks on the host lane). `group` names the participants of a
+    // collective if a folded graph shows only some of them.
+    TaskId add(NameId name, Phase phase, OpId op, std::span<const Place> places,
+               std::span<const TaskId> after, float host_calls = 1, GroupId group = 0);
     TaskId add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
                std::initializer_list<TaskId> after, float host_calls = 1);
-    TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places, std::span<const TaskId> after,
-               float host_calls = 1);
+    TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places,
+               std::span<const TaskId> after, float host_calls = 1);
 
     [[nodiscard]] std::size_t size() const { return op_.size(); }
     [[nodiscard]] int rank_count() const { return rank_count_; }
     [[nodiscard]] int place_count() const { return rank_count_ * lane_count; }
     [[nodiscard]] bool launch_blocking() const { return launch_blocking_; }
     [[nodiscard]] bool has_host_tasks() const { return has_host_tasks_; }
-    // How many real ranks each simulated rank represents (folding); all 1 unless the builder folded.
+    // How many real ranks each simulated rank represents (folding); all 1 unless the builder
+    // folded.
     [[nodiscard]] const std::vector<int>& multiplicity() const { return multiplicity_; }
     void set_multiplicity(std::vector<int> multiplicity);
 
@@ -97,11 +111,15 @@ public:
     [[nodiscard]] std::span<const Place> places(TaskId t) const {
         return {places_.data() + place_begin_[t], places_.data() + place_begin_[t + 1]};
     }
-    // Index of the task's first place in the concatenated places of all tasks; for t = size() the total number of places.
+    // Index of the task's first place in the concatenated places of all tasks; for t = size() the
+    // total number of places.
     [[nodiscard]] std::uint32_t place_offset(TaskId t) const { return place_begin_[t]; }
-    [[nodiscard]] bool on_host(TaskId t) const { return places_[place_begin_[t]].lane() == Lane::host; }
+    [[nodiscard]] bool on_host(TaskId t) const {
+        return places_[place_begin_[t]].lane() == Lane::host;
+    }
     [[nodiscard]] std::span<const TaskId> predecessors(TaskId t) const {
-        return {predecessors_.data() + predecessor_begin_[t], predecessors_.data() + predecessor_begin_[t + 1]};
+        return {predecessors_.data() + predecessor_begin_[t],
+                predecessors_.data() + predecessor_begin_[t + 1]};
     }
 
     friend bool operator==(const TaskGraph&, const TaskGraph&) = default;
@@ -109,14 +127,18 @@ public:
 private:
     struct NameHash {
         using is_transparent = void;
-        std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+        std::size_t operator()(std::string_view name) const {
+            return std::hash<std::string_view>{}(name);
+        }
     };
-    void check_task(NameId name, OpId op, std::span<const Place> places, std::span<const TaskId> after) const;
+    void check_task(NameId name, OpId op, std::span<const Place> places,
+                    std::span<const TaskId> after) const;
 
     int rank_count_;
     bool launch_blocking_;
     bool has_host_tasks_ = false;
-    std::vector<std::uint32_t> place_begin_{0}, predecessor_begin_{0};  // CSR offsets, one past the last task
+    // CSR offsets, one past the last task
+    std::vector<std::uint32_t> place_begin_{0}, predecessor_begin_{0};
     std::vector<Place> places_;
     std::vector<TaskId> predecessors_;
     std::vector<OpId> op_;

@@ -23,7 +23,8 @@ struct Trace {
     friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-// Micro-batch and layer of each task, for pictures. Indexed by task id; values count from 0, -1: none. Empty unless a transformer.
+// Micro-batch and layer of each task, for pictures. Indexed by task id; values count from 0, -1:
+// none. Empty unless a transformer.
 struct StepLabels {
     std::vector<int> micro_batch, layer;
     friend bool operator==(const StepLabels&, const StepLabels&) = default;
@@ -38,12 +39,14 @@ struct MemoryPoint {
 
 Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
 
-// Throws std::logic_error with the first broken rule of task_graph.h: a span missing or duplicated; a task that starts before its
-// predecessor ends (by more than `slack`; on a shared rank, its finish there counts); tasks of one place overlapping or out of id order.
+// Throws std::logic_error with the first broken rule of task_graph.h: a span missing or duplicated;
+// a task that starts before its predecessor ends (by more than `slack`; on a shared rank, its
+// finish there counts); tasks of one place overlapping or out of id order.
 void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack = Seconds(1e-12));
 
-// Whether a trace belongs to a graph; check this before using its times. Returns "" if the spans are the graph's tasks in order, each
-// on its places and with no negative length; else a description of the first mismatch.
+// Whether a trace belongs to a graph; check this before using its times. Returns "" if the spans
+// are the graph's tasks in order, each on its places and with no negative length; else a
+// description of the first mismatch.
 std::string span_mismatch(const TaskGraph& graph, const Trace& trace);
 
 }  // namespace stepcast

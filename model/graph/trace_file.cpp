@@ -15,11 +15,12 @@ const std::vector<std::string> header{"task", "rank", "lane", "start_s", "finish
 }  // namespace
 
 std::string write_trace(const Trace& trace, const std::string& graph_stamp) {
-    std::string text = fmt::format("# stepcast trace 1, {}{}{}\n{}\n", to_string(trace.origin), graph_stamp.empty() ? "" : ", graph ",
-                                   graph_stamp, fmt::join(header, ","));
+    std::string text =
+        fmt::format("# stepcast trace 1, {}{}{}\n{}\n", to_string(trace.origin),
+                    graph_stamp.empty() ? "" : ", graph ", graph_stamp, fmt::join(header, ","));
     for (const Span& span : trace.spans)
-        text += fmt::format("{},{},{},{},{}\n", span.task, span.place.rank(), to_string(span.place.lane()),
-                            span.start.si(), span.finish.si());
+        text += fmt::format("{},{},{},{},{}\n", span.task, span.place.rank(),
+                            to_string(span.place.lane()), span.start.si(), span.finish.si());
     return text;
 }
 
@@ -29,8 +30,10 @@ TraceFile read_trace(const std::string& path) {
     constexpr std::string_view stamp = " graph ";
     const std::vector<std::string> first = csv.next() ? csv.fields() : std::vector<std::string>{};
     const bool stamped = first.size() == 3 && first[2].starts_with(stamp);
-    const bool whole = (first.size() == 2 || stamped) && first[0] == "# stepcast trace 1" && first[1].starts_with(' ');
-    if (!whole || std::ranges::find(name_list<Trace::Origin>, first[1].substr(1)) == name_list<Trace::Origin>.end())
+    const bool whole = (first.size() == 2 || stamped) && first[0] == "# stepcast trace 1" &&
+                       first[1].starts_with(' ');
+    if (!whole || std::ranges::find(name_list<Trace::Origin>, first[1].substr(1)) ==
+                      name_list<Trace::Origin>.end())
         csv.fail("not a trace; expected the first line \"# stepcast trace 1, executed\"");
     file.trace.origin = parse_name<Trace::Origin>(first[1].substr(1));
     if (stamped) file.graph_stamp = first[2].substr(stamp.size());
@@ -41,9 +44,11 @@ TraceFile read_trace(const std::string& path) {
         try {
             const std::vector<std::string>& f = csv.fields();
             const int rank = csv_int(f[1], 0);
-            if (rank >= most_ranks) throw ConfigError(fmt::format("rank {}; expected fewer than {}", rank, most_ranks));
-            file.trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(rank, parse_name<Lane>(f[2])),
-                                   Seconds(csv_number(f[3])), Seconds(csv_number(f[4]))});
+            if (rank >= most_ranks)
+                throw ConfigError(fmt::format("rank {}; expected fewer than {}", rank, most_ranks));
+            file.trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)),
+                                        Place(rank, parse_name<Lane>(f[2])),
+                                        Seconds(csv_number(f[3])), Seconds(csv_number(f[4]))});
         } catch (const ConfigError& e) {
             csv.fail(e.what());
         }

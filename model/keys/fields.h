@@ -1,5 +1,5 @@
-// Table files whose fields are not keys of an experiment: fits, scatter, prices, families, devices, runs. Their structs declare
-// fields in the same way as an experiment's (keyed.h).
+// Table files whose fields are not keys of an experiment: fits, scatter, prices, families, devices,
+// runs. Their structs declare fields in the same way as an experiment's (keyed.h).
 #pragma once
 
 #include "model/errors.h"
@@ -8,7 +8,8 @@
 
 namespace stepcast {
 
-// Reads "failures.source", or "gpu.2.name" of [[gpu]], into its field; false if there is no such field.
+// Reads "failures.source", or "gpu.2.name" of [[gpu]], into its field; false if there is no such
+// field.
 template <class Table>
 bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
     return assign_at(keys_in<Table>(), &table, path, value);
@@ -20,7 +21,8 @@ std::string field_lines(const Table& table, std::initializer_list<std::string_vi
     return lines_of(keys_in<Table>(), &table, left_out);
 }
 
-// Passes each entry to `take`, which returns whether it knows it; else `unknown` describes the error. Errors get their position.
+// Passes each entry to `take`, which returns whether it knows it; else `unknown` describes the
+// error. Errors get their position.
 template <class Take, class Unknown>
 void each_entry(const std::vector<TomlEntry>& entries, Take take, Unknown unknown) {
     for (const TomlEntry& entry : entries) {
@@ -33,10 +35,13 @@ void each_entry(const std::vector<TomlEntry>& entries, Take take, Unknown unknow
 template <class Table>
 Table read_table(const std::string& path, std::string_view of) {
     Table table;
-    each_entry(read_toml(path).entries, [&](const TomlEntry& entry) { return read_field(entry.path, entry.value, table); },
-               [&](const TomlEntry& entry) {
-                   return "\"" + entry.path + "\" is no key of " + std::string(of) + did_you_mean(entry.path, names_of_fields(keys_in<Table>()));
-               });
+    each_entry(
+        read_toml(path).entries,
+        [&](const TomlEntry& entry) { return read_field(entry.path, entry.value, table); },
+        [&](const TomlEntry& entry) {
+            return "\"" + entry.path + "\" is no key of " + std::string(of) +
+                   did_you_mean(entry.path, names_of_fields(keys_in<Table>()));
+        });
     return table;
 }
 

@@ -20,7 +20,9 @@ void add_below(std::vector<Key>& keys, const Key& at, std::span<const Key> table
     const bool joins = at.path.empty() || at.path.ends_with('.') || at.path.ends_with('_');
     for (Key key : table) {
         key.path = kept(fmt::format("{}{}{}", at.path, joins ? "" : ".", key.path));
-        key.meaning = kept(fmt::format("{}{}{}", at.meaning, at.meaning.empty() || key.meaning.empty() ? "" : ": ", key.meaning));
+        key.meaning =
+            kept(fmt::format("{}{}{}", at.meaning,
+                             at.meaning.empty() || key.meaning.empty() ? "" : ": ", key.meaning));
         key.offset += at.offset;
         keys.push_back(key);
     }
@@ -29,22 +31,28 @@ void add_below(std::vector<Key>& keys, const Key& at, std::span<const Key> table
 const std::vector<Key>& all_keys() {
     static const std::vector<Key> all = [] {
         std::vector<Key> keys;
-        const auto add_preset = [&](std::string_view path, PresetKind kind, std::string_view meaning) {
+        const auto add_preset = [&](std::string_view path, PresetKind kind,
+                                    std::string_view meaning) {
             keys.push_back({.path = path, .meaning = meaning, .preset = kind});
         };
         const auto add_table = [&]<class Table>(std::string_view path, Table Experiment::*table) {
-            add_below(keys, {.path = path, .meaning = "", .offset = offset_of(table)}, keys_in<Table>());
+            add_below(keys, {.path = path, .meaning = "", .offset = offset_of(table)},
+                      keys_in<Table>());
         };
-        add_preset("workload.preset", PresetKind::workload, "workload to start from: a preset's name or a file");
-        add_preset("workload.family", PresetKind::family, "architecture to start from: a family's name or a file");
+        add_preset("workload.preset", PresetKind::workload,
+                   "workload to start from: a preset's name or a file");
+        add_preset("workload.family", PresetKind::family,
+                   "architecture to start from: a family's name or a file");
         add_table("workload", &Experiment::workload);
         add_table("parallelism", &Experiment::parallelism);
         add_table("routing", &Experiment::routing);
         add_table("run", &Experiment::run);
         add_table("recorded", &Experiment::recorded);
-        add_preset("cluster.preset", PresetKind::cluster, "cluster to start from: a preset's name or a file");
+        add_preset("cluster.preset", PresetKind::cluster,
+                   "cluster to start from: a preset's name or a file");
         add_table("cluster", &Experiment::cluster);
-        add_preset("framework.preset", PresetKind::framework, "framework to start from: a preset's name or a file");
+        add_preset("framework.preset", PresetKind::framework,
+                   "framework to start from: a preset's name or a file");
         add_table("framework", &Experiment::framework);
         return keys;
     }();

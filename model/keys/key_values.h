@@ -1,4 +1,5 @@
-// Values of keys by type: reads them from a file's value and writes them as text. Internal to model/.
+// Values of keys by type: reads them from a file's value and writes them as text. Internal to
+// model/.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,9 +18,12 @@ void read_value(const ConfigValue& found, bool& out);
 void read_value(const ConfigValue& found, double& out);
 void read_value(const ConfigValue& found, std::uint64_t& out);
 void read_value(const ConfigValue& found, std::string& out);
-void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
-void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);  // [[m, n, k, "fp32", "12 us"], ..]
-void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // rows without field names, as in older files
+// [["4 KiB", "3.1 us"], ..]
+void read_value(const ConfigValue& found, Curve& out);
+// [[m, n, k, "fp32", "12 us"], ..]
+void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);
+// rows without field names, as in older files
+void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
 double si_in(const ConfigValue& found, const Exponents& of);  // a quantity's value
 template <int S, int B, int F, int J>
@@ -38,7 +42,10 @@ template <class T>
 concept Listed = std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || HasNames<T>;
 template <Listed T>
 void read_value(const ConfigValue& found, std::vector<T>& out) {
-    constexpr std::string_view of = std::is_integral_v<T> ? "integers" : std::is_floating_point_v<T> ? "numbers" : HasNames<T> ? "names" : "texts";
+    constexpr std::string_view of = std::is_integral_v<T>         ? "integers"
+                                    : std::is_floating_point_v<T> ? "numbers"
+                                    : HasNames<T>                 ? "names"
+                                                                  : "texts";
     for (const ConfigValue& value : list_in(found, of)) read_value(value, out.emplace_back());
 }
 
@@ -57,8 +64,7 @@ void read_value(const ConfigValue& found, std::optional<T>& out) {
 
 // Text that reads back to an equal value, without quotes.
 template <class Number>
-    requires std::is_arithmetic_v<Number>
-std::string value_text(Number value) {
+requires std::is_arithmetic_v<Number> std::string value_text(Number value) {
     return fmt::format("{}", value);
 }
 inline std::string value_text(const std::string& value) { return value; }
@@ -75,7 +81,10 @@ std::string value_text(Enum value) {
 template <Listed T>
 std::string value_text(const std::vector<T>& value) {
     std::string text;
-    for (const T& one : value) text += (text.empty() ? "" : ", ") + (std::is_arithmetic_v<T> ? value_text(one) : quoted_toml(plain_text(value_text(one))));
+    for (const T& one : value)
+        text +=
+            (text.empty() ? "" : ", ") +
+            (std::is_arithmetic_v<T> ? value_text(one) : quoted_toml(plain_text(value_text(one))));
     return "[" + text + "]";
 }
 template <class T>
@@ -92,16 +101,17 @@ template <class T>
 inline constexpr bool is_list_of_tables = false;
 template <class Row>
 inline constexpr bool is_list_of_tables<std::vector<Row>> =
-    std::is_class_v<Row> && !std::is_same_v<Row, std::string> && !std::is_same_v<Row, CurvePoint> && !std::is_same_v<Row, GemmPoint>;
+    std::is_class_v<Row> && !std::is_same_v<Row, std::string> && !std::is_same_v<Row, CurvePoint> &&
+    !std::is_same_v<Row, GemmPoint>;
 
 // The keys of a struct, and those of the structs in it as "failures.source".
 template <class Table>
 std::span<const Key> keys_in();
 
-// A list of tables, one line each, with the fields that differ from their defaults: [{key = "kernel.launch", value = "2 us"}, ..].
+// A list of tables, one line each, with the fields that differ from their defaults: [{key =
+// "kernel.launch", value = "2 us"}, ..].
 template <class Row>
-    requires is_list_of_tables<std::vector<Row>>
-std::string value_text(const std::vector<Row>& rows) {
+requires is_list_of_tables<std::vector<Row>> std::string value_text(const std::vector<Row>& rows) {
     const Row plain;
     std::string text;
     for (const Row& row : rows) text += "\n  {" + row_text(keys_in<Row>(), &row, &plain) + "},";
@@ -140,20 +150,26 @@ using StatedAs = typename Stated<T>::type;
 template <class T>
 inline constexpr bool is_word = std::is_same_v<T, std::string> || std::is_enum_v<T>;
 
-// Turns bare or quoted words of the command line into what a file would hold; text fields keep text that looks like a number.
+// Turns bare or quoted words of the command line into what a file would hold; text fields keep text
+// that looks like a number.
 std::string unquoted(const std::string& text);
 ConfigValue word_of(const std::string& raw);
 ConfigValue number_or_word_of(const std::string& raw);
 ConfigValue list_of(const std::string& raw);
 
 template <class T>
-concept Measurable = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires(T value) { value.si(); };
+concept Measurable = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires(T value) {
+    value.si();
+};
 
 template <class T>
 double number_in(const T& value) {
-    if constexpr (requires { value.si(); }) return value.si();
-    else if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(value);
-    else return 0;
+    if constexpr (requires { value.si(); })
+        return value.si();
+    else if constexpr (std::is_arithmetic_v<T>)
+        return static_cast<double>(value);
+    else
+        return 0;
 }
 
 [[noreturn]] void out_of_range(const std::string& value, const std::string& expected);
@@ -164,25 +180,32 @@ void check_range(const T& value, double least, double most) {
     } else if constexpr (Measurable<T>) {
         const double number = number_in(value);
         if (number >= least && number <= most) return;
-        if (least == atleast::more_than_0 && number < least) out_of_range(value_text(value), "more than 0");
-        if constexpr (std::is_arithmetic_v<T>) out_of_range(value_text(value), fmt::format("{} to {}", least, most));
-        else out_of_range(value_text(value), to_string(T(least)) + " to " + to_string(T(most)));
+        if (least == atleast::more_than_0 && number < least)
+            out_of_range(value_text(value), "more than 0");
+        if constexpr (std::is_arithmetic_v<T>)
+            out_of_range(value_text(value), fmt::format("{} to {}", least, most));
+        else
+            out_of_range(value_text(value), to_string(T(least)) + " to " + to_string(T(most)));
     }
 }
 
-// Calls `use` with the key of each field of a struct; `name` is the table that the struct represents (keyed.h).
+// Calls `use` with the key of each field of a struct; `name` is the table that the struct
+// represents (keyed.h).
 template <class Table>
 constexpr void each_key(std::string_view name, const auto& use) {
     const auto use_line = [&]<int line>(KeyLine<line> at) {
-        if constexpr (requires(Table* of) { Table::key_at(at, of, name); })
+        if constexpr (requires(Table * of) { Table::key_at(at, of, name); })
             use(Table::key_at(at, static_cast<Table*>(nullptr), name));
     };
-    [&]<int... line>(std::integer_sequence<int, line...>) { (use_line(KeyLine<line>()), ...); }(std::make_integer_sequence<int, most_lines>());
+    [&]<int... line>(std::integer_sequence<int, line...>) { (use_line(KeyLine<line>()), ...); }
+    (std::make_integer_sequence<int, most_lines>());
 }
 
 // Types that one value of a file fills. Other fields are tables, or lists of tables.
 template <class T>
-concept OneValue = requires(const ConfigValue& found, T& value) { read_value(found, value); };
+concept OneValue = requires(const ConfigValue& found, T& value) {
+    read_value(found, value);
+};
 
 template <class T>
 void assign_field(void* field, const ConfigValue& value, double least, double most) {
@@ -202,16 +225,39 @@ template <class T>
 inline constexpr FieldType field_type{
     .kind = kind_of<T>(),
     .quoted = !std::is_arithmetic_v<StatedAs<T>> && !is_list<T>,
-    .assign = [] { if constexpr (OneValue<T>) return assign_field<T>; else return nullptr; }(),
-    .row_keys = [] { if constexpr (is_list_of_tables<T>) return keys_in<typename T::value_type>; else return nullptr; }(),
-    .row = [] { if constexpr (is_list_of_tables<T>) return row_of<T>; else return nullptr; }(),
-    .typed = is_list<StatedAs<T>> ? list_of : is_word<StatedAs<T>> ? word_of : number_or_word_of,
+    .assign =
+        [] {
+            if constexpr (OneValue<T>)
+                return assign_field<T>;
+            else
+                return nullptr;
+        }(),
+    .row_keys =
+        [] {
+            if constexpr (is_list_of_tables<T>)
+                return keys_in<typename T::value_type>;
+            else
+                return nullptr;
+        }(),
+    .row =
+        [] {
+            if constexpr (is_list_of_tables<T>)
+                return row_of<T>;
+            else
+                return nullptr;
+        }(),
+    .typed = is_list<StatedAs<T>>   ? list_of
+             : is_word<StatedAs<T>> ? word_of
+                                    : number_or_word_of,
     .text = [](const void* field) { return value_text(*static_cast<const T*>(field)); },
     .number = [](const void* field) { return number_in(*static_cast<const T*>(field)); },
-    .names = [] {
-        if constexpr (HasNames<T>) return std::span<const std::string_view>(name_list<T>);
-        else return std::span<const std::string_view>();
-    }(),
+    .names =
+        [] {
+            if constexpr (HasNames<T>)
+                return std::span<const std::string_view>(name_list<T>);
+            else
+                return std::span<const std::string_view>();
+        }(),
 };
 
 template <class T>
@@ -222,7 +268,8 @@ inline constexpr bool is_per_dtype<PerDtype<T>> = true;
 template <class Table, class Field>
 std::size_t offset_of(Field Table::*member) {
     static const Table any{};
-    return static_cast<std::size_t>(reinterpret_cast<const char*>(&(any.*member)) - reinterpret_cast<const char*>(&any));
+    return static_cast<std::size_t>(reinterpret_cast<const char*>(&(any.*member)) -
+                                    reinterpret_cast<const char*>(&any));
 }
 
 // The keys of a struct that represents the table `name` (keyed.h).
@@ -232,19 +279,23 @@ std::vector<Key> keys_of_struct(std::string_view name) {
     const auto add = [&]<auto member>(const Keyed<member>& row) {
         using Field = std::remove_cvref_t<decltype(std::declval<Table&>().*member)>;
         if (!row.meaning && !name.empty()) return;
-        const Key at{row.name, row.meaning ? row.meaning : "", row.least, row.most, offset_of(member)};
+        const Key at{row.name, row.meaning ? row.meaning : "", row.least, row.most,
+                     offset_of(member)};
         if constexpr (OneValue<Field> || is_list<Field>) {
             keys.push_back(at);
             keys.back().type = &field_type<Field>;
         } else if constexpr (is_per_dtype<Field>) {
             using Value = typename decltype(Field::values)::value_type;
             for (std::size_t i = 0; i < std::size(dtypes); ++i) {
-                const Key one{dtypes[i].name, "", row.least, row.most, i * sizeof(Value), &field_type<Value>};
+                const Key one{dtypes[i].name,    "", row.least, row.most, i * sizeof(Value),
+                              &field_type<Value>};
                 add_below(keys, at, std::span(&one, 1));
             }
         } else {
             const std::string_view table = row.name.substr(row.name.find_last_of('.') + 1);
-            add_below(keys, at, keys_of_struct<Field>(table.substr(0, table.size() - (table.ends_with('_') ? 1 : 0))));
+            add_below(keys, at,
+                      keys_of_struct<Field>(
+                          table.substr(0, table.size() - (table.ends_with('_') ? 1 : 0))));
         }
     };
     each_key<Table>(name, add);

@@ -1,9 +1,10 @@
 // Fields that are keys: one line declares type, name, default, meaning and allowed values.
 //   struct HostCosts {
 //       KEY(Seconds, call, Seconds(5e-6), "issue one kernel", 0, upto::seconds);
-// declares the member `call` with that default, and the key `call` of the table that HostCosts represents (key_table.cpp). A struct
-// inside another struct is a nested table, or no table of its own if its name is empty, and the meaning of its field precedes the meanings
-// of its keys. Other table files declare their fields in the same way (fields.h).
+// declares the member `call` with that default, and the key `call` of the table that HostCosts
+// represents (key_table.cpp). A struct inside another struct is a nested table, or no table of its
+// own if its name is empty, and the meaning of its field precedes the meanings of its keys. Other
+// table files declare their fields in the same way (fields.h).
 #pragma once
 
 #include <limits>
@@ -12,8 +13,9 @@
 
 namespace stepcast {
 
-// `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required. A field with a null
-// meaning is no key of a table that other tables hold. A declaration may use `table`, the name of the field that holds its struct.
+// `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the
+// key required. A field with a null meaning is no key of a table that other tables hold. A
+// declaration may use `table`, the name of the field that holds its struct.
 template <auto member>
 struct Keyed {
     std::string_view name;
@@ -22,13 +24,15 @@ struct Keyed {
 };
 
 namespace atleast {
-inline constexpr double share = 1e-4, any = -std::numeric_limits<double>::infinity();  // share: of a datasheet rate
+// share: of a datasheet rate
+inline constexpr double share = 1e-4, any = -std::numeric_limits<double>::infinity();
 inline constexpr double more_than_0 = std::numeric_limits<double>::denorm_min();
-}
+}  // namespace atleast
 namespace upto {
 inline constexpr double any = std::numeric_limits<double>::infinity();
-inline constexpr double share = 10, seconds = 1e4, rate = 1e18;              // rate: bytes/s
-inline constexpr double width = 1 << 20, tokens = 1 << 24, ranks = 1 << 20;  // width: hidden, ffn, heads, experts
+inline constexpr double share = 10, seconds = 1e4, rate = 1e18;  // rate: bytes/s
+// width: hidden, ffn, heads, experts
+inline constexpr double width = 1 << 20, tokens = 1 << 24, ranks = 1 << 20;
 }  // namespace upto
 
 // C++ has no reflection, so the keys of a struct are found by their line numbers.
@@ -36,11 +40,12 @@ template <int line>
 struct KeyLine {};
 inline constexpr int most_lines = 500;
 
-#define KEY_AT_LINE                                                                                                    \
-    static_assert(__LINE__ < most_lines, "a key beyond the last line that is looked at");                              \
-    static constexpr auto key_at(KeyLine<__LINE__>, auto* of, [[maybe_unused]] std::string_view table)
-#define KEY_NAMED(type, field, value, ...)                                                                             \
-    KEY_AT_LINE { return Keyed<&std::remove_pointer_t<decltype(of)>::field>{__VA_ARGS__}; }                             \
+#define KEY_AT_LINE                                                                       \
+    static_assert(__LINE__ < most_lines, "a key beyond the last line that is looked at"); \
+    static constexpr auto key_at(KeyLine<__LINE__>, auto* of,                             \
+                                 [[maybe_unused]] std::string_view table)
+#define KEY_NAMED(type, field, value, ...)                                                  \
+    KEY_AT_LINE { return Keyed<&std::remove_pointer_t<decltype(of)>::field>{__VA_ARGS__}; } \
     type field = value
 #define KEY(type, field, value, ...) KEY_NAMED(type, field, value, #field, __VA_ARGS__)
 

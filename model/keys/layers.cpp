@@ -16,38 +16,50 @@ bool is_table(const std::string& path) { return !keys_of(path + ".").empty(); }
 void check_tables(const TomlFile& file, const std::string& prefix) {
     for (const auto& [path, at] : file.tables) {
         if (path.empty() || is_table(prefix + path) || key_of_row(prefix + path)) continue;
-        if (find_key(prefix + path)) throw ConfigError(at + ": " + path + ": found a table; expected a value");
+        if (find_key(prefix + path))
+            throw ConfigError(at + ": " + path + ": found a table; expected a value");
         bool holds_entries = false;  // then the error of the entry is clearer
-        for (const auto& entry : file.entries) holds_entries = holds_entries || entry.path.starts_with(path + ".");
+        for (const auto& entry : file.entries)
+            holds_entries = holds_entries || entry.path.starts_with(path + ".");
         if (!holds_entries) throw ConfigError(at + ": " + path + ": " + unknown_key(path, prefix));
     }
 }
 
-// A framework's `tied` is for models that leave it open. A config.json never does: what it omits is the default of its library.
+// A framework's `tied` is for models that leave it open. A config.json never does: what it omits is
+// the default of its library.
 void keep_tie(Framework& framework) { framework.stated.emplace_back("workload.tied"); }
 
 }  // namespace
 
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin) {
     check_tables(file, prefix);
-    std::set<std::string_view> lists;  // lists that this file states; it replaces their earlier content
+    // lists that this file states; it replaces their earlier content
+    std::set<std::string_view> lists;
     for (const auto& entry : file.entries) {
         const auto full = prefix + entry.path;
         const auto* key = find_key(full);
         if (const Key* list = key ? nullptr : key_of_row(full)) {
-            if (lists.insert(list->path).second) assign(*list, layers.experiment, {std::vector<ConfigValue>()});
-            if (!at_place(entry.value_at + ": " + entry.path, [&] { return assign_row(*list, &layers.experiment, full, entry.value); }))
-                throw ConfigError(entry.key_at + ": " + entry.path + ": unknown key; `stepcast list keys` names the fields of " + std::string(list->path));
-            layers.said.try_emplace(std::string(list->path)).first->second = {origin, entry.value_at};
+            if (lists.insert(list->path).second)
+                assign(*list, layers.experiment, {std::vector<ConfigValue>()});
+            if (!at_place(entry.value_at + ": " + entry.path,
+                          [&] { return assign_row(*list, &layers.experiment, full, entry.value); }))
+                throw ConfigError(entry.key_at + ": " + entry.path +
+                                  ": unknown key; `stepcast list keys` names the fields of " +
+                                  std::string(list->path));
+            layers.said.try_emplace(std::string(list->path)).first->second = {origin,
+                                                                              entry.value_at};
             continue;
         }
         const bool preset = key && is_preset(*key);
         if (preset && prefix.empty()) continue;
         if (!key && is_table(full))
-            throw ConfigError(entry.value_at + ": " + entry.path + ": found a value; expected a table");
+            throw ConfigError(entry.value_at + ": " + entry.path +
+                              ": found a value; expected a table");
         if (!key || preset)
-            throw ConfigError(entry.key_at + ": " + entry.path + ": " + unknown_key(entry.path, prefix));
-        at_place(entry.value_at + ": " + entry.path, [&] { assign(*key, layers.experiment, entry.value); });
+            throw ConfigError(entry.key_at + ": " + entry.path + ": " +
+                              unknown_key(entry.path, prefix));
+        at_place(entry.value_at + ": " + entry.path,
+                 [&] { assign(*key, layers.experiment, entry.value); });
         layers.said[full] = {origin, entry.value_at};
     }
 }
@@ -60,21 +72,25 @@ void lay_workload(Layers& layers, const std::string& path) {
         layers.notes = std::move(config.notes);
         const Experiment defaults;
         for (const auto& key : keys_of("workload."))
-            if (text_of(key, layers.experiment) != text_of(key, defaults)) layers.said[std::string(key.path)] = {Origin::preset, path};
+            if (text_of(key, layers.experiment) != text_of(key, defaults))
+                layers.said[std::string(key.path)] = {Origin::preset, path};
         keep_tie(layers.experiment.framework);
         return;
     }
     auto file = read_toml(path);
-    if (const auto family = take_start(PresetKind::family, "family", file)) lay_family(layers, *family);
+    if (const auto family = take_start(PresetKind::family, "family", file))
+        lay_family(layers, *family);
     lay_file(layers, file, "workload.", Origin::preset);
-    if (std::ranges::find(file.entries, "tied", &TomlEntry::path) != file.entries.end()) keep_tie(layers.experiment.framework);
+    if (std::ranges::find(file.entries, "tied", &TomlEntry::path) != file.entries.end())
+        keep_tie(layers.experiment.framework);
 }
 
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
     return at_place(entry.value_at + ": " + entry.path, [&] {
         const auto* name = std::get_if<std::string>(&entry.value.value);
         if (!name) throw ConfigError("found no text; expected a preset's name or a file in quotes");
-        const bool path = name->find('/') != std::string::npos || name->ends_with(".toml") || name->ends_with(".json");
+        const bool path = name->find('/') != std::string::npos || name->ends_with(".toml") ||
+                          name->ends_with(".json");
         const auto relative = std::filesystem::path(file.path).parent_path() / *name;
         return preset_path(kind, path ? relative.lexically_normal().string() : *name);
     });
@@ -95,7 +111,8 @@ std::vector<TomlFile> with_starts(PresetKind kind, std::string_view key, const s
         TomlFile& file = files.emplace_back(read_toml(*next));
         const auto start = std::ranges::find(file.entries, key, &TomlEntry::path);
         if (files.size() == most && start != file.entries.end())
-            throw ConfigError(start->value_at + ": " + start->path + ": starts from itself; expected another");
+            throw ConfigError(start->value_at + ": " + start->path +
+                              ": starts from itself; expected another");
         next = take_start(kind, key, file);
     }
     std::ranges::reverse(files);
@@ -125,8 +142,11 @@ void lay_override(Layers& layers, const Override& override) {
     if (is_preset(*key)) return;
     if (holds_rows(*key)) {
         const TomlFile file = parse_toml(override.key + " = " + override.value, at);
-        const auto is_of_key = [&](const TomlEntry& entry) { return entry.path == key->path || key_of_row(entry.path) == key; };
-        if (!std::ranges::all_of(file.entries, is_of_key)) throw ConfigError(at + ": found several values; expected one");
+        const auto is_of_key = [&](const TomlEntry& entry) {
+            return entry.path == key->path || key_of_row(entry.path) == key;
+        };
+        if (!std::ranges::all_of(file.entries, is_of_key))
+            throw ConfigError(at + ": found several values; expected one");
         return lay_file(layers, file, "", Origin::set);
     }
     at_place(at, [&] { assign_text(*key, layers.experiment, override.value); });

@@ -31,7 +31,8 @@ ConfigValue value_of(const toml::node& node, const std::string& file) {
 }
 
 void flatten(const toml::table& table, const std::string& path, TomlFile& file) {
-    file.tables.emplace(path, path.empty() ? file.path + ":1:1" : position(file.path, table.source().begin));
+    file.tables.emplace(
+        path, path.empty() ? file.path + ":1:1" : position(file.path, table.source().begin));
     // toml++ sorts keys by name, but the first of several errors must be the first in the file.
     const auto begin_of = [](const auto& one) { return one->source().begin; };
     std::vector<std::pair<const toml::key*, const toml::node*>> items;
@@ -46,13 +47,16 @@ void flatten(const toml::table& table, const std::string& path, TomlFile& file) 
             for (std::size_t i = 0; i < array->size(); ++i)
                 below.emplace_back(full + "." + std::to_string(i), (*array)[i].as_table());
         } else {
-            file.entries.push_back({full, value_of(*node, file.path), position(file.path, begin_of(key)), position(file.path, begin_of(node))});
+            file.entries.push_back({full, value_of(*node, file.path),
+                                    position(file.path, begin_of(key)),
+                                    position(file.path, begin_of(node))});
         }
     }
     for (const auto& [child_path, child] : below) flatten(*child, child_path, file);
 }
 
-// toml++ bounds the nesting of values but not of keys, and its tables and flatten() recurse. Counts the dots of each key.
+// toml++ bounds the nesting of values but not of keys, and its tables and flatten() recurse. Counts
+// the dots of each key.
 void check_nesting(std::string_view text, const std::string& file) {
     constexpr int most_dots = 32;
     std::size_t line = 1;
@@ -74,8 +78,10 @@ void check_nesting(std::string_view text, const std::string& file) {
         } else if (c == '.') {
             if (++dots > most_dots)
                 throw ConfigError(file + ":" + std::to_string(line) + ": a key of more than " +
-                                  std::to_string(most_dots) + " parts; expected one of `stepcast list keys`");
-        } else if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' && c != ' ' && c != '\t') {
+                                  std::to_string(most_dots) +
+                                  " parts; expected one of `stepcast list keys`");
+        } else if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' &&
+                   c != ' ' && c != '\t') {
             dots = 0;
         }
         if (c == '\n') ++line;
@@ -88,14 +94,17 @@ toml::table parse(const std::string& text, const std::string& file) {
         return toml::parse(std::string_view(text), std::string_view(file));
     } catch (const toml::parse_error& e) {
         std::string what(e.description());
-        if (!what.empty()) what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+        if (!what.empty())
+            what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
         throw ConfigError(position(file, e.source().begin) + ": " + what);
     }
 }
 
 }  // namespace
 
-TomlFile read_toml(const std::string& path) { return parse_toml(read_text(path, "a TOML file"), path); }
+TomlFile read_toml(const std::string& path) {
+    return parse_toml(read_text(path, "a TOML file"), path);
+}
 
 TomlFile parse_toml(const std::string& text, const std::string& path) {
     TomlFile file{path, {}, {}};

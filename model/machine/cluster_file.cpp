@@ -17,20 +17,26 @@ bool is_fitted(const std::string& path) { return path == "fitted" || path.starts
 
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     if (entry.path == "fitted") return false;  // a plain value in place of the table
-    if (entry.path != "fitted.rows.hashes") return read_field(entry.path.substr(std::string_view("fitted.").size()), entry.value, fitted);
+    if (entry.path != "fitted.rows.hashes")
+        return read_field(entry.path.substr(std::string_view("fitted.").size()), entry.value,
+                          fitted);
     std::vector<std::string> lines;
     read_value(entry.value, lines);
-    for (const auto& line : lines) fitted.rows = joined(std::move(fitted.rows), read_hash_line(line));
+    for (const auto& line : lines)
+        fitted.rows = joined(std::move(fitted.rows), read_hash_line(line));
     return true;
 }
 
-// `at` gives the position of a field of the parameter. The prior is only checked, because the nameplate already holds it.
+// `at` gives the position of a field of the parameter. The prior is only checked, because the
+// nameplate already holds it.
 template <class Where>
 void lay_parameter(Layers& layers, const std::string& prefix, const FittedParameter& p, Where at) {
     const auto* key = find_key(prefix + p.key);
     if (!key || is_preset(*key))
-        throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key + "\": " + unknown_key(p.key, prefix));
-    const auto assign_at = [&](const std::string& name, const std::string& text, Experiment& experiment) {
+        throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key +
+                          "\": " + unknown_key(p.key, prefix));
+    const auto assign_at = [&](const std::string& name, const std::string& text,
+                               Experiment& experiment) {
         at_place(at(name) + ": " + p.key, [&] { assign_text(*key, experiment, text); });
     };
     Experiment scratch;
@@ -39,17 +45,22 @@ void lay_parameter(Layers& layers, const std::string& prefix, const FittedParame
     layers.said[prefix + p.key] = {Origin::fitted, at("value")};
 }
 
-Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<TomlEntry>& entries) {
+Fitted lay_fitted(Layers& layers, const std::string& prefix,
+                  const std::vector<TomlEntry>& entries) {
     Fitted fitted;
     std::map<std::string, std::string> value_at;  // path -> position
-    each_entry(entries, [&](const TomlEntry& entry) { return read_fitted_entry(entry, fitted); },
-               [](const TomlEntry& entry) { return entry.path + ": unknown key; docs/formats.md lists those of [fitted]"; });
+    each_entry(
+        entries, [&](const TomlEntry& entry) { return read_fitted_entry(entry, fitted); },
+        [](const TomlEntry& entry) {
+            return entry.path + ": unknown key; docs/formats.md lists those of [fitted]";
+        });
     for (const auto& entry : entries) value_at[entry.path] = entry.value_at;
     for (std::size_t i = 0; i < fitted.parameters.size(); ++i) {
         const auto row = "fitted.parameters." + std::to_string(i);
         lay_parameter(layers, prefix, fitted.parameters[i], [&](const std::string& name) {
             auto at = value_at.find(row + "." + name);
-            if (at == value_at.end()) at = value_at.lower_bound(row);  // for a missing field, the position of its row
+            // for a missing field, the position of its row
+            if (at == value_at.end()) at = value_at.lower_bound(row);
             return at == value_at.end() ? value_at.begin()->second : at->second;
         });
     }
@@ -57,16 +68,19 @@ Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<T
 }
 
 // Keys of the top level first, then each table once, in the order of the key table.
-std::string nameplate(const Experiment& holder, std::span<const Key> keys, const std::string& prefix) {
+std::string nameplate(const Experiment& holder, std::span<const Key> keys,
+                      const std::string& prefix) {
     std::vector<std::pair<std::string, std::string>> tables{{"", ""}};  // name, lines
     for (const auto& key : keys) {
         if (is_preset(key) || is_unset(key, holder)) continue;
         const auto path = std::string(key.path.substr(prefix.size()));
         const auto dot = path.find_last_of('.');
         const auto own = dot == std::string::npos ? "" : path.substr(0, dot);
-        auto table = std::find_if(tables.begin(), tables.end(), [&](const auto& t) { return t.first == own; });
+        auto table = std::find_if(tables.begin(), tables.end(),
+                                  [&](const auto& t) { return t.first == own; });
         if (table == tables.end()) table = tables.insert(table, {own, "\n[" + own + "]\n"});
-        table->second += path.substr(dot == std::string::npos ? 0 : dot + 1) + " = " + toml_text_of(key, holder) + "\n";
+        table->second += path.substr(dot == std::string::npos ? 0 : dot + 1) + " = " +
+                         toml_text_of(key, holder) + "\n";
     }
     std::string text;
     for (const auto& [name, lines] : tables) text += lines;
@@ -83,7 +97,9 @@ void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& 
 }
 
 std::string text_of_fit(const Fitted& fitted) {
-    std::string text = "\n[fitted]\n" + field_lines(fitted, {fitted.measured.empty() ? "measured" : "", fitted.correlation.empty() ? "correlation" : ""});
+    std::string text =
+        "\n[fitted]\n" + field_lines(fitted, {fitted.measured.empty() ? "measured" : "",
+                                              fitted.correlation.empty() ? "correlation" : ""});
     if (fitted.rows.empty()) return text;
     text +=
         "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a "
@@ -108,19 +124,22 @@ std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::
     return lay_fitted(layers, prefix, fitted);
 }
 
-std::string file_text(Experiment holder, const std::string& prefix, const std::optional<Fitted>& fitted) {
+std::string file_text(Experiment holder, const std::string& prefix,
+                      const std::optional<Fitted>& fitted) {
     if (!fitted) return nameplate(holder, keys_of(prefix), prefix);
     lay_nameplate(holder, prefix, *fitted);
     return nameplate(holder, keys_of(prefix), prefix) + text_of_fit(*fitted);
 }
 
-// A cluster that starts from another one states only the keys that differ, and keeps the other's constants. It also keeps what they
-// were fitted on, unless its device differs: then the constants count as copied.
+// A cluster that starts from another one states only the keys that differ, and keeps the other's
+// constants. It also keeps what they were fitted on, unless its device differs: then the constants
+// count as copied.
 void lay_cluster(Layers& layers, const std::string& path) {
     const auto files = with_starts(PresetKind::cluster, "preset", path);
     for (const TomlFile& file : files | std::views::reverse) layers.files.push_back(file.path);
     Cluster& cluster = layers.experiment.cluster;
-    if (auto fitted = lay_fitted_file(layers, files.front(), "cluster.")) cluster.fitted = std::move(fitted);
+    if (auto fitted = lay_fitted_file(layers, files.front(), "cluster."))
+        cluster.fitted = std::move(fitted);
     for (std::size_t i = 1; i < files.size(); ++i) {
         const auto device = cluster.gpu.name;
         cluster.name = stem_of(files[i].path);
@@ -146,6 +165,8 @@ std::string write_nameplate(const Cluster& cluster) {
     return nameplate(holder, keys, "cluster.");
 }
 
-std::string fitted_text(const Cluster& cluster) { return cluster.fitted ? text_of_fit(*cluster.fitted) : ""; }
+std::string fitted_text(const Cluster& cluster) {
+    return cluster.fitted ? text_of_fit(*cluster.fitted) : "";
+}
 
 }  // namespace stepcast

@@ -16,7 +16,8 @@ struct LackFile {
 }  // namespace
 
 std::span<const Lack> known_lacks() {
-    static const std::vector<Lack> lacks = read_table<LackFile>(libraries_path(), "a file of what libraries lack").lacks;
+    static const std::vector<Lack> lacks =
+        read_table<LackFile>(libraries_path(), "a file of what libraries lack").lacks;
     return lacks;
 }
 

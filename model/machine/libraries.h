@@ -18,7 +18,8 @@ struct Lack {
 };
 std::span<const Lack> known_lacks();
 
-// The least compute capability of the device's generation; 0 for other makers, of which nothing is known.
+// The least compute capability of the device's generation; 0 for other makers, of which nothing is
+// known.
 int capability(const Gpu& gpu);
 // The rule by which the device lacks this value of the key; nullptr if it has it.
 const Lack* lack_of(const Gpu& gpu, std::string_view key, std::string_view value);

@@ -15,26 +15,32 @@
 namespace stepcast {
 namespace {
 
-bool like_fabrics(const Cluster& a, const Cluster& b) { return a.fabric == b.fabric || (joins_gpus(a.fabric) && joins_gpus(b.fabric)); }
+bool like_fabrics(const Cluster& a, const Cluster& b) {
+    return a.fabric == b.fabric || (joins_gpus(a.fabric) && joins_gpus(b.fabric));
+}
 
 // The weights: dies for NVSwitch and dies for PCIe differ more than generations do.
 int likeness(const Cluster& a, const Cluster& b) {
-    return (like_fabrics(a, b) ? 4 : 0) - std::abs(static_cast<int>(generation(a.gpu)) - static_cast<int>(generation(b.gpu)));
+    return (like_fabrics(a, b) ? 4 : 0) -
+           std::abs(static_cast<int>(generation(a.gpu)) - static_cast<int>(generation(b.gpu)));
 }
 constexpr int same_generation = 4, one_generation_away = 3;  // likeness with equal fabric
 
 bool is_fitted(const TomlFile& file) {
-    return std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path.starts_with("fitted."); });
+    return std::ranges::any_of(file.entries,
+                               [](const TomlEntry& e) { return e.path.starts_with("fitted."); });
 }
 
 struct PriorLists {
     KEY(std::vector<std::string>, machines, {}, "whose constants others are taken from");
     KEY(std::vector<std::string>, sisters, {}, "lists of machines whose chips have the same SMs");
-    KEY(double, rings_between_sockets, 1, "share of a PCIe link that a ring over both sockets of a node reaches", 1e-3, 1);
+    KEY(double, rings_between_sockets, 1,
+        "share of a PCIe link that a ring over both sockets of a node reaches", 1e-3, 1);
 };
 PriorLists read_lists() {
     const std::string path = home_folder() + "/model/presets/priors.toml";
-    return std::filesystem::is_regular_file(path) ? read_table<PriorLists>(path, "a file of priors") : PriorLists{};
+    return std::filesystem::is_regular_file(path) ? read_table<PriorLists>(path, "a file of priors")
+                                                  : PriorLists{};
 }
 
 Machines at_least(int wanted, const Machines& from, const Cluster& to) {
@@ -42,13 +48,16 @@ Machines at_least(int wanted, const Machines& from, const Cluster& to) {
 }
 
 Machines nearest(const Machines& from, const Cluster& to) {
-    const int most = std::ranges::max(from | std::views::transform([&](const Cluster& c) { return likeness(c, to); }));
+    const int most = std::ranges::max(
+        from | std::views::transform([&](const Cluster& c) { return likeness(c, to); }));
     return at_least(most, from, to);
 }
 
 Machines with_kernels_like(const Machines& all, const Cluster& to) {
     if (auto same = at_least(same_generation, all, to); !same.empty()) return same;
-    const auto alike = those(all, [&](const Cluster& c) { return has_generations(c.gpu) == has_generations(to.gpu) && same_sms(c.gpu, to.gpu); });
+    const auto alike = those(all, [&](const Cluster& c) {
+        return has_generations(c.gpu) == has_generations(to.gpu) && same_sms(c.gpu, to.gpu);
+    });
     if (!alike.empty()) return nearest(alike, to);
     const auto near = at_least(one_generation_away, all, to);
     return near.empty() ? of_like_rate(all, to.gpu) : near;
@@ -59,7 +68,8 @@ Machines with_types_like(const Machines& all, const Machines& near, const Cluste
     return has ? near : nearest(all, to);
 }
 
-// Each rule applies only if some machine fulfils it. The number of ranks per domain counts only within one generation.
+// Each rule applies only if some machine fulfils it. The number of ranks per domain counts only
+// within one generation.
 Machines with_links_like(const Machines& all, const Cluster& to) {
     Machines best = all;
     const auto prefer = [&](const auto& rule) {
@@ -68,7 +78,9 @@ Machines with_links_like(const Machines& all, const Cluster& to) {
         best = std::move(kept);
         return true;
     };
-    const auto of_links = [](const Cluster& c) { return std::min(generation(c.gpu), Generation::blackwell); };
+    const auto of_links = [](const Cluster& c) {
+        return std::min(generation(c.gpu), Generation::blackwell);
+    };
     prefer([&](const Cluster& c) { return like_fabrics(c, to); });
     prefer([&](const Cluster& c) { return has_generations(c.gpu) == has_generations(to.gpu); });
     if (prefer([&](const Cluster& c) { return of_links(c) == of_links(to); }))
@@ -76,7 +88,8 @@ Machines with_links_like(const Machines& all, const Cluster& to) {
     return best;
 }
 
-// AMD's RCCL derives from NCCL, so another library is assumed only if `to` has a generation and the linked machines have none.
+// AMD's RCCL derives from NCCL, so another library is assumed only if `to` has a generation and the
+// linked machines have none.
 Machines with_library_of(const Machines& all, const Machines& linked, const Cluster& to) {
     if (!has_generations(to.gpu) || has_generations(linked.front().gpu)) return linked;
     const auto own = those(all, [](const Cluster& c) { return has_generations(c.gpu); });
@@ -84,14 +97,17 @@ Machines with_library_of(const Machines& all, const Machines& linked, const Clus
 }
 
 bool is_narrow(std::string_view path) {
-    constexpr std::array formats{"cluster.kernel.fp8", "cluster.kernel.fp4", "cluster.kernel.cast."};
+    constexpr std::array formats{"cluster.kernel.fp8", "cluster.kernel.fp4",
+                                 "cluster.kernel.cast."};
     return std::ranges::any_of(formats, [&](const char* f) { return path.starts_with(f); });
 }
 
 bool is_of_library(std::string_view path) {
     constexpr std::string_view link = "cluster.link.intra.";
     constexpr std::array of_fabric{"nvls_", "dispatch", "training"};
-    return path.starts_with(link) && std::ranges::none_of(of_fabric, [&](const char* f) { return path.substr(link.size()).starts_with(f); });
+    return path.starts_with(link) && std::ranges::none_of(of_fabric, [&](const char* f) {
+               return path.substr(link.size()).starts_with(f);
+           });
 }
 
 }  // namespace

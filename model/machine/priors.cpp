@@ -11,23 +11,35 @@
 
 namespace stepcast {
 bool is_nameplate(std::string_view key) {
-    constexpr std::array stated{"cluster.name",  "cluster.source", "cluster.nodes",   "cluster.gpus_per_node",
-                                "cluster.fabric", "cluster.gpu.",  "cluster.network.nics", "cluster.network.rails",
-                                "cluster.network.nodes_per_leaf",  "cluster.network.oversubscription",
-                                "cluster.power.limit_w",           "cluster.power.idle_w",
-                                "cluster.kernel.attention_kernel", "cluster.link.intra.mesh"};
-    return key.ends_with("bandwidth") ||
-           std::ranges::any_of(stated, [&](const char* s) { return key == s || (std::string_view(s).ends_with('.') && key.starts_with(s)); });
+    constexpr std::array stated{"cluster.name",
+                                "cluster.source",
+                                "cluster.nodes",
+                                "cluster.gpus_per_node",
+                                "cluster.fabric",
+                                "cluster.gpu.",
+                                "cluster.network.nics",
+                                "cluster.network.rails",
+                                "cluster.network.nodes_per_leaf",
+                                "cluster.network.oversubscription",
+                                "cluster.power.limit_w",
+                                "cluster.power.idle_w",
+                                "cluster.kernel.attention_kernel",
+                                "cluster.link.intra.mesh"};
+    return key.ends_with("bandwidth") || std::ranges::any_of(stated, [&](const char* s) {
+               return key == s || (std::string_view(s).ends_with('.') && key.starts_with(s));
+           });
 }
 
 namespace {
 
-// Root mean square of the logarithm of forecast over forecast, when each of A100, H100 and B200 is predicted from its datasheet and
-// the constants of the others, over eight training steps on 8 to 64 GPUs.
+// Root mean square of the logarithm of forecast over forecast, when each of A100, H100 and B200 is
+// predicted from its datasheet and the constants of the others, over eight training steps on 8 to
+// 64 GPUs.
 constexpr double spread_of_steps = 0.2;
 
-constexpr std::array tables{"cluster.kernel.",       "cluster.host.",      "cluster.link.",
-                            "cluster.interference.", "cluster.overheads.", "cluster.network.partial_ring"};
+constexpr std::array tables{"cluster.kernel.",    "cluster.host.",
+                            "cluster.link.",      "cluster.interference.",
+                            "cluster.overheads.", "cluster.network.partial_ring"};
 
 TomlFile nameplate_of(TomlFile file, const std::string& prefix) {
     std::erase_if(file.entries, [&](const TomlEntry& e) { return !is_nameplate(prefix + e.path); });
@@ -35,11 +47,13 @@ TomlFile nameplate_of(TomlFile file, const std::string& prefix) {
     return file;
 }
 
-// If no machine has the fabric and generation, products scatter more, and the step is assumed to scatter more by the same amount.
+// If no machine has the fabric and generation, products scatter more, and the step is assumed to
+// scatter more by the same amount.
 double spread_for(const Machines& machines, const Cluster& cluster) {
     if (any_of_its_kind(machines, cluster)) return spread_of_steps;
     const double alike = transfer_spread("gemm", true), alone = transfer_spread("gemm", false);
-    return std::sqrt(spread_of_steps * spread_of_steps + std::max(0.0, alone * alone - alike * alike));
+    return std::sqrt(spread_of_steps * spread_of_steps +
+                     std::max(0.0, alone * alone - alike * alike));
 }
 
 // Median over the machines whose value was fitted, or over all machines if none was.
@@ -48,7 +62,8 @@ double median_of(const Key& key, const Machines& from) {
     for (const Cluster& machine : from) {
         all.push_back(key.type->number(key.field(&machine)));
         const auto& parameters = machine.fitted->parameters;
-        if (std::ranges::find(parameters, key.path, &FittedParameter::key) != parameters.end()) fitted.push_back(all.back());
+        if (std::ranges::find(parameters, key.path, &FittedParameter::key) != parameters.end())
+            fitted.push_back(all.back());
     }
     return median(fitted.empty() ? all : fitted);
 }
@@ -56,19 +71,23 @@ double median_of(const Key& key, const Machines& from) {
 void lay_medians(Layers& layers, const Sources& sources) {
     for (const Key& key : keys_in<Cluster>()) {
         const std::string path = "cluster." + std::string(key.path);
-        if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
+        if (is_nameplate(path) ||
+            std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
         const Machines& from = sources.of(path);
-        use_field<double, Seconds, Bytes, BytesPerSecond>(key, &layers.experiment.cluster, [&]<class T>(T& value) {
-            value = T(median_of(key, from));
-            layers.said[path] = {Origin::prior, "median of " + names_of(from)};
-        });
+        use_field<double, Seconds, Bytes, BytesPerSecond>(
+            key, &layers.experiment.cluster, [&]<class T>(T& value) {
+                value = T(median_of(key, from));
+                layers.said[path] = {Origin::prior, "median of " + names_of(from)};
+            });
     }
 }
 
 // Constants that depend on the rates of an SM: model/machine/priors.h.
 void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
-    const auto move = [](double& share, double ratio) { share = std::min(most_of_rate, share * ratio); };
+    const auto move = [](double& share, double ratio) {
+        share = std::min(most_of_rate, share * ratio);
+    };
     move(kernel.gemm_traffic_efficiency, traffic_ratio(from.all, from.near, gpu));
     move(kernel.gemm_efficiency, efficiency_ratio(from.all, from.near, gpu, Dtype::bf16));
     kernel.gemm_tile_reuse *= reuse_ratio(from.near, gpu);
@@ -76,77 +95,100 @@ void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     kernel.launch = launch_ratio(from.near, gpu) * kernel.launch;
 }
 
-// The data size that casts find in the L2 scales with the L2: 0.6 to 1.2 of it on six devices (docs/calibration.md). 1 if not stated.
+// The data size that casts find in the L2 scales with the L2: 0.6 to 1.2 of it on six devices
+// (docs/calibration.md). 1 if not stated.
 double l2_ratio(const Machines& from, const Gpu& to) {
-    const auto ratio = median_over(from, [&](const Cluster& c) { return when(c.gpu.l2 > Bytes(0), to.l2 / c.gpu.l2); });
+    const auto ratio = median_over(
+        from, [&](const Cluster& c) { return when(c.gpu.l2 > Bytes(0), to.l2 / c.gpu.l2); });
     return to.l2 > Bytes(0) ? ratio.value_or(1) : 1;
 }
 
 // The same for products in fewer than 16 bits, and for casts.
 void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     const auto move = [&](NarrowGemm& format, Dtype dtype) {
-        format.efficiency = std::min(most_of_rate, format.efficiency * efficiency_ratio(from.all, from.narrow, gpu, dtype));
+        format.efficiency = std::min(
+            most_of_rate, format.efficiency * efficiency_ratio(from.all, from.narrow, gpu, dtype));
     };
     move(kernel.fp8, Dtype::fp8);
     move(kernel.fp4, Dtype::fp4);
     // Losses of narrow tiles scale with those of a machine's 16-bit tiles.
-    const auto sixteen = median_over(from.narrow, [](const Cluster& c) { return when(c.kernel.gemm_tile_reuse > 0, c.kernel.gemm_tile_reuse); });
+    const auto sixteen = median_over(from.narrow, [](const Cluster& c) {
+        return when(c.kernel.gemm_tile_reuse > 0, c.kernel.gemm_tile_reuse);
+    });
     for (NarrowGemm* format : {&kernel.fp8, &kernel.fp4, &kernel.fp8_blocks})
         if (sixteen) format->tile_reuse *= kernel.gemm_tile_reuse / *sixteen;
     kernel.cast = moved_casts(from.all, kernel.cast, gpu);
     kernel.cast.cache = l2_ratio(from.narrow, gpu) * kernel.cast.cache;
-    for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.fp8.cast_launch, &kernel.fp8_blocks.cast_launch,
-                          &kernel.fp4.cast_launch, &kernel.fp4.cast_row})
+    for (Seconds* time :
+         {&kernel.cast.launch, &kernel.cast.row, &kernel.fp8.cast_launch,
+          &kernel.fp8_blocks.cast_launch, &kernel.fp4.cast_launch, &kernel.fp4.cast_row})
         *time = launch_ratio(from.narrow, gpu) * *time;
-    // Products with one scale per block reach the same share of the peak at any SM rate. A row's cast is a kernel of a library and
-    // not a property of the chip: on one machine it takes a hundred times as long as on the others (docs/calibration.md).
-    const Machines scaled = those(from.all, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency > 0; });
+    // Products with one scale per block reach the same share of the peak at any SM rate. A row's
+    // cast is a kernel of a library and not a property of the chip: on one machine it takes a
+    // hundred times as long as on the others (docs/calibration.md).
+    const Machines scaled =
+        those(from.all, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency > 0; });
     if (scaled.empty()) return;
-    kernel.fp8_blocks.cast_row = Seconds(median_over(scaled, [](const Cluster& c) { return c.kernel.fp8_blocks.cast_row.si(); }).value());
-    kernel.fp8_blocks.efficiency = median_over(scaled, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency; }).value();
+    kernel.fp8_blocks.cast_row = Seconds(median_over(scaled, [](const Cluster& c) {
+                                             return c.kernel.fp8_blocks.cast_row.si();
+                                         }).value());
+    kernel.fp8_blocks.efficiency = median_over(scaled, [](const Cluster& c) {
+                                       return c.kernel.fp8_blocks.efficiency;
+                                   }).value();
 }
 
 // How tensor cores read operands depends on the generation, so a median makes no sense.
 void lay_operands(Layers& layers, const Machines& near) {
     const std::string key = "cluster.kernel.gemm_shared_operands";
-    layers.experiment.cluster.kernel.gemm_shared_operands = near.front().kernel.gemm_shared_operands;
+    layers.experiment.cluster.kernel.gemm_shared_operands =
+        near.front().kernel.gemm_shared_operands;
     layers.said[key] = {Origin::prior, "as " + names_of(near)};
 }
 
-// Power of products at full clock above idle, relative to the limit above idle. It is similar for machines of one kind, because
-// makers choose clocks and limits together.
+// Power of products at full clock above idle, relative to the limit above idle. It is similar for
+// machines of one kind, because makers choose clocks and limits together.
 double full_draw(const Cluster& c) {
-    return 1e-12 * c.power.flop * c.kernel.gemm_efficiency * std::max(c.gpu.peaks[Dtype::fp16], c.gpu.peaks[Dtype::bf16]).si() /
+    return 1e-12 * c.power.flop * c.kernel.gemm_efficiency *
+           std::max(c.gpu.peaks[Dtype::fp16], c.gpu.peaks[Dtype::bf16]).si() /
            (c.power.limit - c.power.idle);
 }
 
-// An operation takes at most the energy that it takes on `near`, so a board with fewer operations per second stays below its limit. Of
-// machines below their limit, only the energy carries over. Without a stated limit, steps run at the clock that such a draw allows.
+// An operation takes at most the energy that it takes on `near`, so a board with fewer operations
+// per second stays below its limit. Of machines below their limit, only the energy carries over.
+// Without a stated limit, steps run at the clock that such a draw allows.
 void lay_power(Layers& layers, const Machines& near) {
     const auto is_limited = [](const Cluster& c) { return c.power.limit > c.power.idle; };
     const Machines limited = those(near, is_limited);
     Cluster& cluster = layers.experiment.cluster;
     if (limited.empty()) return;
-    const auto draw = median_over(limited, [](const Cluster& c) { return when(full_draw(c) > 1, full_draw(c)); });
+    const auto draw =
+        median_over(limited, [](const Cluster& c) { return when(full_draw(c) > 1, full_draw(c)); });
     if (!is_limited(cluster)) {
         cluster.kernel.training_gemm /= std::sqrt(draw.value_or(1));
         return;
     }
     cluster.power.flop = 1;  // unit value: full_draw() is proportional to it
-    const double energy = median_over(limited, [](const Cluster& c) { return c.power.flop; }).value();
+    const double energy =
+        median_over(limited, [](const Cluster& c) { return c.power.flop; }).value();
     cluster.power.flop = draw ? std::min(*draw / full_draw(cluster), energy) : energy;
-    cluster.power.byte = median_over(limited, [](const Cluster& c) { return c.power.byte; }).value();
-    for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) layers.said[key] = {Origin::prior, "median of " + names_of(near)};
+    cluster.power.byte =
+        median_over(limited, [](const Cluster& c) { return c.power.byte; }).value();
+    for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"})
+        layers.said[key] = {Origin::prior, "median of " + names_of(near)};
 }
 
 }  // namespace
 
-void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix, const std::string& left_out) {
+void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
+                const std::string& left_out) {
     const auto states = [&](std::string_view key) {
-        return std::ranges::any_of(file.entries, [&](const TomlEntry& e) { return prefix + e.path == key; });
+        return std::ranges::any_of(file.entries,
+                                   [&](const TomlEntry& e) { return prefix + e.path == key; });
     };
     constexpr std::array peaks{"cluster.gpu.peak.fp16", "cluster.gpu.peak.bf16"};
-    constexpr std::array of_each_kind{"cluster.kernel.gemm_efficiency", "cluster.kernel.memory_efficiency", "cluster.link.intra.ring_efficiency"};
+    constexpr std::array of_each_kind{"cluster.kernel.gemm_efficiency",
+                                      "cluster.kernel.memory_efficiency",
+                                      "cluster.link.intra.ring_efficiency"};
     if (std::ranges::none_of(peaks, states) || std::ranges::all_of(of_each_kind, states)) return;
     const auto all = fitted_machines(left_out);
     if (all.empty()) return;
@@ -178,13 +220,19 @@ void lay_network_priors(Layers& layers) {
         return said == layers.said.end() || said->second.who == Origin::defaulted;
     };
     const std::string efficiency = "cluster.link.inter.ring_efficiency";
-    if (cluster.nodes < 2 || cluster.inter.bandwidth == BytesPerSecond(0) || !unsaid(efficiency)) return;
-    const Machines networked = those(fitted_machines({}), [](const Cluster& c) { return c.inter.bandwidth > BytesPerSecond(0); });
+    if (cluster.nodes < 2 || cluster.inter.bandwidth == BytesPerSecond(0) || !unsaid(efficiency))
+        return;
+    const Machines networked = those(fitted_machines({}), [](const Cluster& c) {
+        return c.inter.bandwidth > BytesPerSecond(0);
+    });
     if (networked.empty()) return;
     for (const Key& key : keys_in<Cluster>()) {
         const std::string path = "cluster." + std::string(key.path);
-        const bool of_steps = path == "cluster.link.inter.training";  // corrects those machines' own laws
-        if (!path.starts_with("cluster.link.inter.") || is_nameplate(path) || of_steps || !unsaid(path)) continue;
+        // corrects those machines' own laws
+        const bool of_steps = path == "cluster.link.inter.training";
+        if (!path.starts_with("cluster.link.inter.") || is_nameplate(path) || of_steps ||
+            !unsaid(path))
+            continue;
         use_field<double, Seconds, Bytes, BytesPerSecond>(key, &cluster, [&]<class T>(T& value) {
             value = T(median_of(key, networked));
             layers.said[path] = {Origin::prior, "median of " + names_of(networked)};
@@ -194,13 +242,17 @@ void lay_network_priors(Layers& layers) {
 
 Cluster cluster_from_others(const std::string& preset) {
     TomlFile file = nameplate_of(read_toml(preset_path(PresetKind::cluster, preset)), "cluster.");
-    std::erase_if(file.entries, [](const TomlEntry& e) { return e.path == "link.intra.socket_bandwidth"; });  // not in datasheets
+    // not in datasheets
+    std::erase_if(file.entries,
+                  [](const TomlEntry& e) { return e.path == "link.intra.socket_bandwidth"; });
     Layers layers;
     lay_priors(layers, file, "cluster.", preset);
     lay_file(layers, file, "cluster.", Origin::preset);
     return layers.experiment.cluster;
 }
 
-bool has_like_machine(const Cluster& cluster) { return any_of_its_kind(fitted_machines(cluster.name), cluster); }
+bool has_like_machine(const Cluster& cluster) {
+    return any_of_its_kind(fitted_machines(cluster.name), cluster);
+}
 
 }  // namespace stepcast

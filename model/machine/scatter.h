@@ -1,5 +1,5 @@
-// How far measured steps lie from forecasts that had not seen them, by framework and device. Data (model/presets/scatter.toml),
-// written by `calibrate --fit scatter` from tables of measured steps.
+// How far measured steps lie from forecasts that had not seen them, by framework and device. Data
+// (model/presets/scatter.toml), written by `calibrate --fit scatter` from tables of measured steps.
 #pragma once
 
 #include <map>
@@ -13,10 +13,12 @@
 namespace stepcast {
 
 inline constexpr double p90_of_normal = 1.2815515655446004;
-// p90 of Student's t, accurate to 0.1 % from 2 degrees of freedom on (Abramowitz and Stegun 26.7.5).
+// p90 of Student's t, accurate to 0.1 % from 2 degrees of freedom on (Abramowitz and
+// Stegun 26.7.5).
 double student_p90(double freedom);
 
-// Logarithms of forecast over p10, and of p90 over forecast, beyond what the uncertainty of single constants explains.
+// Logarithms of forecast over p10, and of p90 over forecast, beyond what the uncertainty of single
+// constants explains.
 struct Scatter {
     KEY(double, faster, 0, "to p10");
     KEY(double, slower, 0, "to p90");
@@ -32,8 +34,9 @@ struct GroupScatter {
     friend bool operator==(const GroupScatter&, const GroupScatter&) = default;
 };
 
-// Error of one configuration relative to another of the same model: `near` is the p10/p90 distance if both spend their step alike.
-// `far` is added, in squares, per unit of distance between their shares of a step by kind of work.
+// Error of one configuration relative to another of the same model: `near` is the p10/p90 distance
+// if both spend their step alike. `far` is added, in squares, per unit of distance between their
+// shares of a step by kind of work.
 struct PairScatter {
     KEY(double, near, 0, "of configurations that spend their step alike");
     KEY(double, far, 0, "added for each unit of distance");
@@ -44,7 +47,8 @@ struct ScatterTable {
     KEY(std::string, date, {}, "of the fit");
     KEY(std::vector<std::string>, sources, {}, "files of measured steps");
     KEY(Scatter, frameworks, {}, "how far the medians of frameworks lie apart");
-    KEY(Scatter, few_shot, {}, "other models' steps in a framework whose costs were fitted to steps of one");
+    KEY(Scatter, few_shot, {},
+        "other models' steps in a framework whose costs were fitted to steps of one");
     KEY(PairScatter, pairs, {}, "");
     KEY_NAMED(std::vector<GroupScatter>, groups, {}, "group", "");
     friend bool operator==(const ScatterTable&, const ScatterTable&) = default;
@@ -56,21 +60,24 @@ const ScatterTable& shipped_scatter();  // read once; empty if the file is missi
 
 // Name of the range of rank numbers among the ranges of a fit.
 inline constexpr const char* ranks_range = "ranks";
-// How a fit names errors from leaving out blocks ("left out by model (3)"), and the number of blocks: 0 for another method, and 2,
-// the minimum, if no number is recorded.
+// How a fit names errors from leaving out blocks ("left out by model (3)"), and the number of
+// blocks: 0 for another method, and 2, the minimum, if no number is recorded.
 std::string left_out_by(std::string_view what, std::size_t blocks);
 int left_out_blocks(std::string_view method);
 
-// Scatter of steps in a framework on a device. It joins the error of the device's own fit (cluster.noise.step), the spread of
-// frameworks (unless "native"), and with growing weight per block either the steps measured for both or the framework fit's left-out
-// blocks. For models or ranks beyond a fit that could leave no block out, it uses the error of such fits elsewhere.
+// Scatter of steps in a framework on a device. It joins the error of the device's own fit
+// (cluster.noise.step), the spread of frameworks (unless "native"), and with growing weight per
+// block either the steps measured for both or the framework fit's left-out blocks. For models or
+// ranks beyond a fit that could leave no block out, it uses the error of such fits elsewhere.
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster);
 
-// Errors of forecasts for a machine without measurements, from leaving out each measured machine in turn, as data
-// (model/presets/transfer.toml, written by `calibrate --cross-validate device --out`).
+// Errors of forecasts for a machine without measurements, from leaving out each measured machine in
+// turn, as data (model/presets/transfer.toml, written by `calibrate --cross-validate device
+// --out`).
 
-// Standard deviations of the logarithm of forecast over measured that leave a fifth of the rows outside p10 to p90, by class of
-// kernels, on the worst predicted machine. `alike`: another measured machine has its fabric and generation; `alone`: none has.
+// Standard deviations of the logarithm of forecast over measured that leave a fifth of the rows
+// outside p10 to p90, by class of kernels, on the worst predicted machine. `alike`: another
+// measured machine has its fabric and generation; `alone`: none has.
 struct TransferSpreads {
     std::map<std::string, double> alike, alone;
     friend bool operator==(const TransferSpreads&, const TransferSpreads&) = default;
@@ -80,7 +87,8 @@ struct TransferSpreads {
 std::string transfer_class(std::string_view kind);
 double transfer_spread(std::string_view kind, bool alike);  // from the shipped file
 
-TransferSpreads read_transfer_spreads(const std::string& path);  // throws ConfigError with file:line:column
+// throws ConfigError with file:line:column
+TransferSpreads read_transfer_spreads(const std::string& path);
 std::string write_transfer_spreads(const TransferSpreads& spreads, const std::string& date);
 
 }  // namespace stepcast

@@ -10,12 +10,17 @@
 namespace stepcast {
 namespace {
 
-constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01, bound_by_memory = 2;
+constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01,
+                 bound_by_memory = 2;
 
 // A file that does not state the number of SMs leaves 1, so rates per SM are unknown.
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
-double rate_of_sm(const Gpu& gpu) { return std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]).si() / gpu.sms; }
-double rate_of_sm(const Gpu& gpu, Dtype dtype) { return dtype == Dtype::bf16 ? rate_of_sm(gpu) : gpu.peaks[dtype].si() / gpu.sms; }
+double rate_of_sm(const Gpu& gpu) {
+    return std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]).si() / gpu.sms;
+}
+double rate_of_sm(const Gpu& gpu, Dtype dtype) {
+    return dtype == Dtype::bf16 ? rate_of_sm(gpu) : gpu.peaks[dtype].si() / gpu.sms;
+}
 double operations_a_cycle(const Gpu& gpu) {
     constexpr double slowest_clock = 1.35e9;
     return std::exp2(std::floor(std::log2(rate_of_sm(gpu) / slowest_clock)));
@@ -23,9 +28,11 @@ double operations_a_cycle(const Gpu& gpu) {
 double clock_of(const Gpu& gpu) { return rate_of_sm(gpu) / operations_a_cycle(gpu); }
 double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
 
-// Time of a pass relative to its time at the memory's rate: bytes wait for the memory and for the SM.
+// Time of a pass relative to its time at the memory's rate: bytes wait for the memory and for the
+// SM.
 double time_of_passes(const Gpu& gpu) {
-    constexpr double copied = 38e9;  // bytes/s that an SM copies, on all measured devices (docs/calibration.md)
+    // bytes/s that an SM copies, on all measured devices (docs/calibration.md)
+    constexpr double copied = 38e9;
     return 1 + bandwidth_of_sm(gpu) / copied;
 }
 
@@ -34,24 +41,30 @@ std::pair<double, double> line_through(const std::vector<std::pair<double, doubl
     const auto n = static_cast<double>(points.size());
     double x = 0, y = 0, squares = 0, products = 0;
     for (const auto& [at, value] : points) x += at / n, y += value / n;
-    for (const auto& [at, value] : points) squares += (at - x) * (at - x), products += (at - x) * (value - y);
+    for (const auto& [at, value] : points)
+        squares += (at - x) * (at - x), products += (at - x) * (value - y);
     const double slope = squares > 0 ? products / squares : 0;
     return {y - slope * x, slope};
 }
 
-// Efficiencies refer to heads of 128, exponentials included. With fewer widths of exponentials, products take a larger share of the
-// time, up to nearly the whole peak.
+// Efficiencies refer to heads of 128, exponentials included. With fewer widths of exponentials,
+// products take a larger share of the time, up to nearly the whole peak.
 void take_exponentials(AttentionKernel& kernel, double times) {
     constexpr double usual_width = 128;
-    const double faster = (1 + kernel.width / usual_width) / (1 + times * kernel.width / usual_width);
-    for (double* share : {&kernel.efficiency, &kernel.fp8_efficiency}) *share = std::min(std::max(most_of_rate, *share), *share * faster);
+    const double faster =
+        (1 + kernel.width / usual_width) / (1 + times * kernel.width / usual_width);
+    for (double* share : {&kernel.efficiency, &kernel.fp8_efficiency})
+        *share = std::min(std::max(most_of_rate, *share), *share * faster);
     kernel.width *= times;
 }
 
-// Exponentials take the same cycles on all SMs of the maker with generations, except Blackwell Ultra with half. In head widths they
-// thus scale with operations per cycle. For other makers it is only known that slower SMs have fewer widths.
+// Exponentials take the same cycles on all SMs of the maker with generations, except Blackwell
+// Ultra with half. In head widths they thus scale with operations per cycle. For other makers it is
+// only known that slower SMs have fewer widths.
 double exponentials_ratio(const Gpu& from, const Gpu& to) {
-    const auto ultra = [](const Gpu& gpu) { return generation(gpu) == Generation::blackwell_ultra; };
+    const auto ultra = [](const Gpu& gpu) {
+        return generation(gpu) == Generation::blackwell_ultra;
+    };
     const double halved = ultra(from) == ultra(to) ? 1 : ultra(to) ? 0.5 : 2;
     return halved * operations_a_cycle(to) / operations_a_cycle(from);
 }
@@ -77,7 +90,8 @@ double rate_distance(const Gpu& a, const Gpu& b) {
 
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
     if (!states_sms(to)) return kernel;
-    const double faster = rate_of_sm(to) / rate_of_sm(from), passes = time_of_passes(to) / time_of_passes(from);
+    const double faster = rate_of_sm(to) / rate_of_sm(from),
+                 passes = time_of_passes(to) / time_of_passes(from);
     if (has_generations(from) && has_generations(to))
         take_exponentials(kernel, exponentials_ratio(from, to));
     else
@@ -99,15 +113,20 @@ ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to) {
 }
 
 CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const Gpu& to) {
-    const bool bound = casts.cache_gain > bound_by_memory;  // the nearest machines are memory-bound: no better share of the memory is known
-    const double most = bound ? casts.efficiency : most_of_memory, tensor_most = bound ? casts.tensor_efficiency : most_of_tensor;
+    // the nearest machines are memory-bound: no better share of the memory is known
+    const bool bound = casts.cache_gain > bound_by_memory;
+    const double most = bound ? casts.efficiency : most_of_memory,
+                 tensor_most = bound ? casts.tensor_efficiency : most_of_tensor;
     const auto rate = median_over(from, [](const Cluster& c) {
         const CastCosts& cast = c.kernel.cast;
-        return when(cast.cache_gain > 1, cast.efficiency * cast.cache_gain * bandwidth_of_sm(c.gpu));  // fitted
+        // fitted
+        return when(cast.cache_gain > 1,
+                    cast.efficiency * cast.cache_gain * bandwidth_of_sm(c.gpu));
     });
     const auto of_tensor = median_over(from, [](const Cluster& c) {
         const CastCosts& cast = c.kernel.cast;
-        return when(cast.tensor_efficiency > 0, cast.tensor_efficiency * cast.tensor_gain * bandwidth_of_sm(c.gpu));
+        return when(cast.tensor_efficiency > 0,
+                    cast.tensor_efficiency * cast.tensor_gain * bandwidth_of_sm(c.gpu));
     });
     if (!rate || !states_sms(to)) return casts;
     const double share = *rate / bandwidth_of_sm(to);
@@ -120,37 +139,49 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
     return casts;
 }
 
-double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to, Dtype dtype) {
-    std::vector<std::pair<double, double>> points;  // rate of an SM, time relative to the datasheet's
+double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near,
+                        const Gpu& to, Dtype dtype) {
+    // rate of an SM, time relative to the datasheet's
+    std::vector<std::pair<double, double>> points;
     for (const Cluster& c : all)
         for (const Dtype d : {Dtype::bf16, Dtype::fp8, Dtype::fp4}) {
-            const double efficiency = d == Dtype::bf16 ? c.kernel.gemm_efficiency : c.kernel.of_narrow(d, false).efficiency;
-            if (rate_of_sm(c.gpu, d) > 0 && efficiency > 0) points.emplace_back(rate_of_sm(c.gpu, d), 1 / efficiency);
+            const double efficiency = d == Dtype::bf16 ? c.kernel.gemm_efficiency
+                                                       : c.kernel.of_narrow(d, false).efficiency;
+            if (rate_of_sm(c.gpu, d) > 0 && efficiency > 0)
+                points.emplace_back(rate_of_sm(c.gpu, d), 1 / efficiency);
         }
-    const auto from = median_over(near, [&](const Cluster& c) { return when(rate_of_sm(c.gpu, dtype) > 0, rate_of_sm(c.gpu, dtype)); });
+    const auto from = median_over(near, [&](const Cluster& c) {
+        return when(rate_of_sm(c.gpu, dtype) > 0, rate_of_sm(c.gpu, dtype));
+    });
     if (!from || points.size() < 3 || !states_sms(to)) return 1;
     const auto [at_rest, slope] = line_through(points);
     return (at_rest + slope * *from) / (at_rest + slope * rate_of_sm(to, dtype));
 }
 
-double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
+double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near,
+                     const Gpu& to) {
     if (near.empty() || all.size() < 3 || !states_sms(to)) return 1;
     const auto size = [](const Gpu& gpu) { return std::log(bandwidth_of_sm(gpu)); };
-    std::vector<std::pair<double, double>> points;  // logarithms of bandwidth per SM and of the share
-    for (const Cluster& c : all) points.emplace_back(size(c.gpu), std::log(c.kernel.gemm_traffic_efficiency));
+    // logarithms of bandwidth per SM and of the share
+    std::vector<std::pair<double, double>> points;
+    for (const Cluster& c : all)
+        points.emplace_back(size(c.gpu), std::log(c.kernel.gemm_traffic_efficiency));
     double of_near = 0;
     for (const Cluster& c : near) of_near += size(c.gpu) / static_cast<double>(near.size());
     return std::exp(line_through(points).second * (size(to) - of_near));
 }
 
 double slower_sms(const std::vector<Cluster>& near, const Gpu& to) {
-    const auto ratio = median_over(near, [&](const Cluster& c) { return when(states_sms(c.gpu) && states_sms(to), rate_of_sm(c.gpu) / rate_of_sm(to)); });
+    const auto ratio = median_over(near, [&](const Cluster& c) {
+        return when(states_sms(c.gpu) && states_sms(to), rate_of_sm(c.gpu) / rate_of_sm(to));
+    });
     return ratio.value_or(1);
 }
 
 double reuse_ratio(const std::vector<Cluster>& near, const Gpu& to) {
     const auto ratio = median_over(near, [&](const Cluster& c) {
-        return when(!c.kernel.gemm_shared_operands && states_sms(c.gpu), operations_a_cycle(to) / operations_a_cycle(c.gpu));
+        return when(!c.kernel.gemm_shared_operands && states_sms(c.gpu),
+                    operations_a_cycle(to) / operations_a_cycle(c.gpu));
     });
     return states_sms(to) ? ratio.value_or(1) : 1;
 }

@@ -1,5 +1,5 @@
-// The MoE systems, which differ in how a layer with experts moves its tokens. To add one, add a file for its tasks beside this one,
-// an enumerator here and its row.
+// The MoE systems, which differ in how a layer with experts moves its tokens. To add one, add a
+// file for its tasks beside this one, an enumerator here and its row.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,10 @@ enum class Phase : std::uint8_t;
 struct MoeLayer;
 struct Routing;
 
-// Appends the forward or backward of one layer. Throws ConfigError unless the routing has what the system needs: slots of every
-// source and expert, or block totals for a system that accepts them.
-using AddMoeLayer = void(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase);
+// Appends the forward or backward of one layer. Throws ConfigError unless the routing has what the
+// system needs: slots of every source and expert, or block totals for a system that accepts them.
+using AddMoeLayer = void(Program& program, const MoeLayer& layer, const Routing& routing,
+                         Phase phase);
 AddMoeLayer add_fast_moe, add_faster_moe, add_mix_moe, add_alltoall;
 
 enum class MoeSystem : std::uint8_t { fast_moe, faster_moe, mix_moe, alltoall };
@@ -34,7 +35,11 @@ inline constexpr MoeSystemTraits known_systems[] = {
     {MoeSystem::alltoall, "alltoall", add_alltoall},
 };
 
-constexpr const MoeSystemTraits& traits(MoeSystem system) { return known_systems[static_cast<std::size_t>(system)]; }
-constexpr auto names_of(MoeSystem) { return names_of_rows<MoeSystem>("an MoE system", known_systems, &MoeSystemTraits::system); }
+constexpr const MoeSystemTraits& traits(MoeSystem system) {
+    return known_systems[static_cast<std::size_t>(system)];
+}
+constexpr auto names_of(MoeSystem) {
+    return names_of_rows<MoeSystem>("an MoE system", known_systems, &MoeSystemTraits::system);
+}
 
 }  // namespace stepcast

@@ -11,7 +11,8 @@
 
 namespace stepcast {
 
-// One MoE layer on `ranks` ranks: `tokens` per rank and micro-batch, top_k slots per token, `experts` over all ranks.
+// One MoE layer on `ranks` ranks: `tokens` per rank and micro-batch, top_k slots per token,
+// `experts` over all ranks.
 struct MoeLayer {
     int ranks = 0, experts = 0, tokens = 0, top_k = 0;
     long hidden = 0, ffn = 0;
@@ -23,9 +24,12 @@ struct MoeLayer {
     [[nodiscard]] Perceptron expert() const { return {hidden, ffn, dtype}; }
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
-    [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }   // one slot's vector
-    [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }  // its inner vector
-    [[nodiscard]] Bytes slots_bytes() const { return static_cast<double>(tokens) * top_k * row(); }  // one rank's slots
+    // one slot's vector
+    [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }
+    // its inner vector
+    [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }
+    // one rank's slots
+    [[nodiscard]] Bytes slots_bytes() const { return static_cast<double>(tokens) * top_k * row(); }
     // Bytes of both stored matrices of an expert.
     [[nodiscard]] Bytes expert_weights() const {
         return 2.0 * static_cast<double>(ffn) * static_cast<double>(hidden) * size_of(weight_dtype);
@@ -39,7 +43,8 @@ MoeLayer moe_layer_of(const Experiment& experiment);
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);
 // The experts that mix_moe computes on every rank, each rank for its own tokens.
 std::vector<bool> popular_experts(const Routing& routing);
-// Slots that each rank computes: those of its own experts, and its own tokens' slots of the experts that every rank computes.
+// Slots that each rank computes: those of its own experts, and its own tokens' slots of the experts
+// that every rank computes.
 std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing& routing);
 
 // Gate GEMM and top-k over a rank's tokens, on every rank.
@@ -47,7 +52,8 @@ void add_gate_forward(Program& program, const MoeLayer& layer);
 void add_gate_backward(Program& program, const MoeLayer& layer);
 // A pass that reads and writes all slots of a rank once: permute, un-permute, and their backward.
 void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view name, Phase phase);
-// Defined in alltoall_unfused.cpp. Ignores the routing, because slots beyond an expert's capacity are dropped.
+// Defined in alltoall_unfused.cpp. Ignores the routing, because slots beyond an expert's capacity
+// are dropped.
 void add_unfused_alltoall(Program& program, const MoeLayer& layer, Phase phase);
 // Throws ConfigError with the system's name if the routing holds only block totals.
 void need_counts(const Routing& routing, std::string_view system);
@@ -62,19 +68,22 @@ AllToAll all_to_all(int ranks, const auto& bytes) {
 
 enum class Direction { dispatch, combine };
 
-// One group of sends and receives per local expert index i, in sequence: it moves the slots of every rank's i-th expert (dispatch:
-// source to owner; combine: back), except experts marked in `skip`. A group without data is not issued. Each issued group costs the
-// host of every rank one all-to-all set-up.
-void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
-                         Direction direction, const std::vector<bool>& skip);
+// One group of sends and receives per local expert index i, in sequence: it moves the slots of
+// every rank's i-th expert (dispatch: source to owner; combine: back), except experts marked in
+// `skip`. A group without data is not issued. Each issued group costs the host of every rank one
+// all-to-all set-up.
+void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing,
+                           Phase phase, Direction direction, const std::vector<bool>& skip);
 
 inline long slots_between(const Routing& routing, int source, int owner) {
     long slots = 0;
-    for (int l = 0; l < routing.experts_per_rank(); ++l) slots += routing.count(source, owner * routing.experts_per_rank() + l);
+    for (int l = 0; l < routing.experts_per_rank(); ++l)
+        slots += routing.count(source, owner * routing.experts_per_rank() + l);
     return slots;
 }
 
-// world_load: slots of every expert over all source ranks. by_load: experts in order of falling load.
+// world_load: slots of every expert over all source ranks. by_load: experts in order of falling
+// load.
 std::vector<int> world_load(const Routing& routing);
 std::vector<std::size_t> by_load(const std::vector<int>& load);
 

@@ -1,4 +1,5 @@
-// Two linear layers with an activation between: a layer of an MLP, one expert, or all experts of a rank.
+// Two linear layers with an activation between: a layer of an MLP, one expert, or all experts of a
+// rank.
 #pragma once
 
 #include <numeric>
@@ -18,15 +19,20 @@ struct NamedOp {
     Op op;
 };
 
-// The kernels of its forward or backward as a script runs them, in order: one per product and one for the activation. `prefix` starts
-// the names of the forward's products. Several `rows` are those of several experts, whose products are one kernel.
-inline std::vector<NamedOp> perceptron_kernels(const Perceptron& p, Phase phase, const std::vector<long>& rows,
-                                               const std::string& prefix = "", bool grouped = false) {
+// The kernels of its forward or backward as a script runs them, in order: one per product and one
+// for the activation. `prefix` starts the names of the forward's products. Several `rows` are those
+// of several experts, whose products are one kernel.
+inline std::vector<NamedOp> perceptron_kernels(const Perceptron& p, Phase phase,
+                                               const std::vector<long>& rows,
+                                               const std::string& prefix = "",
+                                               bool grouped = false) {
     const auto product = [&](long n, long k) {
-        return grouped ? Op(GroupedGemm{rows, n, k, p.dtype}) : Op(Gemm{rows.front(), n, k, 1, p.dtype});
+        return grouped ? Op(GroupedGemm{rows, n, k, p.dtype})
+                       : Op(Gemm{rows.front(), n, k, 1, p.dtype});
     };
     const auto weights = [&](long m, long n) {
-        return grouped ? Op(GroupedGemm{rows, p.ffn, p.hidden, p.dtype, true}) : Op(Gemm{m, n, rows.front(), 1, p.dtype});
+        return grouped ? Op(GroupedGemm{rows, p.ffn, p.hidden, p.dtype, true})
+                       : Op(Gemm{m, n, rows.front(), 1, p.dtype});
     };
     const auto all = static_cast<double>(std::accumulate(rows.begin(), rows.end(), 0L));
     const Bytes inner = all * (static_cast<double>(p.ffn) * size_of(p.dtype));

@@ -1,4 +1,5 @@
-// Appends tasks in the order in which a training script issues them. Each follows the last task of every rank that it occupies.
+// Appends tasks in the order in which a training script issues them. Each follows the last task of
+// every rank that it occupies.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace stepcast {
 
 class Program {
 public:
-    explicit Program(TaskGraph& graph) : Program(graph, TasksByRank(static_cast<std::size_t>(graph.rank_count()), no_task)) {}
+    explicit Program(TaskGraph& graph)
+        : Program(graph, TasksByRank(static_cast<std::size_t>(graph.rank_count()), no_task)) {}
     // Continues after the given last task of each rank.
     Program(TaskGraph& graph, TasksByRank last) : graph_(graph), last_(std::move(last)) {}
 
@@ -30,7 +32,8 @@ public:
         for (int r = 0; r < graph_.rank_count(); ++r) on_rank(r, name, phase, op, lane);
     }
 
-    // Adds work of one host or of every host that waits for no device, so the host runs ahead unless launches block.
+    // Adds work of one host or of every host that waits for no device, so the host runs ahead
+    // unless launches block.
     void ahead(int rank, std::string_view name, Phase phase, const HostWork& work) {
         const Place place(rank, Lane::host);
         graph_.add(name, phase, work, {&place, 1}, {}, 0);
@@ -40,7 +43,9 @@ public:
     }
 
     // Makes every host wait for its device.
-    void synchronise(Phase phase) { on_each("synchronise", phase, HostWork{HostWork::Kind::read, 0}, Lane::host); }
+    void synchronise(Phase phase) {
+        on_each("synchronise", phase, HostWork{HostWork::Kind::read, 0}, Lane::host);
+    }
 
     // Lets the next task of every rank follow `task`, which another program added to this graph.
     void follow_all(TaskId task) { std::ranges::fill(last_, task); }
@@ -52,10 +57,12 @@ private:
         std::vector<TaskId> after;
         for (const Place& place : places) {
             const TaskId last = last_[static_cast<std::size_t>(place.rank())];
-            if (last != no_task && std::ranges::find(after, last) == after.end()) after.push_back(last);
+            if (last != no_task && std::ranges::find(after, last) == after.end())
+                after.push_back(last);
         }
         const bool on_host = places.front().lane() == Lane::host;
-        const TaskId task = graph_.add(name, phase, std::move(op), places, after, on_host ? 0.0F : 1.0F);
+        const TaskId task =
+            graph_.add(name, phase, std::move(op), places, after, on_host ? 0.0F : 1.0F);
         for (const Place& place : places) last_[static_cast<std::size_t>(place.rank())] = task;
         return task;
     }

@@ -1,14 +1,16 @@
-// Attention forward: scale, scores, (mask), softmax, values, back to rows. The backward is that of automatic differentiation: each
-// bias gradient is a sum over rows, and a norm's backward reads input and gradient twice, for the gradients of its input and of its
-// weights. Passes in units of the 16-bit tensor (r reads, w writes):
-//   scale r1 w1; mask added in place r1 w1; softmax r1 w1, under autocast fp32 results (w2), cast for the next product
-//   (r2 w1); softmax backward r2 w1, under autocast cast r1 w2, softmax r4 w1
+// Attention forward: scale, scores, (mask), softmax, values, back to rows. The backward is that of
+// automatic differentiation: each bias gradient is a sum over rows, and a norm's backward reads
+// input and gradient twice, for the gradients of its input and of its weights. Passes in units of
+// the 16-bit tensor (r reads, w writes):
+//   scale r1 w1; mask added in place r1 w1; softmax r1 w1, under autocast fp32 results (w2), cast
+//   for the next product (r2 w1); softmax backward r2 w1, under autocast cast r1 w2, softmax r4 w1
 //   packed projections: three contiguous copies r3 w3; backward: joined again r3 w3
-//   rotary, for queries and for keys: x cos r1 w1, every second element negated r1 w.5, interleaved with the others
-//   r1.5 w1, times sin r1 w1, sum r2 w1, class token put in front r1 w1; backward: two products, negation and
-//   interleaving again, sum, two gradients of slices (zeros, copy) and their sum: r9.5 w8.5. Values are copied for
-//   the product; the backward copies three gradients into row order
-//   GELU r1 w1, backward r2 w1; gated: SiLU r1 w1, product r2 w1; backward: two products r2 w1, SiLU r2 w1
+//   rotary, for queries and for keys: x cos r1 w1, every second element negated r1 w.5, interleaved
+//   with the others r1.5 w1, times sin r1 w1, sum r2 w1, class token put in front r1 w1; backward:
+//   two products, negation and interleaving again, sum, two gradients of slices (zeros, copy) and
+//   their sum: r9.5 w8.5. Values are copied for the product; the backward copies three gradients
+//   into row order GELU r1 w1, backward r2 w1; gated: SiLU r1 w1, product r2 w1; backward: two
+//   products r2 w1, SiLU r2 w1
 // Reading every second 16-bit element moves all bytes. Launch gaps are ignored.
 #include <algorithm>
 
@@ -32,10 +34,12 @@ struct TowerRules {
     }
     void operator()(const Fork& op) const {
         const double further = op.readers - 1;
-        backward(op.sum, 2 * further, further, op.elements * c.element(), static_cast<float>(further));
+        backward(op.sum, 2 * further, further, op.elements * c.element(),
+                 static_cast<float>(further));
     }
     void operator()(const Normalize& op) const {
-        plan_tower_norm(out, named(op.name), elements(op.rows, op.width), op.inner || b.fused_norms, c);
+        plan_tower_norm(out, named(op.name), elements(op.rows, op.width), op.inner || b.fused_norms,
+                        c);
     }
     void operator()(const HeadLayout&) const {
         if (b.rotary) forward("rotary", 15, 11, s.rows, 12);
@@ -73,18 +77,23 @@ struct TowerRules {
     }
     void operator()(const Residual&) const { forward("residual", 2, 1, s.rows); }
     // Operators that no tower has.
-    void operator()(const OneOf<Cast, WithMemory, AttendRelative, Scan, Route, ToExperts, GroupedLinear, FromExperts, AddShared, Embed,
-                                Loss, SpanLoss> auto&) const {}
+    void operator()(
+        const OneOf<Cast, WithMemory, AttendRelative, Scan, Route, ToExperts, GroupedLinear,
+                    FromExperts, AddShared, Embed, Loss, SpanLoss> auto&) const {}
 
 private:
-    [[nodiscard]] std::string named(std::string_view part) const { return b.name + "_" + std::string(part); }
+    [[nodiscard]] std::string named(std::string_view part) const {
+        return b.name + "_" + std::string(part);
+    }
     [[nodiscard]] Bytes elements(long rows, long width) const {
         return static_cast<double>(rows) * static_cast<double>(width) * c.element();
     }
-    void forward(std::string_view part, double read, double written, Bytes tensor, float calls = 1) const {
+    void forward(std::string_view part, double read, double written, Bytes tensor,
+                 float calls = 1) const {
         out.forward(named(part), MemoryPass{read * tensor, written * tensor}, calls);
     }
-    void backward(std::string_view part, double read, double written, Bytes tensor, float calls = 1) const {
+    void backward(std::string_view part, double read, double written, Bytes tensor,
+                  float calls = 1) const {
         out.backward(named(part), MemoryPass{read * tensor, written * tensor}, calls);
     }
     // A product with the scores, whose rows have one number per key.
@@ -96,8 +105,11 @@ private:
 }  // namespace
 
 BlockSizes sizes_of(const TowerBlock& b, const TowerContext& c) {
-    const auto tensor = [&](long rows, long width) { return static_cast<double>(c.batch() * rows * width) * c.element(); };
-    return {tensor(b.seq, b.hidden), tensor(b.keys, b.key_width), tensor(b.seq, b.ffn), tensor(b.seq, b.heads * b.keys)};
+    const auto tensor = [&](long rows, long width) {
+        return static_cast<double>(c.batch() * rows * width) * c.element();
+    };
+    return {tensor(b.seq, b.hidden), tensor(b.keys, b.key_width), tensor(b.seq, b.ffn),
+            tensor(b.seq, b.heads * b.keys)};
 }
 
 void plan_tower_block(const PassWriter& out, const TowerBlock& b, const TowerContext& c) {
@@ -107,10 +119,14 @@ void plan_tower_block(const PassWriter& out, const TowerBlock& b, const TowerCon
     for (const Operator& op : block) std::visit(rules, op);
 }
 
-void plan_tower_norm(const PassWriter& out, const std::string& name, Bytes x, bool fused, const TowerContext& c) {
+void plan_tower_norm(const PassWriter& out, const std::string& name, Bytes x, bool fused,
+                     const TowerContext& c) {
     const bool casts = !fused && c.casts();
-    out.forward(name, casts ? MemoryPass{(1 + 2 + 2) * x, (2 + 2 + 1) * x} : MemoryPass{x, x}, casts ? 3 : 1);
-    out.backward(backward_name(name), casts ? MemoryPass{(1 + 8 + 2) * x, (2 + 2 + 1) * x} : MemoryPass{4 * x, x}, casts ? 4 : 2);
+    out.forward(name, casts ? MemoryPass{(1 + 2 + 2) * x, (2 + 2 + 1) * x} : MemoryPass{x, x},
+                casts ? 3 : 1);
+    out.backward(backward_name(name),
+                 casts ? MemoryPass{(1 + 8 + 2) * x, (2 + 2 + 1) * x} : MemoryPass{4 * x, x},
+                 casts ? 4 : 2);
 }
 
 }  // namespace stepcast

@@ -8,7 +8,8 @@
 namespace stepcast {
 namespace {
 
-// A layer, an end or the losses: its passes, and the unit whose gradients are complete after its backward ("" = a later unit's).
+// A layer, an end or the losses: its passes, and the unit whose gradients are complete after its
+// backward ("" = a later unit's).
 struct Unit {
     Plan forward, backward;
     std::string gradients;
@@ -41,7 +42,8 @@ public:
 
     TaskGraph write() {
         for (const Unit& unit : units_)
-            stage_.stamp(unit.forward, &unit == &units_.back() ? Phase::between : Phase::forward);  // the last unit holds the losses
+            // the last unit holds the losses
+            stage_.stamp(unit.forward, &unit == &units_.back() ? Phase::between : Phase::forward);
         for (std::size_t i = units_.size(); i-- > 0;) {
             const Unit& unit = units_[i];
             if (unit.recomputed) stage_.stamp(unit.forward, Phase::backward);
@@ -54,7 +56,8 @@ public:
     }
 
 private:
-    void add(const std::function<void(const PassWriter&, const TowerContext&)>& write, const std::string& gradients) {
+    void add(const std::function<void(const PassWriter&, const TowerContext&)>& write,
+             const std::string& gradients) {
         Planner ahead(graph_), behind(graph_);
         const BackwardPlanners back{behind, behind};
         write({&ahead, nullptr}, context_);
@@ -63,17 +66,22 @@ private:
     }
     // The Python code of the modules costs the host time once per pass.
     void add_block(const TowerBlock& block, const std::string& gradients) {
-        add([&](const PassWriter& out, const TowerContext& c) {
-            out.planner().host("layer", HostWork{HostWork::Kind::layer, 1}, false);
-            plan_tower_block(out, block, c);
-        }, gradients);
+        add(
+            [&](const PassWriter& out, const TowerContext& c) {
+                out.planner().host("layer", HostWork{HostWork::Kind::layer, 1}, false);
+                plan_tower_block(out, block, c);
+            },
+            gradients);
         units_.back().recomputed = !block.pools() && e_.parallelism.recompute == Recompute::full;
     }
-    // Adds the blocks of each layer in order. The layer's gradients are complete after the backward of its first block.
+    // Adds the blocks of each layer in order. The layer's gradients are complete after the backward
+    // of its first block.
     void add_layers(const std::string& tower, const std::vector<TowerBlock>& blocks) {
         for (int layer = 0; layer < blocks.front().layers; ++layer)
             for (const TowerBlock& block : blocks)
-                add_block(block, &block == &blocks.front() ? tower + ".layer" + std::to_string(layer) : "");
+                add_block(block, &block == &blocks.front()
+                                     ? tower + ".layer" + std::to_string(layer)
+                                     : "");
     }
 
     const Experiment& e_;

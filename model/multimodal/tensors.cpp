@@ -12,14 +12,20 @@ namespace {
 struct Tensors {
     std::vector<double> plain, decaying;
 };
-void add(std::vector<double>& to, std::initializer_list<double> tensors) { to.insert(to.end(), tensors); }
+void add(std::vector<double>& to, std::initializer_list<double> tensors) {
+    to.insert(to.end(), tensors);
+}
 // Adds scale and shift.
-void add_norm(Tensors& t, long width) { t.plain.insert(t.plain.end(), 2, static_cast<double>(width)); }
+void add_norm(Tensors& t, long width) {
+    t.plain.insert(t.plain.end(), 2, static_cast<double>(width));
+}
 
-// With rotary positions the projections are separate tensors, and that of keys has no bias (EVA-02, arXiv 2303.11331); otherwise they
-// are one tensor. Keys of another width have separate matrices and one bias. A pooler's queries are parameters.
+// With rotary positions the projections are separate tensors, and that of keys has no bias (EVA-02,
+// arXiv 2303.11331); otherwise they are one tensor. Keys of another width have separate matrices
+// and one bias. A pooler's queries are parameters.
 void add_block(Tensors& t, const TowerBlock& b) {
-    const auto h = static_cast<double>(b.hidden), k = static_cast<double>(b.key_width), f = static_cast<double>(b.ffn);
+    const auto h = static_cast<double>(b.hidden), k = static_cast<double>(b.key_width),
+               f = static_cast<double>(b.ffn);
     if (b.pools()) add(t.decaying, {static_cast<double>(b.seq) * h});
     if (!b.pools()) add_norm(t, b.hidden);
     if (b.rotary) {
@@ -27,7 +33,8 @@ void add_block(Tensors& t, const TowerBlock& b) {
         add(t.decaying, {h * h, h * h, h * h});
     } else {
         add(t.plain, {3 * h});
-        b.key_width == b.hidden ? add(t.decaying, {3 * h * h}) : add(t.decaying, {h * h, h * k, h * k});
+        b.key_width == b.hidden ? add(t.decaying, {3 * h * h})
+                                : add(t.decaying, {h * h, h * k, h * k});
     }
     if (b.sub_norms) add_norm(t, b.hidden);
     add(t.plain, {h});
@@ -45,7 +52,8 @@ void add_block(Tensors& t, const TowerBlock& b) {
     add(t.decaying, {h * f});
 }
 
-void add_groups(std::vector<ParameterGroup>& groups, const std::string& unit, const Tensors& tensors) {
+void add_groups(std::vector<ParameterGroup>& groups, const std::string& unit,
+                const Tensors& tensors) {
     for (const auto* list : {&tensors.plain, &tensors.decaying}) {
         ParameterGroup group;
         for (const double elements : *list) group.push_back({elements, unit});
@@ -54,10 +62,12 @@ void add_groups(std::vector<ParameterGroup>& groups, const std::string& unit, co
 }
 
 // Adds the groups of each layer, which its `blocks` share.
-void add_layers(std::vector<ParameterGroup>& groups, const std::string& tower, const std::vector<TowerBlock>& blocks) {
+void add_layers(std::vector<ParameterGroup>& groups, const std::string& tower,
+                const std::vector<TowerBlock>& blocks) {
     Tensors tensors;
     for (const TowerBlock& b : blocks) add_block(tensors, b);
-    for (int layer = 0; layer < blocks.front().layers; ++layer) add_groups(groups, fmt::format("{}.layer{}", tower, layer), tensors);
+    for (int layer = 0; layer < blocks.front().layers; ++layer)
+        add_groups(groups, fmt::format("{}.layer{}", tower, layer), tensors);
 }
 
 }  // namespace
@@ -65,14 +75,17 @@ void add_layers(std::vector<ParameterGroup>& groups, const std::string& tower, c
 std::vector<ParameterGroup> parameter_groups(const Workload& w) {
     std::vector<ParameterGroup> groups;
     const double vision = w.vision.hidden, h = w.hidden;
-    add_groups(groups, "vision.start", {{vision, w.vision.seq * vision, vision}, {static_cast<double>(patch_width(w)) * vision}});
+    add_groups(
+        groups, "vision.start",
+        {{vision, w.vision.seq * vision, vision}, {static_cast<double>(patch_width(w)) * vision}});
     add_layers(groups, "vision", {vision_block(w)});
     Tensors end{{}, {h * h}};
     add_block(end, pooler(w));
     add_block(end, contrastive_pooler(w));
     add_norm(end, w.hidden);
     add_groups(groups, "vision.end", end);
-    add_groups(groups, "text.start", {{(w.max_positions > 0 ? w.max_positions : w.seq) * h}, {w.vocab * h}});
+    add_groups(groups, "text.start",
+               {{(w.max_positions > 0 ? w.max_positions : w.seq) * h}, {w.vocab * h}});
     add_layers(groups, "text", {text_block(w)});
     add_groups(groups, "text.end", {{h, h}, {h * h}});
     add_layers(groups, "decoder", {decoder_block(w), cross_block(w)});
@@ -81,7 +94,9 @@ std::vector<ParameterGroup> parameter_groups(const Workload& w) {
     groups.push_back({{1, "scale"}});
     const auto wanted = static_cast<std::size_t>(w.optimizer_groups);
     if (wanted > groups.size())
-        refuse("workload.optimizer_groups: {}, but the layers make {} groups; expected at most those", wanted, groups.size());
+        refuse(
+            "workload.optimizer_groups: {}, but the layers make {} groups; expected at most those",
+            wanted, groups.size());
     std::vector<ParameterGroup> joined(wanted);
     for (std::size_t i = 0; i < groups.size(); ++i) {
         ParameterGroup& into = joined[i * wanted / groups.size()];

@@ -1,10 +1,12 @@
-// DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.2.1 and figure 5): two copies of the model run in opposite directions; half of
-// the micro-batches enter at each end. While a rank near an end fills, middle ranks already receive the other direction; then
-// forwards and backwards of opposite directions alternate. Weight gradients are split off only where a rank would wait. p + 1 chunks
+// DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.2.1 and figure 5): two copies of the model run
+// in opposite directions; half of the micro-batches enter at each end. While a rank near an end
+// fills, middle ranks already receive the other direction; then forwards and backwards of opposite
+// directions alternate. Weight gradients are split off only where a rank would wait. p + 1 chunks
 // are in flight, and weights are held twice.
-// DeepSeek runs such a forward and backward as one pass, F&B, which hides the all-to-alls of both; its bubble is (p / 2 - 1)(F&B + B
-// - 3W), B a whole backward. parallelism.overlap_experts does this. Otherwise the slots run in sequence: they send earlier, the
-// bubble is (p / 2 - 1)(F + B - 2W), and no all-to-all is hidden.
+// DeepSeek runs such a forward and backward as one pass, F&B, which hides the all-to-alls of both;
+// its bubble is (p / 2 - 1)(F&B + B
+// - 3W), B a whole backward. parallelism.overlap_experts does this. Otherwise the slots run in
+// sequence: they send earlier, the bubble is (p / 2 - 1)(F + B - 2W), and no all-to-all is hidden.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"
@@ -12,7 +14,8 @@
 namespace stepcast::pipeline_orders {
 namespace {
 
-// The slots of one rank. Micro-batches of direction "near" enter at the end of the pipeline nearer to the rank.
+// The slots of one rank. Micro-batches of direction "near" enter at the end of the pipeline nearer
+// to the rank.
 struct DualRank {
     int near_chunk, half;
     int forwards[2] = {}, backwards[2] = {};
@@ -36,7 +39,8 @@ struct DualRank {
     }
 };
 
-// `depth` is the distance to the nearer end, 0 .. p/2 - 1. Both directions have `half` micro-batches.
+// `depth` is the distance to the nearer end, 0 .. p/2 - 1. Both directions have `half`
+// micro-batches.
 Order order_of(int rank, int stages, int half) {
     const int depth = std::min(rank, stages - 1 - rank), middle = stages / 2 - 1 - depth;
     constexpr bool near = true, far = false;
@@ -78,9 +82,11 @@ Order order_of(int rank, int stages, int half) {
 
 }  // namespace
 
-// The pattern needs p micro-batches in each direction. With fewer, it is built for p and the surplus ones are removed.
+// The pattern needs p micro-batches in each direction. With fewer, it is built for p and the
+// surplus ones are removed.
 Order dualpipe(int rank, int stages, int /*chunks*/, int micro_batches) {
-    const int first = (micro_batches + 1) / 2, second = micro_batches / 2, half = std::max(first, stages);
+    const int first = (micro_batches + 1) / 2, second = micro_batches / 2,
+              half = std::max(first, stages);
     Order order;
     for (Slot slot : order_of(rank, stages, half)) {
         const int of_direction = slot.micro_batch - slot.chunk * half;

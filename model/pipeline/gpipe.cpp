@@ -1,4 +1,5 @@
-// GPipe (arXiv 1811.06965): all forwards, then all backwards. Bubble (p - 1)(F + B); m micro-batches in flight.
+// GPipe (arXiv 1811.06965): all forwards, then all backwards. Bubble (p - 1)(F + B); m
+// micro-batches in flight.
 #include "model/pipeline/known_schedules.h"
 
 namespace stepcast::pipeline_orders {

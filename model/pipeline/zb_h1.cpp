@@ -1,5 +1,6 @@
-// ZB-H1 (arXiv 2401.10241, section 2.3): 1F1B with a split backward. Stage s delays its weight gradients by s micro-batches, so each
-// stage keeps min(m, p) activations, like the first stage of 1F1B, and the delayed weight gradients fill the drain. The bubble is (p
+// ZB-H1 (arXiv 2401.10241, section 2.3): 1F1B with a split backward. Stage s delays its weight
+// gradients by s micro-batches, so each stage keeps min(m, p) activations, like the first stage of
+// 1F1B, and the delayed weight gradients fill the drain. The bubble is (p
 // - 1)(F + B - W) with B the input gradient: a third of 1F1B's if F = B = W.
 #include <algorithm>
 

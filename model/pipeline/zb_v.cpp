@@ -1,6 +1,7 @@
-// ZB-V (arXiv 2405.15362, V-ZB; arXiv 2401.10241, section 6): stage s holds chunk s on the way down and chunk 2p - 1 - s on the way
-// up, so the last stage turns around without a transfer and the first stage begins the backward. With F = B = W no stage waits
-// between its first and last slot, and at most 2p half-size chunks are in flight, which is 1F1B's memory.
+// ZB-V (arXiv 2405.15362, V-ZB; arXiv 2401.10241, section 6): stage s holds chunk s on the way down
+// and chunk 2p - 1 - s on the way up, so the last stage turns around without a transfer and the
+// first stage begins the backward. With F = B = W no stage waits between its first and last slot,
+// and at most 2p half-size chunks are in flight, which is 1F1B's memory.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"
@@ -12,7 +13,9 @@ namespace {
 struct Stage {
     Order order;
     int next[2][4] = {};
-    void add(int chunk, Pass pass) { order.push_back({next[chunk][static_cast<int>(pass)]++, chunk, pass}); }
+    void add(int chunk, Pass pass) {
+        order.push_back({next[chunk][static_cast<int>(pass)]++, chunk, pass});
+    }
     void forward(int chunk) { add(chunk, Pass::forward); }
     void input_backward(int chunk) { add(chunk, Pass::input_backward); }
     void weight_backward(int chunk) { add(chunk, Pass::weight_backward); }
@@ -20,12 +23,15 @@ struct Stage {
         input_backward(chunk);
         weight_backward(chunk);
     }
-    [[nodiscard]] int done(int chunk, Pass pass) const { return next[chunk][static_cast<int>(pass)]; }
+    [[nodiscard]] int done(int chunk, Pass pass) const {
+        return next[chunk][static_cast<int>(pass)];
+    }
 };
 
 }  // namespace
 
-// The pattern needs 2p - 1 micro-batches. With fewer, it is built for 2p - 1 and the surplus ones are removed.
+// The pattern needs 2p - 1 micro-batches. With fewer, it is built for 2p - 1 and the surplus ones
+// are removed.
 Order zb_v(int stage, int stages, int /*chunks*/, int asked) {
     const int micro_batches = std::max(asked, 2 * stages - 1);
     Stage s;

@@ -37,8 +37,10 @@ Sample sample_of(const std::vector<std::string>& f) {
     if (s.unit != "s" && s.unit != "B" && s.unit != "1")
         throw ConfigError("unit: \"" + s.unit + "\" is no unit here; expected s, B or 1");
     if (s.unit == "s" && (s.value < 0 || s.value > longest))
-        throw ConfigError(fmt::format("value: {} s is no time of a phase; expected 0 to {} s", s.value, longest));
-    if (s.run_id.empty() || s.phase.empty()) throw ConfigError("run_id and phase must not be empty");
+        throw ConfigError(
+            fmt::format("value: {} s is no time of a phase; expected 0 to {} s", s.value, longest));
+    if (s.run_id.empty() || s.phase.empty())
+        throw ConfigError("run_id and phase must not be empty");
     return s;
 }
 
@@ -47,11 +49,13 @@ Sample sample_of(const std::vector<std::string>& f) {
 std::vector<Sample> read_measurements(const std::string& path) {
     CsvReader csv(path);
     if (!csv.next_after_comments() || csv.fields() != header)
-        csv.fail(fmt::format("not a measurements file; expected the header \"{}\"", fmt::join(header, ",")));
+        csv.fail(fmt::format("not a measurements file; expected the header \"{}\"",
+                             fmt::join(header, ",")));
     std::vector<Sample> samples;
     while (csv.next()) {
         csv.expect_fields(header.size());
-        if (samples.size() == most_samples) csv.fail("more than 20 million samples; split the file");
+        if (samples.size() == most_samples)
+            csv.fail("more than 20 million samples; split the file");
         try {
             samples.push_back(sample_of(csv.fields()));
         } catch (const ConfigError& e) {
@@ -64,9 +68,9 @@ std::vector<Sample> read_measurements(const std::string& path) {
 std::string write_measurements(const std::vector<Sample>& samples) {
     auto text = fmt::format("{}\n", fmt::join(header, ","));
     for (const auto& s : samples)
-        text +=
-            fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_field(s.run_id), csv_field(s.system), csv_field(s.model),
-                        s.experts, s.ranks, csv_field(s.phase), s.rank, s.step, s.value, csv_field(s.unit));
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_field(s.run_id),
+                            csv_field(s.system), csv_field(s.model), s.experts, s.ranks,
+                            csv_field(s.phase), s.rank, s.step, s.value, csv_field(s.unit));
     return text;
 }
 
@@ -78,7 +82,8 @@ int first_steady_step(int steps) {
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 double quantile(std::vector<double> values, double q) {
-    if (values.empty() || !(q >= 0 && q <= 1)) throw std::logic_error("quantile: no values, or q outside 0..1");
+    if (values.empty() || !(q >= 0 && q <= 1))
+        throw std::logic_error("quantile: no values, or q outside 0..1");
     std::sort(values.begin(), values.end());
     const double at = q * static_cast<double>(values.size() - 1);
     const auto below = static_cast<std::size_t>(std::floor(at));

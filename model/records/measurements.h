@@ -8,9 +8,10 @@
 
 namespace stepcast {
 
-// CSV header: run_id,system,model,experts,ranks,phase,rank,step,value,unit . `phase` is what was timed: "step", "forward",
-// "backward", or a kernel or quantity name ("AG.forward", "host_assignment"). rank -1 = the whole run. step -1 = a summary over
-// steady steps (the imported medians). Values are in SI base units; unit "s", "B" or "1".
+// CSV header: run_id,system,model,experts,ranks,phase,rank,step,value,unit . `phase` is what was
+// timed: "step", "forward", "backward", or a kernel or quantity name ("AG.forward",
+// "host_assignment"). rank -1 = the whole run. step -1 = a summary over steady steps (the imported
+// medians). Values are in SI base units; unit "s", "B" or "1".
 struct Sample {
     std::string run_id, system, model;
     int experts = 0;  // total over all ranks; 0 = dense

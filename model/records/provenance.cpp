@@ -19,26 +19,38 @@
 namespace stepcast {
 namespace {
 
-// What was measured: the first of these columns that a row states. Derived numbers beside it add no information.
-constexpr std::array measured_columns{"step_s",    "time_us",      "time_us_per_call",  "value",
-                                      "forward_s", "peak_bytes",   "peak_reserved_gib", "allocated_gib",
-                                      "median_us", "measured_gib", "sustained_us"};
+// What was measured: the first of these columns that a row states. Derived numbers beside it add no
+// information.
+constexpr std::array measured_columns{
+    "step_s",    "time_us",      "time_us_per_call",  "value",
+    "forward_s", "peak_bytes",   "peak_reserved_gib", "allocated_gib",
+    "median_us", "measured_gib", "sustained_us"};
 // What it was measured at. Words count only if they say what was timed.
-constexpr std::array setting_columns{
-    "layers", "hidden",     "seq",      "gpus",  "tp",      "pp",           "cp",     "ep",     "mbs",
-    "gbs",                                                                                                // steps
-    "batch",  "m",          "n",        "k",     "groups",  "rows",         "width",  "count",  "calls",  // kernels
-    "heads",  "kv_heads",   "head_dim", "seq_q", "seq_k",   "causal",       "window", "tokens", "tokens_per_rank",
-    "ranks",  "nodes",      "bytes",    "sms",                                              // collectives
-    "inter",  "num_tokens", "topk",     "top_k", "experts", "tp_in_expert", "d",      "h",  // expert layers
-    "rank",   "step",                                                                       // samples
-    "op",     "dtype",      "kind",     "pass",  "phase",   "distribution",                 // words
-    "system", "precision"};
+constexpr std::array setting_columns{"layers", "hidden",     "seq",
+                                     "gpus",   "tp",         "pp",
+                                     "cp",     "ep",         "mbs",
+                                     "gbs",  // steps
+                                     "batch",  "m",          "n",
+                                     "k",      "groups",     "rows",
+                                     "width",  "count",      "calls",  // kernels
+                                     "heads",  "kv_heads",   "head_dim",
+                                     "seq_q",  "seq_k",      "causal",
+                                     "window", "tokens",     "tokens_per_rank",
+                                     "ranks",  "nodes",      "bytes",
+                                     "sms",  // collectives
+                                     "inter",  "num_tokens", "topk",
+                                     "top_k",  "experts",    "tp_in_expert",
+                                     "d",      "h",     // expert layers
+                                     "rank",   "step",  // samples
+                                     "op",     "dtype",      "kind",
+                                     "pass",   "phase",      "distribution",  // words
+                                     "system", "precision"};
 
 constexpr int bits = 36, letters = 6, hashes_a_line = 20;
 constexpr int number_bits = 6;  // of them, the lowest: the measured number
 constexpr double number_step = 1.02;
-constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+constexpr std::string_view alphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 // "8192", "8192.0" and "8.192e3" become the same number. Other text only loses blanks and capitals.
 std::string normal(std::string_view text) {
@@ -48,7 +60,8 @@ std::string normal(std::string_view text) {
     return number ? fmt::format("{:.6g}", *number) : plain;
 }
 
-void add_fitted_rows(const Cluster& cluster, std::set<std::string>& visited, std::vector<RowHash>& rows) {
+void add_fitted_rows(const Cluster& cluster, std::set<std::string>& visited,
+                     std::vector<RowHash>& rows) {
     if (cluster.fitted) rows = joined(std::move(rows), cluster.fitted->rows);
     for (const std::string& base : words_of(cluster.inherits))
         if (visited.insert(base).second) add_fitted_rows(read_cluster(base), visited, rows);
@@ -125,7 +138,8 @@ RowHash row_hash(const Experiment& e, std::string_view gpu, Seconds measured) {
     const auto& w = e.workload;
     const auto& p = e.parallelism;
     const std::string settings = fmt::format(
-        "step layers={} hidden={} seq={} tp={} pp={} dp={} cp={} ep={} mbs={} gbs={} dtype={} gpu={}",
+        "step layers={} hidden={} seq={} tp={} pp={} dp={} cp={} ep={} mbs={} gbs={} dtype={} "
+        "gpu={}",
         w.layers, w.hidden, w.seq, p.tp, p.pp, p.dp, p.cp, p.ep, p.micro_batch,
         sequences_of_step(p), to_string(w.dtype), gpu_word(gpu));
     return row_hash(settings, measured.si());
@@ -150,7 +164,8 @@ std::vector<std::string> hash_lines(const std::vector<RowHash>& rows) {
     std::vector<std::string> lines;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         if (i % hashes_a_line == 0) lines.emplace_back();
-        for (int shift = bits - 6; shift >= 0; shift -= 6) lines.back() += alphabet[(rows[i] >> shift) & 63];
+        for (int shift = bits - 6; shift >= 0; shift -= 6)
+            lines.back() += alphabet[(rows[i] >> shift) & 63];
     }
     return lines;
 }
@@ -158,11 +173,13 @@ std::vector<std::string> hash_lines(const std::vector<RowHash>& rows) {
 std::vector<RowHash> read_hash_line(std::string_view line) {
     std::vector<RowHash> rows;
     if (line.size() % letters != 0)
-        throw ConfigError(fmt::format("{} letters; expected {} of each row's hash", line.size(), letters));
+        throw ConfigError(
+            fmt::format("{} letters; expected {} of each row's hash", line.size(), letters));
     for (std::size_t i = 0; i < line.size(); ++i) {
         const auto digit = alphabet.find(line[i]);
         if (digit == std::string_view::npos)
-            throw ConfigError(fmt::format("'{}' is no letter of a hash; expected A-Z a-z 0-9 - _", line[i]));
+            throw ConfigError(
+                fmt::format("'{}' is no letter of a hash; expected A-Z a-z 0-9 - _", line[i]));
         if (i % letters == 0) rows.push_back(0);
         rows.back() = (rows.back() << 6) | digit;
     }
@@ -176,7 +193,8 @@ std::vector<RowHash> rows_of_file(const std::string& path) {
     TableRow row(csv);
     const bool sample = row.has("run_id") && row.has("phase");
     while (row.next())
-        if (!sample || (row.text("phase") == "step" && row.text("rank") == "-1")) rows.push_back(row.hash());
+        if (!sample || (row.text("phase") == "step" && row.text("rank") == "-1"))
+            rows.push_back(row.hash());
     return joined(std::move(rows), {});
 }
 
@@ -202,7 +220,9 @@ const std::vector<RowHash>& seen_rows() {
 
 Evidence evidence_of(const std::vector<RowHash>& rows, const std::vector<RowHash>& fitted,
                      const std::vector<RowHash>& seen) {
-    return holds_any(fitted, rows) ? Evidence::fitted : holds_any(seen, rows) ? Evidence::seen : Evidence::unseen;
+    return holds_any(fitted, rows) ? Evidence::fitted
+           : holds_any(seen, rows) ? Evidence::seen
+                                   : Evidence::unseen;
 }
 
 }  // namespace stepcast

@@ -18,15 +18,16 @@
 #include "model/graph/trace.h"
 #include "model/keys/fields.h"
 #include "model/keys/keys.h"
-#include "model/routing.h"
 #include "model/records/measurements.h"
+#include "model/routing.h"
 
 namespace stepcast {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* begun_file = "run.begun";  // exists from the start of a run to its first sample
+// exists from the start of a run to its first sample
+constexpr const char* begun_file = "run.begun";
 
 // Creates the folder if necessary and returns a descriptor of it.
 int opened_folder(const std::string& folder) {
@@ -38,14 +39,16 @@ int opened_folder(const std::string& folder) {
     return opened;
 }
 
-// The reason why a run may not be written here, or "". A run that ended before its first sample may be replaced.
+// The reason why a run may not be written here, or "". A run that ended before its first sample may
+// be replaced.
 std::string not_free(const std::string& folder) {
     const fs::path root(folder);
     if (fs::exists(root / "run.toml")) return "holds a run already";
     if (fs::exists(root / begun_file)) return "";
-    for (const char* name : {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.csv", "trace_0000.csv",
-                             "report.html"})
-        if (fs::exists(root / name)) return std::string("holds a ") + name + " that is of no run and would be overwritten";
+    for (const char* name : {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv",
+                             "run.csv", "trace_0000.csv", "report.html"})
+        if (fs::exists(root / name))
+            return std::string("holds a ") + name + " that is of no run and would be overwritten";
     return "";
 }
 
@@ -73,7 +76,8 @@ constexpr KeptValue kept_values[] = {
      [](MeasuredStep& s, double value) { s.cpu_share = value; }},
 };
 
-std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index, const Experiment& experiment) {
+std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index,
+                               const Experiment& experiment) {
     Sample sample;
     sample.run_id = experiment.name.empty() ? "run" : experiment.name;
     sample.system = to_string(experiment.parallelism.moe_system);
@@ -97,23 +101,28 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
     for (const Sample& sample : samples) {
         const auto index = static_cast<std::size_t>(sample.step);
         if (sample.step < 0 || index > steps.size())
-            throw ConfigError(fmt::format("{}: step {} after {} steps; expected the steps of a run, one after another",
-                                          path, sample.step, steps.size()));
+            throw ConfigError(fmt::format(
+                "{}: step {} after {} steps; expected the steps of a run, one after another", path,
+                sample.step, steps.size()));
         if (index == steps.size()) {
             steps.emplace_back();
             phases.emplace_back();
         }
         const auto kept = std::ranges::find(kept_values, sample.phase, &KeptValue::phase);
-        if (kept == std::end(kept_values)) throw ConfigError(fmt::format("{}: phase \"{}\" is none of a run", path, sample.phase));
+        if (kept == std::end(kept_values))
+            throw ConfigError(fmt::format("{}: phase \"{}\" is none of a run", path, sample.phase));
         if (!phases[index].insert(sample.phase).second)
-            throw ConfigError(fmt::format("{}: step {} has two values of {}; expected its phases once each", path, index, sample.phase));
+            throw ConfigError(
+                fmt::format("{}: step {} has two values of {}; expected its phases once each", path,
+                            index, sample.phase));
         kept->set(steps[index], sample.value);
     }
     constexpr std::size_t of_a_step = std::size(kept_values);
     for (std::size_t step = 0; step < steps.size(); ++step)
         if (phases[step].size() != of_a_step)
-            throw ConfigError(fmt::format("{}: step {} has {} values; expected its {} phases, once each", path, step,
-                                          phases[step].size(), of_a_step));
+            throw ConfigError(
+                fmt::format("{}: step {} has {} values; expected its {} phases, once each", path,
+                            step, phases[step].size(), of_a_step));
     return steps;
 }
 
@@ -128,8 +137,10 @@ struct RunHead {
     KEY_NAMED(std::string, cluster_stamp, {}, "stamp.cluster", "of cluster.toml");
     KEY_NAMED(std::string, framework_stamp, {}, "stamp.framework", "of framework.toml");
     // State of the framework that experiment.toml cannot express, because it holds every key.
-    KEY_NAMED(std::vector<std::string>, stated, {}, "framework.stated", "keys that the experiment states itself");
-    KEY_NAMED(std::vector<std::string>, replaced, {}, "framework.replaced", "what the framework replaced");
+    KEY_NAMED(std::vector<std::string>, stated, {}, "framework.stated",
+              "keys that the experiment states itself");
+    KEY_NAMED(std::vector<std::string>, replaced, {}, "framework.replaced",
+              "what the framework replaced");
 };
 
 std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv", step); }
@@ -139,22 +150,25 @@ std::string experiment_text(const Experiment& experiment) {
     std::string text = "cluster.preset = \"cluster.toml\"\n";
     if (!experiment.framework.name.empty()) text += "framework.preset = \"framework.toml\"\n";
     for (const Key& key : all_keys())
-        if (!key.path.starts_with("cluster.") && !key.path.starts_with("framework.") && !is_preset(key) && !is_unset(key, experiment))
+        if (!key.path.starts_with("cluster.") && !key.path.starts_with("framework.") &&
+            !is_preset(key) && !is_unset(key, experiment))
             text += fmt::format("{} = {}\n", key.path, toml_text_of(key, experiment));
     return text;
 }
 
 void require_stamp(const std::string& path, const std::string& expected) {
     if (stamp_of(read_text(path, "a file of a run", any_size)) != expected)
-        throw ConfigError(path + ": is not what the run wrote (its stamp in run.toml is " + expected +
-                          "); expected the folder of one run, as it was written");
+        throw ConfigError(path + ": is not what the run wrote (its stamp in run.toml is " +
+                          expected + "); expected the folder of one run, as it was written");
 }
 
-// Format 1 stored only the name of the experiment, which may have changed since. The cluster is that of the run.
-Experiment read_named_experiment(const fs::path& root, const RunHead& head, const RunRecord& record) {
+// Format 1 stored only the name of the experiment, which may have changed since. The cluster is
+// that of the run.
+Experiment read_named_experiment(const fs::path& root, const RunHead& head,
+                                 const RunRecord& record) {
     const std::string own = (root / "experiment.toml").string();
-    Experiment experiment =
-        read_experiment(head.experiment == "experiment.toml" ? own : head.experiment, record.overrides);
+    Experiment experiment = read_experiment(
+        head.experiment == "experiment.toml" ? own : head.experiment, record.overrides);
     experiment.cluster = read_cluster((root / "cluster.toml").string());
     check_experiment(experiment);
     return experiment;
@@ -163,20 +177,23 @@ Experiment read_named_experiment(const fs::path& root, const RunHead& head, cons
 Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
     require_stamp((root / "experiment.toml").string(), head.experiment_stamp);
     require_stamp((root / "cluster.toml").string(), head.cluster_stamp);
-    if (!head.framework_stamp.empty()) require_stamp((root / "framework.toml").string(), head.framework_stamp);
-    if (!head.routing_stamp.empty()) require_stamp((root / "routing.csv").string(), head.routing_stamp);
+    if (!head.framework_stamp.empty())
+        require_stamp((root / "framework.toml").string(), head.framework_stamp);
+    if (!head.routing_stamp.empty())
+        require_stamp((root / "routing.csv").string(), head.routing_stamp);
     Experiment experiment = read_experiment((root / "experiment.toml").string());
     experiment.name = head.experiment;
     experiment.framework.stated = head.stated;
     experiment.framework.replaced.clear();
-    for (const std::string& text : head.replaced) experiment.framework.replaced.push_back(parse_override(text));
+    for (const std::string& text : head.replaced)
+        experiment.framework.replaced.push_back(parse_override(text));
     return experiment;
 }
 
 }  // namespace
 
-RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, const std::vector<Override>& overrides,
-                     const TaskGraph& graph)
+RunFolder::RunFolder(const std::string& folder, const Experiment& experiment,
+                     const std::vector<Override>& overrides, const TaskGraph& graph)
     : folder_(folder), graph_stamp_(stamp_of(graph)), experiment_(experiment) {
     lock_ = opened_folder(folder);
     const auto refuse = [&](const std::string& why) {
@@ -205,10 +222,13 @@ RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, co
         add(head.experiment_stamp, "experiment.toml", experiment_text(whole));
         add(head.cluster_stamp, "cluster.toml", write_cluster(experiment.cluster));
         const Framework& framework = experiment.framework;
-        if (!framework.name.empty()) add(head.framework_stamp, "framework.toml", write_framework(framework));
+        if (!framework.name.empty())
+            add(head.framework_stamp, "framework.toml", write_framework(framework));
         head.stated = framework.stated;
-        for (const auto& one : framework.replaced) head.replaced.push_back(one.key + "=" + one.value);
-        head_ = field_lines(head, {head.routing_stamp.empty() ? "stamp.routing" : "", framework.name.empty() ? "stamp.framework" : ""});
+        for (const auto& one : framework.replaced)
+            head.replaced.push_back(one.key + "=" + one.value);
+        head_ = field_lines(head, {head.routing_stamp.empty() ? "stamp.routing" : "",
+                                   framework.name.empty() ? "stamp.framework" : ""});
         write_whole({{path(begun_file), head_}});
         write_whole(files);
     } catch (...) {
@@ -222,18 +242,23 @@ RunFolder::~RunFolder() {
     close(lock_);
 }
 
-// Writes the trace first, then the sample's rows in one piece, so a reader never finds a sample without its trace.
+// Writes the trace first, then the sample's rows in one piece, so a reader never finds a sample
+// without its trace.
 void RunFolder::add(const Measurement& sofar) {
     const std::string table = path("run.csv");
-    const auto fail = [&](int error) { throw ConfigError(table + ": cannot be written (" + std::strerror(error) + ")"); };
+    const auto fail = [&](int error) {
+        throw ConfigError(table + ": cannot be written (" + std::strerror(error) + ")");
+    };
     const bool first = written_ == 0;
     if (first && rows_ < 0) {
         rows_ = open(table.c_str(), O_CREAT | O_TRUNC | O_APPEND | O_WRONLY | O_CLOEXEC, 0666);
         if (rows_ < 0) fail(errno);
     }
     for (; written_ < sofar.steps.size(); ++written_) {
-        write_whole({{path(trace_name(written_)), write_trace(sofar.traces[written_], graph_stamp_)}});
-        std::string rows = write_measurements(samples_of(sofar.steps[written_], written_, experiment_));
+        write_whole(
+            {{path(trace_name(written_)), write_trace(sofar.traces[written_], graph_stamp_)}});
+        std::string rows =
+            write_measurements(samples_of(sofar.steps[written_], written_, experiment_));
         if (written_ > 0) rows.erase(0, rows.find('\n') + 1);  // the file has its header already
         const off_t before = lseek(rows_, 0, SEEK_END);
         const ssize_t count = write(rows_, rows.data(), rows.size());
@@ -261,24 +286,28 @@ RunRecord read_run(const std::string& folder) {
     const fs::path root(folder);
     RunRecord record;
     RunHead head;
-    each_entry(read_toml((root / "run.toml").string()).entries,
-               [&](const TomlEntry& entry) {
-                   if (!read_field(entry.path, entry.value, head)) return read_field(entry.path, entry.value, record.measurement);
-                   if (entry.path == "overrides")
-                       for (const std::string& text : head.overrides) record.overrides.push_back(parse_override(text));
-                   return true;
-               },
-               [](const TomlEntry& entry) { return entry.path + ": unknown key"; });
+    each_entry(
+        read_toml((root / "run.toml").string()).entries,
+        [&](const TomlEntry& entry) {
+            if (!read_field(entry.path, entry.value, head))
+                return read_field(entry.path, entry.value, record.measurement);
+            if (entry.path == "overrides")
+                for (const std::string& text : head.overrides)
+                    record.overrides.push_back(parse_override(text));
+            return true;
+        },
+        [](const TomlEntry& entry) { return entry.path + ": unknown key"; });
     record.graph_stamp = head.graph_stamp;
-    record.experiment = head.format == 2 ? read_whole_experiment(root, head) : read_named_experiment(root, head, record);
+    record.experiment = head.format == 2 ? read_whole_experiment(root, head)
+                                         : read_named_experiment(root, head, record);
     const std::string samples = (root / "run.csv").string();
     record.measurement.steps = steps_of(read_measurements(samples), samples);
     for (std::size_t step = 0; step < record.measurement.steps.size(); ++step) {
         const std::string path = (root / trace_name(step)).string();
         TraceFile file = read_trace(path);
         if (file.graph_stamp != record.graph_stamp)
-            throw ConfigError(path + ": is of another run (graph \"" + file.graph_stamp + "\", run.toml says \"" +
-                              record.graph_stamp + "\")");
+            throw ConfigError(path + ": is of another run (graph \"" + file.graph_stamp +
+                              "\", run.toml says \"" + record.graph_stamp + "\")");
         record.measurement.traces.push_back(std::move(file.trace));
     }
     return record;
@@ -288,8 +317,8 @@ void require_traces_of(const TaskGraph& graph, const RunRecord& record, const st
     const std::vector<Trace>& traces = record.measurement.traces;
     for (std::size_t step = 0; step < traces.size(); ++step)
         if (const std::string why = span_mismatch(graph, traces[step]); !why.empty())
-            throw ConfigError(fmt::format("{}/{}: {}; expected the trace of this experiment's step", folder,
-                                          trace_name(step), why));
+            throw ConfigError(fmt::format("{}/{}: {}; expected the trace of this experiment's step",
+                                          folder, trace_name(step), why));
 }
 
 }  // namespace stepcast

@@ -1,5 +1,5 @@
-// A run on disk: what was executed, how, and every sample, so that `compare` can predict it later, on other machines, and after
-// presets changed. Format: docs/formats.md.
+// A run on disk: what was executed, how, and every sample, so that `compare` can predict it later,
+// on other machines, and after presets changed. Format: docs/formats.md.
 #pragma once
 
 #include <string>
@@ -10,18 +10,19 @@
 
 namespace stepcast {
 
-// The folder while it is written. It belongs to one run: a second run is refused, during the first and after it. The files are complete
-// after each sample, so a killed run leaves its finished samples readable. All calls throw ConfigError if the folder cannot be written.
+// The folder while it is written. It belongs to one run: a second run is refused, during the first
+// and after it. The files are complete after each sample, so a killed run leaves its finished
+// samples readable. All calls throw ConfigError if the folder cannot be written.
 class RunFolder {
 public:
     // Writes the experiment with all its keys, its cluster, and the routing that it names.
-    RunFolder(const std::string& folder, const Experiment& experiment, const std::vector<Override>& overrides,
-              const TaskGraph& graph);
+    RunFolder(const std::string& folder, const Experiment& experiment,
+              const std::vector<Override>& overrides, const TaskGraph& graph);
     RunFolder(const RunFolder&) = delete;
     RunFolder& operator=(const RunFolder&) = delete;
     ~RunFolder();
 
-    void add(const Measurement& sofar);       // writes the samples that were not written yet
+    void add(const Measurement& sofar);        // writes the samples that were not written yet
     void finish(const Measurement& measured);  // adds the reservations about all samples
 
 private:
@@ -35,20 +36,22 @@ private:
 };
 
 struct RunRecord {
-    Experiment experiment;            // with the run's cluster
-    std::vector<Override> overrides;  // of the command line that made it; the experiment already includes them
-    std::string graph_stamp;          // stamp of the executed step; "" in folders of format 1
+    Experiment experiment;  // with the run's cluster
+    // of the command line that made it; the experiment already includes them
+    std::vector<Override> overrides;
+    std::string graph_stamp;  // stamp of the executed step; "" in folders of format 1
     Measurement measurement;
 };
 
-// Throws ConfigError with file and line, also if a file was changed after the run or belongs to another run.
+// Throws ConfigError with file and line, also if a file was changed after the run or belongs to
+// another run.
 RunRecord read_run(const std::string& folder);
 
 // Throws ConfigError unless every trace matches this graph, task by task and place by place.
 void require_traces_of(const TaskGraph& graph, const RunRecord& record, const std::string& folder);
 
-// First line `# stepcast trace 1, executed`, for runs with a third field `graph STAMP`; then the header
-// task,rank,lane,start_s,finish_s.
+// First line `# stepcast trace 1, executed`, for runs with a third field `graph STAMP`; then the
+// header task,rank,lane,start_s,finish_s.
 std::string write_trace(const Trace& trace, const std::string& graph_stamp = "");
 struct TraceFile {
     Trace trace;

@@ -14,7 +14,8 @@
 
 namespace stepcast {
 
-inline bool has_columns(const std::vector<std::string>& header, std::initializer_list<const char*> columns) {
+inline bool has_columns(const std::vector<std::string>& header,
+                        std::initializer_list<const char*> columns) {
     return std::all_of(columns.begin(), columns.end(), [&](const char* column) {
         return std::find(header.begin(), header.end(), column) != header.end();
     });
@@ -22,7 +23,8 @@ inline bool has_columns(const std::vector<std::string>& header, std::initializer
 
 // Moves the reader to the header, the first row that is not a comment.
 inline void find_header(CsvReader& reader) {
-    if (!reader.next_after_comments()) reader.fail("found no header; expected a table of measurements");
+    if (!reader.next_after_comments())
+        reader.fail("found no header; expected a table of measurements");
 }
 
 class TableRow {
@@ -56,22 +58,29 @@ public:
     }
     [[nodiscard]] double positive(const std::string& name) const {
         const double value = read(name, [&] { return csv_number(text(name)); });
-        if (!(value > 0)) fail(name, "\"" + text(name) + "\" is not above 0; expected a measured value");
+        if (!(value > 0))
+            fail(name, "\"" + text(name) + "\" is not above 0; expected a measured value");
         return value;
     }
-    [[noreturn]] void fail(const std::string& name, const std::string& what) const { reader_.fail(name + ": " + what); }
+    [[noreturn]] void fail(const std::string& name, const std::string& what) const {
+        reader_.fail(name + ": " + what);
+    }
     [[nodiscard]] RowHash hash() const {
         return row_hash([this](std::string_view column) { return text(std::string(column)); });
     }
 
-    [[nodiscard]] std::string where() const { return reader_.path() + ":" + std::to_string(reader_.line()); }
+    [[nodiscard]] std::string where() const {
+        return reader_.path() + ":" + std::to_string(reader_.line());
+    }
 
     // `work` converts a rate into a time.
     [[nodiscard]] Seconds time(Flops work) const {
         const std::string unit = text("unit");
         if (has("time_us")) return positive("time_us") * parse_seconds("1 us");
-        if (unit == "us" || unit == "ms" || unit == "s") return positive("value") * parse_seconds("1 " + unit);
-        if (unit == "TFLOP/s" && work > Flops(0)) return work / (positive("value") * parse_flop_rate("1 TFLOP/s"));
+        if (unit == "us" || unit == "ms" || unit == "s")
+            return positive("value") * parse_seconds("1 " + unit);
+        if (unit == "TFLOP/s" && work > Flops(0))
+            return work / (positive("value") * parse_flop_rate("1 TFLOP/s"));
         fail("unit", "found \"" + unit + "\"; expected us, ms, s or, for GEMMs, TFLOP/s");
     }
 

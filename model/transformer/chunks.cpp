@@ -18,7 +18,8 @@ int first_module(const Workload& w, const Parallelism& p, int stage) {
 
 namespace {
 
-// Modules 1 and up belong to the layers. A chunk that begins with a layer's last module begins inside that layer.
+// Modules 1 and up belong to the layers. A chunk that begins with a layer's last module begins
+// inside that layer.
 void cut_by_modules(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
     for (std::size_t g = 1; g < chunks.size(); ++g) {
         const int before = first_module(w, p, static_cast<int>(g)) - 1;
@@ -34,14 +35,15 @@ void cut_by_layers(const Workload& w, const Parallelism& p, std::vector<Chunk>& 
     for (int g = 0, layer = 0; g < count; ++g) {
         Chunk& chunk = chunks[static_cast<std::size_t>(g)];
         chunk.first = layer;
-        layer = p.stage_layers.empty() ? static_cast<int>((g + 1) * static_cast<long>(w.layers) / count)
-                                       : layer + p.stage_layers[static_cast<std::size_t>(g)];
+        layer = p.stage_layers.empty()
+                    ? static_cast<int>((g + 1) * static_cast<long>(w.layers) / count)
+                    : layer + p.stage_layers[static_cast<std::size_t>(g)];
         chunk.last = layer;
     }
 }
 
-// If only some layers of a stage are recomputed, each of its chunks recomputes equally many, and the first chunks take the remainder.
-// Megatron does the same; it counts the layers per chunk.
+// If only some layers of a stage are recomputed, each of its chunks recomputes equally many, and
+// the first chunks take the remainder. Megatron does the same; it counts the layers per chunk.
 int layers_again(const Parallelism& p, int chunk) {
     const int chunks = chunks_per_stage(p);
     return p.recompute_layers / chunks + (chunk < p.recompute_layers % chunks ? 1 : 0);
@@ -63,7 +65,10 @@ Path chunks_of(const Workload& w, const Parallelism& p, int direction) {
         cut_by_modules(w, p, chunks);
     else
         cut_by_layers(w, p, chunks);
-    for (Chunk& chunk : chunks) chunk.again = std::min(chunk.last, p.recompute_layers == 0 ? chunk.last : chunk.first + layers_again(p, chunk.index));
+    for (Chunk& chunk : chunks)
+        chunk.again = std::min(chunk.last, p.recompute_layers == 0
+                                               ? chunk.last
+                                               : chunk.first + layers_again(p, chunk.index));
     return chunks;
 }
 
@@ -76,13 +81,15 @@ std::vector<Path> paths_of(const Workload& w, const Parallelism& p) {
 std::vector<std::vector<Chunk>> chunks_by_stage(const std::vector<Path>& paths, int stages) {
     std::vector<std::vector<Chunk>> chunks(static_cast<std::size_t>(stages));
     for (const Path& path : paths)
-        for (const Chunk& chunk : path) chunks[static_cast<std::size_t>(chunk.stage)].push_back(chunk);
+        for (const Chunk& chunk : path)
+            chunks[static_cast<std::size_t>(chunk.stage)].push_back(chunk);
     return chunks;
 }
 
 bool hop_goes_up(const Path& path, int direction, int position, bool back) {
     const std::size_t middle = path.size() / 2;
-    const bool turned = static_cast<std::size_t>(position) >= middle && path[middle - 1].stage == path[middle].stage;
+    const bool turned = static_cast<std::size_t>(position) >= middle &&
+                        path[middle - 1].stage == path[middle].stage;
     return back == (turned != (direction == 1));
 }
 

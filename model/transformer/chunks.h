@@ -10,8 +10,9 @@
 
 namespace stepcast {
 
-// Layers [first, last) of a model chunk, and whether it begins with the embedding or ends with the logits. A cut by modules may let
-// it begin inside layer first - 1, with its down projection, and end inside layer last - 1, after its up projection.
+// Layers [first, last) of a model chunk, and whether it begins with the embedding or ends with the
+// logits. A cut by modules may let it begin inside layer first - 1, with its down projection, and
+// end inside layer last - 1, after its up projection.
 struct Chunk {
     int stage = 0;
     int index = 0;     // among the chunks of its stage; Slot::chunk
@@ -23,17 +24,20 @@ struct Chunk {
     friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
-// The chunks that a micro-batch passes, in forward order. `direction` is 1 only for the second direction of dualpipe. Layers are
-// spread by stage_layers or as evenly as possible; modules are spread as StageCut describes, and the last chunk takes the remainder.
+// The chunks that a micro-batch passes, in forward order. `direction` is 1 only for the second
+// direction of dualpipe. Layers are spread by stage_layers or as evenly as possible; modules are
+// spread as StageCut describes, and the last chunk takes the remainder.
 using Path = std::vector<Chunk>;
 Path chunks_of(const Workload& workload, const Parallelism& parallelism, int direction = 0);
-std::vector<Path> paths_of(const Workload& workload, const Parallelism& parallelism);  // of each direction
+// of each direction
+std::vector<Path> paths_of(const Workload& workload, const Parallelism& parallelism);
 // Indexed [stage][index].
 std::vector<std::vector<Chunk>> chunks_by_stage(const std::vector<Path>& paths, int stages);
 
-// Whether a hop between chunks `position` and position + 1 of a path goes to the next stage (from the last one to the first, in the
-// ring of stages). `back`: the hop of the gradient. On the way back up of a V (after the stage with two consecutive chunks), forward
-// hops go to the previous stage. On the lanes of the way down they would wait for messages from the other side.
+// Whether a hop between chunks `position` and position + 1 of a path goes to the next stage (from
+// the last one to the first, in the ring of stages). `back`: the hop of the gradient. On the way
+// back up of a V (after the stage with two consecutive chunks), forward hops go to the previous
+// stage. On the lanes of the way down they would wait for messages from the other side.
 bool hop_goes_up(const Path& path, int direction, int position, bool back);
 
 // The modules of a layer that StageCut::modules counts.
@@ -45,7 +49,8 @@ inline constexpr int modules_per_layer = std::size(layer_modules);
 int first_module(const Workload& workload, const Parallelism& parallelism, int stage);
 int module_count(const Workload& workload);
 
-// Number of copies of the model. With two, the micro-batches of stage chunk 1 run in the opposite direction.
+// Number of copies of the model. With two, the micro-batches of stage chunk 1 run in the opposite
+// direction.
 int directions(const Parallelism& parallelism);
 
 }  // namespace stepcast

@@ -7,19 +7,25 @@
 namespace stepcast {
 namespace {
 
-double norm_width(const Workload& w, double width) { return w.norm == Norm::layernorm ? 2 * width : width; }
+double norm_width(const Workload& w, double width) {
+    return w.norm == Norm::layernorm ? 2 * width : width;
+}
 
-// Sums over operators of blocks: weights of the rank that they are written for, and what a token takes without a weight.
+// Sums over operators of blocks: weights of the rank that they are written for, and what a token
+// takes without a weight.
 struct Tally {
     const Workload& w;
     double share = 1;  // share of the block per layer
     double dense = 0, norms = 0, router = 0, experts = 0;
     double adapters = 0;  // beside the dense weights
-    double met = 0;       // weights of matrices that multiply a token; not those that multiply a constant once for all sequences
-    double scores = 0;    // operations of attention and scans
+    // weights of matrices that multiply a token; not those that multiply a constant once for all
+    // sequences
+    double met = 0;
+    double scores = 0;  // operations of attention and scans
 
     void operator()(const Linear& l) {
-        const double matrix = share * number(l.out.rank * l.in.rank), bias = l.bias ? share * number(l.out.rank) : 0;
+        const double matrix = share * number(l.out.rank * l.in.rank),
+                     bias = l.bias ? share * number(l.out.rank) : 0;
         (l.name == "router" ? router : dense) += matrix + bias;
         adapters += share * l.adapter_rank * number(l.in.rank + l.out.rank);
         if (!l.constant_input) met += matrix;
@@ -37,7 +43,8 @@ struct Tally {
     // Scores, then the values weighted by them.
     void operator()(const Attend&) {
         const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
-        scores += share * 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads * widths();
+        scores += share * 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads *
+                  widths();
     }
     // Adds scores of relative positions, and projects keys and values of the memory again.
     void operator()(const AttendRelative&) {
@@ -46,12 +53,13 @@ struct Tally {
     }
     void operator()(const Scan& s) { scores += 4.0 * number(s.state) * number(s.inner().rank); }
     // These have no weights, and their arithmetic is not counted.
-    void operator()(const OneOf<Fork, Cast, HeadLayout, WithMemory, Activate, Residual, Route, ToExperts, FromExperts,
-                                AddShared, Embed, Loss, SpanLoss> auto&) {}
+    void operator()(const OneOf<Fork, Cast, HeadLayout, WithMemory, Activate, Residual, Route,
+                                ToExperts, FromExperts, AddShared, Embed, Loss, SpanLoss> auto&) {}
 
 private:
     [[nodiscard]] double widths() const {
-        return w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
+        return w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim
+                                                 : 2.0 * head_dim(w);
     }
 };
 
@@ -65,7 +73,9 @@ Tally tally(const Workload& w, const std::vector<SharedBlock>& blocks) {
 }
 
 RankShape whole(const Workload& w) { return rank_shape(w, {}); }
-Tally layer_tally(const Workload& w, int layer) { return tally(w, layer_blocks(w, whole(w), layer)); }
+Tally layer_tally(const Workload& w, int layer) {
+    return tally(w, layer_blocks(w, whole(w), layer));
+}
 
 // Forward operations of the matrices that adapters leave frozen.
 Flops frozen_flops(const Workload& w, double sequences) {
@@ -77,7 +87,9 @@ Flops frozen_flops(const Workload& w, double sequences) {
 
 }  // namespace
 
-int head_dim(const Workload& w) { return w.head_dim > 0 || w.heads == 0 ? w.head_dim : w.hidden / w.heads; }
+int head_dim(const Workload& w) {
+    return w.head_dim > 0 || w.heads == 0 ? w.head_dim : w.hidden / w.heads;
+}
 int kv_heads(const Workload& w) { return w.kv_heads > 0 ? w.kv_heads : w.heads; }
 int expert_ffn(const Workload& w) { return w.moe.ffn > 0 ? w.moe.ffn : w.ffn; }
 int shared_ffn(const Workload& w) {
@@ -87,7 +99,9 @@ bool has_experts(const Workload& w, int layer) {
     return w.moe.experts > 0 && layer >= w.moe.dense_layers && (layer + 1) % w.moe.interval == 0;
 }
 
-ParameterCount layer_parameters(const Workload& w, int layer) { return layer_parameters(w, whole(w), layer); }
+ParameterCount layer_parameters(const Workload& w, int layer) {
+    return layer_parameters(w, whole(w), layer);
+}
 ParameterCount layer_parameters(const Workload& w, const RankShape& s, int layer) {
     std::vector<SharedBlock> blocks = layer_blocks(w, s, layer);
     const Tally block = tally(w, {blocks.back()});
@@ -102,7 +116,8 @@ ParameterCount layer_parameters(const Workload& w, const RankShape& s, int layer
 
 double adapter_parameters(const Workload& w, int layer) { return layer_tally(w, layer).adapters; }
 double expert_parameters(const Workload& w) {
-    return w.moe.experts > 0 ? tally(w, {{1, expert_block(w, whole(w))}}).experts / w.moe.experts : 0;
+    return w.moe.experts > 0 ? tally(w, {{1, expert_block(w, whole(w))}}).experts / w.moe.experts
+                             : 0;
 }
 double embedding_parameters(const Workload& w) { return static_cast<double>(w.vocab) * w.hidden; }
 double position_parameters(const Workload& w) {
@@ -120,7 +135,8 @@ double prediction_parameters(const Workload& w) {
 }
 double logits_parameters(const Workload& w) {
     if (w.head == Head::span) return 2.0 * w.hidden + 2;
-    return (w.tied ? 0 : embedding_parameters(w)) + (w.positions == Positions::relative ? w.vocab : 0);
+    return (w.tied ? 0 : embedding_parameters(w)) +
+           (w.positions == Positions::relative ? w.vocab : 0);
 }
 
 ParameterCount count_parameters(const Workload& w) {
@@ -139,7 +155,8 @@ ParameterCount count_parameters(const Workload& w) {
     count.positions = position_parameters(w);
     count.logits = logits_parameters(w);
     if (w.mtp_layers > 0)
-        count.prediction = w.mtp_layers * (layer_parameters(w, w.layers - 1).total() + prediction_parameters(w));
+        count.prediction =
+            w.mtp_layers * (layer_parameters(w, w.layers - 1).total() + prediction_parameters(w));
     return count;
 }
 
@@ -149,14 +166,16 @@ Flops layer_forward_flops(const Workload& w, int layer) {
 }
 
 Flops logits_forward_flops(const Workload& w) {
-    return Flops(w.head == Head::span ? 4.0 * w.hidden : 2 * embedding_parameters(w) * w.head_share);
+    return Flops(w.head == Head::span ? 4.0 * w.hidden
+                                      : 2 * embedding_parameters(w) * w.head_share);
 }
 
 Flops forward_flops(const Workload& w, double sequences) {
     Flops token = logits_forward_flops(w);
     for (int layer = 0; layer < w.layers; ++layer) token += layer_forward_flops(w, layer);
     for (int i = 0; i < w.mtp_layers; ++i)
-        token += layer_forward_flops(w, w.layers - 1) + logits_forward_flops(w) + Flops(4.0 * w.hidden * w.hidden);
+        token += layer_forward_flops(w, w.layers - 1) + logits_forward_flops(w) +
+                 Flops(4.0 * w.hidden * w.hidden);
     return token * (sequences * w.seq);
 }
 

@@ -1,4 +1,5 @@
-// The numbers of weights and of floating-point operations of a transformer, from its shapes only, not from recompute or execution.
+// The numbers of weights and of floating-point operations of a transformer, from its shapes only,
+// not from recompute or execution.
 #pragma once
 
 #include "model/units.h"
@@ -10,17 +11,20 @@ struct RankShape;
 
 // Counts are doubles because they multiply bytes. Each is an integer below 2^53 and thus exact.
 
-// Weights of a layer, or of the whole model. `experts` counts only routed experts, which are data-parallel over another group.
-// `feed_forward` counts dense blocks and shared experts. `logits` is 0 if tied to the embedding.
+// Weights of a layer, or of the whole model. `experts` counts only routed experts, which are
+// data-parallel over another group. `feed_forward` counts dense blocks and shared experts. `logits`
+// is 0 if tied to the embedding.
 struct ParameterCount {
-    double embedding = 0, positions = 0, attention = 0, feed_forward = 0, experts = 0, router = 0, norms = 0,
-           logits = 0;
+    double embedding = 0, positions = 0, attention = 0, feed_forward = 0, experts = 0, router = 0,
+           norms = 0, logits = 0;
     double prediction = 0;      // all weights of the multi-token-prediction modules
     double active_experts = 0;  // the part of `experts` that one token uses
     [[nodiscard]] double total() const {
-        return embedding + positions + attention + feed_forward + experts + router + norms + logits + prediction;
+        return embedding + positions + attention + feed_forward + experts + router + norms +
+               logits + prediction;
     }
-    [[nodiscard]] double dense() const { return attention + norms + feed_forward + router; }  // per layer
+    // per layer
+    [[nodiscard]] double dense() const { return attention + norms + feed_forward + router; }
     [[nodiscard]] double active() const { return total() - experts + active_experts; }
     friend bool operator==(const ParameterCount&, const ParameterCount&) = default;
 };
@@ -33,32 +37,38 @@ int shared_ffn(const Workload& workload);  // inner width of all shared experts 
 // True if the layer (from 0) is past the first dense layers and the last of its interval.
 bool has_experts(const Workload& workload, int layer);
 
-// Counted: query, key, value and output projections (MLA: also those of the latents, with their norms among the norms), two norms per
-// layer and a final one, the matrices of the feed-forward block, biases if the workload has them, the router with its load-balancing
-// bias, embedding, learned positions, token types, untied logits, the span head. Relative positions: a projection per layer, two
-// query biases that all layers share (counted with the positions), no biases in attention, no final norm, a bias of the logits. Not
-// counted, because the workload does not state them: poolers and heads of other tasks, buffers.
+// Counted: query, key, value and output projections (MLA: also those of the latents, with their
+// norms among the norms), two norms per layer and a final one, the matrices of the feed-forward
+// block, biases if the workload has them, the router with its load-balancing bias, embedding,
+// learned positions, token types, untied logits, the span head. Relative positions: a projection
+// per layer, two query biases that all layers share (counted with the positions), no biases in
+// attention, no final norm, a bias of the logits. Not counted, because the workload does not state
+// them: poolers and heads of other tasks, buffers.
 ParameterCount layer_parameters(const Workload& workload, int layer);
-// The part on a rank of this shape, with all routed experts. What tensor parallelism does not split counts whole, and a key and value
-// head that several ranks share counts on each.
+// The part on a rank of this shape, with all routed experts. What tensor parallelism does not split
+// counts whole, and a key and value head that several ranks share counts on each.
 ParameterCount layer_parameters(const Workload& workload, const RankShape& shape, int layer);
 double adapter_parameters(const Workload& workload, int layer);
 double expert_parameters(const Workload& workload);     // one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden
 double position_parameters(const Workload& workload);
 double final_norm_parameters(const Workload& workload);
-double prediction_parameters(const Workload& workload);  // one multi-token-prediction module without its layer
+// one multi-token-prediction module without its layer
+double prediction_parameters(const Workload& workload);
 double logits_parameters(const Workload& workload);  // 0 if tied; the span head has its own
 ParameterCount count_parameters(const Workload& workload);
 
-// Forward operations of one token of a full sequence: 2 per weight of each matrix that multiplies the token (top-k of the routed experts),
-// and attention scores over all `seq` positions or those of a window, even if a causal mask hides half of them. Embedding look-up, norms,
-// biases and activations are not counted. This is the count of Megatron-LM (arXiv 2104.04473, appendix) and of PaLM's MFU (arXiv
-// 2204.02311, appendix B). Training takes three times as much, for a GPT 72 B s l h^2 (1 + s / 6h + V / 12 l h). With adapters (LoRA) the
-// frozen matrices take only twice as much, because they need no weight gradient; scores and adapters, also counted, take three times.
+// Forward operations of one token of a full sequence: 2 per weight of each matrix that multiplies
+// the token (top-k of the routed experts), and attention scores over all `seq` positions or those
+// of a window, even if a causal mask hides half of them. Embedding look-up, norms, biases and
+// activations are not counted. This is the count of Megatron-LM (arXiv 2104.04473, appendix) and of
+// PaLM's MFU (arXiv 2204.02311, appendix B). Training takes three times as much, for a GPT 72 B s l
+// h^2 (1 + s / 6h + V / 12 l h). With adapters (LoRA) the frozen matrices take only twice as much,
+// because they need no weight gradient; scores and adapters, also counted, take three times.
 Flops layer_forward_flops(const Workload& workload, int layer);  // per token
 Flops logits_forward_flops(const Workload& workload);            // per token
 Flops forward_flops(const Workload& workload, double sequences = 1);
-Flops model_flops(const Workload& workload, double sequences = 1);  // forward and backward without recompute
+// forward and backward without recompute
+Flops model_flops(const Workload& workload, double sequences = 1);
 
 }  // namespace stepcast

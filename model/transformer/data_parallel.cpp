@@ -7,23 +7,27 @@
 namespace stepcast {
 namespace {
 
-// An unfused framework without autocast updates 16-bit weights in place, with no fp32 copies and no loss scale.
-bool keeps_masters(const Experiment& e) { return e.workload.master_weights && (!e.parallelism.unfused || e.workload.autocast); }
+// An unfused framework without autocast updates 16-bit weights in place, with no fp32 copies and no
+// loss scale.
+bool keeps_masters(const Experiment& e) {
+    return e.workload.master_weights && (!e.parallelism.unfused || e.workload.autocast);
+}
 
-// Bytes of Adam as nine fp32 operations: first moment (scale, add), second moment (scale, add product), root, add, divide and add to
-// the weight, decay or clip. Tensors have the states' type.
+// Bytes of Adam as nine fp32 operations: first moment (scale, add), second moment (scale, add
+// product), root, add, divide and add to the weight, decay or clip. Tensors have the states' type.
 MemoryPass unfused_adam(Bytes state) { return {12.0 * state, 8.0 * state}; }
 // LAMB adds norms of weight and update, and scales and applies the update.
 constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
-// Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master, moments and the weight (unfused: in a
-// copy behind the update). In fp32 training, under automatic casting and without masters, the weight is its own, and all tensors have its
-// type. LAMB also writes, reads and applies the update,
-// for the layer's norms.
+// Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master,
+// moments and the weight (unfused: in a copy behind the update). In fp32 training, under automatic
+// casting and without masters, the weight is its own, and all tensors have its type. LAMB also
+// writes, reads and applies the update, for the layer's norms.
 MemoryPass state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Bytes stored = size_of(trained_dtype(e));
-    const Bytes state = w.master_weights ? Bytes(4) : stored, weight = stored < state && !casts_weights(e) ? stored : Bytes(0);
+    const Bytes state = w.master_weights ? Bytes(4) : stored,
+                weight = stored < state && !casts_weights(e) ? stored : Bytes(0);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * stored, stored};
     if (e.parallelism.unfused && w.optimizer == Optimizer::adam) return unfused_adam(Bytes(4));
     if (!w.fused_optimizer && w.optimizer == Optimizer::adam) {
@@ -46,23 +50,29 @@ double at_stage(const std::vector<int>& counts, int zero) {
 }
 
 // Gradients are reduced once, or under zero 2 and 3 in every micro-batch.
-double rounds_of_reduction(const Parallelism& p) { return p.zero >= 2 ? micro_batches(p) / directions(p) : 1; }
+double rounds_of_reduction(const Parallelism& p) {
+    return p.zero >= 2 ? micro_batches(p) / directions(p) : 1;
+}
 
-// Copies through buckets read and write each gradient in the type in which it is reduced. Frameworks make them during the backward (zero
-// 2 and 3) or after it; here all come after it, because backward and copies both wait for the memory.
+// Copies through buckets read and write each gradient in the type in which it is reduced.
+// Frameworks make them during the backward (zero 2 and 3) or after it; here all come after it,
+// because backward and copies both wait for the memory.
 MemoryPass bucket_copies(const Experiment& e, double gradients) {
     const Parallelism& p = e.parallelism;
-    const Bytes moved = rounds_of_reduction(p) * at_stage(e.framework.gradient_copies, p.zero) * gradients * size_of(p.gradient_dtype);
+    const Bytes moved = rounds_of_reduction(p) * at_stage(e.framework.gradient_copies, p.zero) *
+                        gradients * size_of(p.gradient_dtype);
     return {moved, moved};
 }
 
 }  // namespace
 
 Bytes gathered_weight(const Experiment& e) {
-    return size_of(casts_weights(e) && e.parallelism.zero < 3 ? Dtype::fp32 : between_products(e.workload.dtype));
+    return size_of(casts_weights(e) && e.parallelism.zero < 3 ? Dtype::fp32
+                                                              : between_products(e.workload.dtype));
 }
 
-// 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale. A norm in fp64 is taken before the cast.
+// 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale. A norm in
+// fp64 is taken before the cast.
 UpdatePasses update_passes(const Experiment& e, double updated, double gradients) {
     const Bytes kept = size_of(trained_gradients(e)), wide(4);
     const Framework& f = e.framework;
@@ -70,7 +80,8 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     const double groups = e.workload.optimizer_groups, flat = f.update_copies.empty() ? groups : 1;
     passes.copies = bucket_copies(e, gradients);
     passes.copies_calls = rounds_of_reduction(e.parallelism) * groups;
-    const auto add = [&](std::string_view name, Bytes read, Bytes written, double calls, bool reads = false) {
+    const auto add = [&](std::string_view name, Bytes read, Bytes written, double calls,
+                         bool reads = false) {
         const auto i = static_cast<std::size_t>(passes.norm_passes++);
         passes.norm_names[i] = name;
         passes.norm[i] = {updated * read, updated * written};
@@ -79,7 +90,8 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     };
     const bool masters = keeps_masters(e), wide_norm = f.wide_norm && e.parallelism.zero > 0;
     if (const double copies = at_stage(f.update_copies, e.parallelism.zero); copies > 0)
-        add("copy_gradients", copies * kept, copies * kept, groups * std::max(1.0, at_stage(f.update_calls, e.parallelism.zero)), true);
+        add("copy_gradients", copies * kept, copies * kept,
+            groups * std::max(1.0, at_stage(f.update_calls, e.parallelism.zero)), true);
     if (wide_norm) add("widen_gradients", kept, Bytes(8), groups);
     if (wide_norm) add("gradient_norm", Bytes(8), Bytes(0), groups, true);
     if (masters && kept < wide) add("cast_gradients", kept, wide, flat);
@@ -89,23 +101,29 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     if (e.workload.clip_scales) add("clip_gradients", gradient, gradient, flat);
     const MemoryPass state = state_bytes(e);
     passes.optimizer_calls = flat * e.workload.optimizer_calls;
-    passes.optimizer = {updated * state.read, updated * state.written, MemoryPass::Access::optimizer};
-    if (!e.parallelism.frees_gradients) passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
+    passes.optimizer = {updated * state.read, updated * state.written,
+                        MemoryPass::Access::optimizer};
+    if (!e.parallelism.frees_gradients)
+        passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
     return passes;
 }
 
 DataParallel::DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage)
     : graph_(graph), context_(context), stage_(stage) {
     const RankGroups& g = context.groups;
-    const auto bucket = [&](const Group& of, const Group& replicas) { return Bucket{0, graph.add_group(of), of.size(), replicas}; };
+    const auto bucket = [&](const Group& of, const Group& replicas) {
+        return Bucket{0, graph.add_group(of), of.size(), replicas};
+    };
     dense_ = bucket(g.shard, g.shard_replicas);
     experts_ = bucket(g.expert_shard, g.expert_shard_replicas);
 }
 
-TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const TasksByRank& after) {
+TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase,
+                                 const TasksByRank& after) {
     const NameId name = graph_.name_id("gather_parameters");
     TasksByRank done;
-    for (const auto& [bucket, elements] : {std::pair(&dense_, weights.dense), std::pair(&experts_, weights.experts)}) {
+    for (const auto& [bucket, elements] :
+         {std::pair(&dense_, weights.dense), std::pair(&experts_, weights.experts)}) {
         if (bucket->ranks <= 1 || elements == 0) continue;
         const OpId op = graph_.add_op(AllGather{elements * gathered_weight(context_.experiment)});
         done = stage_.collective(name, phase, op, bucket->group, Lane::data, after);
@@ -116,12 +134,16 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const 
 void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
     const Parallelism& p = context_.experiment.parallelism;
     const Bytes bytes = bucket.elements * size_of(trained_gradients(context_.experiment));
-    const auto send = [&](std::string_view name, const Op& op, GroupId group, const TasksByRank& follows) {
-        return stage_.collective(graph_.name_id(name), Phase::gradient_sync, graph_.add_op(op), group, Lane::data, follows);
+    const auto send = [&](std::string_view name, const Op& op, GroupId group,
+                          const TasksByRank& follows) {
+        return stage_.collective(graph_.name_id(name), Phase::gradient_sync, graph_.add_op(op),
+                                 group, Lane::data, follows);
     };
     TasksByRank sent = after;
-    if (bucket.ranks > 1 && p.zero >= 1) sent = send("gradient_reduce_scatter", ReduceScatter{bytes}, bucket.group, sent);
-    if (bucket.ranks > 1 && p.zero == 0) sent = send("gradient_all_reduce", AllReduce{bytes}, bucket.group, sent);
+    if (bucket.ranks > 1 && p.zero >= 1)
+        sent = send("gradient_reduce_scatter", ReduceScatter{bytes}, bucket.group, sent);
+    if (bucket.ranks > 1 && p.zero == 0)
+        sent = send("gradient_all_reduce", AllReduce{bytes}, bucket.group, sent);
     if (bucket.replicas.size() > 1)
         sent = send("gradient_all_reduce", AllReduce{bytes / static_cast<double>(bucket.ranks)},
                     graph_.add_group(bucket.replicas), sent);
@@ -142,7 +164,9 @@ void DataParallel::add_gradients(const RankWeights& weights, bool last) {
     dense_.elements += weights.dense;
     experts_.elements += weights.experts;
     for (Bucket* bucket : {&dense_, &experts_})
-        if (p.zero == 3 || bucket->elements * size_of(trained_gradients(context_.experiment)) >= p.bucket) close(*bucket);
+        if (p.zero == 3 ||
+            bucket->elements * size_of(trained_gradients(context_.experiment)) >= p.bucket)
+            close(*bucket);
 }
 
 void DataParallel::flush() {
@@ -165,10 +189,13 @@ void DataParallel::add_norm() {
     const Experiment& e = context_.experiment;
     const UpdatePasses passes = update_passes(e, updated(), total_.all());
     Planner planner(graph_);
-    if (e.framework.update_waits) planner.host("backward_end", HostWork{HostWork::Kind::read, 0}, true);
+    if (e.framework.update_waits)
+        planner.host("backward_end", HostWork{HostWork::Kind::read, 0}, true);
     for (std::size_t i = 0; i < static_cast<std::size_t>(passes.norm_passes); ++i) {
-        planner.compute(passes.norm_names[i], passes.norm[i], static_cast<float>(passes.norm_calls[i]));
-        if (passes.norm_reads[i]) planner.host("gradients_read", HostWork{HostWork::Kind::read, 1}, true);
+        planner.compute(passes.norm_names[i], passes.norm[i],
+                        static_cast<float>(passes.norm_calls[i]));
+        if (passes.norm_reads[i])
+            planner.host("gradients_read", HostWork{HostWork::Kind::read, 1}, true);
     }
     stage_.stamp(planner.take(), Phase::optimizer);
 }
@@ -178,10 +205,12 @@ void DataParallel::add_optimizer() {
     const Parallelism& p = e.parallelism;
     const UpdatePasses passes = update_passes(e, updated(), total_.all());
     Planner planner(graph_);
-    if (e.workload.reads_loss) planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
+    if (e.workload.reads_loss)
+        planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
     const Bytes copied = 2.0 * total_.dense * size_of(trained_gradients(e));
     // A framework that stores gradients outside of the buckets copies them in and back.
-    if (p.unfused && p.zero == 0 && dense_.ranks > 1) planner.compute("bucket_copies", MemoryPass{copied, copied});
+    if (p.unfused && p.zero == 0 && dense_.ranks > 1)
+        planner.compute("bucket_copies", MemoryPass{copied, copied});
     planner.compute("optimizer", passes.optimizer, static_cast<float>(passes.optimizer_calls));
     if (!p.frees_gradients) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);

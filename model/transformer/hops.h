@@ -1,9 +1,11 @@
-// Sends activations and their gradients between stages. A forward hop carries the tensors of the cut: between layers the hidden
-// state, inside a layer gate, up and residual. If a tracer cut the model by modules, the first stage also makes mask and rotary
-// tables (cosine, sine) and sends them along. With resend_first_stage every later hop carries the first stage's tensors again, as a
+// Sends activations and their gradients between stages. A forward hop carries the tensors of the
+// cut: between layers the hidden state, inside a layer gate, up and residual. If a tracer cut the
+// model by modules, the first stage also makes mask and rotary tables (cosine, sine) and sends them
+// along. With resend_first_stage every later hop carries the first stage's tensors again, as a
 // separate tuple. A backward hop carries the gradients of the cut. A hop has
 //   tuples x messages_per_tuple + tensors x messages_per_tensor
-// messages. blocking_p2p: it is one task that blocks the hosts of both ends, written when the receiver has reached it.
+// messages. blocking_p2p: it is one task that blocks the hosts of both ends, written when the
+// receiver has reached it.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +25,9 @@ struct At {
 struct HopLoad {
     int tensors = 0, tuples = 0;
     Bytes bytes;
-    HopLoad& operator+=(const HopLoad& o) { return *this = {tensors + o.tensors, tuples + o.tuples, bytes + o.bytes}; }
+    HopLoad& operator+=(const HopLoad& o) {
+        return *this = {tensors + o.tensors, tuples + o.tuples, bytes + o.bytes};
+    }
     friend bool operator==(const HopLoad&, const HopLoad&) = default;
 };
 inline HopLoad tensors_of_cut(const LayerContext& c, const Chunk& chunk) {
@@ -37,8 +41,10 @@ inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, b
     HopLoad load = tensors_of_cut(c, path[static_cast<std::size_t>(position)]);
     if (back) return {p.gradient_tensors > 0 ? p.gradient_tensors : load.tensors, 0, load.bytes};
     if (position > 0 && p.resend_first_stage) load += tensors_of_cut(c, path.front());
-    // Mask [seq, seq], cosine and sine [seq, head width]. The shape is the same for all sequences of a micro-batch.
-    const double shared = static_cast<double>(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
+    // Mask [seq, seq], cosine and sine [seq, head width]. The shape is the same for all sequences
+    // of a micro-batch.
+    const double shared =
+        static_cast<double>(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
     if (p.cut == StageCut::modules) load += {3, 0, shared * c.shape.element()};
     return load;
 }
@@ -49,10 +55,12 @@ inline int messages_of(const HopLoad& load, const Parallelism& p) {
 
 class Hops {
 public:
-    Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages, const std::vector<Path>& paths)
+    Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages,
+         const std::vector<Path>& paths)
         : graph_(graph), context_(context), stages_(stages), paths_(paths) {}
 
-    // Sends from the micro-batch's chunk to the next chunk of its path, or back to the previous one.
+    // Sends from the micro-batch's chunk to the next chunk of its path, or back to the previous
+    // one.
     void send(StageState& state, const At& at) {
         const Path& path = paths_[static_cast<std::size_t>(at.direction)];
         const int step = at.back ? -1 : +1;
@@ -72,25 +80,31 @@ public:
     }
 
     [[nodiscard]] bool has_arrived(const At& at) const { return arrived_.contains(at); }
-    // Makes the stage's next task follow the arrival. Returns false if the arrival has not been written yet.
+    // Makes the stage's next task follow the arrival. Returns false if the arrival has not been
+    // written yet.
     bool take_arrived(StageState& state, const At& at) {
         const auto found = arrived_.find(at);
         if (found == arrived_.end()) return false;
-        if (!found->second.empty()) state.stage.follow(sends_parts(p_) ? gathered(state, at, found->second) : found->second);
+        if (!found->second.empty())
+            state.stage.follow(sends_parts(p_) ? gathered(state, at, found->second)
+                                               : found->second);
         arrived_.erase(found);
         return true;
     }
 
-    // blocking_p2p. holds(): whether the stage waits in a send. meet(): writes the sends whose receivers have reached the slot that
-    // takes them, and returns whether there were any.
+    // blocking_p2p. holds(): whether the stage waits in a send. meet(): writes the sends whose
+    // receivers have reached the slot that takes them, and returns whether there were any.
     [[nodiscard]] bool holds(const StageState& state) const {
-        return std::ranges::any_of(waiting_, [&](const Waiting& w) { return w.from == state.index; });
+        return std::ranges::any_of(waiting_,
+                                   [&](const Waiting& w) { return w.from == state.index; });
     }
     bool meet(const std::vector<Order>& orders) {
         const auto met = [&](const Waiting& w) {
             StageState& to = *stages_[static_cast<std::size_t>(w.to)];
             const Slot& next = orders[static_cast<std::size_t>(w.to)][to.next];
-            if (next.micro_batch != w.arrival.micro_batch || (next.pass != Pass::forward) != w.arrival.back) return false;
+            if (next.micro_batch != w.arrival.micro_batch ||
+                (next.pass != Pass::forward) != w.arrival.back)
+                return false;
             arrived_[w.arrival] = write(*stages_[static_cast<std::size_t>(w.from)], to, w.at);
             return true;
         };
@@ -103,9 +117,11 @@ private:
         At at, arrival;
     };
 
-    // A blocking hop overlaps with nothing on either end: it occupies both hosts and follows the earlier work of both devices.
+    // A blocking hop overlaps with nothing on either end: it occupies both hosts and follows the
+    // earlier work of both devices.
     TasksByRank write(StageState& from, StageState& to, const At& at) {
-        const bool up = hop_goes_up(paths_[static_cast<std::size_t>(at.direction)], at.direction, at.back ? at.position - 1 : at.position, at.back);
+        const bool up = hop_goes_up(paths_[static_cast<std::size_t>(at.direction)], at.direction,
+                                    at.back ? at.position - 1 : at.position, at.back);
         const bool blocking = p_.blocking_p2p;
         const Lane out = blocking ? Lane::host : up ? Lane::send_up : Lane::send_down;
         const Lane in = blocking ? Lane::host : up ? Lane::receive_up : Lane::receive_down;
@@ -116,25 +132,29 @@ private:
             const Place places[2] = {{from.stage.graph_rank(r), out}, {to.stage.graph_rank(r), in}};
             const TaskId after[2] = {from.stage.last()[r], to.stage.last()[r]};
             const std::size_t waits = blocking && after[1] != no_task ? 2 : 1;
-            sent.push_back(graph_.add(at.back ? backward_name_ : forward_name_, at.back ? Phase::backward : Phase::forward,
-                                      op, places, {after, waits}, blocking ? 0 : 1, group));
+            sent.push_back(graph_.add(at.back ? backward_name_ : forward_name_,
+                                      at.back ? Phase::backward : Phase::forward, op, places,
+                                      {after, waits}, blocking ? 0 : 1, group));
         }
         return sent;
     }
 
     TasksByRank gathered(StageState& state, const At& at, const TasksByRank& parts) {
         if (gather_op_ == 0) gather_op_ = graph_.add_op(AllGather{context_.shape.outer()});
-        return state.stage.collective(graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
-                                    gather_op_, graph_.add_group(context_.groups.tensor), Lane::collective, parts);
+        return state.stage.collective(
+            graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
+            gather_op_, graph_.add_group(context_.groups.tensor), Lane::collective, parts);
     }
 
     OpId send_op(const At& at) {
         const auto [known, fresh] = ops_.try_emplace(At{0, at.direction, at.position, at.back});
         if (!fresh) return known->second;
         const int position = at.back ? at.position - 1 : at.position;
-        const HopLoad load = hop_load(context_, paths_[static_cast<std::size_t>(at.direction)], position, at.back);
+        const HopLoad load =
+            hop_load(context_, paths_[static_cast<std::size_t>(at.direction)], position, at.back);
         const Bytes bytes = load.bytes / (sends_parts(p_) ? static_cast<double>(p_.tp) : 1.0);
-        return known->second = graph_.add_op(SendRecv{bytes, messages_of(load, p_), p_.blocking_p2p});
+        return known->second =
+                   graph_.add_op(SendRecv{bytes, messages_of(load, p_), p_.blocking_p2p});
     }
 
     TaskGraph& graph_;
@@ -143,7 +163,8 @@ private:
     const Stages& stages_;
     const std::vector<Path>& paths_;
     std::map<At, TasksByRank> arrived_;
-    NameId forward_name_ = graph_.name_id("send_activations"), backward_name_ = graph_.name_id("send_gradients");
+    NameId forward_name_ = graph_.name_id("send_activations"),
+           backward_name_ = graph_.name_id("send_gradients");
     std::vector<Waiting> waiting_;
     std::map<At, OpId> ops_;  // by direction, position and forward or back
     OpId gather_op_ = 0;

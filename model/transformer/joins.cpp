@@ -9,9 +9,11 @@ namespace {
 
 int all_ranks(const Parallelism& p) { return p.pp * ranks_of_stage(p); }
 
-// Adds one all-reduce per rank of the stages, or if `group` contains all ranks, a single one over all.
-void across(TaskGraph& graph, const LayerContext& c, const Stages& stages, const std::vector<std::size_t>& of, std::string_view name,
-            Bytes bytes, const Group& group, Phase phase) {
+// Adds one all-reduce per rank of the stages, or if `group` contains all ranks, a single one over
+// all.
+void across(TaskGraph& graph, const LayerContext& c, const Stages& stages,
+            const std::vector<std::size_t>& of, std::string_view name, Bytes bytes,
+            const Group& group, Phase phase) {
     const bool everybody = group.size() == all_ranks(c.experiment.parallelism);
     const NameId id = graph.name_id(name);
     const OpId op = graph.add_op(AllReduce{bytes});
@@ -25,7 +27,8 @@ void across(TaskGraph& graph, const LayerContext& c, const Stages& stages, const
         for (const std::size_t s : of)
             for (std::size_t i = r; i < r + at_once; ++i) {
                 places.emplace_back(stages[s]->stage.graph_rank(i), Lane::collective);
-                if (const TaskId last = stages[s]->stage.last()[i]; last != no_task) after.push_back(last);
+                if (const TaskId last = stages[s]->stage.last()[i]; last != no_task)
+                    after.push_back(last);
             }
         std::fill_n(&done[r], at_once, graph.add(id, phase, op, places, after, 1, group_id));
     }
@@ -36,9 +39,11 @@ void across(TaskGraph& graph, const LayerContext& c, const Stages& stages, const
 void add_weight_casts(Program& program, const LayerContext& c, Phase phase) {
     const Workload& w = c.experiment.workload;
     if (!w.autocast) return;
-    const double weights = expert_parameters(w) * (static_cast<double>(w.moe.experts) / c.experiment.parallelism.ep);
+    const double weights =
+        expert_parameters(w) * (static_cast<double>(w.moe.experts) / c.experiment.parallelism.ep);
     const Bytes narrow = weights * size_of(w.dtype), wide = weights * size_of(Dtype::fp32);
-    program.on_each("cast", phase, phase == Phase::forward ? MemoryPass{wide, narrow} : MemoryPass{narrow, wide});
+    program.on_each("cast", phase,
+                    phase == Phase::forward ? MemoryPass{wide, narrow} : MemoryPass{narrow, wide});
 }
 
 }  // namespace
@@ -49,20 +54,22 @@ void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) 
         const int mirror = p.pp - 1 - s;
         const double elements = stages[static_cast<std::size_t>(s)]->data.updated();
         const Group group = between_stages(c, s, mirror);
-        across(graph, c, stages, {static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
-               elements * size_of(trained_gradients(c.experiment)), group, Phase::gradient_sync);
+        across(graph, c, stages, {static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)},
+               "copy_all_reduce", elements * size_of(trained_gradients(c.experiment)), group,
+               Phase::gradient_sync);
     }
 }
 
-void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stages, const Path& path) {
+void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stages,
+                     const Path& path) {
     const Parallelism& p = c.experiment.parallelism;
     const int first = path.front().stage, last = path.back().stage;
     const Workload& w = c.experiment.workload;
     if (!w.tied || w.adapter_rank > 0 || !p.join_tied || p.pp == 1 || first == last) return;
-    const Bytes bytes =
-        static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden) * size_of(p.gradient_dtype);
-    across(graph, c, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)}, "embedding_all_reduce",
-           bytes, c.groups.embedding, Phase::gradient_sync);
+    const Bytes bytes = static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden) *
+                        size_of(p.gradient_dtype);
+    across(graph, c, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)},
+           "embedding_all_reduce", bytes, c.groups.embedding, Phase::gradient_sync);
 }
 
 void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stages) {
@@ -71,17 +78,21 @@ void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stage
     std::vector<std::size_t> all;
     for (std::size_t s = 0; s < stages.size(); ++s) all.push_back(s);
     if (everybody > 1 && !c.experiment.parallelism.clip_per_rank)
-        across(graph, c, stages, all, "norm_all_reduce", Bytes(8), Group{everybody, 1}, Phase::optimizer);
+        across(graph, c, stages, all, "norm_all_reduce", Bytes(8), Group{everybody, 1},
+               Phase::optimizer);
     for (const auto& state : stages) state->data.add_optimizer();
 }
 
-// Inserts the MoE systems of model/moe into a transformer's step: plans end where a system's layer begins, the system writes its tasks on
-// all ranks, and plans continue after them. Needs all ranks unfolded: one stage, expert-parallel over the data-parallel ranks.
-void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, int index, Phase phase) {
+// Inserts the MoE systems of model/moe into a transformer's step: plans end where a system's layer
+// begins, the system writes its tasks on all ranks, and plans continue after them. Needs all ranks
+// unfolded: one stage, expert-parallel over the data-parallel ranks.
+void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, int index,
+                        Phase phase) {
     Program program(graph, stage.last());
     add_weight_casts(program, c, phase);
     const Routing routing = routing_of_layer(c.routing, static_cast<std::size_t>(index));
-    traits(c.experiment.parallelism.moe_system).add(program, moe_layer_of(c.experiment), routing, phase);
+    traits(c.experiment.parallelism.moe_system)
+        .add(program, moe_layer_of(c.experiment), routing, phase);
     stage.resume(program.last());
 }
 

@@ -9,25 +9,33 @@
 
 namespace stepcast {
 
-// The sizes of a transformer on one rank, after tensor, context and sequence parallelism have split its layers.
+// The sizes of a transformer on one rank, after tensor, context and sequence parallelism have split
+// its layers.
 struct RankShape {
-    long batch = 0;         // sequences per micro-batch
-    long tokens = 0;        // per micro-batch on this rank: batch * seq / cp
-    long outer_tokens = 0;  // outside tensor-parallel blocks: tokens / tp with sequence parallelism, else tokens
-    long seq = 0;           // tokens of a whole sequence
-    long seq_q = 0;         // query tokens per sequence on this rank: seq / cp
-    long head_tokens = 0;   // tokens whose logits are computed
-    long routed_tokens = 0;  // tokens that this rank sends to experts
+    long batch = 0;   // sequences per micro-batch
+    long tokens = 0;  // per micro-batch on this rank: batch * seq / cp
+    // outside tensor-parallel blocks: tokens / tp with sequence parallelism, else tokens
+    long outer_tokens = 0;
+    long seq = 0;                         // tokens of a whole sequence
+    long seq_q = 0;                       // query tokens per sequence on this rank: seq / cp
+    long head_tokens = 0;                 // tokens whose logits are computed
+    long routed_tokens = 0;               // tokens that this rank sends to experts
     long hidden = 0, ffn = 0, vocab = 0;  // ffn and vocab: this rank's part
-    long expert_ffn = 0, shared_ffn = 0;  // width of one expert and of all shared experts: this rank's part
-    long heads = 0, kv_heads = 0;         // this rank's
+    // width of one expert and of all shared experts: this rank's part
+    long expert_ffn = 0, shared_ffn = 0;
+    long heads = 0, kv_heads = 0;  // this rank's
     long mamba_heads = 0, mamba_groups = 0;
-    long qk_dim = 0, value_dim = 0;       // width of a head's query and key, and of its value
-    Dtype matrix = Dtype::bf16;           // type of matrix products
-    Dtype storage = Dtype::bf16;          // type of activations in memory and of attention: bf16 if matrices are fp8
+    long qk_dim = 0, value_dim = 0;  // width of a head's query and key, and of its value
+    Dtype matrix = Dtype::bf16;      // type of matrix products
+    // type of activations in memory and of attention: bf16 if matrices are fp8
+    Dtype storage = Dtype::bf16;
     [[nodiscard]] Bytes element() const { return size_of(storage); }
-    [[nodiscard]] Bytes outer() const { return static_cast<double>(outer_tokens * hidden) * element(); }
-    [[nodiscard]] Bytes inner(long width) const { return static_cast<double>(tokens * width) * element(); }
+    [[nodiscard]] Bytes outer() const {
+        return static_cast<double>(outer_tokens * hidden) * element();
+    }
+    [[nodiscard]] Bytes inner(long width) const {
+        return static_cast<double>(tokens * width) * element();
+    }
     friend bool operator==(const RankShape&, const RankShape&) = default;
 };
 
@@ -44,7 +52,8 @@ struct LayerContext {
     const Routing& routing;  // for one expert-parallel group; empty = balanced
 };
 
-// The planners for a block's backward: twice the same, or two if the schedule splits weight gradients off (zero bubble).
+// The planners for a block's backward: twice the same, or two if the schedule splits weight
+// gradients off (zero bubble).
 struct BackwardPlanners {
     Planner& inputs;
     Planner& weights;

@@ -11,36 +11,48 @@ double modules_in(const Block& block) {
     double modules = 0;
     for (const Operator& op : block) {
         if (const auto* norm = std::get_if<Normalize>(&op)) modules += norm->kernels;
-        modules += std::holds_alternative<Linear>(op) || std::holds_alternative<Activate>(op) ? 1 : 0;
+        modules +=
+            std::holds_alternative<Linear>(op) || std::holds_alternative<Activate>(op) ? 1 : 0;
     }
     return modules;
 }
 
-// Frameworks with hooks on every module fetch and release its weights there (DeepSpeed, runtime/zero/parameter_offload.py), modules
-// without weights and such that hold others included: a layer, its attention and its feed-forward block; the model, with and without its
-// head, and rotary positions.
-void plan_hooks(Planner& planner, const LayerContext& c, double holders, std::initializer_list<Block> blocks) {
+// Frameworks with hooks on every module fetch and release its weights there (DeepSpeed,
+// runtime/zero/parameter_offload.py), modules without weights and such that hold others included: a
+// layer, its attention and its feed-forward block; the model, with and without its head, and rotary
+// positions.
+void plan_hooks(Planner& planner, const LayerContext& c, double holders,
+                std::initializer_list<Block> blocks) {
     if (c.experiment.parallelism.zero != 3 || !hooks_modules(c.experiment.framework)) return;
     double modules = holders;
     for (const Block& block : blocks) modules += modules_in(block);
     planner.host("hooks", HostWork{HostWork::Kind::module, modules}, false);
 }
-void plan_head(Planner& planner, const LayerContext& c) { plan_hooks(planner, c, 0, {head_block(c.experiment.workload, c.shape)}); }
+void plan_head(Planner& planner, const LayerContext& c) {
+    plan_hooks(planner, c, 0, {head_block(c.experiment.workload, c.shape)});
+}
 
-// Host time of a layer on top of its launches: the Python code of its modules. Where launches block, it starts after the kernels
-// before it have ended, but it does not delay sends between stages. Tensor-parallel collectives cost the host too (split_linear.h: of
-// attention and feed-forward), if that cost is known. Latent attention has projections down to and up from the keys' latent, and the
-// queries', in place of one projection for all three (Megatron-Core's multi_latent_attention.py): two more modules without a latent
-// of the queries, three with.
+// Host time of a layer on top of its launches: the Python code of its modules. Where launches
+// block, it starts after the kernels before it have ended, but it does not delay sends between
+// stages. Tensor-parallel collectives cost the host too (split_linear.h: of attention and
+// feed-forward), if that cost is known. Latent attention has projections down to and up from the
+// keys' latent, and the queries', in place of one projection for all three (Megatron-Core's
+// multi_latent_attention.py): two more modules without a latent of the queries, three with.
 void plan_module(Planner& planner, const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     plan_hooks(planner, c, 3, {mixing_block(w, c.shape), feed_forward_block(w, c.shape)});
-    planner.host("layer", HostWork{HostWork::Kind::layer, 1}, c.experiment.framework.launch_blocking.value_or(false));
+    planner.host("layer", HostWork{HostWork::Kind::layer, 1},
+                 c.experiment.framework.launch_blocking.value_or(false));
     if (c.experiment.parallelism.tp > 1 && c.experiment.cluster.host.exchange > Seconds(0))
         planner.host("exchanges",
-                     HostWork{HostWork::Kind::exchange, c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0}, false);
+                     HostWork{HostWork::Kind::exchange,
+                              c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0},
+                     false);
     if (c.experiment.workload.attention == AttentionKind::mla)
-        planner.host("latent_modules", HostWork{HostWork::Kind::module, c.experiment.workload.mla.q_rank > 0 ? 3.0 : 2.0}, false);
+        planner.host(
+            "latent_modules",
+            HostWork{HostWork::Kind::module, c.experiment.workload.mla.q_rank > 0 ? 3.0 : 2.0},
+            false);
 }
 
 // Further host time per micro-batch, if known: the loop around the model.
@@ -50,7 +62,8 @@ void plan_micro_batch(Planner& planner, const LayerContext& c) {
         planner.host("micro_batch", HostWork{HostWork::Kind::micro_batch, 1}, false);
 }
 
-// Blocks of a unit with the same kernel style. Experts, and what surrounds the layers, have their own style.
+// Blocks of a unit with the same kernel style. Experts, and what surrounds the layers, have their
+// own style.
 struct Part {
     std::span<const Operator> operators;
     KernelStyle style;
@@ -66,7 +79,8 @@ struct Maker {
     double traffic;
     bool split;
 
-    [[nodiscard]] PassPlans make(std::span<const Part> parts, Host before_forward, Host before_backward) const {
+    [[nodiscard]] PassPlans make(std::span<const Part> parts, Host before_forward,
+                                 Host before_backward) const {
         PassPlans plans;
         plans.forward = forward(parts, before_forward);
         Planner both(graph, traffic);
@@ -82,14 +96,16 @@ struct Maker {
     [[nodiscard]] Plan forward(std::span<const Part> parts, Host before) const {
         Planner planner(graph, traffic);
         before(planner, c);
-        for (const Part& part : parts) plan_block({&planner, nullptr}, c, part.operators, part.style);
+        for (const Part& part : parts)
+            plan_block({&planner, nullptr}, c, part.operators, part.style);
         return planner.take();
     }
 
 private:
     void backward(const BackwardPlanners& b, std::span<const Part> parts, Host before) const {
         before(b.inputs, c);
-        for (std::size_t i = parts.size(); i-- > 0;) plan_block({nullptr, &b}, c, parts[i].operators, parts[i].style);
+        for (std::size_t i = parts.size(); i-- > 0;)
+            plan_block({nullptr, &b}, c, parts[i].operators, parts[i].style);
     }
 };
 
@@ -97,11 +113,14 @@ private:
 std::size_t opening(std::span<const Operator> feed_forward) {
     std::size_t i = feed_forward.size();
     while (i-- > 0)
-        if (const auto* linear = std::get_if<Linear>(&feed_forward[i]); linear && linear->split == Split::row) break;
+        if (const auto* linear = std::get_if<Linear>(&feed_forward[i]);
+            linear && linear->split == Split::row)
+            break;
     return i;
 }
-// Where an early-stopping recompute ends: before that product, whose input is the last tensor that the backward needs, or behind it where
-// its result has a norm, which needs it too, or where it has adapters: their second product, which is behind it, keeps its input.
+// Where an early-stopping recompute ends: before that product, whose input is the last tensor that
+// the backward needs, or behind it where its result has a norm, which needs it too, or where it has
+// adapters: their second product, which is behind it, keeps its input.
 std::size_t last_needed(const Workload& w, std::span<const Operator> feed_forward) {
     const std::size_t at = opening(feed_forward);
     return at + (w.post_norms || std::get<Linear>(feed_forward[at]).adapter_rank > 0 ? 1 : 0);
@@ -112,8 +131,10 @@ std::size_t cut(std::span<const Operator> feed_forward) {
     return std::holds_alternative<Elementwise>(feed_forward[i - 1]) ? i - 1 : i;
 }
 
-// Slots that an all-to-all brought are kept, so the exchanges of experts do not run again: their group is one rank.
-Plan alternate_plan(const Maker& m, std::span<const Operator> mixing, std::span<const Operator> feed_forward, KernelStyle style) {
+// Slots that an all-to-all brought are kept, so the exchanges of experts do not run again: their
+// group is one rank.
+Plan alternate_plan(const Maker& m, std::span<const Operator> mixing,
+                    std::span<const Operator> feed_forward, KernelStyle style) {
     Block again;
     for (const auto operators : {mixing, feed_forward}) {
         const std::vector<bool> runs = alternate_runs(operators, m.c.experiment.parallelism.tp);
@@ -126,14 +147,17 @@ Plan alternate_plan(const Maker& m, std::span<const Operator> mixing, std::span<
     return Maker{m.graph, alone, m.traffic, m.split}.forward(part, plan_module);
 }
 
-// A layer: attention or a Mamba block, then a dense block or experts, of which a full recompute runs the first `again` operators.
+// A layer: attention or a Mamba block, then a dense block or experts, of which a full recompute
+// runs the first `again` operators.
 PassPlans passes_of(const Maker& m, const Part& mixing, const Part& second, std::size_t again) {
-    const Part parts[] = {mixing, second}, first[] = {mixing, {second.operators.first(again), second.style}};
+    const Part parts[] = {mixing, second},
+               first[] = {mixing, {second.operators.first(again), second.style}};
     PassPlans plans = m.make(parts, plan_module, plan_module);
     if (m.c.experiment.parallelism.recompute == Recompute::alternate)
         plans.recompute = alternate_plan(m, mixing.operators, second.operators, mixing.style);
     else
-        plans.recompute = again == second.operators.size() ? plans.forward : m.forward(first, plan_module);
+        plans.recompute =
+            again == second.operators.size() ? plans.forward : m.forward(first, plan_module);
     return plans;
 }
 
@@ -150,20 +174,24 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const std::span<const Operator> feed_forward(block);
     LayerPlans plans;
     const bool early = style == KernelStyle::fused && p.recompute_stops_early;
-    plans.dense = passes_of(m, {mixing, style}, {feed_forward, style}, early ? last_needed(w, feed_forward) : feed_forward.size());
+    plans.dense = passes_of(m, {mixing, style}, {feed_forward, style},
+                            early ? last_needed(w, feed_forward) : feed_forward.size());
     if (w.moe.experts > 0 && p.moe_system == MoeSystem::alltoall) {
         const Block experts = expert_block(w, c.shape);
-        plans.experts = passes_of(m, {mixing, style}, {experts, KernelStyle::fused}, experts.size());
+        plans.experts =
+            passes_of(m, {mixing, style}, {experts, KernelStyle::fused}, experts.size());
     }
     if (w.moe.experts > 0 && p.moe_system != MoeSystem::alltoall) {
         // The system runs what is between the norm and the residual, or the norm before that.
-        const Part first[] = {{mixing, style}, {feed_forward.first(3), style}}, second[] = {{feed_forward.last(w.post_norms ? 2 : 1), style}};
+        const Part first[] = {{mixing, style}, {feed_forward.first(3), style}},
+                   second[] = {{feed_forward.last(w.post_norms ? 2 : 1), style}};
         plans.experts = m.make(first, plan_module, nothing);
         plans.after_experts = m.make(second, nothing, plan_module);
     }
     if (p.cut == StageCut::modules) {
         const std::size_t at = cut(feed_forward);
-        const Part first[] = {{mixing, style}, {feed_forward.first(at), style}}, rest[] = {{feed_forward.subspan(at), style}};
+        const Part first[] = {{mixing, style}, {feed_forward.first(at), style}},
+                   rest[] = {{feed_forward.subspan(at), style}};
         plans.opened = m.make(first, plan_module, plan_module);
         plans.rest = m.make(rest, nothing, nothing);
     }
@@ -173,8 +201,10 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Part first[] = {{embedding, style}};
     std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::unfused : style}};
     for (int i = 0; i < w.mtp_layers; ++i)
-        last.insert(last.end(), {{prediction, style}, {mixing, style}, {last_layer, style}, {head, style}});
-    // A loss that a framework computes step by step (model/block/ends.h) already counts all its traffic.
+        last.insert(last.end(),
+                    {{prediction, style}, {mixing, style}, {last_layer, style}, {head, style}});
+    // A loss that a framework computes step by step (model/block/ends.h) already counts all its
+    // traffic.
     const Maker ends{graph, c, w.fused_loss ? m.traffic : 1.0, split};
     plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
     plans.head = ends.make(last, plan_head, plan_head);

@@ -13,8 +13,10 @@ struct PassPlans {
 
 struct LayerPlans {
     PassPlans dense, experts, embedding, head;
-    PassPlans after_experts;  // the rest of a layer whose experts a MoE system writes after `experts`
-    PassPlans opened, rest;   // the two parts of a dense layer that is cut before its down projection
+    // the rest of a layer whose experts a MoE system writes after `experts`
+    PassPlans after_experts;
+    // the two parts of a dense layer that is cut before its down projection
+    PassPlans opened, rest;
 };
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& context);

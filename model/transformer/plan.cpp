@@ -4,31 +4,42 @@ namespace stepcast {
 
 std::vector<Plan> parts_at_exchanges(const Plan& plan, const TaskGraph& graph) {
     std::vector<Plan> parts;
-    const auto own = [](int task, int begin) { return task >= begin ? task - begin : PlannedTask::entry; };
+    const auto own = [](int task, int begin) {
+        return task >= begin ? task - begin : PlannedTask::entry;
+    };
     int begin = 0;
     const auto close = [&](int end, const std::array<int, 2>& tail) {
-        Plan part{{plan.tasks.begin() + begin, plan.tasks.begin() + end}, plan.variants, {own(tail[0], begin), own(tail[1], begin)}};
+        Plan part{{plan.tasks.begin() + begin, plan.tasks.begin() + end},
+                  plan.variants,
+                  {own(tail[0], begin), own(tail[1], begin)}};
         for (PlannedTask& task : part.tasks)
             for (int& before : task.after) before = own(before, begin);
         parts.push_back(std::move(part));
         begin = end;
     };
     for (int i = 0; i < static_cast<int>(plan.tasks.size()); ++i)
-        if (std::holds_alternative<AllToAll>(graph.ops()[plan.tasks[static_cast<std::size_t>(i)].op])) close(i + 1, {i, PlannedTask::entry});
+        if (std::holds_alternative<AllToAll>(
+                graph.ops()[plan.tasks[static_cast<std::size_t>(i)].op]))
+            close(i + 1, {i, PlannedTask::entry});
     close(static_cast<int>(plan.tasks.size()), plan.tail);
     return parts;
 }
 
 int Planner::append(std::string_view name, OpId op, Lane lane, GroupId group, float host_calls) {
-    plan_.tasks.push_back(
-        {.name = graph_.name_id(name), .op = op, .group = group, .lane = lane, .host_calls = host_calls, .after = plan_.tail});
+    plan_.tasks.push_back({.name = graph_.name_id(name),
+                           .op = op,
+                           .group = group,
+                           .lane = lane,
+                           .host_calls = host_calls,
+                           .after = plan_.tail});
     return static_cast<int>(plan_.tasks.size()) - 1;
 }
 
 void Planner::compute(std::string_view name, Op op, float host_calls) {
     if (auto* pass = std::get_if<MemoryPass>(&op); pass && traffic_ != 1)
         *pass = {traffic_ * pass->read, traffic_ * pass->written, pass->access};
-    plan_.tail = {append(name, graph_.add_op(std::move(op)), Lane::compute, 0, host_calls), PlannedTask::entry};
+    plan_.tail = {append(name, graph_.add_op(std::move(op)), Lane::compute, 0, host_calls),
+                  PlannedTask::entry};
 }
 
 void Planner::compute_by_expert_rank(std::string_view name, std::vector<Op> ops, float host_calls) {
@@ -49,7 +60,9 @@ void Planner::host(std::string_view name, const HostWork& work, bool waits) {
 
 void Planner::collective(std::string_view name, Op op, const Group& group) {
     if (group.size() <= 1) return;
-    plan_.tail = {append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1), PlannedTask::entry};
+    plan_.tail = {
+        append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1),
+        PlannedTask::entry};
 }
 
 }  // namespace stepcast

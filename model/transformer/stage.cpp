@@ -21,7 +21,8 @@ std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, c
         if (taken[r]) continue;
         auto& group = groups.emplace_back();
         for (const int member : members(shape, ranks[r])) {
-            group.push_back(static_cast<std::size_t>(std::ranges::lower_bound(ranks, member) - ranks.begin()));
+            group.push_back(
+                static_cast<std::size_t>(std::ranges::lower_bound(ranks, member) - ranks.begin()));
             taken[group.back()] = true;
         }
     }
@@ -69,14 +70,22 @@ void Stage::stamp(const Plan& plan, Phase phase) {
                 collect(r, task);
                 places_.emplace_back(ranks_[r], task.lane);
             }
-            const auto variant = [&] { return static_cast<std::size_t>(expert_index_[group.front()]); };
-            const OpId op = task.op_variants < 0 ? task.op : plan.variants[static_cast<std::size_t>(task.op_variants)][variant()];
-            const TaskId id = graph_.add(task.name, phase, op, places_, after_, task.host_calls, task.group);
+            const auto variant = [&] {
+                return static_cast<std::size_t>(expert_index_[group.front()]);
+            };
+            const OpId op =
+                task.op_variants < 0
+                    ? task.op
+                    : plan.variants[static_cast<std::size_t>(task.op_variants)][variant()];
+            const TaskId id =
+                graph_.add(task.name, phase, op, places_, after_, task.host_calls, task.group);
             for (const std::size_t r : group) stamped_[i * ranks_.size() + r] = id;
         }
     }
     const auto end = [&](int task, std::size_t r) {
-        return task == PlannedTask::entry ? no_task : stamped_[static_cast<std::size_t>(task) * ranks_.size() + r];
+        return task == PlannedTask::entry
+                   ? no_task
+                   : stamped_[static_cast<std::size_t>(task) * ranks_.size() + r];
     };
     for (std::size_t r = 0; r < ranks_.size(); ++r) chain_.last[r] = end(plan.tail[0], r);
     chain_.followed.clear();
@@ -88,7 +97,8 @@ void Stage::stamp(const Plan& plan, Phase phase) {
     }
 }
 
-TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after) {
+TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane,
+                              const TasksByRank& after) {
     TasksByRank result(ranks_.size(), no_task);
     for (const auto& members : groups_of(group)) {
         after_.clear();

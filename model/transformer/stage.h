@@ -1,5 +1,6 @@
-// The ranks of one pipeline stage while a step is written; stamps plans on all of them. Folded, one rank represents the stage, and a
-// collective is its task, priced by the group. Unfolded, every rank exists, and a collective is one task over each group's members.
+// The ranks of one pipeline stage while a step is written; stamps plans on all of them. Folded, one
+// rank represents the stage, and a collective is its task, priced by the group. Unfolded, every
+// rank exists, and a collective is one task over each group's members.
 #pragma once
 
 #include <vector>
@@ -8,21 +9,26 @@
 
 namespace stepcast {
 
-// All groups of this shape among `ranks`, as indices. Each group starts at the lowest rank that is in no group yet.
+// All groups of this shape among `ranks`, as indices. Each group starts at the lowest rank that is
+// in no group yet.
 std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, const Group& shape);
 
 class Stage {
 public:
-    // The stage's ranks, ascending; folded, the one that represents them. `expert_index` has the expert-parallel rank of each.
+    // The stage's ranks, ascending; folded, the one that represents them. `expert_index` has the
+    // expert-parallel rank of each.
     Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index);
 
-    // Writes the plan's tasks. Tasks without a predecessor in the plan follow the last task of each rank.
+    // Writes the plan's tasks. Tasks without a predecessor in the plan follow the last task of each
+    // rank.
     void stamp(const Plan& plan, Phase phase);
 
     // A collective of this stage outside plans; it follows only `after`.
-    TasksByRank collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after);
+    TasksByRank collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane,
+                           const TasksByRank& after);
 
-    // The last task of each rank. If a plan ends in two tasks, it is the one that is not a collective.
+    // The last task of each rank. If a plan ends in two tasks, it is the one that is not a
+    // collective.
     [[nodiscard]] const TasksByRank& last() const { return chain_.last; }
     // Makes the next task of each rank also follow these.
     void follow(const TasksByRank& tasks) { chain_.followed.push_back(tasks); }
@@ -30,14 +36,16 @@ public:
     // What the next task of each rank follows. Passes that alternate have one chain each.
     struct Chain {
         TasksByRank last;
-        std::vector<TasksByRank> followed;  // what the next plan also waits for: the other end of the last plan, tasks outside plans
+        // what the next plan also waits for: the other end of the last plan, tasks outside plans
+        std::vector<TasksByRank> followed;
     };
     void swap_chain(Chain& other) { std::swap(chain_, other); }
     [[nodiscard]] const Chain& chain() const { return chain_; }
     // Makes the next tasks also follow the other chain.
     void join(Chain other);
 
-    // Continues after tasks written outside plans: the next task of each rank follows these instead of last().
+    // Continues after tasks written outside plans: the next task of each rank follows these instead
+    // of last().
     void resume(TasksByRank last) { chain_ = {std::move(last), {}}; }
 
     [[nodiscard]] std::size_t size() const { return ranks_.size(); }
@@ -50,7 +58,7 @@ private:
     TaskGraph& graph_;
     std::vector<int> ranks_, expert_index_;
     Chain chain_;
-    std::vector<TaskId> stamped_;        // for the plan being stamped, [task][rank]
+    std::vector<TaskId> stamped_;  // for the plan being stamped, [task][rank]
     std::vector<TaskId> after_;
     std::vector<Place> places_;
     std::vector<std::vector<std::vector<std::size_t>>> groups_;  // by group id, filled on first use

@@ -28,16 +28,22 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
     const Parallelism& p = c.experiment.parallelism;
     std::vector<Unit> units;
     int system_layers = 0;
-    if (chunk.embedding) units.push_back({.plans = &plans.embedding, .weights = embedding_weights(c)});
-    if (chunk.begins_inside) units.push_back({.plans = &plans.rest, .weights = {rest_weights(c), {}}, .layer = chunk.first - 1});
+    if (chunk.embedding)
+        units.push_back({.plans = &plans.embedding, .weights = embedding_weights(c)});
+    if (chunk.begins_inside)
+        units.push_back(
+            {.plans = &plans.rest, .weights = {rest_weights(c), {}}, .layer = chunk.first - 1});
     for (int l = chunk.first; l < chunk.last; ++l) {
         if (chunk.ends_inside && l + 1 == chunk.last) {
-            units.push_back({.plans = &plans.opened, .weights = {opened_weights(c, l), {}}, .layer = l});
+            units.push_back(
+                {.plans = &plans.opened, .weights = {opened_weights(c, l), {}}, .layer = l});
             break;
         }
         const bool experts = has_experts(c.experiment.workload, l);
-        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputes_layers(p) && l < chunk.again, l});
-        if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;
+        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l),
+                         recomputes_layers(p) && l < chunk.again, l});
+        if (experts && p.moe_system != MoeSystem::alltoall)
+            units.back().system_layer = system_layers++;
     }
     if (chunk.head) units.push_back({.plans = &plans.head, .weights = head_weights(c)});
     return units;
@@ -47,17 +53,19 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
 
 int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
 
-Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& plans, const std::vector<Path>& paths,
-                   bool folded) {
+Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& plans,
+                   const std::vector<Path>& paths, bool folded) {
     const Parallelism& p = c.experiment.parallelism;
     const auto chunks = chunks_by_stage(paths, p.pp);
     Stages stages;
     for (int s = 0; s < p.pp; ++s) {
         const std::vector<int> ranks = folded ? std::vector<int>{s} : real_ranks(p, s);
-        stages.push_back(std::make_unique<StageState>(graph, c, s, Stage(graph, ranks, expert_indices(c.groups.expert, ranks))));
+        stages.push_back(std::make_unique<StageState>(
+            graph, c, s, Stage(graph, ranks, expert_indices(c.groups.expert, ranks))));
         StageState& state = *stages.back();
         for (const Chunk& chunk : chunks[static_cast<std::size_t>(s)]) {
-            for (const Unit& unit : state.chunks.emplace_back(units_of(chunk, c, plans))) state.data.count(unit.weights.trained);
+            for (const Unit& unit : state.chunks.emplace_back(units_of(chunk, c, plans)))
+                state.data.count(unit.weights.trained);
             state.positions.push_back(chunk.position);
             state.backwards_left.push_back(0);
         }

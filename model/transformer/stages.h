@@ -1,4 +1,5 @@
-// The stages of a step while it is written: the units of the model on each stage, and each stage's progress.
+// The stages of a step while it is written: the units of the model on each stage, and each stage's
+// progress.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,9 @@ struct Unit {
     const PassPlans* plans;
     UnitWeights weights;
     bool recomputed = false;
-    int layer = -1;         // index in the model; -1: one of its ends
-    int system_layer = -1;  // index among the layers whose experts a MoE system writes; -1: not among them
+    int layer = -1;  // index in the model; -1: one of its ends
+    // index among the layers whose experts a MoE system writes; -1: not among them
+    int system_layer = -1;
     // The weights that zero 3 gathers before the unit runs.
     [[nodiscard]] RankWeights gathered() const { return weights.trained + weights.frozen; }
 };
@@ -26,9 +28,10 @@ struct StageState {
     DataParallel data;
     std::vector<std::vector<Unit>> chunks;  // by the stage's chunk index, in forward order
     std::vector<int> positions;             // by chunk: where its path has it
-    std::vector<int> backwards_left;        // by chunk: remaining slots until its gradients are complete
-    TasksByRank before_last;                // last tasks when the previous unit began
-    std::size_t next = 0;                   // next slot in its order
+    // by chunk: remaining slots until its gradients are complete
+    std::vector<int> backwards_left;
+    TasksByRank before_last;  // last tasks when the previous unit began
+    std::size_t next = 0;     // next slot in its order
     StageState(TaskGraph& graph, const LayerContext& context, int i, Stage s)
         : index(i), stage(std::move(s)), data(graph, context, stage) {}
 };
@@ -40,22 +43,31 @@ int ranks_of_stage(const Parallelism& parallelism);
 Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPlans& plans,
                    const std::vector<Path>& paths, bool folded);
 
-// The group of a rank and the rank with the same other coordinates on another stage, for any rank order.
+// The group of a rank and the rank with the same other coordinates on another stage, for any rank
+// order.
 Group between_stages(const LayerContext& context, int a, int b);
 
-// Whether the tensor-parallel ranks, which hold equal activations, each send a part that the receivers gather (arXiv 2104.04473, 4.1).
-inline bool sends_parts(const Parallelism& p) { return p.scatter_p2p && !p.sequence_parallel && p.tp > 1; }
+// Whether the tensor-parallel ranks, which hold equal activations, each send a part that the
+// receivers gather (arXiv 2104.04473, 4.1).
+inline bool sends_parts(const Parallelism& p) {
+    return p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
+}
 
-// Adds the experts of the index-th layer with experts as a MoE system writes them, forward or backward, after the stage's last tasks.
-void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& context, int index, Phase phase);
+// Adds the experts of the index-th layer with experts as a MoE system writes them, forward or
+// backward, after the stage's last tasks.
+void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& context, int index,
+                        Phase phase);
 
-// What stages do together after the last backward: sum gradients of weights with copies on two stages, and take the norm over all.
+// What stages do together after the last backward: sum gradients of weights with copies on two
+// stages, and take the norm over all.
 
 // dualpipe: sums the gradients of the two copies of each layer, which are on mirrored stages.
 void join_copies(TaskGraph& graph, const LayerContext& context, const Stages& stages);
 
-// Sums the gradients of tied embeddings, which are on the first and last stage; without join_tied the copies diverge.
-void join_embeddings(TaskGraph& graph, const LayerContext& context, const Stages& stages, const Path& path);
+// Sums the gradients of tied embeddings, which are on the first and last stage; without join_tied
+// the copies diverge.
+void join_embeddings(TaskGraph& graph, const LayerContext& context, const Stages& stages,
+                     const Path& path);
 
 // The gradient norm (over all stages unless clip_per_rank), then the optimizer.
 void update_weights(TaskGraph& graph, const LayerContext& context, const Stages& stages);

@@ -22,7 +22,9 @@ public:
           paths_(paths_of(e.workload, p_)),
           stages_(make_stages(graph_, context_, plans_, paths_, folded)),
           hops_(graph_, context_, stages_, paths_) {
-        if (folded) graph_.set_multiplicity(std::vector<int>(static_cast<std::size_t>(p_.pp), ranks_of_stage(p_)));
+        if (folded)
+            graph_.set_multiplicity(
+                std::vector<int>(static_cast<std::size_t>(p_.pp), ranks_of_stage(p_)));
     }
 
     TaskGraph write() {
@@ -46,12 +48,14 @@ public:
     }
 
 private:
-    // zero 1, 2: parameters that the previous step's optimizer updated are gathered during the first forward.
+    // zero 1, 2: parameters that the previous step's optimizer updated are gathered during the
+    // first forward.
     void fetch_updated_parameters() {
         if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
         for (auto& state : stages_)
             for (const auto& units : state->chunks)
-                for (const Unit& unit : units) fetched_[&unit] = state->data.gather(unit.weights.trained, Phase::forward, {});
+                for (const Unit& unit : units)
+                    fetched_[&unit] = state->data.gather(unit.weights.trained, Phase::forward, {});
     }
 
     void run(const std::vector<Order>& orders) {
@@ -72,13 +76,16 @@ private:
         }
         for (std::size_t s = 0; s < orders.size(); ++s)
             if (stages_[s]->next < orders[s].size())
-                throw std::logic_error("build_transformer_step: the schedule waits for itself on stage " +
-                                       std::to_string(s));
+                throw std::logic_error(
+                    "build_transformer_step: the schedule waits for itself on stage " +
+                    std::to_string(s));
     }
 
     [[nodiscard]] At at_of(std::size_t s, const Slot& slot) const {
         const int direction = directions(p_) == 2 ? slot.chunk : 0;
-        return {slot.micro_batch, direction, stages_[s]->positions[static_cast<std::size_t>(slot.chunk)], slot.pass != Pass::forward};
+        return {slot.micro_batch, direction,
+                stages_[s]->positions[static_cast<std::size_t>(slot.chunk)],
+                slot.pass != Pass::forward};
     }
     // Positions where the path of `at` begins and ends.
     [[nodiscard]] int begin_of(const At& at) const { return at.back ? last_of(at) : 0; }
@@ -101,7 +108,8 @@ private:
         return true;
     }
 
-    // One of two passes that alternate: its units in execution order, each in parts that end with an all-to-all.
+    // One of two passes that alternate: its units in execution order, each in parts that end with
+    // an all-to-all.
     struct Turns {
         const Slot& slot;
         Phase phase;
@@ -129,18 +137,24 @@ private:
         ++turns.unit;
     }
 
-    // Megatron-Core's combined pass (model_chunk_schedule_plan.py): first the backward's logits and the forward's embedding, then one
-    // layer of each in turn. The backward's combine overlaps the forward's attention, the forward's dispatch the experts' backward,
-    // the backward's dispatch the forward's experts, and the forward's combine the attention's backward.
+    // Megatron-Core's combined pass (model_chunk_schedule_plan.py): first the backward's logits and
+    // the forward's embedding, then one layer of each in turn. The backward's combine overlaps the
+    // forward's attention, the forward's dispatch the experts' backward, the backward's dispatch
+    // the forward's experts, and the forward's combine the attention's backward.
     bool run_pair(std::size_t s, const Slot& forward_slot, const Slot& backward_slot) {
         StageState& state = *stages_[s];
         const At ahead = at_of(s, forward_slot), back = at_of(s, backward_slot);
-        const auto missing = [&](const At& at) { return at.position != begin_of(at) && !hops_.has_arrived(at); };
+        const auto missing = [&](const At& at) {
+            return at.position != begin_of(at) && !hops_.has_arrived(at);
+        };
         if (missing(ahead) || missing(back)) return false;
         const TaskId first = next_task();
-        Turns forward{forward_slot, Phase::forward, {}}, backward{backward_slot, Phase::backward, {}};
-        for (const Unit& unit : state.chunks[static_cast<std::size_t>(forward_slot.chunk)]) forward.units.push_back(&unit);
-        for (const Unit& unit : state.chunks[static_cast<std::size_t>(backward_slot.chunk)]) backward.units.insert(backward.units.begin(), &unit);
+        Turns forward{forward_slot, Phase::forward, {}},
+            backward{backward_slot, Phase::backward, {}};
+        for (const Unit& unit : state.chunks[static_cast<std::size_t>(forward_slot.chunk)])
+            forward.units.push_back(&unit);
+        for (const Unit& unit : state.chunks[static_cast<std::size_t>(backward_slot.chunk)])
+            backward.units.insert(backward.units.begin(), &unit);
         backward.last = --state.backwards_left[static_cast<std::size_t>(backward_slot.chunk)] == 0;
         Stage::Chain other = state.stage.chain();  // chain of the pass that is waiting for its turn
         if (ahead.position != begin_of(ahead)) hops_.take_arrived(state, ahead);
@@ -177,23 +191,31 @@ private:
     }
     [[nodiscard]] TaskId next_task() const { return static_cast<TaskId>(graph_.size()); }
 
-    // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered while one runs.
+    // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered
+    // while one runs.
     void write_units(StageState& state, const Slot& slot) {
         const std::vector<Unit>& units = state.chunks[static_cast<std::size_t>(slot.chunk)];
-        const bool ahead = slot.pass == Pass::forward, makes_gradients = slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
+        const bool ahead = slot.pass == Pass::forward,
+                   makes_gradients =
+                       slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
         const bool sharded = p_.zero == 3 && slot.pass != Pass::weight_backward;
-        const bool last = makes_gradients && --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
+        const bool last =
+            makes_gradients && --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
         const Phase phase = ahead ? Phase::forward : Phase::backward;
-        const auto unit = [&](std::size_t i) -> const Unit& { return units[ahead ? i : units.size() - 1 - i]; };
+        const auto unit = [&](std::size_t i) -> const Unit& {
+            return units[ahead ? i : units.size() - 1 - i];
+        };
         const bool first_forward = ahead && (slot.micro_batch == 0 || directions(p_) == 2);
         TasksByRank gathered;
         if (sharded) gathered = state.data.gather(unit(0).gathered(), phase, state.before_last);
         for (std::size_t i = 0; i < units.size(); ++i) {
             if (!gathered.empty()) state.stage.follow(gathered);
             const auto updated = first_forward ? fetched_.find(&unit(i)) : fetched_.end();
-            if (updated != fetched_.end() && !updated->second.empty()) state.stage.follow(updated->second);
+            if (updated != fetched_.end() && !updated->second.empty())
+                state.stage.follow(updated->second);
             gathered.clear();
-            if (sharded && i + 1 < units.size()) gathered = state.data.gather(unit(i + 1).gathered(), phase, state.stage.last());
+            if (sharded && i + 1 < units.size())
+                gathered = state.data.gather(unit(i + 1).gathered(), phase, state.stage.last());
             const TaskId first = next_task();
             write_unit(state, unit(i), slot.pass);
             if (makes_gradients) state.data.add_gradients(unit(i).weights.trained, last);
@@ -205,7 +227,8 @@ private:
     void write_unit(StageState& state, const Unit& unit, Pass pass) {
         const PassPlans& plans = *unit.plans;
         const bool system = unit.system_layer >= 0;
-        if (pass == Pass::weight_backward) return stamp(state, plans.weight_backward, Phase::backward);
+        if (pass == Pass::weight_backward)
+            return stamp(state, plans.weight_backward, Phase::backward);
         if (pass == Pass::forward) {
             stamp(state, plans.forward, Phase::forward);
             if (!system) return;
@@ -217,7 +240,8 @@ private:
             stamp(state, plans_.after_experts.backward, Phase::backward);
             add_system_experts(graph_, state.stage, context_, unit.system_layer, Phase::backward);
         }
-        stamp(state, pass == Pass::backward ? plans.backward : plans.input_backward, Phase::backward);
+        stamp(state, pass == Pass::backward ? plans.backward : plans.input_backward,
+              Phase::backward);
     }
 
     const Experiment& e_;
@@ -240,8 +264,9 @@ bool can_fold(const Experiment& e, const Routing& routing) {
     if (!e.cluster.gpu.rank_rates.empty() && ranks_of_stage(e.parallelism) > 1) return false;
     const RankGroups g = rank_groups(e.parallelism);
     return std::ranges::all_of(
-        std::initializer_list<Group>{g.tensor, g.context, g.data, g.data_context, g.expert, g.expert_data, g.shard,
-                                     g.shard_replicas, g.expert_shard, g.expert_shard_replicas, g.pipeline_neighbour},
+        std::initializer_list<Group>{g.tensor, g.context, g.data, g.data_context, g.expert,
+                                     g.expert_data, g.shard, g.shard_replicas, g.expert_shard,
+                                     g.expert_shard_replicas, g.pipeline_neighbour},
         [&](const Group& group) { return lies_alike(group, e.cluster.gpus_per_node); });
 }
 

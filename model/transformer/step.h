@@ -10,10 +10,12 @@
 
 namespace stepcast {
 
-// True if all ranks of a stage do the same: routing is balanced, and groups have the same placement on every node.
+// True if all ranks of a stage do the same: routing is balanced, and groups have the same placement
+// on every node.
 bool can_fold(const Experiment& experiment, const Routing& routing);
 
-// What is known about a graph only while it is written: the tasks [first, last) of each slot, in the order of each stage.
+// What is known about a graph only while it is written: the tasks [first, last) of each slot, in
+// the order of each stage.
 struct WrittenSlot {
     int stage = 0;
     Slot slot;
@@ -25,14 +27,18 @@ struct WrittenLayer {
 };
 struct WrittenSlots {
     std::vector<int> stage_of_rank;  // by rank of the graph
-    std::vector<WrittenSlot> slots;   // one per slot; two alternating slots share their tasks, half each
-    std::vector<WrittenSlot> pieces;  // the exact tasks of each slot: several pieces if two slots alternate
+    // one per slot; two alternating slots share their tasks, half each
+    std::vector<WrittenSlot> slots;
+    // the exact tasks of each slot: several pieces if two slots alternate
+    std::vector<WrittenSlot> pieces;
     std::vector<WrittenLayer> layers;  // layers inside the pieces, ascending
 };
 // For the graph that build_transformer_step() makes.
-WrittenSlots written_slots(const Experiment& experiment, const Routing& routing, Folding folding = Folding::automatic);
+WrittenSlots written_slots(const Experiment& experiment, const Routing& routing,
+                           Folding folding = Folding::automatic);
 
-// `routing` is that of one expert-parallel group; empty = balanced. A folded graph has one rank per stage.
+// `routing` is that of one expert-parallel group; empty = balanced. A folded graph has one rank per
+// stage.
 TaskGraph build_transformer_step(const Experiment& experiment, const Routing& routing,
                                  Folding folding = Folding::automatic);
 

@@ -6,7 +6,8 @@ namespace stepcast {
 namespace {
 
 UnitWeights unit_weights(const LayerContext& c, const RankWeights& all, double adapters) {
-    return c.experiment.workload.adapter_rank > 0 ? UnitWeights{{adapters, 0}, all} : UnitWeights{all, {}};
+    return c.experiment.workload.adapter_rank > 0 ? UnitWeights{{adapters, 0}, all}
+                                                  : UnitWeights{all, {}};
 }
 
 // Tensor-parallel ranks do not split norms, the router or projections to latents.
@@ -23,20 +24,28 @@ double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
 }
 
 UnitWeights layer_weights(const LayerContext& c, int layer) {
-    return unit_weights(c, all_weights(c, layer), adapter_parameters(c.experiment.workload, layer) / c.experiment.parallelism.tp);
+    return unit_weights(
+        c, all_weights(c, layer),
+        adapter_parameters(c.experiment.workload, layer) / c.experiment.parallelism.tp);
 }
 
 UnitWeights embedding_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    return unit_weights(c, {embedding_parameters(w) / c.experiment.parallelism.tp + position_parameters(w), 0}, 0);
+    return unit_weights(
+        c, {embedding_parameters(w) / c.experiment.parallelism.tp + position_parameters(w), 0}, 0);
 }
 
 UnitWeights head_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
-    const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();  // on another stage than the embedding table
-    RankWeights weights{final_norm_parameters(w) + (w.tied && apart ? embedding_parameters(w) : logits_parameters(w)) / p.tp, 0};
-    if (w.mtp_layers > 0 && apart && !w.tied) weights.dense += embedding_parameters(w) / p.tp;  // a copy of the table
+    // on another stage than the embedding table
+    const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
+    RankWeights weights{
+        final_norm_parameters(w) +
+            (w.tied && apart ? embedding_parameters(w) : logits_parameters(w)) / p.tp,
+        0};
+    // a copy of the table
+    if (w.mtp_layers > 0 && apart && !w.tied) weights.dense += embedding_parameters(w) / p.tp;
     for (int i = 0; i < w.mtp_layers; ++i) {
         weights += all_weights(c, w.layers - 1);
         weights.dense += prediction_parameters(w);
@@ -46,7 +55,9 @@ UnitWeights head_weights(const LayerContext& c) {
 
 RankWeights rest_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    return {static_cast<double>(w.ffn) * w.hidden / c.experiment.parallelism.tp + (w.linear_bias ? w.hidden : 0), 0};
+    return {static_cast<double>(w.ffn) * w.hidden / c.experiment.parallelism.tp +
+                (w.linear_bias ? w.hidden : 0),
+            0};
 }
 
 RankWeights opened_weights(const LayerContext& c, int layer) {

@@ -1,13 +1,18 @@
 // lower <= the event engine, because both follow the same graph:
-// - Each path that find_pipeline() found is a chain of tasks of the graph, in which each waits for the one before. Plans of a stage run
-//   one after another, a slot waits for the send of the slot that it continues, sends of a lane go one by one, and hosts issue in order.
-//   A round that repeats is a part of such a path that returns to its start some micro-batches later, where all stages' orders are the
-//   same again.
-// - No task is faster than alone and uncontended, in either engine. Times are sums and maxima (a rate below one only lengthens them), so
+// - Each path that find_pipeline() found is a chain of tasks of the graph, in which each waits for
+// the one before. Plans of a stage run
+//   one after another, a slot waits for the send of the slot that it continues, sends of a lane go
+//   one by one, and hosts issue in order. A round that repeats is a part of such a path that
+//   returns to its start some micro-batches later, where all stages' orders are the same again.
+// - No task is faster than alone and uncontended, in either engine. Times are sums and maxima (a
+// rate below one only lengthens them), so
 //   nothing ends earlier when something else takes longer.
-// - sim/bounds/least.cpp derives what kernels lose during collectives from how much of both a rank runs between two moments, and from
-//   collectives in flight from a known moment on. Links that collectives share only keep them longer in flight.
-// - After the slots, the last bucket holds at least the last unit. Norm, update and collectives that join stages run one after another,
+// - sim/bounds/least.cpp derives what kernels lose during collectives from how much of both a rank
+// runs between two moments, and from
+//   collectives in flight from a known moment on. Links that collectives share only keep them
+//   longer in flight.
+// - After the slots, the last bucket holds at least the last unit. Norm, update and collectives
+// that join stages run one after another,
 //   and all collectives of a stage's data lane go one by one.
 #include "sim/bounds/bounds.h"
 
@@ -22,20 +27,25 @@
 namespace stepcast {
 namespace {
 
-// The values that cached tables depend on: where ranks are, the shape of a rank's share, which pipeline runs, and what it sends.
+// The values that cached tables depend on: where ranks are, the shape of a rank's share, which
+// pipeline runs, and what it sends.
 auto ranks_of(const Parallelism& p) {
     return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.expert_tensor_parallel, p.rank_order);
 }
 // Full recompute is counted apart from the shape, so it shares a shape with no recompute.
-int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : static_cast<int>(recompute); }
+int of_shape(Recompute recompute) {
+    return recompute == Recompute::full ? 0 : static_cast<int>(recompute);
+}
 auto shape_of(const Parallelism& p) {
     return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
-                      p.recompute_stops_early, p.overlap_tp, p.gather_copies, p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype,
-                      p.eager, p.fused_accumulation, accumulates(p) ? accumulated_shards(p) : 0,
+                      p.recompute_stops_early, p.overlap_tp, p.gather_copies,
+                      p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype, p.eager,
+                      p.fused_accumulation, accumulates(p) ? accumulated_shards(p) : 0,
                       p.expert_tensor_parallel, p.dispatch_once, p.expert_products);
 }
 auto pipeline_of(const Parallelism& p) {
-    return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, p.overlap_p2p, p.stage_layers);
+    return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, p.overlap_p2p,
+                    p.stage_layers);
 }
 auto sends_of(const Parallelism& p) { return std::tie(p.scatter_p2p, p.messages_per_tensor); }
 
@@ -46,13 +56,19 @@ constexpr const char* default_order = "tp-cp-dp-pp";
 bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 &&
-           e.workload.mamba.heads == 0 && p.cut == StageCut::layers && !p.blocking_p2p && !p.overlap_experts && !p.resend_first_stage &&
-           p.messages_per_tuple == 0 && p.gradient_tensors == 0 && !p.unfused && !p.eager_script &&
+           e.workload.mamba.heads == 0 && p.cut == StageCut::layers && !p.blocking_p2p &&
+           !p.overlap_experts && !p.resend_first_stage && p.messages_per_tuple == 0 &&
+           p.gradient_tensors == 0 && !p.unfused && !p.eager_script &&
            p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
 }
 
 StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
-    : base_(base), draw_(draw), now_(base), prices_(base_.cluster), data_(prices_), pipelines_(std::move(pipelines)) {
+    : base_(base),
+      draw_(draw),
+      now_(base),
+      prices_(base_.cluster),
+      data_(prices_),
+      pipelines_(std::move(pipelines)) {
     if (base.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("StepBounds: the workload is no transformer");
     Experiment one = base_;
@@ -63,7 +79,9 @@ StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> p
 // With another rank order, the groups of a shape depend on all sizes.
 StepBounds::ShapeKey StepBounds::shape_key(const Parallelism& p) {
     const bool usual = p.rank_order == default_order;
-    const auto numbers = [&](auto... part) { return std::array{static_cast<int>(part)..., usual ? 0 : p.dp, usual ? 0 : p.pp}; };
+    const auto numbers = [&](auto... part) {
+        return std::array{static_cast<int>(part)..., usual ? 0 : p.dp, usual ? 0 : p.pp};
+    };
     return {std::apply(numbers, shape_of(p)), usual ? std::string() : p.rank_order};
 }
 
@@ -90,7 +108,8 @@ struct Weighed {
     double send = 0, again = 0, host = 0, backward = 1, weights = 1;
 };
 
-// Scales the times `f`. `layer` and `chunk` are their forward times. Sends are relative to a chunk; near sends, if any, are cheaper.
+// Scales the times `f`. `layer` and `chunk` are their forward times. Sends are relative to a chunk;
+// near sends, if any, are cheaper.
 Features weighed(Features f, double layer, double chunk, bool all_far, const Weighed& by) {
     for (const UnitKind k : layer_kinds) {
         f[feature::again(k)] *= by.again;
@@ -108,14 +127,18 @@ Features weighed(Features f, double layer, double chunk, bool all_far, const Wei
 
 }  // namespace
 
-// Times of the workload's own layers on one rank, in which sends, recompute, backwards or hosts weigh more or less.
+// Times of the workload's own layers on one rank, in which sends, recompute, backwards or hosts
+// weigh more or less.
 Directions StepBounds::directions(const PipelineKey& key) const {
     Directions found;
     const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
-    const UnitKind kind = has_experts(base_.workload, base_.workload.layers - 1) ? UnitKind::experts : UnitKind::dense;
+    const UnitKind kind = has_experts(base_.workload, base_.workload.layers - 1) ? UnitKind::experts
+                                                                                 : UnitKind::dense;
     const double layer = reference_[feature::unit(kind, Pass::forward)];
     const double chunk = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / chunks);
-    const auto of = [&](const Weighed& by) { return weighed(reference_, layer, chunk, key.node == 0, by); };
+    const auto of = [&](const Weighed& by) {
+        return weighed(reference_, layer, chunk, key.node == 0, by);
+    };
     const auto add = [&](const Weighed& by) { found.times.push_back(of(by)); };
     if (key.pp == 1) {
         for (const double host : {0.0, 1.3, 10.0}) add({.host = host});
@@ -154,11 +177,14 @@ void StepBounds::bind(const Parallelism& p) {
     const bool fresh = shape_ == nullptr;
     const bool ranks = fresh || ranks_of(p) != ranks_of(last);
     const bool shape = fresh || shape_of(p) != shape_of(last) || p.rank_order != last.rank_order ||
-                       (ranks && p.rank_order != default_order);  // the same condition as in shape_key()
+                       // the same condition as in shape_key()
+                       (ranks && p.rank_order != default_order);
     if (ranks) bind_groups();
     if (shape) bind_shape();
-    if (ranks || shape) context_.emplace(LayerContext{now_, shape_->shape, groups_, shape_->routing});
-    const bool pipeline = ranks || micro_batches(p) != micro_batches(last) || pipeline_of(p) != pipeline_of(last);
+    if (ranks || shape)
+        context_.emplace(LayerContext{now_, shape_->shape, groups_, shape_->routing});
+    const bool pipeline =
+        ranks || micro_batches(p) != micro_batches(last) || pipeline_of(p) != pipeline_of(last);
     if (pipeline) bind_pipeline();
     const bool times = pipeline || shape || sends_of(p) != sends_of(last);
     if (times) bind_sends();
@@ -175,8 +201,9 @@ void StepBounds::bind_groups() {
     groups_ = rank_groups(p);
     data_.bind(groups_);
     const int everybody = p.dp * p.tp * p.pp * p.cp;
-    norm_all_reduce_ =
-        base_.workload.optimizer == Optimizer::none || p.clip_per_rank ? 0 : all_reduce(Bytes(8), Group{everybody, 1});
+    norm_all_reduce_ = base_.workload.optimizer == Optimizer::none || p.clip_per_rank
+                           ? 0
+                           : all_reduce(Bytes(8), Group{everybody, 1});
 }
 
 void StepBounds::bind_shape() {
@@ -190,7 +217,9 @@ void StepBounds::bind_pipeline() {
     key_ = pipeline_key(p);
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
     const Pipeline*& entry = met_[key_];
-    if (!entry) entry = &pipelines_->find(key_, [&] { return find_pipeline(key_, base_.workload, directions(key_)); });
+    if (!entry)
+        entry = &pipelines_->find(
+            key_, [&] { return find_pipeline(key_, base_.workload, directions(key_)); });
     pipeline_ = entry;
     ends_.resize(pipeline_->groups.size());
     for (std::size_t g = 0; g < ends_.size(); ++g) {
@@ -201,7 +230,8 @@ void StepBounds::bind_pipeline() {
             for (const PipelinePath& path : *paths) {
                 Features& meets = end.paths.emplace_back(RunPath{path.once, path.by_host}).meets;
                 const double rounds = rounds_.count;
-                for (std::size_t f = 0; rounds > 0 && f < meets.size(); ++f) meets[f] += rounds * path.round[f];
+                for (std::size_t f = 0; rounds > 0 && f < meets.size(); ++f)
+                    meets[f] += rounds * path.round[f];
             }
     }
 }

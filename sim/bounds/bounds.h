@@ -1,5 +1,5 @@
-// Closed forms of a transformer's step, for any way to split it: a lower bound, an estimate, and whether it fits. They use the costs of
-// the event engine, each priced once, and build no graph.
+// Closed forms of a transformer's step, for any way to split it: a lower bound, an estimate, and
+// whether it fits. They use the costs of the event engine, each priced once, and build no graph.
 #pragma once
 
 #include <map>
@@ -12,8 +12,9 @@
 
 namespace stepcast {
 
-// `lower` is at most the step of the event engine without jitter. `estimate` is near that step and no less than `lower`. `peak` and
-// `fits` are those of transformer_memory(); `fits` counts cluster.overheads.
+// `lower` is at most the step of the event engine without jitter. `estimate` is near that step and
+// no less than `lower`. `peak` and `fits` are those of transformer_memory(); `fits` counts
+// cluster.overheads.
 struct StepBound {
     Seconds lower, estimate;
     Bytes peak;
@@ -21,7 +22,8 @@ struct StepBound {
     friend bool operator==(const StepBound&, const StepBound&) = default;
 };
 
-// The pipelines searched so far for one workload and cluster. Threads that share this object search each pipeline once.
+// The pipelines searched so far for one workload and cluster. Threads that share this object search
+// each pipeline once.
 class FoundPipelines {
 public:
     // While one thread searches a pipeline, other threads that want it wait.
@@ -45,31 +47,40 @@ private:
     std::map<PipelineKey, Entry> entries_;
 };
 
-// The bounds for one workload, cluster and draw of the routing; keeps what it priced. One object is for one thread. Objects may share the
-// pipelines, which do not depend on the draw. Meant for nested loops: the cost depends on what changed since the last call.
-//   zero, overlap, overlap_params, bucket                               innermost: tens of nanoseconds (zero: if no pass accumulates)
-//   schedule, pp, vp, dp, global_batch, scatter_p2p, overlap_p2p        hundreds of nanoseconds, if their pipelines are known
-//   tp, cp, ep, micro_batch, sequence_parallel, recompute, all others   a look-up if known, else tens of microseconds
+// The bounds for one workload, cluster and draw of the routing; keeps what it priced. One object is
+// for one thread. Objects may share the pipelines, which do not depend on the draw. Meant for
+// nested loops: the cost depends on what changed since the last call.
+//   zero, overlap, overlap_params, bucket                               innermost: tens of
+//   nanoseconds (zero: if no pass accumulates) schedule, pp, vp, dp, global_batch, scatter_p2p,
+//   overlap_p2p        hundreds of nanoseconds, if their pipelines are known tp, cp, ep,
+//   micro_batch, sequence_parallel, recompute, all others   a look-up if known, else tens of
+//   microseconds
 class StepBounds {
 public:
-    // Whether the closed forms model everything in the step. They do not cover: other workloads than transformers, adapters, Mamba layers,
-    // stages cut between modules, blocking sends and resent tensors, overlap_experts, operations counted one by one (parallelism.unfused,
+    // Whether the closed forms model everything in the step. They do not cover: other workloads
+    // than transformers, adapters, Mamba layers, stages cut between modules, blocking sends and
+    // resent tensors, overlap_experts, operations counted one by one (parallelism.unfused,
     // eager_script), MoE systems other than alltoall, and ranks of different rates.
     [[nodiscard]] static bool cover(const Experiment& experiment);
 
     // Throws std::logic_error for a workload that is no transformer.
-    explicit StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = std::make_shared<FoundPipelines>(),
-                        int draw = 0);
+    explicit StepBounds(
+        const Experiment& base,
+        std::shared_ptr<FoundPipelines> pipelines = std::make_shared<FoundPipelines>(),
+        int draw = 0);
     StepBounds(const StepBounds&) = delete;
     StepBounds& operator=(const StepBounds&) = delete;
 
-    // `p` must be a split that check_experiment() accepts with this workload and cluster, and that cover() covers.
+    // `p` must be a split that check_experiment() accepts with this workload and cluster, and that
+    // cover() covers.
     StepBound operator()(const Parallelism& p);
 
 private:
-    using ShapeKey = std::pair<std::array<int, 20>, std::string>;  // shape_of() and two sizes; rank_order
-    // A path with the micro-batches of this call. `meets` is how often the path contains each feature. `lower` and `estimate` are the
-    // times of its features that data parallelism does not change.
+    // shape_of() and two sizes; rank_order
+    using ShapeKey = std::pair<std::array<int, 20>, std::string>;
+    // A path with the micro-batches of this call. `meets` is how often the path contains each
+    // feature. `lower` and `estimate` are the times of its features that data parallelism does not
+    // change.
     struct RunPath {
         Features meets;
         bool by_host;
@@ -79,12 +90,15 @@ private:
     struct GroupEnd {
         const StageGroup* group;
         std::vector<RunPath> paths;  // the paths found for zero 3 come last
-        double lower_by_host = 0, lower_by_slots = 0;  // longest paths that begin with the host, or with a slot
-        double slots = 0;                          // when the slots end, without data parallelism
-        DataTimes least, most;                     // of its stages with the fewest and the most layers
+        // longest paths that begin with the host, or with a slot
+        double lower_by_host = 0, lower_by_slots = 0;
+        double slots = 0;  // when the slots end, without data parallelism
+        // of its stages with the fewest and the most layers
+        DataTimes least, most;
         double slowdown = 0;
-        double least_join = 0, join = 0;  // dualpipe: the sum over the gradients of both copies, after the slots
-        double lower = 0, estimate = 0;   // when the gradients are ready
+        // dualpipe: the sum over the gradients of both copies, after the slots
+        double least_join = 0, join = 0;
+        double lower = 0, estimate = 0;  // when the gradients are ready
     };
     struct FullStage {
         StageWeights weights;
@@ -108,7 +122,9 @@ private:
     void bind_ends();
     [[nodiscard]] double send_time(int a, int b);
     [[nodiscard]] double copy_join(int stage, const DataTimes& data);
-    [[nodiscard]] double all_reduce(Bytes bytes, const Group& group) { return prices_.collective(AllReduce{bytes}, group).si(); }
+    [[nodiscard]] double all_reduce(Bytes bytes, const Group& group) {
+        return prices_.collective(AllReduce{bytes}, group).si();
+    }
     void time(StepBound& bound) const;
 
     Experiment base_;
@@ -132,8 +148,10 @@ private:
     Features lower_{}, alone_{}, estimate_{};
     double sending_ = 0;  // share of the slots' kernel time that sends overlap, and so slow already
     std::vector<GroupEnd> ends_;
-    std::optional<LeastCollectives> least_collectives_;  // none: collectives add nothing to the lower bound
-    double least_parameters_ = 0;                    // the least gather time of all parameters of any stage
+    // none: collectives add nothing to the lower bound
+    std::optional<LeastCollectives> least_collectives_;
+    // the least gather time of all parameters of any stage
+    double least_parameters_ = 0;
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
 };

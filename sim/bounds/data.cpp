@@ -20,7 +20,9 @@ RankWeights total(const DataInputs& in, const UnitCounts& units) {
 DataPrices::DataPrices(OpPrices& prices) : prices_(prices), known_(known_times) {}
 
 void DataPrices::bind(const RankGroups& groups) {
-    const auto path = [&](const Group& group) { return group.size() > 1 ? &prices_.path(group) : nullptr; };
+    const auto path = [&](const Group& group) {
+        return group.size() > 1 ? &prices_.path(group) : nullptr;
+    };
     dense_ = path(groups.shard);
     experts_ = path(groups.expert_shard);
     replicas_ = path(groups.shard_replicas);
@@ -29,9 +31,10 @@ void DataPrices::bind(const RankGroups& groups) {
 
 double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
     if (!path || bytes == 0) return 0;
-    const auto mixed = (std::bit_cast<std::uint64_t>(bytes) ^ reinterpret_cast<std::uintptr_t>(path) * 31 ^
-                        static_cast<std::uint64_t>(kind) << 60) *
-                       0x9E3779B97F4A7C15ull;
+    const auto mixed =
+        (std::bit_cast<std::uint64_t>(bytes) ^ reinterpret_cast<std::uintptr_t>(path) * 31 ^
+         static_cast<std::uint64_t>(kind) << 60) *
+        0x9E3779B97F4A7C15ull;
     Known& known = known_[mixed >> 50];
     if (known.path == path && known.kind == kind && known.bytes == bytes) return known.time;
     const Bytes b(bytes);
@@ -47,9 +50,13 @@ double DataPrices::gradients(const DataInputs& in, double dense, double experts)
     const double element = size_of(p.gradient_dtype).si();
     const Kind kind = p.zero >= 1 ? Kind::reduce_scatter : Kind::all_reduce;
     const RankGroups& groups = in.context.groups;
-    double time = collective(kind, dense_, dense * element) + collective(kind, experts_, experts * element);
-    if (replicas_) time += collective(Kind::all_reduce, replicas_, dense * element / groups.shard.size());
-    if (expert_replicas_) time += collective(Kind::all_reduce, expert_replicas_, experts * element / groups.expert_shard.size());
+    double time =
+        collective(kind, dense_, dense * element) + collective(kind, experts_, experts * element);
+    if (replicas_)
+        time += collective(Kind::all_reduce, replicas_, dense * element / groups.shard.size());
+    if (expert_replicas_)
+        time += collective(Kind::all_reduce, expert_replicas_,
+                           experts * element / groups.expert_shard.size());
     return time;
 }
 
@@ -74,7 +81,8 @@ void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, Data
     for (const bool dense : {true, false}) {
         const double weight = dense ? layer.dense : layer.experts;
         if (weight == 0 || !(dense ? dense_ : experts_)) continue;
-        const int fill = std::min(of_chunk, std::max(1, static_cast<int>(std::ceil(limit / weight))));
+        const int fill =
+            std::min(of_chunk, std::max(1, static_cast<int>(std::ceil(limit / weight))));
         const int full = of_chunk / fill, rest = of_chunk % fill;
         const auto time = [&](double elements) {
             return dense ? gradients(in, elements, 0) : gradients(in, 0, elements);
@@ -87,7 +95,8 @@ void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, Data
     for (const UnitKind end : {UnitKind::embedding, UnitKind::head}) {
         const double once = gradients(in, in.weights[at(end)].trained.dense, 0);
         times.gradients += units[at(end)] * once;
-        if (end == UnitKind::embedding && units[at(UnitKind::embedding)] > 0) times.last_bucket = once;
+        if (end == UnitKind::embedding && units[at(UnitKind::embedding)] > 0)
+            times.last_bucket = once;
     }
 }
 
@@ -97,15 +106,18 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
     const Parallelism& p = e.parallelism;
     const RankWeights all = total(in, units);
     const UpdatePasses passes = update_passes(e, shared_out(in.context, all, 1), all.all());
-    const auto time = [&](const MemoryPass& pass) { return prices_.local(pass, Phase::optimizer).si(); };
+    const auto time = [&](const MemoryPass& pass) {
+        return prices_.local(pass, Phase::optimizer).si();
+    };
     times.norm = passes.copies.read > Bytes(0) ? time(passes.copies) : 0;
-    for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < passes.norm_passes; ++i)
+        times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
     times.update = time(passes.optimizer) + (p.frees_gradients ? 0 : time(passes.zero_gradients));
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 
-// The last bucket holds at least the last unit. Joined collectives take no longer than one by one. zero 2 joins what is left of a
-// micro-batch with the next micro-batch.
+// The last bucket holds at least the last unit. Joined collectives take no longer than one by one.
+// zero 2 joins what is left of a micro-batch with the next micro-batch.
 void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
@@ -124,7 +136,8 @@ void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTi
         if (p.zero == 3) gathered += units[k] * rounds * 2 * times.gathered[k];
     }
     const double in_one =
-        p.zero == 3 ? 0 : gradients(in, rounds * all.dense, 0) + gradients(in, 0, rounds * all.experts);
+        p.zero == 3 ? 0
+                    : gradients(in, rounds * all.dense, 0) + gradients(in, 0, rounds * all.experts);
     times.least_waited = std::max(in_one, one_by_one);
     times.least_lane = times.least_waited + gathered;
     times.least_last = of_copy > 0 ? gradients(in, least, 0) : 0;
@@ -134,14 +147,17 @@ DataTimes DataPrices::times(const DataInputs& in, const UnitCounts& units) {
     const Parallelism& p = in.context.experiment.parallelism;
     DataTimes times;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
-        times.exchanged[k] = gradients(in, in.weights[k].trained.dense, in.weights[k].trained.experts);
+        times.exchanged[k] =
+            gradients(in, in.weights[k].trained.dense, in.weights[k].trained.experts);
         if (p.zero >= 1) times.gathered[k] = gathers(in, in.weights[k].trained);
         times.parameters += units[k] * times.gathered[k];
     }
     if (p.zero == 3) {
-        for (std::size_t k = 0; k < unit_kinds; ++k) times.gradients += units[k] * times.exchanged[k];
-        times.last_bucket = units[at(UnitKind::embedding)] > 0 ? times.exchanged[at(UnitKind::embedding)]
-                                                 : times.exchanged[units[0] > 0 ? 0 : 1];
+        for (std::size_t k = 0; k < unit_kinds; ++k)
+            times.gradients += units[k] * times.exchanged[k];
+        times.last_bucket = units[at(UnitKind::embedding)] > 0
+                                ? times.exchanged[at(UnitKind::embedding)]
+                                : times.exchanged[units[0] > 0 ? 0 : 1];
         times.first_layers = 1;
     } else {
         add_buckets(in, units, times);

@@ -1,5 +1,5 @@
-// Data parallelism in closed form: what the gradient collectives, the parameter gathers and the update of a stage add to its pipeline.
-// model/transformer/data_parallel.h says when they run.
+// Data parallelism in closed form: what the gradient collectives, the parameter gathers and the
+// update of a stage add to its pipeline. model/transformer/data_parallel.h says when they run.
 #pragma once
 
 #include <vector>
@@ -18,17 +18,20 @@ struct DataInputs {
 
 // In seconds, for one stage and one micro-batch unless said otherwise.
 struct DataTimes {
-    std::array<double, unit_kinds> exchanged{}, gathered{};  // of each unit: its gradients' exchange and its parameters' gather
-    double gradients = 0;      // all buckets of the stage
-    double last_bucket = 0;    // the last bucket
-    double first_layers = 0;   // number of layers whose gradients fill the first bucket
-    double parameters = 0;     // zero 1, 2: all gathers of the stage, one for each unit
+    // of each unit: its gradients' exchange and its parameters' gather
+    std::array<double, unit_kinds> exchanged{}, gathered{};
+    double gradients = 0;          // all buckets of the stage
+    double last_bucket = 0;        // the last bucket
+    double first_layers = 0;       // number of layers whose gradients fill the first bucket
+    double parameters = 0;         // zero 1, 2: all gathers of the stage, one for each unit
     double parameters_joined = 0;  // one gather of all parameters, after the update
-    // Lower bounds. `least_last`, `least_waited`: between the last backward and the norm, if collectives overlap the backward, or if they
-    // wait for its end. `least_lane`: all that the data lane carries in a step.
+    // Lower bounds. `least_last`, `least_waited`: between the last backward and the norm, if
+    // collectives overlap the backward, or if they wait for its end. `least_lane`: all that the
+    // data lane carries in a step.
     double least_last = 0, least_waited = 0, least_lane = 0;
-    // Lower bounds. `filled`: the collective of a unit whose gradients fill a bucket alone (0 if they do not). `flushed`: the collective
-    // of a unit that closes a bucket with what came before it.
+    // Lower bounds. `filled`: the collective of a unit whose gradients fill a bucket alone (0 if
+    // they do not). `flushed`: the collective of a unit that closes a bucket with what came before
+    // it.
     std::array<double, unit_kinds> filled{}, flushed{};
     double norm = 0, update = 0;  // of a whole step
     double elements = 0;          // whose gradients this rank owns after the exchange
@@ -56,7 +59,9 @@ private:
     void add_least(const DataInputs& in, const UnitCounts& units, DataTimes& times);
 
     OpPrices& prices_;
-    const RingPath *dense_ = nullptr, *experts_ = nullptr, *replicas_ = nullptr, *expert_replicas_ = nullptr;  // nullptr: a group of one
+    // nullptr: a group of one
+    const RingPath *dense_ = nullptr, *experts_ = nullptr, *replicas_ = nullptr,
+                   *expert_replicas_ = nullptr;
     std::vector<Known> known_;
 };
 

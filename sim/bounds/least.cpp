@@ -1,19 +1,24 @@
-// Lower bounds of the time lost during collectives. While a collective is in flight on a rank, kernels of the rank run at 1 / (1 + s).
+// Lower bounds of the time lost during collectives. While a collective is in flight on a rank,
+// kernels of the rank run at 1 / (1 + s).
 //
-// A plan. Between two moments a rank runs kernels (w seconds alone) and collectives (c seconds). The time is that of running kernels plus
-// idle time. Of the time that kernels run during collectives, the share s / (1 + s) is lost. Hence
+// A plan. Between two moments a rank runs kernels (w seconds alone) and collectives (c seconds).
+// The time is that of running kernels plus idle time. Of the time that kernels run during
+// collectives, the share s / (1 + s) is lost. Hence
 //   time >= w + s / (1 + s) c, and time >= c.
-// The moments are points of a plan that all tasks before them precede and all tasks after them follow.
+// The moments are points of a plan that all tasks before them precede and all tasks after them
+// follow.
 //
-// A path through slots. If collectives take D without a gap from a moment on, then at the end of D the work after that moment cannot be
-// further along than if it had begun at once, with its kernels at the slower rate. So it loses s / (1 + s) of D, except for the part of D
-// that passes during the plans' own collectives, in which nothing is lost twice. Waiting does not help, because it costs more than it
-// saves.
-//   zero 0, 1  a bucket that a layer fills in the last backward of a chunk is in flight during the layer after it
-//   zero 2     the same holds in every backward
-//   zero 3     during a layer the parameters of the next layer are gathered, in a backward after the gradients of the layer before:
-//              a layer lasts no less than both. Between slots of a stage the last gradients go first, then the parameters of the
-//              next layer, overlapped with nothing.
+// A path through slots. If collectives take D without a gap from a moment on, then at the end of D
+// the work after that moment cannot be further along than if it had begun at once, with its kernels
+// at the slower rate. So it loses s / (1 + s) of D, except for the part of D that passes during the
+// plans' own collectives, in which nothing is lost twice. Waiting does not help, because it costs
+// more than it saves.
+//   zero 0, 1  a bucket that a layer fills in the last backward of a chunk is in flight during the
+//   layer after it zero 2     the same holds in every backward zero 3     during a layer the
+//   parameters of the next layer are gathered, in a backward after the gradients of the layer
+//   before:
+//              a layer lasts no less than both. Between slots of a stage the last gradients go
+//              first, then the parameters of the next layer, overlapped with nothing.
 // The lane that carries them is in order, so nothing of this depends on when other collectives end.
 #include "sim/bounds/least.h"
 
@@ -31,9 +36,11 @@ struct Section {
 };
 
 // Empty if the plan has no such points: a task skips one, or the host waits for the device.
-std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs, const Timeline& timeline) {
+std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs,
+                                 const Timeline& timeline) {
     std::vector<Section> sections;
-    std::vector<TaskId> entry, open;  // tasks that this section follows; tasks that have no successor so far
+    // tasks that this section follows; tasks that have no successor so far
+    std::vector<TaskId> entry, open;
     for (TaskId t = 0; t < plan.size(); ++t) {
         const auto before = plan.predecessors(t);  // ascending
         if (plan.on_host(t)) {
@@ -83,11 +90,13 @@ LeastCollectives::LeastCollectives(const LeastInputs& in)
     for (const Layers& pass : {forward_, backward_, inputs, weights_}) {
         shortest_ = std::min(shortest_, pass.fewest + in_.slowdown * pass.alone);
         overlapped_ = std::max(overlapped_, pass.overlapped);
-        overlapped_share_ = std::clamp(pass.overlapped / (pass.fewest + in_.slowdown * pass.alone), overlapped_share_, 1.0);
+        overlapped_share_ = std::clamp(pass.overlapped / (pass.fewest + in_.slowdown * pass.alone),
+                                       overlapped_share_, 1.0);
     }
     for (const UnitKind kind : {UnitKind::embedding, UnitKind::head})
         for (const Pass pass : all_passes)
-            ends_ = std::max(ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
+            ends_ = std::max(
+                ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
 }
 
 Features LeastCollectives::features(const Parallelism& p, const DataTimes& data) const {
@@ -99,8 +108,10 @@ Features LeastCollectives::features(const Parallelism& p, const DataTimes& data)
     return f;
 }
 
-// A path begins with the embedding and a layer. Each waits for its own parameters and for all that are gathered before them.
-double LeastCollectives::start(const Parallelism& p, const DataTimes& data, double parameters) const {
+// A path begins with the embedding and a layer. Each waits for its own parameters and for all that
+// are gathered before them.
+double LeastCollectives::start(const Parallelism& p, const DataTimes& data,
+                               double parameters) const {
     const auto embedding = at(UnitKind::embedding);
     const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
                  first = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
@@ -112,8 +123,8 @@ double LeastCollectives::start(const Parallelism& p, const DataTimes& data, doub
         if (in_.chunk_layers == 0) return 0.0;
         const double slot = in_.chunk_layers * shortest_, between = in_.send + ends_;
         const double share = (overlapped_share_ * slot + between) / (slot + between);
-        return std::max(0.0,
-                        lost_ * (std::max(0.0, until - from) * (1 - share) - in_.chunk_layers * overlapped_ - between));
+        return std::max(0.0, lost_ * (std::max(0.0, until - from) * (1 - share) -
+                                      in_.chunk_layers * overlapped_ - between));
     };
     const int n = in_.chunk_layers;
     const double all = gathered + n * layer, waited = all - first - (n - 1) * forward_.all;
@@ -141,15 +152,18 @@ double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) 
     return least;
 }
 
-// The least by which a layer gets longer if `collectives` begin with it. `awaited`: what follows the layer waits for them too.
+// The least by which a layer gets longer if `collectives` begin with it. `awaited`: what follows
+// the layer waits for them too.
 double LeastCollectives::longer(const Layers& layers, double collectives, bool awaited) const {
     const double lost = lost_ * std::max(0.0, collectives - layers.overlapped);
-    return awaited ? std::max(lost, collectives - layers.all) : std::min(lost, in_.slowdown * layers.alone);
+    return awaited ? std::max(lost, collectives - layers.all)
+                   : std::min(lost, in_.slowdown * layers.alone);
 }
 
 // The least delay of the first layer of a slot, while collectives of the slot before continue.
 double LeastCollectives::overlapping_first(double collectives) const {
-    return std::max(0.0, lost_ * (std::min(collectives, shortest_) * (1 - overlapped_share_) - overlapped_ - ends_));
+    return std::max(0.0, lost_ * (std::min(collectives, shortest_) * (1 - overlapped_share_) -
+                                  overlapped_ - ends_));
 }
 
 void LeastCollectives::add(Features& f, Pass pass, double time) const {
@@ -157,11 +171,13 @@ void LeastCollectives::add(Features& f, Pass pass, double time) const {
         if (in_.model[at(kind)] > 0) f[feature::unit(kind, pass)] += time;
 }
 
-// What the gradients of a layer delay: the next layer in its slot (`inside`), and the first layer of the stage's next slot (`next`). An
-// embedding is the last unit of its slot, so that it takes the place of that first layer.
+// What the gradients of a layer delay: the next layer in its slot (`inside`), and the first layer
+// of the stage's next slot (`next`). An embedding is the last unit of its slot, so that it takes
+// the place of that first layer.
 void LeastCollectives::collective(Features& f, const Parallelism& p, const DataTimes& data) const {
     const double gradients = of_layers(data.filled),
-                 inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));
+                 inside = std::min(longer(backward_, gradients, false),
+                                   longer(weights_, gradients, false));
     if (p.zero == 2) {
         const double next = overlapping_first(gradients);
         const Pass pass = split_ ? Pass::weight_backward : Pass::backward;
@@ -179,16 +195,19 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
     f[feature::after_last] = overlapping_first(last);
 }
 
-// During each layer the parameters of the next layer are gathered, in a backward after the gradients of the layer before. For the first
-// and last layer of a slot this is certain only if the slots before and after are of the same stage, so slots that wait for their input
-// subtract it. Between split backwards nothing is gathered.
+// During each layer the parameters of the next layer are gathered, in a backward after the
+// gradients of the layer before. For the first and last layer of a slot this is certain only if the
+// slots before and after are of the same stage, so slots that wait for their input subtract it.
+// Between split backwards nothing is gathered.
 void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
     if (split_) return;
-    const double gather = of_layers(data.gathered), scatter = p.overlap ? of_layers(data.exchanged) : 0;
+    const double gather = of_layers(data.gathered),
+                 scatter = p.overlap ? of_layers(data.exchanged) : 0;
     const double both = longer(backward_, gather + scatter, true);
     const double next = in_.chunk_layers < 2
                             ? 0
-                            : std::max(0.0, std::min(longer(forward_, gather, true), longer(backward_, gather, true)));
+                            : std::max(0.0, std::min(longer(forward_, gather, true),
+                                                     longer(backward_, gather, true)));
     add(f, Pass::backward, both);
     f[feature::filling] = -2 * both;
     f[feature::filling_single] = -both;
@@ -202,8 +221,10 @@ void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes&
     f[feature::unit(UnitKind::embedding, Pass::forward)] -=
         std::max(next, less(UnitKind::embedding, data.gathered, gather));
     f[feature::unit(UnitKind::head, Pass::forward)] -= next;
-    f[feature::unit(UnitKind::head, Pass::backward)] -= std::max(next, less(UnitKind::head, data.gathered, gather));
-    f[feature::unit(UnitKind::embedding, Pass::backward)] -= less(UnitKind::embedding, data.exchanged, scatter);
+    f[feature::unit(UnitKind::head, Pass::backward)] -=
+        std::max(next, less(UnitKind::head, data.gathered, gather));
+    f[feature::unit(UnitKind::embedding, Pass::backward)] -=
+        less(UnitKind::embedding, data.exchanged, scatter);
 }
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
-// What contention adds to the lower bound: the time that a rank must lose because collectives run during kernels of its path.
+// What contention adds to the lower bound: the time that a rank must lose because collectives run
+// during kernels of its path.
 #pragma once
 
 #include "sim/bounds/data.h"
@@ -6,7 +7,8 @@
 
 namespace stepcast {
 
-// Of a plan that runs alone, in seconds: its least time, and the least of its kernel time that no collective overlaps.
+// Of a plan that runs alone, in seconds: its least time, and the least of its kernel time that no
+// collective overlaps.
 struct LeastTimes {
     double all = 0, alone = 0;
 };
@@ -19,7 +21,8 @@ struct LeastInputs {
     bool recomputes_some = false;  // some layers run again, but not all
     UnitCounts model{};            // the units of one copy of the model
     int chunk_layers = 1;          // how many layers the shortest chunk has
-    double send = 0;               // the longest send, with the time from its end to the slot that waited for it
+    // the longest send, with the time from its end to the slot that waited for it
+    double send = 0;
     double slowdown = 0;
 };
 
@@ -27,16 +30,20 @@ class LeastCollectives {
 public:
     explicit LeastCollectives(const LeastInputs& in);
 
-    // `lower` with the delays by collectives: under zero 3 inside and between slots, otherwise by gradients that overlap slots. `data`
-    // may be of any stage, because units of one kind are alike.
+    // `lower` with the delays by collectives: under zero 3 inside and between slots, otherwise by
+    // gradients that overlap slots. `data` may be of any stage, because units of one kind are
+    // alike.
     [[nodiscard]] Features features(const Parallelism& p, const DataTimes& data) const;
-    // By how much a path that begins with the first slot gets longer, because its slots wait for parameters and are slowed by their
-    // gathers. Under zero 1 and 2 every stage gathers for at least `parameters` seconds without a gap.
-    [[nodiscard]] double start(const Parallelism& p, const DataTimes& data, double parameters) const;
+    // By how much a path that begins with the first slot gets longer, because its slots wait for
+    // parameters and are slowed by their gathers. Under zero 1 and 2 every stage gathers for at
+    // least `parameters` seconds without a gap.
+    [[nodiscard]] double start(const Parallelism& p, const DataTimes& data,
+                               double parameters) const;
 
 private:
-    // Times of one pass of a layer, over both kinds of layers: the longest (`all`), the shortest (`fewest`), the least without own
-    // collectives (`alone`), and the most that own collectives overlap (`overlapped`).
+    // Times of one pass of a layer, over both kinds of layers: the longest (`all`), the shortest
+    // (`fewest`), the least without own collectives (`alone`), and the most that own collectives
+    // overlap (`overlapped`).
     struct Layers {
         double all = 0, fewest = 0, alone = 0, overlapped = 0;
     };
@@ -49,7 +56,8 @@ private:
     void shard(Features& f, const Parallelism& p, const DataTimes& data) const;
 
     LeastInputs in_;
-    double lost_;                          // share of an overlapping collective's time that kernels lose
+    // share of an overlapping collective's time that kernels lose
+    double lost_;
     bool split_;                           // whether backwards are split
     Layers forward_, backward_, weights_;  // weights_: the pass that makes weight gradients
     double shortest_ = 1e300, overlapped_ = 0, overlapped_share_ = 0, ends_ = 0;

@@ -1,4 +1,5 @@
-// The longest paths through the slots of all stages, one for each direction, traced back from their ends (SlotTimes).
+// The longest paths through the slots of all stages, one for each direction, traced back from their
+// ends (SlotTimes).
 #include <algorithm>
 #include <optional>
 
@@ -26,7 +27,8 @@ public:
         for (int i = 0; i < static_cast<int>(slots_.nodes.size()); ++i) last[at(node(i).stage)] = i;
         std::vector<std::vector<PipelinePath>> paths;
         for (std::size_t first = 0; first < directions.size(); first += SlotTimes::width) {
-            const auto some = directions.subspan(first, std::min(SlotTimes::width, directions.size() - first));
+            const auto some =
+                directions.subspan(first, std::min(SlotTimes::width, directions.size() - first));
             times_.run(some);
             for (direction_ = 0; direction_ < some.size(); ++direction_) {
                 auto& of_direction = paths.emplace_back();
@@ -45,7 +47,8 @@ private:
     [[nodiscard]] const SlotNode& node(int i) const { return slots_.node(i); }
     [[nodiscard]] double end(int i) const { return times_.end(i, direction_); }
 
-    // Adds to the path a step that no host decided. Returns the step before it, whose cause is not set yet.
+    // Adds to the path a step that no host decided. Returns the step before it, whose cause is not
+    // set yet.
     Step add_step(const Step& step, Features& path) const {
         const SlotNode& n = node(step.node);
         if (step.sent) {
@@ -70,7 +73,8 @@ private:
     }
 
     void add_host(const SlotNode& n, Features& path) const {
-        for (std::size_t f = feature::hosts; f < feature::count; ++f) path[f] += slots_.features(n)[f];
+        for (std::size_t f = feature::hosts; f < feature::count; ++f)
+            path[f] += slots_.features(n)[f];
     }
 
     PipelinePath trace(Step last) const {
@@ -82,29 +86,34 @@ private:
             path.by_host = step.by_host();
             if (!path.by_host) step = add_step(step, path.once);
         }
-        for (int i = path.by_host ? steps.back().node : -1; i >= 0; i = node(i).before) add_host(node(i), path.once);
+        for (int i = path.by_host ? steps.back().node : -1; i >= 0; i = node(i).before)
+            add_host(node(i), path.once);
         path.round = repeated(steps);
         return path;
     }
 
-    // What a stage's host issues in a round. Nothing if `begun` is before the stage's steady part, or if the round takes at most
-    // `longest`.
+    // What a stage's host issues in a round. Nothing if `begun` is before the stage's steady part,
+    // or if the round takes at most `longest`.
     std::optional<Features> host_round(const SlotNode& begun, double longest) const {
         const auto [first, last] = slots_.steady[at(begun.stage)];
         if (begun.position < first || last <= 0) return std::nullopt;
         Features round{};
         double hosts = 0;
         for (const SlotNode& n : slots_.nodes) {
-            if (n.stage != begun.stage || n.micro_batch < slots_.shift || n.micro_batch >= 2 * slots_.shift) continue;
+            if (n.stage != begun.stage || n.micro_batch < slots_.shift ||
+                n.micro_batch >= 2 * slots_.shift)
+                continue;
             add_host(n, round);
             hosts += times_.host(n.kind, direction_);
         }
         return hosts > longest ? std::optional(round) : std::nullopt;
     }
 
-    // The longest part of the path that spans one round, or a round of the host if the path begins with it and that takes longer.
+    // The longest part of the path that spans one round, or a round of the host if the path begins
+    // with it and that takes longer.
     Features repeated(const std::vector<Step>& steps) const {
-        // By kind and micro-batch: the number of the run of steady steps in which the path last met this slot, and its index in `steps`.
+        // By kind and micro-batch: the number of the run of steady steps in which the path last met
+        // this slot, and its index in `steps`.
         std::vector<std::pair<int, std::size_t>> met(slots_.kinds.size() * at(key_.micro_batches));
         int run = 1;
         std::pair<std::size_t, std::size_t> best{};
@@ -129,7 +138,8 @@ private:
             if (const auto issued = host_round(node(steps.back().node), longest)) return *issued;
         Features round{};
         for (std::size_t i = best.first; i < best.second; ++i) add_step(steps[i], round);
-        round[feature::inside_last] = round[feature::after_last] = 0;  // these happen once, no matter how many rounds there are
+        // these happen once, no matter how many rounds there are
+        round[feature::inside_last] = round[feature::after_last] = 0;
         return round;
     }
 
@@ -141,9 +151,10 @@ private:
 
 }  // namespace
 
-std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key, const Workload& workload,
-                                                    std::span<const std::vector<int>> group_stages,
-                                                    std::span<const Features> directions) {
+std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key,
+                                                     const Workload& workload,
+                                                     std::span<const std::vector<int>> group_stages,
+                                                     std::span<const Features> directions) {
     return LongestPaths(key, workload).find(directions, group_stages);
 }
 

@@ -11,7 +11,8 @@
 namespace stepcast {
 namespace {
 
-// Chunks with the same signature hold the same ends and, layer by layer, the same kind of layer, recomputed or not.
+// Chunks with the same signature hold the same ends and, layer by layer, the same kind of layer,
+// recomputed or not.
 std::string signature(const Workload& w, const Chunk& chunk) {
     std::string text{chunk.embedding ? 'e' : '-', chunk.head ? 'h' : '-'};
     for (int l = chunk.first; l < chunk.last; ++l)
@@ -19,18 +20,23 @@ std::string signature(const Workload& w, const Chunk& chunk) {
     return text;
 }
 
-// Whether a takes no less time or memory than b, whatever the times of the features and the sizes of the chunks are.
+// Whether a takes no less time or memory than b, whatever the times of the features and the sizes
+// of the chunks are.
 bool covers(const std::ranges::range auto& a, const std::ranges::range auto& b) {
     return std::ranges::equal(a, b, std::ranges::greater_equal{});
 }
-bool covers(const PipelinePath& a, const PipelinePath& b) { return covers(a.once, b.once) && covers(a.round, b.round); }
+bool covers(const PipelinePath& a, const PipelinePath& b) {
+    return covers(a.once, b.once) && covers(a.round, b.round);
+}
 bool covers(const MemoryStage& a, const MemoryStage& b) {
     return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {
-               return std::ranges::any_of(a.moments, [&](const auto& other) { return covers(other, moment); });
+               return std::ranges::any_of(a.moments,
+                                          [&](const auto& other) { return covers(other, moment); });
            });
 }
 
-// Adds an element unless a known one covers it, and removes those that it covers. Of equals the first stays.
+// Adds an element unless a known one covers it, and removes those that it covers. Of equals the
+// first stays.
 template <class T>
 void add(std::vector<T>& all, T more) {
     if (std::ranges::any_of(all, [&](const T& known) { return covers(known, more); })) return;
@@ -38,11 +44,13 @@ void add(std::vector<T>& all, T more) {
     all.push_back(std::move(more));
 }
 
-std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<std::size_t>& kind_of, std::size_t kinds) {
+std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<std::size_t>& kind_of,
+                                     std::size_t kinds) {
     std::vector<MemoryMoment> moments;
     MemoryMoment held(4 * kinds);
     for (const Slot& slot : order) {
-        const std::size_t kept = kind_of[at(slot.chunk)], put_off = kept + kinds, whole = put_off + kinds, half = whole + kinds;
+        const std::size_t kept = kind_of[at(slot.chunk)], put_off = kept + kinds,
+                          whole = put_off + kinds, half = whole + kinds;
         const bool forward = slot.pass == Pass::forward;
         forward ? ++held[kept] : --held[slot.pass == Pass::weight_backward ? put_off : kept];
         MemoryMoment now = held;
@@ -66,7 +74,8 @@ void find_memory(Pipeline& pipeline, const Workload& w, const StageChunkLists& s
             kind_of[s].push_back(known->second);
         }
     for (std::size_t s = 0; s < stages.size(); ++s)
-        add(pipeline.memory, {units_of(w, stages[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+        add(pipeline.memory,
+            {units_of(w, stages[s]), moments_of(orders[s], kind_of[s], kinds.size())});
 }
 
 // For each stage, how many weight-gradient slots end its order.
@@ -74,15 +83,18 @@ std::vector<int> trailing_weights(const std::vector<Order>& orders) {
     std::vector<int> counts;
     for (const Order& order : orders) {
         const auto other = std::ranges::find_if(
-            order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; }, &Slot::pass);
+            order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; },
+            &Slot::pass);
         counts.push_back(static_cast<int>(other - order.rbegin()));
     }
     return counts;
 }
 
-// Of stages whose orders end with weight gradients, those that end with the most form their own group: they are done before the others.
-void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w, const StageChunkLists& stages,
-                 const std::vector<int>& last_weights, const Directions& directions) {
+// Of stages whose orders end with weight gradients, those that end with the most form their own
+// group: they are done before the others.
+void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w,
+                 const StageChunkLists& stages, const std::vector<int>& last_weights,
+                 const Directions& directions) {
     std::map<UnitCounts, int> most_weights;  // by the ends of a stage
     std::vector<UnitCounts> units, ends;
     for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -91,19 +103,22 @@ void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w, 
         int& most = most_weights[ends[s]];
         most = std::max(most, last_weights[s]);
     }
-    std::map<std::pair<UnitCounts, bool>, std::size_t> known;  // by ends, and whether no stage with these ends has more such slots
+    // by ends, and whether no stage with these ends has more such slots
+    std::map<std::pair<UnitCounts, bool>, std::size_t> known;
     std::vector<std::vector<int>> members;
     for (std::size_t s = 0; s < stages.size(); ++s) {
         const auto [found, fresh] =
             known.try_emplace({ends[s], last_weights[s] == most_weights[ends[s]]}, members.size());
         if (fresh) {
             members.emplace_back();
-            pipeline.groups.push_back({static_cast<int>(s), units[s], units[s], {}, {}, last_weights[s]});
+            pipeline.groups.push_back(
+                {static_cast<int>(s), units[s], units[s], {}, {}, last_weights[s]});
         }
         members[found->second].push_back(static_cast<int>(s));
         StageGroup& group = pipeline.groups[found->second];
         group.last_weights = std::min(group.last_weights, last_weights[s]);
-        for (std::size_t k = 0; k < unit_kinds; ++k) group.fewest[k] = std::min(group.fewest[k], units[s][k]);
+        for (std::size_t k = 0; k < unit_kinds; ++k)
+            group.fewest[k] = std::min(group.fewest[k], units[s][k]);
         const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
         if (weight(units[s]) > weight(group.most)) group.most = units[s];
     }
@@ -121,9 +136,9 @@ bool near_link(const PipelineKey& key, int stage) {
     return key.node == 0 || stage * key.stride / key.node == (stage + 1) * key.stride / key.node;
 }
 
-// A path repeats when it returns to its stage: after pp micro-batches at the latest, or twice as many if they go both ways. Fill and
-// drain take less than three rounds, or five with zb-v, which looks two rounds ahead. GPipe runs all its forwards first, so its path
-// never repeats.
+// A path repeats when it returns to its stage: after pp micro-batches at the latest, or twice as
+// many if they go both ways. Fill and drain take less than three rounds, or five with zb-v, which
+// looks two rounds ahead. GPipe runs all its forwards first, so its path never repeats.
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
     const ScheduleTraits& s = traits(schedule);
     if (s.forwards_first) return {micro_batches, 0, micro_batches};
@@ -144,7 +159,8 @@ Parallelism parallelism_of(const PipelineKey& key) {
     return p;
 }
 
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions) {
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload,
+                       const Directions& directions) {
     const Parallelism p = parallelism_of(key);
     const std::vector<Path> paths = paths_of(workload, p);
     Pipeline pipeline;
@@ -153,7 +169,8 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const D
     for (const Chunk& chunk : paths.front())
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
     const StageChunkLists stages = chunks_by_stage(paths, p.pp);
-    const std::vector<Order> orders = schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches);
+    const std::vector<Order> orders =
+        schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches);
     find_memory(pipeline, workload, stages, orders);
     find_groups(pipeline, key, workload, stages, trailing_weights(orders), directions);
     return pipeline;

@@ -1,5 +1,6 @@
-// Pipelines for the closed forms: the longest paths through the slots of all stages, as counts of what lies on them, and the moments at
-// which a stage holds the most. Searched once for a schedule with its stages and micro-batches; any times and sizes can then be put in.
+// Pipelines for the closed forms: the longest paths through the slots of all stages, as counts of
+// what lies on them, and the moments at which a stage holds the most. Searched once for a schedule
+// with its stages and micro-batches; any times and sizes can then be put in.
 #pragma once
 
 #include <span>
@@ -16,7 +17,8 @@ struct PipelineKey {
     int pp = 1, chunks = 1, micro_batches = 1;
     int recompute_layers = 0;
     bool overlap_p2p = true;
-    // Ranks of a node, and the rank distance of neighbouring stages, if only some neighbours share a node; else 0.
+    // Ranks of a node, and the rank distance of neighbouring stages, if only some neighbours share
+    // a node; else 0.
     int node = 0, stride = 0;
     std::vector<int> stage_layers;
     friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
@@ -25,60 +27,73 @@ struct PipelineKey {
 // Whether stages `stage` and `stage` + 1 share a node; true where all links are alike.
 bool near_link(const PipelineKey& key, int stage);
 
-// A path through the slots for the micro-batches of the key (`once`), and what each further round of micro-batches adds to it (`round`).
+// A path through the slots for the micro-batches of the key (`once`), and what each further round
+// of micro-batches adds to it (`round`).
 struct PipelinePath {
     Features once{}, round{};
     bool by_host = false;  // begins with the issue of the host, not with the first slot
 };
 
 constexpr int all_layers(const UnitCounts& units) { return units[0] + units[1]; }
-constexpr int all_ends(const UnitCounts& units) { return units[at(UnitKind::embedding)] + units[at(UnitKind::head)]; }
+constexpr int all_ends(const UnitCounts& units) {
+    return units[at(UnitKind::embedding)] + units[at(UnitKind::head)];
+}
 
-// Stages that hold the same ends of the model and whose orders end alike, with the longest paths to the end of their slots.
+// Stages that hold the same ends of the model and whose orders end alike, with the longest paths to
+// the end of their slots.
 struct StageGroup {
     int first_stage = 0;
-    UnitCounts fewest{}, most{};  // for each kind, the fewest of any stage; the units of the fullest stage
+    // for each kind, the fewest of any stage; the units of the fullest stage
+    UnitCounts fewest{}, most{};
     std::vector<PipelinePath> paths, sharded_paths;  // the latter with the collectives of zero 3
-    // Split backwards: how many weight-gradient slots in a row end the order of a stage, the fewest of any stage.
+    // Split backwards: how many weight-gradient slots in a row end the order of a stage, the fewest
+    // of any stage.
     int last_weights = 0;
 };
 
-// What a stage holds while a slot runs: numbers of chunks, by what they hold and then by kind. They hold in this order: all until their
-// backward; what only the weight gradients need; what a whole backward or one half of it holds while it runs (one chunk, or none).
+// What a stage holds while a slot runs: numbers of chunks, by what they hold and then by kind. They
+// hold in this order: all until their backward; what only the weight gradients need; what a whole
+// backward or one half of it holds while it runs (one chunk, or none).
 using MemoryMoment = std::vector<int>;
 struct MemoryStage {
-    UnitCounts units;  // both copies under dualpipe
+    UnitCounts units;                   // both copies under dualpipe
     std::vector<MemoryMoment> moments;  // without those that another moment covers
 };
 
 struct Pipeline {
     std::vector<StageGroup> groups;
-    std::vector<Chunk> kinds;  // one of each set of chunks that hold the same
+    std::vector<Chunk> kinds;         // one of each set of chunks that hold the same
     std::vector<MemoryStage> memory;  // the stages that can be the fullest
     UnitCounts model{};               // of one copy
     int shortest_chunk = 0;           // layers
 };
 
-// Micro-batches as `least` + `count` * `round`: beyond `least`, a pipeline repeats every `round` micro-batches.
+// Micro-batches as `least` + `count` * `round`: beyond `least`, a pipeline repeats every `round`
+// micro-batches.
 struct Rounds {
     int least = 0, count = 0, round = 1;
 };
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 
-// Typical times of the features (any scale). Those from index `sharded` on include the collectives of zero 3.
+// Typical times of the features (any scale). Those from index `sharded` on include the collectives
+// of zero 3.
 struct Directions {
     std::vector<Features> times;
     std::size_t sharded = 0;
 };
-// Finds the longest path under each of the directions. The key's micro-batches must be `least` of rounds_of().
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions);
+// Finds the longest path under each of the directions. The key's micro-batches must be `least` of
+// rounds_of().
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload,
+                       const Directions& directions);
 
-// For every direction, the longest path to the end of the slots of each group. A round adds the part of the path that returns to the same
-// pass of the same chunk one round of micro-batches later, while every stage is between its fill and its drain (there, orders repeat
-// every round). A path without such a part adds nothing. Result: [direction][group].
-std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key, const Workload& workload,
-                                                    std::span<const std::vector<int>> group_stages,
-                                                    std::span<const Features> directions);
+// For every direction, the longest path to the end of the slots of each group. A round adds the
+// part of the path that returns to the same pass of the same chunk one round of micro-batches
+// later, while every stage is between its fill and its drain (there, orders repeat every round). A
+// path without such a part adds nothing. Result: [direction][group].
+std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key,
+                                                     const Workload& workload,
+                                                     std::span<const std::vector<int>> group_stages,
+                                                     std::span<const Features> directions);
 
 // A Parallelism with the values of the key, for functions such as chunks_of().
 Parallelism parallelism_of(const PipelineKey& key);

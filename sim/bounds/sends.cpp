@@ -9,12 +9,16 @@ namespace stepcast {
 double StepBounds::send_time(int a, int b) {
     const Parallelism& p = now_.parallelism;
     const Bytes bytes = shape_->shape.outer() / (sends_parts(p) ? static_cast<double>(p.tp) : 1.0);
-    return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, between_stages(*context_, a, b)).si();
+    return prices_
+        .collective(SendRecv{bytes, p.messages_per_tensor}, between_stages(*context_, a, b))
+        .si();
 }
 
-// The time before each slot whose input was sent. Parts that came early are gathered behind the last collective of the slot before, while
-// that slot still computes and sends. Parts that the slot waits for are gathered when they arrive. With several chunks a stage computes
-// while it sends: its own send overlaps the first kernels of the next slot, unless that slot waits for it, and it receives at any moment.
+// The time before each slot whose input was sent. Parts that came early are gathered behind the
+// last collective of the slot before, while that slot still computes and sends. Parts that the slot
+// waits for are gathered when they arrive. With several chunks a stage computes while it sends: its
+// own send overlaps the first kernels of the next slot, unless that slot waits for it, and it
+// receives at any moment.
 void StepBounds::bind_entry(double gather, double send) {
     const bool waits = !now_.parallelism.overlap_p2p;
     const double s = base_.cluster.interference.compute_slowdown;
@@ -29,7 +33,8 @@ void StepBounds::bind_entry(double gather, double send) {
         for (const Pass pass : {Pass::forward, Pass::backward}) {
             const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
             const bool repeats = pass == Pass::backward && estimate_[again] > 0;
-            const double share = 0.5 * units[at(kind)] / all_layers(units), rest = (1 + s) * shape.rest[f];
+            const double share = 0.5 * units[at(kind)] / all_layers(units),
+                         rest = (1 + s) * shape.rest[f];
             const double layers = share * all_layers(units) / key_.chunks;
             slot += layers * (estimate_[f] + (repeats ? estimate_[again] : 0));
             kernels += layers * (shape.computing[f] + (repeats ? shape.computing[again] : 0));
@@ -42,7 +47,9 @@ void StepBounds::bind_entry(double gather, double send) {
     estimate_[feature::arrival] = gather - exposed;
     if (key_.chunks == 1 || slot == 0 || kernels == 0) return;
     const double inside = std::max(0.0, send - waited), density = kernels / slot;
-    const double own = waits ? 0 : std::min(kernels, std::min(inside, lead) + density * std::max(0.0, inside - lead));
+    const double own =
+        waits ? 0
+              : std::min(kernels, std::min(inside, lead) + density * std::max(0.0, inside - lead));
     const double cycle = slot + exposed + (waits ? send : 0);
     const double others = std::min(kernels, send * kernels / cycle);
     const double busy = own + others - own * others / kernels;
@@ -65,7 +72,8 @@ void StepBounds::bind_sends() {
         for (int s = p.pp - 1; s-- > 0;) (near_link(key_, s) ? near : far) = s;
         const double close = near >= 0 ? send_time(near, near + 1) : 0;
         const double distant = far >= 0 ? send_time(far, far + 1) : 0;
-        const bool wraps = traits(p.schedule).chunks == StageChunks::rounds && key_.chunks > 1 && p.pp > 2;
+        const bool wraps =
+            traits(p.schedule).chunks == StageChunks::rounds && key_.chunks > 1 && p.pp > 2;
         const double around = wraps ? send_time(0, p.pp - 1) : 0;
         for (Features* f : {&lower_, &estimate_}) {
             (*f)[feature::send_near] = close;
@@ -80,7 +88,8 @@ void StepBounds::bind_sends() {
     if (apart) units_.weights[at(UnitKind::head)] = shape_->copied_head;
     const double embedding = static_cast<double>(shape_->shape.vocab * shape_->shape.hidden);
     const bool joins = base_.workload.tied && p.join_tied && apart;
-    embedding_all_reduce_ = joins ? all_reduce(embedding * size_of(p.gradient_dtype), groups_.embedding) : 0;
+    embedding_all_reduce_ =
+        joins ? all_reduce(embedding * size_of(p.gradient_dtype), groups_.embedding) : 0;
 }
 
 }  // namespace stepcast

@@ -29,30 +29,37 @@ class PlanPricer {
 public:
     PlanPricer(const TaskGraph& ops, OpPrices& prices) : ops_(ops), prices_(prices) {}
 
-    // Fills in unit `unit` of the shape, priced on the expert-parallel rank `rank`. Returns the host's time to issue the plan.
+    // Fills in unit `unit` of the shape, priced on the expert-parallel rank `rank`. Returns the
+    // host's time to issue the plan.
     double price(const Plan& plan, Phase phase, int rank, std::size_t unit, BoundShape& s) {
         if (plan.tasks.empty()) return 0;
         const bool blocking = prices_.cluster().launch_blocking;
-        const bool waits =
-            std::ranges::any_of(plan.tasks, [](const PlannedTask& t) { return t.lane == Lane::host && !t.starts; });
+        const bool waits = std::ranges::any_of(
+            plan.tasks, [](const PlannedTask& t) { return t.lane == Lane::host && !t.starts; });
         const Run once = stamped(plan, phase, rank, 1);
         const Costs device = without_hosts(once);
-        const LeastTimes least = least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
+        const LeastTimes least =
+            least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
         s.lower[unit] = least.all;
         s.alone[unit] = least.alone;
-        // Where host and device wait for each other, the estimate is what a second plan behind the first adds.
+        // Where host and device wait for each other, the estimate is what a second plan behind the
+        // first adds.
         double added = 0;
         if (blocking || waits) {
             const Run twice = stamped(plan, phase, rank, 2);
-            added = std::max(least.all, end_of(twice.graph, twice.costs) - end_of(once.graph, once.costs));
+            added = std::max(least.all,
+                             end_of(twice.graph, twice.costs) - end_of(once.graph, once.costs));
         }
-        const double alone = end_of(once.graph, device);  // from here on timeline_ is that of this run
+        // from here on timeline_ is that of this run
+        const double alone = end_of(once.graph, device);
         s.estimate[unit] = blocking || waits ? added : alone;
         s.computing[unit] = computing(once.graph);
         std::tie(s.lead[unit], s.rest[unit]) = outside_collectives(once.graph);
         double host = 0;
         for (TaskId t = 0; t < once.graph.size() && !blocking; ++t)
-            host += (once.costs.issue[t] + (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0))).si();
+            host += (once.costs.issue[t] +
+                     (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0)))
+                        .si();
         return host;
     }
 
@@ -68,9 +75,11 @@ private:
         for (int i = 0; i < repeats; ++i) stage.stamp(plan, phase);
         for (TaskId t = 0; t < r.graph.size(); ++t) {
             const GroupId group = r.graph.group_id(t);
-            r.costs.duration.push_back(group != 0 ? prices_.collective(r.graph.op(t), r.graph.group(group))
-                                                  : prices_.local(r.graph.op(t), phase));
-            r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) * host_call_time(prices_.cluster()));
+            r.costs.duration.push_back(group != 0
+                                           ? prices_.collective(r.graph.op(t), r.graph.group(group))
+                                           : prices_.local(r.graph.op(t), phase));
+            r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) *
+                                    host_call_time(prices_.cluster()));
         }
         return r;
     }
@@ -80,7 +89,8 @@ private:
         Costs costs = r.costs;
         for (TaskId t = 0; t < r.graph.size(); ++t) {
             costs.issue[t] = Seconds(0);
-            if (r.graph.on_host(t) && r.graph.predecessors(t).empty()) costs.duration[t] = Seconds(0);
+            if (r.graph.on_host(t) && r.graph.predecessors(t).empty())
+                costs.duration[t] = Seconds(0);
         }
         return costs;
     }
@@ -124,20 +134,24 @@ private:
 // Prices the passes of one kind of unit on an expert-parallel rank.
 void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& plans, int rank = 0) {
     const bool layer = kind <= UnitKind::experts;
-    const std::array<const Plan*, 4> passes{&plans.forward, &plans.backward, &plans.input_backward, &plans.weight_backward};
+    const std::array<const Plan*, 4> passes{&plans.forward, &plans.backward, &plans.input_backward,
+                                            &plans.weight_backward};
     for (std::size_t i = 0; i < 4; ++i) {
         const auto pass = static_cast<Pass>(i);
         const Phase phase = i == 0 ? Phase::forward : Phase::backward;
         const double host = pricer.price(*passes[i], phase, rank, feature::unit(kind, pass), s);
-        if (layer) s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = host;
+        if (layer)
+            s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = host;
     }
     if (!layer) return;
     const std::size_t again = feature::host_again(kind);
-    s.lower[again] = s.estimate[again] = pricer.price(plans.recompute, Phase::backward, rank, feature::again(kind), s);
+    s.lower[again] = s.estimate[again] =
+        pricer.price(plans.recompute, Phase::backward, rank, feature::again(kind), s);
 }
 
-// Over the ranks of an expert-parallel group, the busiest rank's work bounds the step from below. Each pass is estimated by the rank that
-// takes longest in it, because the collectives between passes make the others wait.
+// Over the ranks of an expert-parallel group, the busiest rank's work bounds the step from below.
+// Each pass is estimated by the rank that takes longest in it, because the collectives between
+// passes make the others wait.
 void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int ranks) {
     const auto work = [](const BoundShape& of) {
         return of.lower[feature::unit(UnitKind::experts, Pass::forward)] +
@@ -148,7 +162,8 @@ void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int
     Features longest = s.estimate;
     for (int rank = 1; rank < ranks; ++rank) {
         fill(one, pricer, UnitKind::experts, plans, rank);
-        for (std::size_t f = 0; f < feature::hosts; ++f) longest[f] = std::max(longest[f], one.estimate[f]);
+        for (std::size_t f = 0; f < feature::hosts; ++f)
+            longest[f] = std::max(longest[f], one.estimate[f]);
         if (work(one) > work(s)) s = one;
     }
     std::copy_n(longest.begin(), feature::hosts, s.estimate.begin());

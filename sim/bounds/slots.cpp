@@ -22,7 +22,8 @@ public:
         add_kinds();
     }
     SlotGraph write() {
-        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
+        const auto orders =
+            schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
         find_steady(orders);
         written_.assign(paths_.size() * paths_[0].size() * at(key_.micro_batches) * 2, -1);
         std::size_t slots = 0;
@@ -31,10 +32,13 @@ public:
         for (bool moved = true; moved;) {
             moved = false;
             for (int s = 0; s < key_.pp; ++s)
-                for (int& next = stages_[at(s)].next; at(next) < orders[at(s)].size() && write_slot(s, orders[at(s)][at(next)]); ++next)
+                for (int& next = stages_[at(s)].next;
+                     at(next) < orders[at(s)].size() && write_slot(s, orders[at(s)][at(next)]);
+                     ++next)
                     moved = true;
         }
-        if (graph_.nodes.size() != slots) throw std::logic_error("bounds: the schedule waits for itself");
+        if (graph_.nodes.size() != slots)
+            throw std::logic_error("bounds: the schedule waits for itself");
         mark_last();
         return std::move(graph_);
     }
@@ -48,7 +52,8 @@ private:
     void add_kinds() {
         for (const auto& of_stage : chunks_)
             for (const Chunk& chunk : of_stage)
-                for (const Pass pass : all_passes) count_units(chunk, pass, graph_.kinds.emplace_back());
+                for (const Pass pass : all_passes)
+                    count_units(chunk, pass, graph_.kinds.emplace_back());
     }
 
     void count_units(const Chunk& chunk, Pass pass, Features& f) const {
@@ -78,15 +83,17 @@ private:
     void mark_last() {
         std::vector<bool> met(at(key_.pp * key_.chunks));
         for (SlotNode& n : std::views::reverse(graph_.nodes))
-            if (makes_gradients(n.pass()) && !met[at(n.kind / 4)]) met[at(n.kind / 4)] = n.fills_last = true;
+            if (makes_gradients(n.pass()) && !met[at(n.kind / 4)])
+                met[at(n.kind / 4)] = n.fills_last = true;
     }
 
     // For each stage, the longest run of slots that repeat a round later, including that round.
     void find_steady(std::span<const Order> orders) {
-        graph_.shift = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round / static_cast<int>(paths_.size());
+        graph_.shift = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round /
+                       static_cast<int>(paths_.size());
         for (const Order& order : orders) {
-            const int round =
-                static_cast<int>(order.size()) / key_.micro_batches * graph_.shift * static_cast<int>(paths_.size());
+            const int round = static_cast<int>(order.size()) / key_.micro_batches * graph_.shift *
+                              static_cast<int>(paths_.size());
             std::pair<int, int> longest{}, run{};
             for (int i = 0; i + round < static_cast<int>(order.size()); ++i) {
                 const Slot &now = order[at(i)], &later = order[at(i + round)];
@@ -104,11 +111,13 @@ private:
     bool write_slot(int stage, const Slot& slot) {
         const std::size_t d = paths_.size() == 2 ? at(slot.chunk) : 0;
         const auto& path = paths_[d];
-        const int chunk = stage * key_.chunks + slot.chunk, position = chunks_[at(stage)][at(slot.chunk)].position;
+        const int chunk = stage * key_.chunks + slot.chunk,
+                  position = chunks_[at(stage)][at(slot.chunk)].position;
         const bool weights = slot.pass == Pass::weight_backward, back = slot.pass != Pass::forward;
         const int end = static_cast<int>(path.size()) - 1, step = back ? -1 : 1;
         const auto where = [&](int i) {
-            return ((d * path.size() + at(i)) * at(key_.micro_batches) + at(slot.micro_batch)) * 2 + (back ? 1 : 0);
+            return ((d * path.size() + at(i)) * at(key_.micro_batches) + at(slot.micro_batch)) * 2 +
+                   (back ? 1 : 0);
         };
         StageState& state = stages_[at(stage)];
         SlotNode node{.before = state.last,
@@ -126,7 +135,8 @@ private:
             const int target = path[at(to)].stage;
             if (target != stage) {
                 node.send = send_feature(stage, target);
-                const std::size_t down = hop_goes_up(path, static_cast<int>(d), std::min(position, to), back) ? 0 : 1;
+                const std::size_t down =
+                    hop_goes_up(path, static_cast<int>(d), std::min(position, to), back) ? 0 : 1;
                 node.lane_before = std::exchange(state.out[down], id);
                 node.in_before = std::exchange(stages_[at(target)].in[down], id);
             }
@@ -148,13 +158,16 @@ private:
 
 }  // namespace
 
-SlotGraph slot_graph(const PipelineKey& key, const Workload& workload) { return SlotWriter(key, workload).write(); }
+SlotGraph slot_graph(const PipelineKey& key, const Workload& workload) {
+    return SlotWriter(key, workload).write();
+}
 
 std::size_t SlotTimes::after(int i) const {
     const SlotNode& n = slots_.node(i);
     if (n.pass() == Pass::forward) return feature::opened;
     if (n.pass() == Pass::input_backward) return feature::none;
-    return slots_.features(n)[feature::filling_single] > 0 ? feature::filled_single : feature::filled;
+    return slots_.features(n)[feature::filling_single] > 0 ? feature::filled_single
+                                                           : feature::filled;
 }
 
 void SlotTimes::set(std::span<const Features> directions) {
@@ -164,7 +177,8 @@ void SlotTimes::set(std::span<const Features> directions) {
         for (std::size_t f = 0; f < feature::none; ++f) feature_[f][d] = directions[d][f];
         for (std::size_t k = 0; k < slots_.kinds.size(); ++k)
             for (std::size_t f = 0; f < feature::count; ++f)
-                (f < feature::hosts ? device_ : host_)[k][d] += slots_.kinds[k][f] * directions[d][f];
+                (f < feature::hosts ? device_ : host_)[k][d] +=
+                    slots_.kinds[k][f] * directions[d][f];
     }
 }
 
@@ -174,7 +188,8 @@ void SlotTimes::each_wait(const SlotNode& n, const Call& call) const {
     const Lanes& nothing = feature_[feature::none];
     if (n.before >= 0) {
         call(from_stage, end_[at(n.before)], feature_[after(n.before)]);
-        if (!key_.overlap_p2p && slots_.node(n.before).sends()) call(from_own_send, sent_[at(n.before)], nothing);
+        if (!key_.overlap_p2p && slots_.node(n.before).sends())
+            call(from_own_send, sent_[at(n.before)], nothing);
     }
     if (n.source < 0) return;
     if (slots_.node(n.source).sends())
@@ -184,7 +199,8 @@ void SlotTimes::each_wait(const SlotNode& n, const Call& call) const {
 }
 
 const SlotTimes::Lanes& SlotTimes::entry(const SlotNode& n) const {
-    return feature_[n.source >= 0 && slots_.node(n.source).sends() ? feature::entry : feature::none];
+    return feature_[n.source >= 0 && slots_.node(n.source).sends() ? feature::entry
+                                                                   : feature::none];
 }
 
 void SlotTimes::run(std::span<const Features> directions) {
@@ -204,7 +220,8 @@ void SlotTimes::run(std::span<const Features> directions) {
         if (!n.sends()) continue;
         sent_[i] = end_[i];
         for (const int earlier : {n.lane_before, n.in_before})
-            for (std::size_t d = 0; earlier >= 0 && d < width; ++d) sent_[i][d] = std::max(sent_[i][d], sent_[at(earlier)][d]);
+            for (std::size_t d = 0; earlier >= 0 && d < width; ++d)
+                sent_[i][d] = std::max(sent_[i][d], sent_[at(earlier)][d]);
         for (std::size_t d = 0; d < width; ++d) sent_[i][d] += feature_[n.send][d];
     }
 }
@@ -218,7 +235,9 @@ SlotTimes::Cause SlotTimes::cause(int i, std::size_t direction) const {
         const double until = end[direction] + more[direction];
         if (until > ready) ready = until, cause = by;
     });
-    return end_[at(i)][direction] > ready + entry(n)[direction] + device_[at(n.kind)][direction] ? from_host : cause;
+    return end_[at(i)][direction] > ready + entry(n)[direction] + device_[at(n.kind)][direction]
+               ? from_host
+               : cause;
 }
 
 int SlotTimes::send_waited_for(int i, std::size_t direction) const {

@@ -1,4 +1,5 @@
-// The slots of all stages of a pipeline as a graph for sim/bounds/paths.cpp: what each slot waits for, and which times it takes.
+// The slots of all stages of a pipeline as a graph for sim/bounds/paths.cpp: what each slot waits
+// for, and which times it takes.
 #pragma once
 
 #include <utility>
@@ -25,27 +26,35 @@ struct SlotNode {
 };
 
 struct SlotGraph {
-    std::vector<SlotNode> nodes;              // sorted: each comes after all that it waits for
-    std::vector<Features> kinds;              // [(stage * chunks + chunk) * 4 + pass]: the features of such a slot
-    int shift = 0;                            // micro-batches of one direction in a round
-    std::vector<std::pair<int, int>> steady;  // by stage: the range of positions in which its order repeats a round later
+    std::vector<SlotNode> nodes;  // sorted: each comes after all that it waits for
+    // [(stage * chunks + chunk) * 4 + pass]: the features of such a slot
+    std::vector<Features> kinds;
+    int shift = 0;  // micro-batches of one direction in a round
+    // by stage: the range of positions in which its order repeats a round later
+    std::vector<std::pair<int, int>> steady;
 
     [[nodiscard]] const SlotNode& node(int i) const { return nodes[at(i)]; }
-    [[nodiscard]] const Features& features(const SlotNode& node) const { return kinds[at(node.kind)]; }
+    [[nodiscard]] const Features& features(const SlotNode& node) const {
+        return kinds[at(node.kind)];
+    }
     [[nodiscard]] double layers_of(const SlotNode& node) const {
         const Features& f = features(node);
-        return f[feature::unit(UnitKind::dense, node.pass())] + f[feature::unit(UnitKind::experts, node.pass())];
+        return f[feature::unit(UnitKind::dense, node.pass())] +
+               f[feature::unit(UnitKind::experts, node.pass())];
     }
 };
 
 // Throws std::logic_error when the orders of the schedule wait for each other.
 SlotGraph slot_graph(const PipelineKey& key, const Workload& workload);
 
-// When the slots of a pipeline end under given times, for several directions at once. With F the end of a slot and S the end of its send:
-//   F(i) = max(F + filled or opened, of the slot before it on its stage; S + arrival, of the slot whose result it takes)
+// When the slots of a pipeline end under given times, for several directions at once. With F the
+// end of a slot and S the end of its send:
+//   F(i) = max(F + filled or opened, of the slot before it on its stage; S + arrival, of the slot
+//   whose result it takes)
 //          + entry + duration, but no less than the host's time for all slots of the stage so far
 //   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
-// If sends are not overlapped, F(i) also waits for S of the slot before. Not counted: host time between plans, and hosts of sends.
+// If sends are not overlapped, F(i) also waits for S of the slot before. Not counted: host time
+// between plans, and hosts of sends.
 class SlotTimes {
 public:
     static constexpr std::size_t width = 8;  // directions at once
@@ -57,11 +66,14 @@ public:
 
     void run(std::span<const Features> directions);  // at most `width`
 
-    // For a node in a direction of the last run: when it ends, what decided that, and the slot whose send delayed its own send (or -1).
+    // For a node in a direction of the last run: when it ends, what decided that, and the slot
+    // whose send delayed its own send (or -1).
     [[nodiscard]] double end(int i, std::size_t direction) const { return end_[at(i)][direction]; }
     [[nodiscard]] Cause cause(int i, std::size_t direction) const;
     [[nodiscard]] int send_waited_for(int i, std::size_t direction) const;
-    [[nodiscard]] double host(int kind, std::size_t direction) const { return host_[at(kind)][direction]; }
+    [[nodiscard]] double host(int kind, std::size_t direction) const {
+        return host_[at(kind)][direction];
+    }
     // The feature that the stage waits for after slot i.
     [[nodiscard]] std::size_t after(int i) const;
 

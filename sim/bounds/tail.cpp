@@ -1,9 +1,13 @@
-// With n micro-batches, C the collectives of one chunk's gradients, and G the gather of its parameters:
-//   zero 0, 1  C runs during the last backwards, once the first bucket is full; chunks end pp slots apart. In schedules that drain
+// With n micro-batches, C the collectives of one chunk's gradients, and G the gather of its
+// parameters:
+//   zero 0, 1  C runs during the last backwards, once the first bucket is full; chunks end pp slots
+//   apart. In schedules that drain
 //              stage by stage, each stage's slower last backward delays the stages before it
 //   zero 2     n C run during all backwards
-//   zero 3     collectives run inside the slots; the step waits for the first gather and the last collective
-// With overlap_params (zero 1, 2) G runs during the first forwards: a layer waits for its own parameters and for all before them.
+//   zero 3     collectives run inside the slots; the step waits for the first gather and the last
+//   collective
+// With overlap_params (zero 1, 2) G runs during the first forwards: a layer waits for its own
+// parameters and for all before them.
 #include "sim/bounds/tail.h"
 
 #include <algorithm>
@@ -13,8 +17,9 @@ namespace {
 
 // Times of the passes of a stage, and of its mean layer.
 struct Work {
-    double forward = 0, backward = 0;  // of a stage, one micro-batch; backward: the pass that fills buckets
-    double whole = 0;                  // the whole backward
+    // of a stage, one micro-batch; backward: the pass that fills buckets
+    double forward = 0, backward = 0;
+    double whole = 0;  // the whole backward
     double layer_forward = 0, layer_backward = 0;
 };
 
@@ -26,9 +31,11 @@ Work work_of(const TailInputs& in) {
         const bool layer = kind <= UnitKind::experts;
         const auto time = [&](Pass pass) { return in.times[feature::unit(kind, pass)]; };
         const int count = u[at(kind)];
-        const double forward = time(Pass::forward), again = layer ? in.times[feature::again(kind)] : 0;
-        const double both =
-            (split ? time(Pass::input_backward) + time(Pass::weight_backward) : time(Pass::backward)) + again;
+        const double forward = time(Pass::forward),
+                     again = layer ? in.times[feature::again(kind)] : 0;
+        const double both = (split ? time(Pass::input_backward) + time(Pass::weight_backward)
+                                   : time(Pass::backward)) +
+                            again;
         const double filling = split ? time(Pass::weight_backward) : both;
         work.forward += count * forward;
         work.whole += count * both;
@@ -45,8 +52,8 @@ Work work_of(const TailInputs& in) {
 
 double beyond(double a, double b) { return std::max(0.0, a - b); }
 
-// The last backward of a chunk: its slot, the collectives of its gradients, for how long they may run during the slot (once its first
-// bucket is full), and the time that the slot loses to them.
+// The last backward of a chunk: its slot, the collectives of its gradients, for how long they may
+// run during the slot (once its first bucket is full), and the time that the slot loses to them.
 struct LastBackward {
     double slot, gradients, window, lost;
 };
@@ -64,22 +71,27 @@ double lost_by_later_stages(const TailInputs& in, double lost) {
 void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
     const LastBackward last = last_backward(in, work);
     const double chunks = in.chunks, running = last.window + last.lost;
-    const double between = traits(in.p.schedule).chunks == StageChunks::rounds ? in.p.pp * work.whole / chunks : work.backward;
+    const double between = traits(in.p.schedule).chunks == StageChunks::rounds
+                               ? in.p.pp * work.whole / chunks
+                               : work.backward;
     tail.delay += last.lost * chunks + lost_by_later_stages(in, last.lost);
-    tail.exposed = std::max(
-        {in.data.last_bucket, last.gradients - running, in.data.gradients - running - (chunks - 1) * between});
+    tail.exposed = std::max({in.data.last_bucket, last.gradients - running,
+                             in.data.gradients - running - (chunks - 1) * between});
 }
 
-// The time until the first backward fills a bucket. The first micro-batch goes through all chunks, with GPipe behind all others. Under
-// dualpipe a copy's path is one chunk of each stage. Under dualpipe and zb-v the path ends at the first stage.
+// The time until the first backward fills a bucket. The first micro-batch goes through all chunks,
+// with GPipe behind all others. Under dualpipe a copy's path is one chunk of each stage. Under
+// dualpipe and zb-v the path ends at the first stage.
 double first_bucket(const TailInputs& in, const Work& work) {
     const ScheduleTraits& schedule = traits(in.p.schedule);
     const bool ends_first = schedule.chunks == StageChunks::there_and_back;
     const double forward = work.forward / schedule.copies;
     const double sends =
-        in.p.pp * in.chunks * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
+        in.p.pp * in.chunks *
+        (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = schedule.forwards_first ? in.micro_batches - 1 : 0;
-    // Split backwards: a stage makes weight gradients after its own input gradients, and other stages only pass on input gradients.
+    // Split backwards: a stage makes weight gradients after its own input gradients, and other
+    // stages only pass on input gradients.
     const double inputs = schedule.splits_backward ? (work.whole - work.backward) / in.chunks : 0;
     const double handed = schedule.splits_backward ? inputs : work.whole / in.chunks;
     const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * handed : 0;
@@ -87,32 +99,40 @@ double first_bucket(const TailInputs& in, const Work& work) {
            in.data.first_layers * work.layer_backward;
 }
 
-// zero 2: collectives run from the first backward on, during all that a stage does, but in the last slot only once its first bucket is
-// full. Stages wait for the last backwards of the stages after them.
+// zero 2: collectives run from the first backward on, during all that a stage does, but in the last
+// slot only once its first bucket is full. Stages wait for the last backwards of the stages after
+// them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
     const LastBackward last = last_backward(in, work);
-    // Interleaved stages end with (chunks - 1) * pp backwards in a row, as they began with as many forwards.
+    // Interleaved stages end with (chunks - 1) * pp backwards in a row, as they began with as many
+    // forwards.
     const ScheduleTraits& schedule = traits(in.p.schedule);
     const bool interleaved = schedule.chunks == StageChunks::rounds && in.chunks > 1;
-    const double apart = schedule.forwards_first ? n : interleaved ? (in.chunks - 1) * in.p.pp : in.group.last_weights;
+    const double apart = schedule.forwards_first ? n
+                         : interleaved           ? (in.chunks - 1) * in.p.pp
+                                                 : in.group.last_weights;
     const double draining = std::clamp(apart - 1, 0.0, n * in.chunks - 1);
     const double lost_draining = lost_to_overlap(last.slot, last.gradients, in.slowdown);
     const double steady = n * in.chunks - 1 - draining;
-    tail.delay += lost_to_overlap(steady * (work.whole + work.forward) / in.chunks, steady * last.gradients, in.slowdown) +
+    tail.delay += lost_to_overlap(steady * (work.whole + work.forward) / in.chunks,
+                                  steady * last.gradients, in.slowdown) +
                   draining * lost_draining + last.lost + lost_by_later_stages(in, last.lost);
     const double left = last.gradients - last.window - last.lost;
-    tail.exposed = std::max({in.data.last_bucket, left, left + draining * (last.gradients - last.slot - lost_draining),
+    tail.exposed = std::max({in.data.last_bucket, left,
+                             left + draining * (last.gradients - last.slot - lost_draining),
                              first_bucket(in, work) + all - end - tail.delay});
 }
 
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
-    const double chunks = in.chunks, slot = work.forward / chunks, of_chunk = in.data.parameters / chunks;
+    const double chunks = in.chunks, slot = work.forward / chunks,
+                 of_chunk = in.data.parameters / chunks;
     const double fill = work.forward / chunks * in.p.pp;
     tail.delay += lost_to_overlap(fill, in.data.parameters, in.slowdown);
     const double running = slot + lost_to_overlap(slot, of_chunk, in.slowdown);
     const double first = of_chunk + work.layer_forward - running;
-    const double last = in.data.parameters + work.layer_forward - running - (chunks - 1) * in.p.pp * slot;
+    const double last =
+        in.data.parameters + work.layer_forward - running - (chunks - 1) * in.p.pp * slot;
     tail.delay += std::max({0.0, first, last});
 }
 
@@ -121,8 +141,9 @@ double overlapped(double work, double collective, double slowdown) {
     return std::max(work + lost_to_overlap(work, collective, slowdown), collective);
 }
 
-// What lies between two slots of a stage, for its most frequent kind of layer. `last_plan` ends the slot, `alone` is the same with what
-// is recomputed, and `slowed` is the slowdown scaled with their kernels' share.
+// What lies between two slots of a stage, for its most frequent kind of layer. `last_plan` ends the
+// slot, `alone` is the same with what is recomputed, and `slowed` is the slowdown scaled with their
+// kernels' share.
 struct Boundary {
     double gather, scatter, alone, last_plan, slowed, ungathered;
     bool split;
@@ -140,13 +161,15 @@ void set_boundary(Features& times, const Boundary& b, bool overlap) {
     }
     // The gather for the next slot begins with the last plan of this slot, after the recomputation.
     const double slowed_plan = b.last_plan + lost_to_overlap(b.last_plan, b.gather, b.slowed);
-    times[feature::filling] = times[feature::filling_single] = b.alone - b.last_plan + slowed_plan - middle - b.ungathered;
+    times[feature::filling] = times[feature::filling_single] =
+        b.alone - b.last_plan + slowed_plan - middle - b.ungathered;
     times[feature::filled] = times[feature::filled_single] = std::max(0.0, b.gather - slowed_plan);
 }
 
 }  // namespace
 
-double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units, double slowdown) {
+double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units,
+                   double slowdown) {
     double all = 0, kernels = 0;
     for (const UnitKind kind : all_kinds)
         for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -156,14 +179,16 @@ double slowdown_of(const Features& times, const Features& computing, const UnitC
     return all > 0 ? slowdown * kernels / all : slowdown;
 }
 
-// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go first. The gather
-// for the next slot waits for the gradients of the last unit, and overlaps nothing.
-Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
-                       const UnitCounts& units, double slowdown) {
+// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients
+// of the unit before go first. The gather for the next slot waits for the gradients of the last
+// unit, and overlaps nothing.
+Features with_sharding(Features times, const Features& computing, const Parallelism& p,
+                       const DataTimes& data, const UnitCounts& units, double slowdown) {
     if (p.zero != 3) return times;
     const bool split = traits(p.schedule).splits_backward;
     for (const UnitKind kind : all_kinds) {
-        const double gather = data.gathered[at(kind)], scatter = p.overlap ? data.exchanged[at(kind)] : 0;
+        const double gather = data.gathered[at(kind)],
+                     scatter = p.overlap ? data.exchanged[at(kind)] : 0;
         const double again = kind <= UnitKind::experts ? times[feature::again(kind)] : 0;
         double& forward = times[feature::unit(kind, Pass::forward)];
         double& backward = times[feature::unit(kind, Pass::backward)];
@@ -172,18 +197,26 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         // The slowdown, scaled with the kernels' share of a pass and of what it recomputes.
         const auto slowed = [&](Pass pass) {
             const std::size_t f = feature::unit(kind, pass);
-            const bool repeats = again > 0 && (pass == Pass::backward || pass == Pass::input_backward);
+            const bool repeats =
+                again > 0 && (pass == Pass::backward || pass == Pass::input_backward);
             const double kernels = computing[f] + (repeats ? computing[feature::again(kind)] : 0);
             const double all = times[f] + (repeats ? again : 0);
             return (all > 0 ? kernels / all : 0) * slowdown;
         };
         const double of_forward = slowed(Pass::forward), of_backward = slowed(Pass::backward),
-                     of_inputs = slowed(Pass::input_backward), of_weights = slowed(Pass::weight_backward);
+                     of_inputs = slowed(Pass::input_backward),
+                     of_weights = slowed(Pass::weight_backward);
         const double slowed_forward = forward + lost_to_overlap(forward, gather, of_forward);
         // Nothing is gathered between split backwards.
-        const double ungathered = split ? overlapped(inputs + again, gather, of_inputs) - (inputs + again) : 0;
-        const Boundary between{gather, scatter, split ? weights : backward + again, split ? weights : backward,
-                               split ? of_weights : of_backward, ungathered, split};
+        const double ungathered =
+            split ? overlapped(inputs + again, gather, of_inputs) - (inputs + again) : 0;
+        const Boundary between{gather,
+                               scatter,
+                               split ? weights : backward + again,
+                               split ? weights : backward,
+                               split ? of_weights : of_backward,
+                               ungathered,
+                               split};
         forward = overlapped(forward, gather, of_forward);
         backward = overlapped(backward + again, gather + scatter, of_backward) - again;
         inputs = overlapped(inputs + again, gather, of_inputs) - again;
@@ -211,7 +244,8 @@ Tail tail_of(const TailInputs& in, double end) {
     }
     if ((p.zero == 1 || p.zero == 2) && p.overlap_params) add_first_forwards(in, work, tail);
     if (p.zero == 3)
-        tail.delay += in.data.gathered[at(in.group.most[at(UnitKind::embedding)] > 0 ? UnitKind::embedding : UnitKind::dense)];
+        tail.delay += in.data.gathered[at(
+            in.group.most[at(UnitKind::embedding)] > 0 ? UnitKind::embedding : UnitKind::dense)];
     return tail;
 }
 

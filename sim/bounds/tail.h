@@ -1,26 +1,31 @@
-// What data parallelism adds before and after the slots of a stage, and how it slows the slots that overlap it.
+// What data parallelism adds before and after the slots of a stage, and how it slows the slots that
+// overlap it.
 #pragma once
 
 #include "sim/bounds/data.h"
 
 namespace stepcast {
 
-// Time lost to `collective` seconds of communication during `work` seconds, which it slows by `slowdown`. If the work is a plan with
-// collectives of its own, `slowdown` is smaller by their share.
+// Time lost to `collective` seconds of communication during `work` seconds, which it slows by
+// `slowdown`. If the work is a plan with collectives of its own, `slowdown` is smaller by their
+// share.
 inline double lost_to_overlap(double work, double collective, double slowdown) {
     return slowdown / (1 + slowdown) * std::min(collective, (1 + slowdown) * work);
 }
 
-// The times of layers and ends under zero 3, where units are gathered and gradients exchanged in every micro-batch, on a stage with these
-// units. `computing` is that of BoundShape.
-Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
-                       const UnitCounts& units, double slowdown);
-// By how much overlapping communication slows all that a stage does: `slowdown` times the kernels' share of the time.
-double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units, double slowdown);
+// The times of layers and ends under zero 3, where units are gathered and gradients exchanged in
+// every micro-batch, on a stage with these units. `computing` is that of BoundShape.
+Features with_sharding(Features times, const Features& computing, const Parallelism& p,
+                       const DataTimes& data, const UnitCounts& units, double slowdown);
+// By how much overlapping communication slows all that a stage does: `slowdown` times the kernels'
+// share of the time.
+double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units,
+                   double slowdown);
 
 // For one group of stages.
 struct Tail {
-    double delay = 0;    // of the slots: by parameters that they wait for at the start, and by slower last backwards
+    // of the slots: by parameters that they wait for at the start, and by slower last backwards
+    double delay = 0;
     double exposed = 0;  // between the last slot and the norm
 };
 struct TailInputs {

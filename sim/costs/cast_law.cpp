@@ -21,9 +21,13 @@ Kind kind_of(CastScale scale) {
 }
 
 // For elements that are read in 16 bits and written in 8 bits.
-double held(double elements, const CastCosts& cast) { return held_by_cache(Bytes(3 * elements), cast); }
+double held(double elements, const CastCosts& cast) {
+    return held_by_cache(Bytes(3 * elements), cast);
+}
 
-double warmth(double elements, const CastCosts& cast) { return 1 + (cast.cache_gain - 1) * held(elements, cast); }
+double warmth(double elements, const CastCosts& cast) {
+    return 1 + (cast.cache_gain - 1) * held(elements, cast);
+}
 
 Seconds moving_time(double elements, CastScale scale, const Cluster& cluster) {
     const CastCosts& cast = cluster.kernel.cast;
@@ -31,8 +35,10 @@ Seconds moving_time(double elements, CastScale scale, const Cluster& cluster) {
     if (scale != CastScale::tensor || cast.tensor_efficiency == 0)
         return bytes / (cluster.gpu.memory_bandwidth * cast.efficiency) / warmth(elements, cast);
     const double cached = held(elements, cast);
-    const Bytes written = (1 - cached) * cast.tensor_written * std::min(Bytes(elements), cluster.gpu.l2);
-    return bytes / (cluster.gpu.memory_bandwidth * cast.tensor_efficiency) / (1 + (cast.tensor_gain - 1) * cached) +
+    const Bytes written =
+        (1 - cached) * cast.tensor_written * std::min(Bytes(elements), cluster.gpu.l2);
+    return bytes / (cluster.gpu.memory_bandwidth * cast.tensor_efficiency) /
+               (1 + (cast.tensor_gain - 1) * cached) +
            written / cluster.gpu.memory_bandwidth;
 }
 
@@ -47,15 +53,18 @@ Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster
     const auto elements = static_cast<double>(rows) * static_cast<double>(width);
     const Kind kind = kind_of(scale);
     const Seconds moving = moving_time(elements, scale, cluster);
-    return kind.launches * cast.launch + std::max(moving, kind.row * static_cast<double>(rows) / cluster.gpu.sms * cast.row);
+    return kind.launches * cast.launch +
+           std::max(moving, kind.row * static_cast<double>(rows) / cluster.gpu.sms * cast.row);
 }
 
 Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const Cluster& cluster) {
     const KernelCosts& costs = cluster.kernel;
     const NarrowGemm& narrow = costs.of_narrow(dtype, scaled_blocks);
-    if (narrow.cast_bytes == 0) return narrow.cast_launch + cast_time(m, k, CastScale::tensor, cluster);
+    if (narrow.cast_bytes == 0)
+        return narrow.cast_launch + cast_time(m, k, CastScale::tensor, cluster);
     const double elements = static_cast<double>(m) * static_cast<double>(k);
-    const Seconds moving = Bytes(narrow.cast_bytes * elements) / (cluster.gpu.memory_bandwidth * costs.cast.efficiency) /
+    const Seconds moving = Bytes(narrow.cast_bytes * elements) /
+                           (cluster.gpu.memory_bandwidth * costs.cast.efficiency) /
                            warmth(elements, costs.cast);
     return narrow.cast_launch + moving + static_cast<double>(m) / cluster.gpu.sms * narrow.cast_row;
 }
@@ -65,7 +74,8 @@ Seconds scale_layout_time(long m, long k, const Cluster& cluster) {
     constexpr double bytes = 6.3;
     constexpr long rows = 32;
     const Bytes moved(bytes * static_cast<double>(m) * static_cast<double>(k));
-    return launch + (m % rows > 0 ? ragged : Seconds(0)) + moved / (cluster.gpu.memory_bandwidth * cluster.kernel.cast.efficiency);
+    return launch + (m % rows > 0 ? ragged : Seconds(0)) +
+           moved / (cluster.gpu.memory_bandwidth * cluster.kernel.cast.efficiency);
 }
 
 }  // namespace stepcast

@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-
 namespace stepcast {
 namespace {
 
 constexpr double pico = 1e-12;
 
-// Energy of an operation of this dtype relative to a 16-bit one. The power at either peak is the same, so this is the ratio of the peaks,
-// but at most the ratio of the bits: operations that do not run at the 16-bit peak do not draw more because that peak is high.
+// Energy of an operation of this dtype relative to a 16-bit one. The power at either peak is the
+// same, so this is the ratio of the peaks, but at most the ratio of the bits: operations that do
+// not run at the 16-bit peak do not draw more because that peak is high.
 double of_sixteen_bits(Dtype dtype, const Gpu& gpu) {
-    const FlopsPerSecond none(0), sixteen = std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]), own = gpu.peaks[dtype];
+    const FlopsPerSecond none(0),
+        sixteen = std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]), own = gpu.peaks[dtype];
     const double bits = size_of(dtype) / size_of(Dtype::bf16);
     return sixteen > none && own > none ? std::min(sixteen / own, bits) : 1;
 }
@@ -29,19 +30,22 @@ Bytes product_bytes(double m, double n, double k, Dtype dtype) {
 
 struct Moved {
     Bytes operator()(const Gemm& op) const {
-        return static_cast<double>(op.batch) * product_bytes(static_cast<double>(op.m), static_cast<double>(op.n),
+        return static_cast<double>(op.batch) * product_bytes(static_cast<double>(op.m),
+                                                             static_cast<double>(op.n),
                                                              static_cast<double>(op.k), op.dtype);
     }
     Bytes operator()(const GroupedGemm& op) const {
         Bytes sum;
         for (const long rows : op.rows)
             if (rows > 0)
-                sum += product_bytes(static_cast<double>(rows), static_cast<double>(op.n), static_cast<double>(op.k),
-                                     op.dtype);
+                sum += product_bytes(static_cast<double>(rows), static_cast<double>(op.n),
+                                     static_cast<double>(op.k), op.dtype);
         return sum;
     }
     Bytes operator()(const Attention& op) const {
-        return 2.0 * static_cast<double>(op.batch * op.heads * op.head_dim * (op.seq_q + op.seq_k)) * size_of(op.dtype);
+        return 2.0 *
+               static_cast<double>(op.batch * op.heads * op.head_dim * (op.seq_q + op.seq_k)) *
+               size_of(op.dtype);
     }
     Bytes operator()(const MemoryPass& op) const { return op.read + op.written; }
     Bytes operator()(const OneOf<FusedGemm, HostWork> auto&) const { return {}; }
@@ -50,10 +54,13 @@ struct Moved {
 
 }  // namespace
 
-double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, const Cluster& cluster) {
+double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time,
+                          const Cluster& cluster) {
     const Power& power = cluster.power;
-    if (power.in_rates || power.limit <= power.idle || !(time > Seconds(0)) || dtype == Dtype::fp32) return 1;
-    return std::sqrt(std::max(1.0, drawn(work, dtype, moved, cluster) / time.si() / (power.limit - power.idle)));
+    if (power.in_rates || power.limit <= power.idle || !(time > Seconds(0)) || dtype == Dtype::fp32)
+        return 1;
+    return std::sqrt(
+        std::max(1.0, drawn(work, dtype, moved, cluster) / time.si() / (power.limit - power.idle)));
 }
 
 Seconds burst_time(Seconds full_clock, double slowdown, const Power& power) {
@@ -63,9 +70,12 @@ Seconds burst_time(Seconds full_clock, double slowdown, const Power& power) {
 Joules op_energy(const Op& op, Seconds time, const Cluster& cluster) {
     const Flops work = flops_of(op);
     const Bytes moved = std::visit(Moved{}, op);
-    if (cluster.power.limit <= cluster.power.idle || (work == Flops(0) && moved == Bytes(0))) return {};
+    if (cluster.power.limit <= cluster.power.idle || (work == Flops(0) && moved == Bytes(0)))
+        return {};
     const double most = (cluster.power.limit - cluster.power.idle) * time.si();
-    return Joules(std::min(most, cluster.power.busy_share * most + drawn(work, dtype_of(op).value_or(Dtype::bf16), moved, cluster)));
+    return Joules(
+        std::min(most, cluster.power.busy_share * most +
+                           drawn(work, dtype_of(op).value_or(Dtype::bf16), moved, cluster)));
 }
 
 Joules step_energy(const TaskGraph& graph, const Timeline& timeline, const Cluster& cluster) {
@@ -73,9 +83,11 @@ Joules step_energy(const TaskGraph& graph, const Timeline& timeline, const Clust
     Joules working;
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.places(t).front().lane() == Lane::compute)
-            working = working + op_energy(graph.op(t), timeline.finish[t] - timeline.start[t], cluster);
+            working =
+                working + op_energy(graph.op(t), timeline.finish[t] - timeline.start[t], cluster);
     const double ranks = rank_count(cluster);
-    return ranks / graph.rank_count() * working + ranks * Joules(cluster.power.idle * timeline.end.si());
+    return ranks / graph.rank_count() * working +
+           ranks * Joules(cluster.power.idle * timeline.end.si());
 }
 
 }  // namespace stepcast

@@ -5,8 +5,9 @@
 
 namespace stepcast {
 
-// Collectives of a step run beside others and at warm clocks, and are slower than isolated ones by one factor for each level, found for
-// NCCL's kernels. All-to-alls that send a token once have rates of their own. The hosts' time for blocking messages is not the link's.
+// Collectives of a step run beside others and at warm clocks, and are slower than isolated ones by
+// one factor for each level, found for NCCL's kernels. All-to-alls that send a token once have
+// rates of their own. The hosts' time for blocking messages is not the link's.
 Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster) {
     const Seconds time = collective_time(op, path, cluster);
     const auto* hop = std::get_if<SendRecv>(&op);

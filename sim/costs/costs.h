@@ -13,7 +13,8 @@
 
 namespace stepcast {
 
-// Per task id. `issue`: host time to issue the task on each of its ranks. `links`: empty if no two tasks can share a link.
+// Per task id. `issue`: host time to issue the task on each of its ranks. `links`: empty if no two
+// tasks can share a link.
 struct Costs {
     std::vector<Seconds> duration;
     std::vector<Seconds> issue;
@@ -21,7 +22,8 @@ struct Costs {
     friend bool operator==(const Costs&, const Costs&) = default;
 };
 
-// Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host calls.
+// Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the
+// direction of host calls.
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster);
 
 // The constant of the cluster that gives the share of the memory's rate that a pass reaches.
@@ -32,8 +34,10 @@ struct PassConstant {
 };
 inline constexpr PassConstant pass_constants[]{
     {MemoryPass::Access::stream, "kernel.memory_efficiency", &KernelCosts::memory_efficiency},
-    {MemoryPass::Access::transpose, "kernel.transpose_efficiency", &KernelCosts::transpose_efficiency},
-    {MemoryPass::Access::optimizer, "kernel.optimizer_efficiency", &KernelCosts::optimizer_efficiency},
+    {MemoryPass::Access::transpose, "kernel.transpose_efficiency",
+     &KernelCosts::transpose_efficiency},
+    {MemoryPass::Access::optimizer, "kernel.optimizer_efficiency",
+     &KernelCosts::optimizer_efficiency},
     {MemoryPass::Access::rows, "kernel.row_efficiency", &KernelCosts::row_efficiency},
     {MemoryPass::Access::strided, "kernel.strided_efficiency", &KernelCosts::strided_efficiency}};
 constexpr const PassConstant& pass_constant(MemoryPass::Access access) {
@@ -49,8 +53,9 @@ Seconds host_call_time(const Cluster& cluster);
 // Prices every task. Tasks of one class (sim/costs/price_classes.h) are priced once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);
 
-// One line for each size that lies outside the measured tables, or outside the sizes that laws were fitted on (cluster.fitted->ranges),
-// such as "extrapolated: gemm.n up to 128256, fitted on 512 to 16384". In alphabetical order; empty if there is none.
+// One line for each size that lies outside the measured tables, or outside the sizes that laws were
+// fitted on (cluster.fitted->ranges), such as "extrapolated: gemm.n up to 128256, fitted on 512 to
+// 16384". In alphabetical order; empty if there is none.
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster);
 
 }  // namespace stepcast

@@ -5,12 +5,15 @@
 
 namespace stepcast {
 
-Seconds dispatch_law_time(const DispatchLoad& load, const Dispatch& d, BytesPerSecond link, int sms) {
+Seconds dispatch_law_time(const DispatchLoad& load, const Dispatch& d, BytesPerSecond link,
+                          int sms) {
     const Bytes work = load.rows * (load.row + d.row) + load.tokens * d.own * load.row;
     const double by_link = (work / (link * d.efficiency)).si();
-    const double by_sms = d.per_sm > BytesPerSecond(0) && sms > 0 ? (work / (sms * d.per_sm)).si() : 0;
+    const double by_sms =
+        d.per_sm > BytesPerSecond(0) && sms > 0 ? (work / (sms * d.per_sm)).si() : 0;
     const double by_token = (load.tokens * d.token).si();
-    return d.launch + load.turns * d.wave + Seconds(std::sqrt(std::hypot(by_link * by_link, by_sms * by_sms, by_token * by_token)));
+    return d.launch + load.turns * d.wave +
+           Seconds(std::sqrt(std::hypot(by_link * by_link, by_sms * by_sms, by_token * by_token)));
 }
 
 double ranks_of_token(int top_k, int experts, int ranks) {

@@ -15,7 +15,8 @@ struct Tile {
     std::size_t rows;  // index into expert_tile_rows
     long n;
 };
-constexpr std::array<Tile, 6> all_tiles{{{0, 128}, {0, 256}, {1, 128}, {3, 128}, {2, 128}, {4, 128}}};
+constexpr std::array<Tile, 6> all_tiles{
+    {{0, 128}, {0, 256}, {1, 128}, {3, 128}, {2, 128}, {4, 128}}};
 
 constexpr Tile few_tokens{3, 64}, many_tokens{1, 64};  // from Triton's default table
 constexpr std::array<Tile, 3> few_rows{{{1, 128}, {2, 128}, {3, 128}}};
@@ -27,20 +28,25 @@ std::span<const Tile> tiles_of(const ExpertLayer& layer, const ExpertKernel& ker
 }
 
 // The grouped product of all experts with rows: [rows, n, k].
-Seconds product_time(double n, double k, const ExpertLoad& load, const ExpertLayer& layer, const ExpertKernel& kernel,
-                     const Cluster& cluster) {
-    const FlopsPerSecond per_sm = peak(cluster.gpu, layer.dtype) / cluster.gpu.sms * kernel.efficiency;
-    const Bytes weights(n * k * layer.weight_bytes), rows(load.rows * (k * size_of(layer.dtype).si() + n * 2));
-    const double reread = kernel.reloads ? 1 - held_by_cache(weights, {.cache = cluster.gpu.l2}) : 0;
+Seconds product_time(double n, double k, const ExpertLoad& load, const ExpertLayer& layer,
+                     const ExpertKernel& kernel, const Cluster& cluster) {
+    const FlopsPerSecond per_sm =
+        peak(cluster.gpu, layer.dtype) / cluster.gpu.sms * kernel.efficiency;
+    const Bytes weights(n * k * layer.weight_bytes),
+        rows(load.rows * (k * size_of(layer.dtype).si() + n * 2));
+    const double reread =
+        kernel.reloads ? 1 - held_by_cache(weights, {.cache = cluster.gpu.l2}) : 0;
     Seconds best(INFINITY);
     for (const Tile& tile : tiles_of(layer, kernel)) {
         const long m = expert_tile_rows[tile.rows];
-        const double blocks = load.tiles[tile.rows] * std::ceil(n / static_cast<double>(tile.n)) / cluster.gpu.sms;
+        const double blocks =
+            load.tiles[tile.rows] * std::ceil(n / static_cast<double>(tile.n)) / cluster.gpu.sms;
         const Flops wave(2.0 * static_cast<double>(m * tile.n) * (k + kernel.k0));
-        const Seconds arithmetic =
-            waves_of(blocks, wave_loss) * (wave / (per_sm * tile_rate(m, tile.n, kernel.tile_reuse)));
+        const Seconds arithmetic = waves_of(blocks, wave_loss) *
+                                   (wave / (per_sm * tile_rate(m, tile.n, kernel.tile_reuse)));
         const double reads = load.experts + reread * (load.tiles[tile.rows] - load.experts);
-        const Seconds moving = (reads * weights + rows) / (cluster.gpu.memory_bandwidth * kernel.traffic);
+        const Seconds moving =
+            (reads * weights + rows) / (cluster.gpu.memory_bandwidth * kernel.traffic);
         best = std::min(best, corner_of(arithmetic, moving, corner));
     }
     return best;
@@ -54,12 +60,14 @@ ExpertLoad expert_load(const std::vector<long>& rows_of_experts) {
         load.rows += static_cast<double>(rows);
         load.experts += rows > 0 ? 1 : 0;
         for (std::size_t t = 0; t < expert_tile_rows.size(); ++t)
-            load.tiles[t] += static_cast<double>((rows + expert_tile_rows[t] - 1) / expert_tile_rows[t]);
+            load.tiles[t] +=
+                static_cast<double>((rows + expert_tile_rows[t] - 1) / expert_tile_rows[t]);
     }
     return load;
 }
 
-Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel, const Cluster& cluster) {
+Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel,
+                          const Cluster& cluster) {
     const auto product = [&](double n, double k, const ExpertLoad& load) {
         return product_time(n, k, load, layer, kernel, cluster);
     };
@@ -69,10 +77,12 @@ Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel, 
     for (const ExpertLoad& load : layer.loads) {
         sum += product(2 * ffn, hidden, load) + product(hidden, ffn, load);
         const double passed = kernel.tabled ? tokens * static_cast<double>(layer.top_k) : load.rows;
-        const Bytes passes(2 * kernel.passes * (passed * (2 * hidden + 3 * ffn) + 2 * tokens * hidden));
+        const Bytes passes(2 * kernel.passes *
+                           (passed * (2 * hidden + 3 * ffn) + 2 * tokens * hidden));
         sum += passes / (cluster.gpu.memory_bandwidth * pass_efficiency);
     }
-    const Seconds mean = layer.loads.empty() ? Seconds(0) : sum / static_cast<double>(layer.loads.size());
+    const Seconds mean =
+        layer.loads.empty() ? Seconds(0) : sum / static_cast<double>(layer.loads.size());
     return kernel.launch + mean;
 }
 

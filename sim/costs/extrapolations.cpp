@@ -25,11 +25,12 @@ struct Outside {
 
     // The fused kernel was measured with one and two waves of thread blocks.
     void operator()(const FusedGemm& op) {
-        const double waves =
-            static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block) / cluster.gpu.sms;
+        const double waves = static_cast<double>(op.blocks) /
+                             static_cast<double>(op.blocks_per_thread_block) / cluster.gpu.sms;
         if (cluster.fitted && waves > 2)
-            add("fused kernel with {} blocks is more than the two waves of {} SMs that were measured", op.blocks,
-                cluster.gpu.sms);
+            add("fused kernel with {} blocks is more than the two waves of {} SMs that were "
+                "measured",
+                op.blocks, cluster.gpu.sms);
     }
     void operator()(const Gemm& op) {
         meet("gemm.m", static_cast<double>(op.m));
@@ -67,10 +68,16 @@ struct Outside {
         LeastAndMost& extent = met.try_emplace(what, LeastAndMost{value, value}).first->second;
         extent = {std::min(extent.least, value), std::max(extent.most, value)};
     }
-    // Tables hold collectives inside a node. For others, the forecast itself says whether they rest on priors or on whole steps.
+    // Tables hold collectives inside a node. For others, the forecast itself says whether they rest
+    // on priors or on whole steps.
     void meet_group(const Op& op, const Group& group) {
-        const bool moves = std::visit([]<class T>(const T&) { return OneOf<T, AllReduce, AllGather, ReduceScatter, AllToAll>; }, op);
-        if (moves && group.size() > 1 && group.size() <= cluster.gpus_per_node) meet(std::string(kind_name(op)) + ".ranks", group.size());
+        const bool moves = std::visit(
+            []<class T>(const T&) {
+                return OneOf<T, AllReduce, AllGather, ReduceScatter, AllToAll>;
+            },
+            op);
+        if (moves && group.size() > 1 && group.size() <= cluster.gpus_per_node)
+            meet(std::string(kind_name(op)) + ".ranks", group.size());
     }
     void check_table(const Gemm& op) {
         const auto& table = cluster.kernel.gemm_table;
@@ -79,19 +86,23 @@ struct Outside {
             const auto [low, high] = std::ranges::minmax_element(table, {}, size);
             return value < (*low).*size || value > (*high).*size;
         };
-        if (outside(&GemmPoint::m, op.m) || outside(&GemmPoint::n, op.n) || outside(&GemmPoint::k, op.k))
+        if (outside(&GemmPoint::m, op.m) || outside(&GemmPoint::n, op.n) ||
+            outside(&GemmPoint::k, op.k))
             add("gemm {} x {} x {} lies outside the measured table", op.m, op.n, op.k);
     }
     void check_curve(std::string_view what, const Curve& curve, Bytes bytes) {
         if (!curve.empty() && bytes > curve.back().bytes)
-            add("{} of {} is beyond the measured {}", what, to_string(bytes), to_string(curve.back().bytes));
+            add("{} of {} is beyond the measured {}", what, to_string(bytes),
+                to_string(curve.back().bytes));
     }
     void check_fit(const FittedRange& range) {
         const auto extent = met.find(range.what);
         if (extent == met.end()) return;
         const auto [least, most] = extent->second;
-        if (most > range.most) add("{} up to {}, fitted on {} to {}", range.what, most, range.least, range.most);
-        if (least < range.least) add("{} down to {}, fitted on {} to {}", range.what, least, range.least, range.most);
+        if (most > range.most)
+            add("{} up to {}, fitted on {} to {}", range.what, most, range.least, range.most);
+        if (least < range.least)
+            add("{} down to {}, fitted on {} to {}", range.what, least, range.least, range.most);
     }
 };
 
@@ -100,9 +111,11 @@ struct Outside {
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
     Outside outside{.cluster = cluster, .found = {}, .met = {}};
     for (const Op& op : graph.ops()) std::visit(outside, op);
-    std::vector<GroupId> met(graph.ops().size(), 0);  // the group of each op that was seen last, because a step repeats the same few
+    // the group of each op that was seen last, because a step repeats the same few
+    std::vector<GroupId> met(graph.ops().size(), 0);
     for (TaskId t = 0; t < graph.size(); ++t)
-        if (const GroupId group = graph.group_id(t); group != 0 && std::exchange(met[graph.op_id(t)], group) != group)
+        if (const GroupId group = graph.group_id(t);
+            group != 0 && std::exchange(met[graph.op_id(t)], group) != group)
             outside.meet_group(graph.op(t), graph.group(group));
     if (cluster.fitted)
         for (const FittedRange& range : cluster.fitted->ranges) outside.check_fit(range);

@@ -19,11 +19,13 @@ constexpr double least_split_k = 64;
 struct Format {
     double efficiency, fill, tile_reuse, wave_loss;
     bool splits = false;  // libraries cut products of 16 bits and more along k
-    double written = 1;    // how many times the results' memory time counts
-    double remainder = 0;  // the share by which few rows beyond the last whole 128 lengthen the loop over k
+    double written = 1;   // how many times the results' memory time counts
+    // the share by which few rows beyond the last whole 128 lengthen the loop over k
+    double remainder = 0;
 };
 
-// Equal for all measured devices. Fitted for each device alone (docs/calibration.md): 1.7 to 2.2 on five, 1.5 to 1.8 on H100 and H200.
+// Equal for all measured devices. Fitted for each device alone (docs/calibration.md): 1.7 to 2.2 on
+// five, 1.5 to 1.8 on H100 and H200.
 constexpr double written_apart = 1.8, hopper_remainder = 1.6;
 // Fitted for each device alone: 0.27 to 0.37 on seven of eight devices, 0.47 on A100.
 constexpr double held_by_l2 = 0.3;
@@ -48,43 +50,53 @@ struct Traffic {
 Traffic traffic_of(const Kernel& kernel) {
     double activations = 0, weights = 0, results = 0;
     for (const Shape& s : kernel.shapes) {
-        const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
+        const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n),
+                   k = static_cast<double>(s.k);
         activations += static_cast<double>(s.count) * m * k;
         weights += static_cast<double>(s.count) * k * n;
         results += static_cast<double>(s.count) * m * n;
     }
     const Bytes fp32_results = results * size_of(Dtype::fp32), element = size_of(kernel.dtype);
-    return {activations * element, weights * element,
-            kernel.accumulate ? 2 * fp32_results : results * size_of(between_products(kernel.dtype)), fp32_results};
+    return {
+        activations * element, weights * element,
+        kernel.accumulate ? 2 * fp32_results : results * size_of(between_products(kernel.dtype)),
+        fp32_results};
 }
 
-// How much longer the memory takes for consecutive rows of so many elements. If all rows begin at the same memory channel, few channels
-// are busy at a time ("partition camping").
+// How much longer the memory takes for consecutive rows of so many elements. If all rows begin at
+// the same memory channel, few channels are busy at a time ("partition camping").
 double camping(double row, Bytes element, const Cluster& cluster) {
     const Bytes period = cluster.gpu.memory_interleave;
     if (period == Bytes(0) || std::fmod((row * element).si(), period.si()) != 0) return 1;
     return 1 / cluster.kernel.gemm_camping;
 }
 
-// A benchmark reads the same activations in every repeat, and what the L2 still holds of them does not come from memory. It takes weights
-// from several copies in turn, and in a step other kernels come between. Results that fit the L2 leave it in an order without camping.
-Bytes memory_bytes(const Kernel& kernel, const Traffic& traffic, const Format& format, const Cluster& cluster) {
+// A benchmark reads the same activations in every repeat, and what the L2 still holds of them does
+// not come from memory. It takes weights from several copies in turn, and in a step other kernels
+// come between. Results that fit the L2 leave it in an order without camping.
+Bytes memory_bytes(const Kernel& kernel, const Traffic& traffic, const Format& format,
+                   const Cluster& cluster) {
     if (kernel.shapes.empty()) return {};
     const Bytes element = size_of(kernel.dtype), l2 = cluster.gpu.l2;
     const auto& [m, n, k, count] = kernel.shapes.front();
     const bool again = kernel.setting != GemmSetting::step && !is_narrow(kernel.dtype);
-    const double held = again ? held_by_l2 * std::min(1.0, l2 / (traffic.activations + traffic.results)) : 0;
+    const double held =
+        again ? held_by_l2 * std::min(1.0, l2 / (traffic.activations + traffic.results)) : 0;
     const Bytes beyond = std::max(Bytes(0), traffic.results - l2);
-    const Bytes result_element = kernel.accumulate ? size_of(Dtype::fp32) : size_of(between_products(kernel.dtype));
-    const double inner = static_cast<double>(k), columns = static_cast<double>(n), rows = static_cast<double>(m);
+    const Bytes result_element =
+        kernel.accumulate ? size_of(Dtype::fp32) : size_of(between_products(kernel.dtype));
+    const double inner = static_cast<double>(k), columns = static_cast<double>(n),
+                 rows = static_cast<double>(m);
     const double a = camping(kernel.layout == Gemm::Layout::tn ? rows : inner, element, cluster);
     const double b = camping(kernel.layout == Gemm::Layout::nt ? inner : columns, element, cluster);
     const double c = camping(columns, result_element, cluster);
-    const Bytes all = a * traffic.activations + b * traffic.weights + format.written * (traffic.results + (c - 1) * beyond);
+    const Bytes all = a * traffic.activations + b * traffic.weights +
+                      format.written * (traffic.results + (c - 1) * beyond);
     return all - held * a * traffic.activations;
 }
 
-// Fewer than 96 rows beyond the last whole block of 128 lengthen the k loop. One such block of many costs little.
+// Fewer than 96 rows beyond the last whole block of 128 lengthen the k loop. One such block of many
+// costs little.
 double remainder_of(const Kernel& kernel, double loss) {
     constexpr long rows = 128, enough = 96;
     double last = 0, blocks = 0;
@@ -103,27 +115,33 @@ struct Tiling {
 Tiling tiling_of(std::span<const Shape> shapes, const Tile& tile) {
     double count = 0, k_sum = 0;
     for (const Shape& s : shapes) {
-        const auto tiles = static_cast<double>(ceil_div(s.m, tile.m) * ceil_div(s.n, tile.n) * s.count);
+        const auto tiles =
+            static_cast<double>(ceil_div(s.m, tile.m) * ceil_div(s.n, tile.n) * s.count);
         count += tiles;
         k_sum += tiles * static_cast<double>(s.k);
     }
     return {count, count > 0 ? k_sum / count : 0};
 }
 
-// Tiles read both operands again and again, and what no cache holds comes from memory each time. The loss grows with the geometric mean
-// of the operands. Libraries that visit tiles in blocks do not show it.
+// Tiles read both operands again and again, and what no cache holds comes from memory each time.
+// The loss grows with the geometric mean of the operands. Libraries that visit tiles in blocks do
+// not show it.
 double reloaded(const Kernel& kernel, const KernelCosts& costs) {
     if (costs.gemm_reload == 0) return 1;
     double most = 1;
     for (const Shape& s : kernel.shapes)
-        most = std::max(most, std::sqrt(static_cast<double>(s.m) * static_cast<double>(s.n)) * static_cast<double>(s.k));
+        most = std::max(most, std::sqrt(static_cast<double>(s.m) * static_cast<double>(s.n)) *
+                                  static_cast<double>(s.k));
     const Bytes operand = most * size_of(kernel.dtype);
     return 1 + costs.gemm_reload * std::max(0.0, 1 - costs.gemm_reload_cache / operand);
 }
 
-// Filling the pipeline of the k loop takes a fixed time, which is more elements of k the faster the arithmetic is.
+// Filling the pipeline of the k loop takes a fixed time, which is more elements of k the faster the
+// arithmetic is.
 double fill_of(const Gpu& gpu, const KernelCosts& costs, Dtype dtype) {
-    return gpu.peaks[Dtype::fp16] > FlopsPerSecond(0) ? costs.gemm_k0 * (peak(gpu, dtype) / gpu.peaks[Dtype::fp16]) : costs.gemm_k0;
+    return gpu.peaks[Dtype::fp16] > FlopsPerSecond(0)
+               ? costs.gemm_k0 * (peak(gpu, dtype) / gpu.peaks[Dtype::fp16])
+               : costs.gemm_k0;
 }
 
 Format format_of(const Kernel& kernel, const Cluster& cluster) {
@@ -132,44 +150,56 @@ Format format_of(const Kernel& kernel, const Cluster& cluster) {
         const NarrowGemm& narrow = costs.of_narrow(kernel.dtype, kernel.scaled_blocks);
         const bool apart = kernel.scaled_blocks && costs.gemm_shared_operands;
         if (narrow.efficiency > 0)
-            return {.efficiency = narrow.efficiency, .fill = narrow.k0, .tile_reuse = narrow.tile_reuse, .wave_loss = narrow.wave_loss,
-                    .written = apart ? written_apart : 1, .remainder = apart && !is_blackwell(cluster.gpu) ? hopper_remainder : 0};
+            return {.efficiency = narrow.efficiency,
+                    .fill = narrow.k0,
+                    .tile_reuse = narrow.tile_reuse,
+                    .wave_loss = narrow.wave_loss,
+                    .written = apart ? written_apart : 1,
+                    .remainder = apart && !is_blackwell(cluster.gpu) ? hopper_remainder : 0};
     }
-    const bool even = costs.gemm_even_tiles;  // no tile is slower for lack of reuse, and waves are whole
-    return {costs.gemm_efficiency, fill_of(cluster.gpu, costs, kernel.dtype), even ? 0 : costs.gemm_tile_reuse,
-            even ? 1 : costs.gemm_wave_loss, true};
+    // no tile is slower for lack of reuse, and waves are whole
+    const bool even = costs.gemm_even_tiles;
+    return {costs.gemm_efficiency, fill_of(cluster.gpu, costs, kernel.dtype),
+            even ? 0 : costs.gemm_tile_reuse, even ? 1 : costs.gemm_wave_loss, true};
 }
 
 Flops work_of(const Kernel& kernel) {
     double products = 0;
     for (const Shape& s : kernel.shapes)
-        products += static_cast<double>(s.count) * static_cast<double>(s.m) * static_cast<double>(s.n) *
-                    static_cast<double>(s.k);
+        products += static_cast<double>(s.count) * static_cast<double>(s.m) *
+                    static_cast<double>(s.n) * static_cast<double>(s.k);
     return Flops(2 * products);
 }
 
-// The time at the clock of the setting, from the time at full clock. What a step loses lets no chip rest: it draws as much as alone.
-Seconds at_clock(Seconds full, const Kernel& kernel, const Traffic& traffic, const Cluster& cluster) {
-    const double slowdown =
-        sustained_slowdown(work_of(kernel), kernel.dtype, traffic.all(), kernel.in_step * full, cluster);
+// The time at the clock of the setting, from the time at full clock. What a step loses lets no chip
+// rest: it draws as much as alone.
+Seconds at_clock(Seconds full, const Kernel& kernel, const Traffic& traffic,
+                 const Cluster& cluster) {
+    const double slowdown = sustained_slowdown(work_of(kernel), kernel.dtype, traffic.all(),
+                                               kernel.in_step * full, cluster);
     if (kernel.setting != GemmSetting::alone) return full * slowdown;
-    if (cluster.power.limit > 0 && !cluster.power.in_rates) return burst_time(full, slowdown, cluster.power);
-    return full / (1 + cluster.kernel.gemm_boost * std::exp(-(full / cluster.kernel.gemm_boost_time)));
+    if (cluster.power.limit > 0 && !cluster.power.in_rates)
+        return burst_time(full, slowdown, cluster.power);
+    return full /
+           (1 + cluster.kernel.gemm_boost * std::exp(-(full / cluster.kernel.gemm_boost_time)));
 }
 
 Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
     const KernelCosts& costs = cluster.kernel;
     const Format format = format_of(kernel, cluster);
     const Tile even = even_tile(kernel.shapes);
-    const FlopsPerSecond per_sm = peak(cluster.gpu, kernel.dtype) / cluster.gpu.sms * format.efficiency *
-                                  (kernel.rate * (kernel.accumulate ? costs.gemm_accumulate : 1.0) / reloaded(kernel, costs));
+    const FlopsPerSecond per_sm =
+        peak(cluster.gpu, kernel.dtype) / cluster.gpu.sms * format.efficiency *
+        (kernel.rate * (kernel.accumulate ? costs.gemm_accumulate : 1.0) / reloaded(kernel, costs));
     const BytesPerSecond bandwidth = cluster.gpu.memory_bandwidth * costs.gemm_traffic_efficiency;
     const Traffic traffic = traffic_of(kernel);
     const Bytes moved = memory_bytes(kernel, traffic, format, cluster);
     const double loop = remainder_of(kernel, format.remainder);
     Seconds best(INFINITY);
-    for (const Tile& tile : costs.gemm_even_tiles ? std::span(&even, 1) : tiles_of(costs, format.remainder > 0)) {
-        const double share = (tile.rate ? costs.*tile.rate : 1.0) * tile_rate(tile.m, tile.n, format.tile_reuse);
+    for (const Tile& tile :
+         costs.gemm_even_tiles ? std::span(&even, 1) : tiles_of(costs, format.remainder > 0)) {
+        const double share =
+            (tile.rate ? costs.*tile.rate : 1.0) * tile_rate(tile.m, tile.n, format.tile_reuse);
         if (share == 0) continue;
         const Tiling tiling = tiling_of(kernel.shapes, tile);
         if (tiling.count == 0) return costs.launch;
@@ -178,9 +208,11 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
             const auto split = static_cast<double>(s);
             if (s > 1 && (!format.splits || tiling.mean_k / split < least_split_k)) break;
             const double waves = waves_of(tiling.count * split / cluster.gpu.sms, format.wave_loss);
-            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) * (loop * tiling.mean_k / split + format.fill));
+            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) *
+                             (loop * tiling.mean_k / split + format.fill));
             const Seconds arithmetic = waves * (wave / rate);
-            const Bytes partial = s > 1 ? split * costs.gemm_split_traffic * traffic.partial_results : Bytes(0);
+            const Bytes partial =
+                s > 1 ? split * costs.gemm_split_traffic * traffic.partial_results : Bytes(0);
             const Seconds moving = (moved + partial) / bandwidth;
             const Seconds extra = s > 1 ? costs.gemm_split : Seconds(0);
             if (std::max(arithmetic, moving) + extra >= best) continue;
@@ -188,24 +220,27 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
         }
     }
     const Seconds time = costs.launch + at_clock(best, kernel, traffic, cluster);
-    return kernel.setting == GemmSetting::step ? time : std::max(costs.call_ahead, costs.event + time);
+    return kernel.setting == GemmSetting::step ? time
+                                               : std::max(costs.call_ahead, costs.event + time);
 }
 
-// In a step tensor cores run at the clock that the power limit leaves; fp32 without tensor cores does not reach the limit. Narrow formats
-// add scales to the operands. Their casts are passes of their own.
+// In a step tensor cores run at the clock that the power limit leaves; fp32 without tensor cores
+// does not reach the limit. Narrow formats add scales to the operands. Their casts are passes of
+// their own.
 double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
     if (dtype == Dtype::fp32) return 1;
     return kernel.training_gemm * (is_narrow(dtype) ? kernel.training_fp8 : 1.0);
 }
 
-Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, const Cluster& cluster,
-                 GemmSetting setting) {
+Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate,
+                 const Cluster& cluster, GemmSetting setting) {
     const double in_step = setting == GemmSetting::step ? rate_in_step(dtype, cluster.kernel) : 1.0;
     return {shapes, dtype, accumulate, in_step, setting, in_step};
 }
 
-// Rows that begin between multiples of 16 bytes shut out the tensor memory accelerator, rows between multiples of 4 bytes asynchronous
-// copies as well (CUDA C++ programming guide). fp32 products on the CUDA cores use neither.
+// Rows that begin between multiples of 16 bytes shut out the tensor memory accelerator, rows
+// between multiples of 4 bytes asynchronous copies as well (CUDA C++ programming guide). fp32
+// products on the CUDA cores use neither.
 double alignment_rate(const Gemm& op, const KernelCosts& kernel) {
     if (op.alignment == Gemm::Alignment::full || op.dtype == Dtype::fp32) return 1;
     const Bytes between = (op.alignment == Gemm::Alignment::even ? 2.0 : 1.0) * size_of(op.dtype);
@@ -216,7 +251,8 @@ double rate_of(const Gemm& op, const KernelCosts& kernel) {
     const double layout = op.layout == Gemm::Layout::nn   ? kernel.gemm_nn
                           : op.layout == Gemm::Layout::tn ? kernel.gemm_tn
                                                           : 1.0;
-    return layout * alignment_rate(op, kernel) * (op.dtype == Dtype::fp32 ? kernel.gemm_fp32 : 1.0) *
+    return layout * alignment_rate(op, kernel) *
+           (op.dtype == Dtype::fp32 ? kernel.gemm_fp32 : 1.0) *
            (op.batch > 1 ? kernel.batched_gemm : 1.0);
 }
 
@@ -237,7 +273,8 @@ Seconds corner_of(Seconds a, Seconds b, double corner) {
     return high * std::pow(1 + std::pow(low / high, 1 / corner), corner);
 }
 
-Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting, bool scaled_blocks) {
+Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting,
+                      bool scaled_blocks) {
     const Shape shape{op.m, op.n, op.k, op.batch};
     Kernel kernel = kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting);
     kernel.rate *= rate_of(op, cluster.kernel);
@@ -252,14 +289,18 @@ Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, Gem
     Seconds one_by_one;
     for (const long rows : op.rows) {
         if (rows == 0) continue;
-        shapes.push_back(op.weight_gradient ? Shape{op.k, op.n, rows, 1} : Shape{rows, op.n, op.k, 1});
-        if (slow_call) one_by_one += law_time(kernel_of({&shapes.back(), 1}, op.dtype, false, cluster, setting), cluster);
+        shapes.push_back(op.weight_gradient ? Shape{op.k, op.n, rows, 1}
+                                            : Shape{rows, op.n, op.k, 1});
+        if (slow_call)
+            one_by_one += law_time(
+                kernel_of({&shapes.back(), 1}, op.dtype, false, cluster, setting), cluster);
     }
     Kernel kernel = kernel_of(shapes, op.dtype, false, cluster, setting);
     kernel.rate *= cluster.kernel.grouped_gemm;
     const double followers = static_cast<double>(op.kernels) * static_cast<double>(shapes.size());
     const Seconds together = law_time(kernel, cluster);
-    return (slow_call ? std::min(together, one_by_one) : together) + followers * (cluster.kernel.launch + cluster.host.call);
+    return (slow_call ? std::min(together, one_by_one) : together) +
+           followers * (cluster.kernel.launch + cluster.host.call);
 }
 
 }  // namespace stepcast

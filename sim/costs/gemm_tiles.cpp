@@ -17,9 +17,11 @@ constexpr std::array<Tile, 11> rated_tiles{{{256, 128, &KernelCosts::gemm_tile_2
                                             {128, 192, &KernelCosts::gemm_tile_192},
                                             {256, 64, &KernelCosts::gemm_tile_narrow},
                                             {64, 256, &KernelCosts::gemm_tile_narrow}}};
-// With operands in registers (Ampere, and RTX cards to this day), tiles are powers of two. From shared memory an instruction takes 128
-// rows and any number of columns, so libraries for Hopper and Blackwell's data-centre chips have every tile that is a multiple of 16.
-constexpr std::array<Tile, 6> register_tiles{{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
+// With operands in registers (Ampere, and RTX cards to this day), tiles are powers of two. From
+// shared memory an instruction takes 128 rows and any number of columns, so libraries for Hopper
+// and Blackwell's data-centre chips have every tile that is a multiple of 16.
+constexpr std::array<Tile, 6> register_tiles{
+    {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
 constexpr auto shared_tiles = [] {
     constexpr long step = 16, most = 256;
     std::array<Tile, 2 * most / step - 1> tiles{{{128, 128}}};
@@ -33,7 +35,8 @@ constexpr auto shared_tiles = [] {
 constexpr auto block_tiles = [] {
     constexpr long step = 16, most = 128;
     std::array<Tile, most / step> tiles{};
-    for (std::size_t at = 0; at < tiles.size(); ++at) tiles[at] = {most, step * static_cast<long>(at + 1)};
+    for (std::size_t at = 0; at < tiles.size(); ++at)
+        tiles[at] = {most, step * static_cast<long>(at + 1)};
     return tiles;
 }();
 

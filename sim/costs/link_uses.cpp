@@ -1,6 +1,7 @@
-// A collective fills the link that limits it during the part of its duration that is due to bandwidth; without bandwidth limits only
-// starts and rounds would be left. Of another link of its path, with rate R, it takes r / R at its rate r. If ranks of a node talk over
-// PCIe, what goes to other nodes also crosses the rank's own link to its node.
+// A collective fills the link that limits it during the part of its duration that is due to
+// bandwidth; without bandwidth limits only starts and rounds would be left. Of another link of its
+// path, with rate R, it takes r / R at its rate r. If ranks of a node talk over PCIe, what goes to
+// other nodes also crosses the rank's own link to its node.
 #include <algorithm>
 
 #include "model/graph/op.h"
@@ -20,7 +21,8 @@ LinkUse use_of(const Op& op, Seconds time, const RingPath& path, const Cluster& 
     LinkUse use;
     use.message = std::holds_alternative<SendRecv>(op);
     if (time <= Seconds(0) || path.ranks <= 1) return use;
-    const double filled = std::clamp(1 - time_in_step(op, without_limits(path), cluster) / time, 0.0, 1.0);
+    const double filled =
+        std::clamp(1 - time_in_step(op, without_limits(path), cluster) / time, 0.0, 1.0);
     double nodes = 0, node = 0;
     if (path.nodes <= 1) {
         node = filled;
@@ -31,7 +33,8 @@ LinkUse use_of(const Op& op, Seconds time, const RingPath& path, const Cluster& 
     } else {
         const BytesPerSecond rate = std::min(path.ring, path.inter);
         nodes = filled * part(rate, path.inter);
-        node = filled * part(rate, joins_gpus(cluster.fabric) ? path.ring : cluster.intra.bandwidth);
+        node =
+            filled * part(rate, joins_gpus(cluster.fabric) ? path.ring : cluster.intra.bandwidth);
     }
     use.demand = {nodes, nodes, node, node};
     return use;
@@ -39,7 +42,8 @@ LinkUse use_of(const Op& op, Seconds time, const RingPath& path, const Cluster& 
 
 // Whether two lanes of some rank want the same link.
 bool meet(const TaskGraph& graph, const LinkUses& links) {
-    std::vector<std::array<int, rank_links>> lane_of(static_cast<std::size_t>(graph.rank_count()), {-1, -1, -1, -1});
+    std::vector<std::array<int, rank_links>> lane_of(static_cast<std::size_t>(graph.rank_count()),
+                                                     {-1, -1, -1, -1});
     for (TaskId t = 0; t < graph.size(); ++t) {
         const LinkUse& use = links.uses[links.of_task[t]];
         for (const Place& place : graph.places(t))
@@ -55,7 +59,8 @@ bool meet(const TaskGraph& graph, const LinkUses& links) {
 
 }  // namespace
 
-LinkUses PriceClasses::links(std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const {
+LinkUses PriceClasses::links(std::span<const Seconds> prices, const Paths& paths,
+                             const Cluster& cluster) const {
     if (!cluster.interference.shared_links) return {};
     LinkUses links;
     links.uses.push_back({});
@@ -68,7 +73,8 @@ LinkUses PriceClasses::links(std::span<const Seconds> prices, const Paths& paths
         for (const Place& place : graph_.places(t)) members.push_back(place.rank());
         const GroupId group = graph_.group_id(t);
         const LinkUse use =
-            use_of(graph_.op(t), prices[c], group != 0 ? paths.at(group) : ring_path(members, cluster), cluster);
+            use_of(graph_.op(t), prices[c],
+                   group != 0 ? paths.at(group) : ring_path(members, cluster), cluster);
         const auto known = std::ranges::find(links.uses, use);
         of_class[c] = static_cast<std::uint16_t>(known - links.uses.begin());
         if (known == links.uses.end()) links.uses.push_back(use);

@@ -13,7 +13,9 @@ namespace {
 
 double square(double x) { return x * x; }
 
-double log_ratio(long a, long b) { return std::log(static_cast<double>(a) / static_cast<double>(b)); }
+double log_ratio(long a, long b) {
+    return std::log(static_cast<double>(a) / static_cast<double>(b));
+}
 
 double flops(long m, long n, long k) {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
@@ -24,8 +26,8 @@ double flops(long m, long n, long k) {
 Seconds interpolate(const Curve& curve, Bytes bytes) {
     if (curve.empty()) throw std::logic_error("interpolate: empty curve");
     if (bytes <= curve.front().bytes || curve.size() == 1) return curve.front().time;
-    auto upper =
-        std::lower_bound(curve.begin(), curve.end(), bytes, [](const CurvePoint& p, Bytes b) { return p.bytes < b; });
+    auto upper = std::lower_bound(curve.begin(), curve.end(), bytes,
+                                  [](const CurvePoint& p, Bytes b) { return p.bytes < b; });
     if (upper == curve.end()) --upper;
     const CurvePoint &a = *(upper - 1), &b = *upper;
     return a.time + (bytes - a.bytes) / (b.bytes - a.bytes) * (b.time - a.time);
@@ -38,7 +40,8 @@ Seconds gemm_table_time(std::span<const GemmPoint> table, long m, long n, long k
     std::array<Near, 4> nearest;
     for (const GemmPoint& p : table) {
         if (p.dtype != dtype) continue;
-        const double distance = square(log_ratio(m, p.m)) + square(log_ratio(n, p.n)) + square(log_ratio(k, p.k));
+        const double distance =
+            square(log_ratio(m, p.m)) + square(log_ratio(n, p.n)) + square(log_ratio(k, p.k));
         if (distance == 0) return p.time;
         if (distance >= nearest.back().distance) continue;
         nearest.back() = {distance, std::log(flops(p.m, p.n, p.k) / p.time.si())};
@@ -56,7 +59,8 @@ Seconds gemm_table_time(std::span<const GemmPoint> table, long m, long n, long k
     return Seconds(flops(m, n, k) / std::exp(sum / weight));
 }
 
-std::optional<Seconds> gemm_rows_time(std::span<const GemmPoint> table, long m, long n, long k, Dtype dtype) {
+std::optional<Seconds> gemm_rows_time(std::span<const GemmPoint> table, long m, long n, long k,
+                                      Dtype dtype) {
     const GemmPoint *below = nullptr, *above = nullptr;
     for (const GemmPoint& p : table) {
         if (p.n != n || p.k != k || p.dtype != dtype) continue;
@@ -65,7 +69,8 @@ std::optional<Seconds> gemm_rows_time(std::span<const GemmPoint> table, long m, 
     }
     if (!below || !above) return std::nullopt;
     if (below->m == above->m) return below->time;
-    const double share = static_cast<double>(m - below->m) / static_cast<double>(above->m - below->m);
+    const double share =
+        static_cast<double>(m - below->m) / static_cast<double>(above->m - below->m);
     return below->time + share * (above->time - below->time);
 }
 

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint32_t none = ~std::uint32_t{0};
 
-// An op on one place or with a stated group costs the same wherever it runs. For other ops the ranks count.
+// An op on one place or with a stated group costs the same wherever it runs. For other ops the
+// ranks count.
 bool same_participants(const TaskGraph& graph, TaskId a, TaskId b) {
     if (graph.group_id(a) != graph.group_id(b)) return false;
     const auto p = graph.places(a), q = graph.places(b);
@@ -23,12 +24,15 @@ bool same_participants(const TaskGraph& graph, TaskId a, TaskId b) {
 
 PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
     class_of_.reserve(graph.size());
-    // `last` has the class last met for each op and phase, nearly always the right one. `before` chains the others of that op and phase.
+    // `last` has the class last met for each op and phase, nearly always the right one. `before`
+    // chains the others of that op and phase.
     std::vector<std::uint32_t> last(graph.ops().size() * phase_count, none), before;
     for (TaskId t = 0; t < graph.size(); ++t) {
-        std::uint32_t& head = last[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
+        std::uint32_t& head =
+            last[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
         std::uint32_t found = head;
-        while (found != none && !same_participants(graph, examples_[found], t)) found = before[found];
+        while (found != none && !same_participants(graph, examples_[found], t))
+            found = before[found];
         if (found == none) {
             found = static_cast<std::uint32_t>(examples_.size());
             examples_.push_back(t);
@@ -48,17 +52,21 @@ PriceClasses::Paths PriceClasses::paths(const Cluster& cluster) const {
     return paths;
 }
 
-Seconds PriceClasses::price(std::uint32_t c, const TaskGraph& sizes, const Cluster& cluster, const Paths& paths) const {
+Seconds PriceClasses::price(std::uint32_t c, const TaskGraph& sizes, const Cluster& cluster,
+                            const Paths& paths) const {
     const TaskId t = examples_[c];
     const GroupId group = graph_.group_id(t);
-    const Seconds time = group == 0 ? op_time(sizes.op(t), graph_.phase(t), graph_.places(t), cluster)
-                                    : time_in_step(sizes.op(t), paths.at(group), cluster);
+    const Seconds time = group == 0
+                             ? op_time(sizes.op(t), graph_.phase(t), graph_.places(t), cluster)
+                             : time_in_step(sizes.op(t), paths.at(group), cluster);
     // Rates that are legal one by one can be absurd together, and sums of such times mean nothing.
     constexpr Seconds longest(1e8);
     if (!(time >= Seconds(0) && time < longest))
-        throw ConfigError(fmt::format("task \"{}\" would take {:.3g} s on cluster {}; expected less than {:.0e} s: one of its "
-                                      "rates is far too low, or a time too long",
-                                      graph_.name(t), time.si(), cluster.name, longest.si()));
+        throw ConfigError(
+            fmt::format("task \"{}\" would take {:.3g} s on cluster {}; expected less than {:.0e} "
+                        "s: one of its "
+                        "rates is far too low, or a time too long",
+                        graph_.name(t), time.si(), cluster.name, longest.si()));
     return time;
 }
 
@@ -81,8 +89,10 @@ void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, Seconds c
     costs.issue.resize(class_of_.size());
     for (TaskId t = 0; t < class_of_.size(); ++t) {
         costs.duration[t] = prices[class_of_[t]];
-        if (const Place place = graph_.places(t).front(); !rank_rates.empty() && place.lane() == Lane::compute)
-            costs.duration[t] = costs.duration[t] / rank_rates[static_cast<std::size_t>(place.rank())];
+        if (const Place place = graph_.places(t).front();
+            !rank_rates.empty() && place.lane() == Lane::compute)
+            costs.duration[t] =
+                costs.duration[t] / rank_rates[static_cast<std::size_t>(place.rank())];
         costs.issue[t] = static_cast<double>(graph_.host_calls(t)) * call;
     }
 }

@@ -15,13 +15,16 @@ void find_successors(const TaskGraph& graph, EventStructure& s) {
         s.waits[t] = static_cast<std::uint32_t>(graph.predecessors(t).size());
         for (const TaskId earlier : graph.predecessors(t)) ++s.successor_begin[earlier + 2];
     }
-    for (std::size_t i = 2; i < s.successor_begin.size(); ++i) s.successor_begin[i] += s.successor_begin[i - 1];
+    for (std::size_t i = 2; i < s.successor_begin.size(); ++i)
+        s.successor_begin[i] += s.successor_begin[i - 1];
     s.successors.resize(s.successor_begin.back());
     for (TaskId t = 0; t < tasks; ++t)
-        for (const TaskId earlier : graph.predecessors(t)) s.successors[s.successor_begin[earlier + 1]++] = t;
+        for (const TaskId earlier : graph.predecessors(t))
+            s.successors[s.successor_begin[earlier + 1]++] = t;
 }
 
-// A task waits for each device place that has an earlier task. Hosts themselves release the places on host lanes.
+// A task waits for each device place that has an earlier task. Hosts themselves release the places
+// on host lanes.
 void queue_places(const TaskGraph& graph, EventStructure& s) {
     std::vector<TaskId> next(static_cast<std::size_t>(graph.place_count()), no_task);
     s.next_on_place.assign(graph.place_offset(static_cast<TaskId>(graph.size())), no_task);
@@ -44,7 +47,8 @@ void queue_hosts(const TaskGraph& graph, EventStructure& s) {
         std::vector<TaskId> last(s.hosts.size(), no_task);
         for (TaskId t = 0; t < tasks; ++t)
             for (const Place& place : graph.places(t))
-                if (const auto rank = static_cast<std::size_t>(place.rank()); std::exchange(last[rank], t) != t)
+                if (const auto rank = static_cast<std::size_t>(place.rank());
+                    std::exchange(last[rank], t) != t)
                     visit(t, s.hosts[rank]);
     };
     for_each_rank([&](TaskId t, HostQueue& host) {
@@ -75,7 +79,8 @@ EventStructure event_structure(const TaskGraph& graph, bool with_hosts) {
 void EventEngine::reset(const Costs& costs, const Interference& interference, Timeline& timeline) {
     if (interference.compute_slowdown < 0 || interference.communication_slowdown < 0)
         throw std::logic_error("run_with_contention: a slowdown is negative");
-    if (const bool with_hosts = needs_hosts(graph_, costs); !prepared_ || with_hosts != structure_.with_hosts)
+    if (const bool with_hosts = needs_hosts(graph_, costs);
+        !prepared_ || with_hosts != structure_.with_hosts)
         structure_ = event_structure(graph_, with_hosts);
     prepared_ = true;
     costs_ = &costs;
@@ -119,7 +124,8 @@ void EventEngine::handle(std::uint32_t slot) {
         ready_.push_back(running_[slot].waiting);
 }
 
-// A host issues one task after another, up to the next that it must wait for: one on its own lane, or any task if launches block.
+// A host issues one task after another, up to the next that it must wait for: one on its own lane,
+// or any task if launches block.
 void EventEngine::work_on(int rank) {
     HostQueue& host = hosts_[static_cast<std::size_t>(rank)];
     double& time = host_free_[static_cast<std::size_t>(rank)];
@@ -145,7 +151,9 @@ void EventEngine::start(TaskId t) {
     const auto places = graph_.places(t);
     const std::uint32_t slot = places.front().index;
     const Lane lane = places.front().lane();
-    const Kind kind = lane == Lane::compute ? computing : lane == Lane::host ? on_host : communicating;
+    const Kind kind = lane == Lane::compute ? computing
+                      : lane == Lane::host  ? on_host
+                                            : communicating;
     timeline_->start[t] = Seconds(now_);
     for (const Place& place : places) {
         running_[place.index].task = t;
@@ -174,19 +182,22 @@ void EventEngine::finish(TaskId t) {
         if (slows_[kind]) change_activity(place, kind, std::uint32_t(-1));
         if (const TaskId next = structure_.next_on_place[entry++]; next != no_task) release(next);
     }
-    for (std::uint32_t s = structure_.successor_begin[t]; s != structure_.successor_begin[t + 1]; ++s)
+    for (std::uint32_t s = structure_.successor_begin[t]; s != structure_.successor_begin[t + 1];
+         ++s)
         release(structure_.successors[s]);
     if (!structure_.with_hosts || (kind != on_host && !graph_.launch_blocking())) return;
     for (const Place& place : places) {
         HostQueue& host = hosts_[static_cast<std::size_t>(place.rank())];
-        if (host.next == host.end || structure_.host_tasks[host.next] != t) continue;  // the task has a second place on this rank
+        // the task has a second place on this rank
+        if (host.next == host.end || structure_.host_tasks[host.next] != t) continue;
         ++host.next;
         host_free_[static_cast<std::size_t>(place.rank())] = now_;
         work_on(place.rank());
     }
 }
 
-// When a kind of activity begins or ends on a rank, the running tasks of the other kind there change their overlap.
+// When a kind of activity begins or ends on a rank, the running tasks of the other kind there
+// change their overlap.
 void EventEngine::settle_rank(std::uint32_t rank) {
     Activity& activity = activity_[rank];
     activity.changed = false;
@@ -194,7 +205,8 @@ void EventEngine::settle_rank(std::uint32_t rank) {
         const bool busy = activity.count[kind] > 0;
         if (std::exchange(activity.seen[kind], busy) == busy) continue;
         const Kind other = kind == computing ? communicating : computing;
-        if (slows_[other] && activity.count[other] == 0) continue;  // nothing runs whose rate could change
+        // nothing runs whose rate could change
+        if (slows_[other] && activity.count[other] == 0) continue;
         for (std::uint32_t p = rank * lane_count; p < (rank + 1) * lane_count; ++p) {
             if (running_[p].task == no_task) continue;
             Running& running = running_[running_[p].slot];
@@ -224,8 +236,8 @@ void EventEngine::settle(Running& running) {
     events_.set(running.slot, now_ + running.remaining * factor);
 }
 
-// Started tasks come after the ranks, because their overlap is counted anew from the settled ranks. settle() then skips them among the
-// touched, because their factor is already right.
+// Started tasks come after the ranks, because their overlap is counted anew from the settled ranks.
+// settle() then skips them among the touched, because their factor is already right.
 void EventEngine::settle_rates() {
     for (const std::uint32_t rank : changed_ranks_) settle_rank(rank);
     if (sharing_) [[unlikely]]
@@ -250,12 +262,13 @@ void EventEngine::run(const Costs& costs, const Interference& interference, Time
         if (now_ == EventTree::never) break;
         while (events_.earliest() == now_) handle(events_.earliest_slot());
     }
-    if (finished_ != graph_.size()) throw std::logic_error("run_with_contention: tasks were left waiting");
+    if (finished_ != graph_.size())
+        throw std::logic_error("run_with_contention: tasks were left waiting");
     for (const Seconds finish : timeline.finish) timeline.end = std::max(timeline.end, finish);
 }
 
-void run_with_contention(const TaskGraph& graph, const Costs& costs, const Interference& interference,
-                         Timeline& timeline) {
+void run_with_contention(const TaskGraph& graph, const Costs& costs,
+                         const Interference& interference, Timeline& timeline) {
     EventEngine(graph).run(costs, interference, timeline);
 }
 

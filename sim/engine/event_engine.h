@@ -1,4 +1,5 @@
-// The event engine for many runs over one graph. It finds once what depends on the graph alone, and allocates nothing in later runs.
+// The event engine for many runs over one graph. It finds once what depends on the graph alone, and
+// allocates nothing in later runs.
 #pragma once
 
 #include <array>
@@ -16,9 +17,11 @@ struct HostQueue {
 
 // Which tasks wait for which others, as far as the graph alone decides it.
 struct EventStructure {
-    // If hosts can hold up tasks (needs_hosts()), every task waits for the host of each of its ranks.
+    // If hosts can hold up tasks (needs_hosts()), every task waits for the host of each of its
+    // ranks.
     bool with_hosts = false;
-    std::vector<std::uint32_t> waits;            // per task, the number of: predecessors, places with an earlier task, hosts
+    // per task, the number of: predecessors, places with an earlier task, hosts
+    std::vector<std::uint32_t> waits;
     std::vector<std::uint32_t> successor_begin;  // CSR
     std::vector<TaskId> successors;
     std::vector<TaskId> next_on_place;  // per (task, place): next task of that place
@@ -26,9 +29,10 @@ struct EventStructure {
     std::vector<TaskId> host_tasks;
 };
 
-// An event is the end of a task, or the start of a task that only waited for its issue; it belongs to the task's first place. At each
-// instant the engine first ends all that ends, then starts what became ready, and then settles the rates of what overlaps. So equal times
-// need no order of their own. When a rate changes, the event of its task moves.
+// An event is the end of a task, or the start of a task that only waited for its issue; it belongs
+// to the task's first place. At each instant the engine first ends all that ends, then starts what
+// became ready, and then settles the rates of what overlaps. So equal times need no order of their
+// own. When a rate changes, the event of its task moves.
 class EventEngine {
 public:
     explicit EventEngine(const TaskGraph& graph)  // which must outlive it
@@ -43,8 +47,9 @@ private:
     // A running task is stored at its first place; its other places only hold its id.
     struct Running {
         TaskId task = no_task, waiting = no_task;  // waiting: ready except for its issue
-        std::uint32_t slot = 0;              // first place of the task
-        std::uint32_t overlaps = 0;          // how many of its places are on ranks that are busy with the other kind
+        std::uint32_t slot = 0;                    // first place of the task
+        // how many of its places are on ranks that are busy with the other kind
+        std::uint32_t overlaps = 0;
         Kind kind = on_host;
         double remaining = 0, since = 0, factor = 1;  // work left at `since`; factor: time per work
     };
@@ -84,8 +89,9 @@ private:
     const Costs* costs_ = nullptr;
     Timeline* timeline_ = nullptr;
     std::array<double, 2> slowed_{};
-    bool sharing_ = false;         // whether collectives share links
-    std::array<bool, 3> slows_{};  // whether tasks of a kind slow others: only then their activity counts
+    bool sharing_ = false;  // whether collectives share links
+    // whether tasks of a kind slow others: only then their activity counts
+    std::array<bool, 3> slows_{};
     double now_ = 0;
     std::size_t finished_ = 0;
 
@@ -97,7 +103,8 @@ private:
     EventTree events_;                    // per place
     LinkShares links_;
     std::vector<TaskId> ready_;
-    std::vector<std::uint32_t> started_, changed_ranks_, touched_;  // first places; ranks; first places
+    // first places; ranks; first places
+    std::vector<std::uint32_t> started_, changed_ranks_, touched_;
 };
 
 }  // namespace stepcast

@@ -1,5 +1,6 @@
-// A tournament tree: finds the earliest time of a fixed number of slots, each of which may change at any moment. An update replays the
-// matches from a leaf to the root; no entry becomes stale and nothing is allocated.
+// A tournament tree: finds the earliest time of a fixed number of slots, each of which may change
+// at any moment. An update replays the matches from a leaf to the root; no entry becomes stale and
+// nothing is allocated.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,9 @@ public:
     static constexpr double never = std::numeric_limits<double>::infinity();
 
     explicit EventTree(std::size_t slots)
-        : leaves_(std::bit_ceil(std::max<std::size_t>(slots, 2))), time_(2 * leaves_, never), slot_(2 * leaves_) {}
+        : leaves_(std::bit_ceil(std::max<std::size_t>(slots, 2))),
+          time_(2 * leaves_, never),
+          slot_(2 * leaves_) {}
 
     [[nodiscard]] double earliest() const { return time_[1]; }
     [[nodiscard]] std::uint32_t earliest_slot() const { return slot_[1]; }

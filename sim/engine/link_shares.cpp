@@ -24,8 +24,8 @@ void LinkShares::change(TaskId t, bool starts) {
 
 double LinkShares::demand(TaskId t, std::uint32_t place, std::size_t link) const {
     const LinkUse& use = links_->uses[links_->of_task[t]];
-    const bool leaves =
-        link == static_cast<std::size_t>(RankLink::to_nodes) || link == static_cast<std::size_t>(RankLink::to_node);
+    const bool leaves = link == static_cast<std::size_t>(RankLink::to_nodes) ||
+                        link == static_cast<std::size_t>(RankLink::to_node);
     if (use.message && leaves != (graph_->places(t).front().index == place)) return 0;
     return use.demand[link];
 }
@@ -38,9 +38,11 @@ void LinkShares::settle_rank(std::uint32_t rank, std::vector<std::uint32_t>& tou
         if (holders_[place].task != no_task) places[count++] = place;
     std::fill_n(factors.begin(), count, 1.0);
     for (std::size_t link = 0; count > 1 && link < rank_links; ++link) {
-        for (std::size_t i = 0; i < count; ++i) demands[i] = demand(holders_[places[i]].task, places[i], link);
+        for (std::size_t i = 0; i < count; ++i)
+            demands[i] = demand(holders_[places[i]].task, places[i], link);
         const double level = fair_level({demands.data(), count});
-        for (std::size_t i = 0; i < count; ++i) factors[i] = std::max(factors[i], demands[i] / level);
+        for (std::size_t i = 0; i < count; ++i)
+            factors[i] = std::max(factors[i], demands[i] / level);
     }
     for (std::size_t i = 0; i < count; ++i) {
         Holder& holder = holders_[places[i]];
@@ -60,7 +62,8 @@ void LinkShares::settle(std::vector<std::uint32_t>& touched) {
 double LinkShares::factor(TaskId t) const {
     double factor = 1;
     if (links_->of_task[t] == 0) return factor;
-    for (const Place& place : graph_->places(t)) factor = std::max(factor, holders_[place.index].factor);
+    for (const Place& place : graph_->places(t))
+        factor = std::max(factor, holders_[place.index].factor);
     return factor;
 }
 

@@ -8,9 +8,10 @@
 
 namespace stepcast {
 
-// Collectives compete for the links of the ranks that they have in common. On each of these ranks every collective gets its max-min fair
-// part (sim/network/link_use.h), and the rank that leaves a collective the least decides. What a collective cannot use on a rank, because
-// another rank limits it, is not passed on to the other collectives.
+// Collectives compete for the links of the ranks that they have in common. On each of these ranks
+// every collective gets its max-min fair part (sim/network/link_use.h), and the rank that leaves a
+// collective the least decides. What a collective cannot use on a rank, because another rank limits
+// it, is not passed on to the other collectives.
 class LinkShares {
 public:
     // `graph` and `links`, which are not empty, must outlive the run.
@@ -18,7 +19,8 @@ public:
 
     void start(TaskId t) { change(t, true); }
     void finish(TaskId t) { change(t, false); }
-    // Call after all starts and ends of one moment. Adds the first places of tasks whose factor may have changed.
+    // Call after all starts and ends of one moment. Adds the first places of tasks whose factor may
+    // have changed.
     void settle(std::vector<std::uint32_t>& touched);
     // The time of a running task over its time alone.
     [[nodiscard]] double factor(TaskId t) const;

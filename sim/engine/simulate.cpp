@@ -12,7 +12,8 @@ namespace {
 void check_costs(const TaskGraph& graph, const Costs& costs) {
     if (costs.duration.size() != graph.size() || costs.issue.size() != graph.size())
         throw std::logic_error(fmt::format("simulate: {} durations and {} issue costs for {} tasks",
-                                           costs.duration.size(), costs.issue.size(), graph.size()));
+                                           costs.duration.size(), costs.issue.size(),
+                                           graph.size()));
 }
 
 // Plain doubles, because comparing them compiles to one instruction.
@@ -27,7 +28,8 @@ double ready_time(const TaskGraph& graph, TaskId t, const Seconds* finish, const
 
 std::uint32_t host_of(Place place) { return Place(place.rank(), Lane::host).index; }
 
-// When all hosts of the task have issued it. A rank with two places of the task issues it once, so hosts move on after all were read.
+// When all hosts of the task have issued it. A rank with two places of the task issues it once, so
+// hosts move on after all were read.
 double issue_on_hosts(const TaskGraph& graph, TaskId t, double issue, const double* free) {
     double issued = 0;
     for (const Place& place : graph.places(t)) issued = later(issued, free[host_of(place)] + issue);
@@ -40,7 +42,8 @@ void run_tasks(const TaskGraph& graph, const Costs& costs, Timeline& timeline, d
     const Seconds* duration = costs.duration.data();
     Seconds* start_of = timeline.start.data();
     Seconds* finish_of = timeline.finish.data();
-    std::vector<TaskId> issued_last(with_hosts ? static_cast<std::size_t>(graph.rank_count()) : 0, tasks);
+    std::vector<TaskId> issued_last(with_hosts ? static_cast<std::size_t>(graph.rank_count()) : 0,
+                                    tasks);
     double end = 0;
     for (TaskId t = 0; t < tasks; ++t) {
         double start = ready_time(graph, t, finish_of, free);
@@ -51,7 +54,9 @@ void run_tasks(const TaskGraph& graph, const Costs& costs, Timeline& timeline, d
         finish_of[t] = Seconds(finish);
         for (const Place& place : graph.places(t)) {
             free[place.index] = finish;
-            if (!issued || std::exchange(issued_last[static_cast<std::size_t>(place.rank())], t) == t) continue;
+            if (!issued ||
+                std::exchange(issued_last[static_cast<std::size_t>(place.rank())], t) == t)
+                continue;
             double& host = free[host_of(place)];
             host = graph.launch_blocking() ? finish : host + costs.issue[t].si();
         }
@@ -85,10 +90,12 @@ void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline
 }
 
 bool interact(const Costs& costs, const Interference& interference) {
-    return interference.compute_slowdown != 0 || interference.communication_slowdown != 0 || !costs.links.empty();
+    return interference.compute_slowdown != 0 || interference.communication_slowdown != 0 ||
+           !costs.links.empty();
 }
 
-void run(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline) {
+void run(const TaskGraph& graph, const Costs& costs, const Interference& interference,
+         Timeline& timeline) {
     if (interact(costs, interference))
         run_with_contention(graph, costs, interference, timeline);
     else
@@ -109,7 +116,8 @@ StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int repor
     for (TaskId t = 0; t < graph.size(); ++t)
         for (const Place& place : graph.places(t))
             if (place.rank() == reporting_rank)
-                clock.add(graph.phase(t), place.lane(), graph.op(t), timeline.start[t], timeline.finish[t]);
+                clock.add(graph.phase(t), place.lane(), graph.op(t), timeline.start[t],
+                          timeline.finish[t]);
     return clock.times(timeline.end);
 }
 

@@ -14,7 +14,8 @@
 
 namespace stepcast {
 
-std::vector<KindError> kind_errors(const TaskGraph& graph, const Costs& measured, Seconds replayed, const std::vector<Seconds>& predicted,
+std::vector<KindError> kind_errors(const TaskGraph& graph, const Costs& measured, Seconds replayed,
+                                   const std::vector<Seconds>& predicted,
                                    const std::function<bool(const Place&)>& counted) {
     const auto of = [&](TaskId t) { return std::pair(graph.phase(t), kind_name(graph.op(t))); };
     std::map<std::pair<Phase, std::string_view>, KindError> sums;
@@ -35,27 +36,31 @@ std::vector<KindError> kind_errors(const TaskGraph& graph, const Costs& measured
         sum.effect = timeline.end - replayed;
         kinds.push_back(sum);
     }
-    std::ranges::stable_sort(kinds, std::ranges::greater{}, [](const KindError& k) { return std::abs(k.effect.si()); });
+    std::ranges::stable_sort(kinds, std::ranges::greater{},
+                             [](const KindError& k) { return std::abs(k.effect.si()); });
     return kinds;
 }
 
-ErrorAttribution attribute_error(const Experiment& e, const std::vector<Seconds>& durations, Seconds measured) {
+ErrorAttribution attribute_error(const Experiment& e, const std::vector<Seconds>& durations,
+                                 Seconds measured) {
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
     if (durations.size() != graph.size())
-        throw ConfigError(
-            fmt::format("run of {}: {} tasks were measured; expected the {} of the experiment as it reads "
-                        "now; execute it again",
-                        e.name, durations.size(), graph.size()));
+        throw ConfigError(fmt::format(
+            "run of {}: {} tasks were measured; expected the {} of the experiment as it reads "
+            "now; execute it again",
+            e.name, durations.size(), graph.size()));
     const Costs predicted = price(graph, e.cluster);
     Timeline timeline;
     run(graph, predicted, e.cluster.interference, timeline);
     ErrorAttribution attribution{timeline.end, {}, measured, {}};
-    // Measured durations already contain what tasks did to each other, so the replay has no interference.
+    // Measured durations already contain what tasks did to each other, so the replay has no
+    // interference.
     const Costs replay{durations, predicted.issue};
     run_in_order(graph, replay, timeline);
     attribution.replayed = timeline.end;
     const int last = slowest_rank(graph, timeline);
-    attribution.kinds = kind_errors(graph, replay, timeline.end, predicted.duration, [&](const Place& p) { return p.rank() == last; });
+    attribution.kinds = kind_errors(graph, replay, timeline.end, predicted.duration,
+                                    [&](const Place& p) { return p.rank() == last; });
     return attribution;
 }
 

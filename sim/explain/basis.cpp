@@ -28,7 +28,8 @@ struct LeadingConstant {
     [[nodiscard]] std::string link(const char* constant) const {
         return std::string(between_nodes ? "link.inter." : "link.intra.") + constant;
     }
-    std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto&) const {
+    std::string operator()(
+        const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto&) const {
         return link("ring_efficiency");
     }
     std::string operator()(const AllToAll& op) const {
@@ -50,25 +51,31 @@ bool is_tabulated(const Cluster& c, const std::string& key) {
     if (key == "kernel.gemm_efficiency") return !c.kernel.gemm_table.empty();
     if (key == "kernel.memory_efficiency") return !c.kernel.memory_curve.empty();
     if (key == "link.intra.ring_efficiency") return !c.intra.all_reduce.empty();
-    return key == "link.intra.all_to_all_efficiency" && (!c.intra.all_to_all.empty() || !c.intra.send_recv.empty());
+    return key == "link.intra.all_to_all_efficiency" &&
+           (!c.intra.all_to_all.empty() || !c.intra.send_recv.empty());
 }
 
 }  // namespace
 
-std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, const Cluster& cluster) {
+std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs,
+                                const Timeline& timeline, const Cluster& cluster) {
     std::map<std::string, Seconds> by_key;
     Seconds all;
-    for (const PathSegment& s : critical_path(graph, costs, timeline, bindings(graph, costs, timeline))) {
+    for (const PathSegment& s :
+         critical_path(graph, costs, timeline, bindings(graph, costs, timeline))) {
         const bool exchange = !s.issue && is_collective(graph.op(s.task));
-        const bool between = exchange && cluster.nodes > 1 && link_of(graph, s.task, cluster) != LinkLevel::node;
-        by_key[s.issue ? "host.call" : std::visit(LeadingConstant{cluster, between}, graph.op(s.task))] += s.time;
+        const bool between =
+            exchange && cluster.nodes > 1 && link_of(graph, s.task, cluster) != LinkLevel::node;
+        by_key[s.issue ? "host.call"
+                       : std::visit(LeadingConstant{cluster, between}, graph.op(s.task))] += s.time;
         all += s.time;
     }
     std::vector<CostBasis> basis;
     for (const auto& [key, time] : by_key)
         if (time > Seconds(0))
             basis.push_back({std::string(kind_of_constant(key)), key,
-                             is_determined(cluster, key) || is_tabulated(cluster, key), time / all});
+                             is_determined(cluster, key) || is_tabulated(cluster, key),
+                             time / all});
     std::ranges::stable_sort(basis, std::ranges::greater{}, &CostBasis::share);
     return basis;
 }

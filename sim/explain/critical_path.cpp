@@ -7,14 +7,17 @@
 
 namespace stepcast {
 bool occupies(const TaskGraph& graph, TaskId t, int rank) {
-    return std::ranges::any_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; });
+    return std::ranges::any_of(graph.places(t),
+                               [&](const Place& place) { return place.rank() == rank; });
 }
 
 // Replays places and hosts over the tasks by the rules of the engines.
-std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const Timeline& timeline) {
+std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs,
+                              const Timeline& timeline) {
     const bool with_hosts = needs_hosts(graph, costs);
     const auto ranks = static_cast<std::size_t>(graph.rank_count());
-    std::vector<TaskId> last_on(static_cast<std::size_t>(graph.place_count()), no_task), issued_last(ranks, no_task);
+    std::vector<TaskId> last_on(static_cast<std::size_t>(graph.place_count()), no_task),
+        issued_last(ranks, no_task);
     std::vector<Seconds> hosts(ranks);  // until when each rank's host is busy
     const auto rank_of = [](Place place) { return static_cast<std::size_t>(place.rank()); };
     std::vector<Binding> found;
@@ -28,7 +31,8 @@ std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const 
         for (const TaskId earlier : graph.predecessors(t))
             wait(timeline.finish[earlier], {Binding::Kind::predecessor, earlier, 0});
         for (const Place& place : graph.places(t))
-            if (const TaskId before = last_on[place.index]; before != no_task && place.lane() != Lane::host)
+            if (const TaskId before = last_on[place.index];
+                before != no_task && place.lane() != Lane::host)
                 wait(timeline.finish[before], {Binding::Kind::lane, before, 0});
         if (with_hosts)
             for (const Place& place : graph.places(t))
@@ -82,11 +86,13 @@ bool BackWalk::step(PathSegment& segment) {
     return true;
 }
 
-std::vector<PathSegment> critical_path(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
+std::vector<PathSegment> critical_path(const TaskGraph& graph, const Costs& costs,
+                                       const Timeline& timeline,
                                        const std::vector<Binding>& bindings) {
     std::vector<PathSegment> path;
     if (graph.size() == 0) return path;
-    const auto last = static_cast<TaskId>(std::ranges::max_element(timeline.finish) - timeline.finish.begin());
+    const auto last =
+        static_cast<TaskId>(std::ranges::max_element(timeline.finish) - timeline.finish.begin());
     path.push_back({last, false, timeline.finish[last] - timeline.start[last], 0});
     BackWalk walk(graph, costs, timeline, bindings, last);
     for (PathSegment segment; walk.step(segment);) path.push_back(segment);
@@ -97,16 +103,20 @@ std::vector<PathSegment> critical_path(const TaskGraph& graph, const Costs& cost
 LinkLevel link_of(const TaskGraph& graph, TaskId t, const Cluster& cluster) {
     if (!is_collective(graph.op(t))) return LinkLevel::none;
     const Group& group = graph.group(graph.group_id(t));
-    int lowest = group.first, highest = lowest + (group.ranks - 1) * group.stride + (group.outer_ranks - 1) * group.outer_stride;
+    int lowest = group.first, highest = lowest + (group.ranks - 1) * group.stride +
+                                        (group.outer_ranks - 1) * group.outer_stride;
     if (group.size() <= 1) {
         const auto [low, high] = std::ranges::minmax(graph.places(t), {}, &Place::rank);
         lowest = low.rank();
         highest = high.rank();
     }
-    const auto crosses = [&](int ranks_below) { return lowest / ranks_below != highest / ranks_below; };
+    const auto crosses = [&](int ranks_below) {
+        return lowest / ranks_below != highest / ranks_below;
+    };
     if (lowest == highest) return LinkLevel::none;
     if (!crosses(cluster.gpus_per_node)) return LinkLevel::node;
-    return crosses(cluster.gpus_per_node * cluster.network.nodes_per_leaf) ? LinkLevel::spine : LinkLevel::leaf;
+    return crosses(cluster.gpus_per_node * cluster.network.nodes_per_leaf) ? LinkLevel::spine
+                                                                           : LinkLevel::leaf;
 }
 
 }  // namespace stepcast

@@ -36,7 +36,8 @@ template <class Price>
 Seconds WhatIf::repriced_path(const Price& new_price) const {
     Seconds more;
     for (std::uint32_t c = 0; c < prices_.size(); ++c)
-        if (time_on_path_[c] > Seconds(0) && prices_[c] > Seconds(0)) more += time_on_path_[c] * (new_price(c) / prices_[c] - 1);
+        if (time_on_path_[c] > Seconds(0) && prices_[c] > Seconds(0))
+            more += time_on_path_[c] * (new_price(c) / prices_[c] - 1);
     return more;
 }
 
@@ -47,8 +48,10 @@ Seconds WhatIf::along_path(const Cluster& other) const {
 }
 
 Seconds WhatIf::along_path(const TaskGraph& resized) const {
-    if (resized.size() != graph_.size()) throw std::logic_error("along_path: a graph of other tasks");
-    return repriced_path([&](std::uint32_t c) { return classes_.price(c, resized, cluster_, paths_); });
+    if (resized.size() != graph_.size())
+        throw std::logic_error("along_path: a graph of other tasks");
+    return repriced_path(
+        [&](std::uint32_t c) { return classes_.price(c, resized, cluster_, paths_); });
 }
 
 Seconds WhatIf::simulated(const Cluster& other) {
@@ -67,13 +70,16 @@ Seconds WhatIf::most(const Cluster& other) {
     std::vector<Seconds> changes = classes_.price(other, paths(other));
     for (std::size_t c = 0; c < changes.size(); ++c) changes[c] = size(changes[c] - prices_[c]);
     const Seconds call = size(host_call_time(other) - host_call_time(cluster_));
-    if (call == Seconds(0) && std::ranges::all_of(changes, [](Seconds c) { return c == Seconds(0); })) return call;
+    if (call == Seconds(0) &&
+        std::ranges::all_of(changes, [](Seconds c) { return c == Seconds(0); }))
+        return call;
     classes_.fill(other_costs_, changes, call, other.gpu.rank_rates);
     run_in_order(graph_, other_costs_, other_timeline_);
     return other_timeline_.end;
 }
 
-std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change, std::vector<std::string>& without_effect) {
+std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change,
+                                     std::vector<std::string>& without_effect) {
     std::vector<Elasticity> found;
     for (const ClusterParameter& p : cluster_parameters(cluster)) {
         const Cluster other = with_scaled(cluster, p.key, 1 + change);
@@ -83,10 +89,12 @@ std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, doubl
             continue;
         }
         const Seconds along = step.along_path(other);
-        found.push_back(
-            {p.key, p.value, most > negligible * step.timeline().end ? step.simulated(other) : along, along});
+        found.push_back({p.key, p.value,
+                         most > negligible * step.timeline().end ? step.simulated(other) : along,
+                         along});
     }
-    std::ranges::stable_sort(found, std::ranges::greater{}, [](const Elasticity& e) { return std::abs(e.simulated.si()); });
+    std::ranges::stable_sort(found, std::ranges::greater{},
+                             [](const Elasticity& e) { return std::abs(e.simulated.si()); });
     return found;
 }
 
@@ -95,17 +103,22 @@ namespace {
 std::optional<Uncertainty> error_of(const ClusterParameter& p, const Cluster& cluster) {
     using Source = Uncertainty::Source;
     using Kind = ClusterParameter::Kind;
-    const auto with = [&](Source source, double error) { return Uncertainty{p.key, p.value, source, error, {}, 0}; };
+    const auto with = [&](Source source, double error) {
+        return Uncertainty{p.key, p.value, source, error, {}, 0};
+    };
     if (cluster.fitted)
         for (const FittedParameter& f : cluster.fitted->parameters)
             if (f.key == p.key && f.relative_error > 0)
                 return with(f.determined ? Source::fitted : Source::prior, f.relative_error);
     // The rates of the other tiles are relative to this one, so it is exact by convention.
-    if (p.kind == Kind::stated || p.kind == Kind::table || p.key == "kernel.gemm_tile_256") return std::nullopt;
+    if (p.kind == Kind::stated || p.kind == Kind::table || p.key == "kernel.gemm_tile_256")
+        return std::nullopt;
     return with(Source::assumed, p.kind == Kind::time ? assumed_time_error : assumed_share_error);
 }
 
-Seconds half_difference(Seconds up, Seconds down) { return Seconds(std::abs((up - down).si()) / 2); }
+Seconds half_difference(Seconds up, Seconds down) {
+    return Seconds(std::abs((up - down).si()) / 2);
+}
 
 struct Neighbours {
     Cluster up, down;  // by one error
@@ -118,7 +131,8 @@ Neighbours neighbours_of(const Cluster& cluster, const Uncertainty& u) {
 // If the parameter does not change the path, the simulated change is scaled in proportion.
 Seconds estimate(const WhatIf& step, const Elasticity& e, const Neighbours& n, double steps) {
     if (e.along_path == Seconds(0)) return Seconds(std::abs(e.simulated.si()) * steps);
-    return std::abs(e.simulated / e.along_path) * half_difference(step.along_path(n.up), step.along_path(n.down));
+    return std::abs(e.simulated / e.along_path) *
+           half_difference(step.along_path(n.up), step.along_path(n.down));
 }
 
 void sort_by_width(std::vector<Uncertainty>& found) {
@@ -127,7 +141,8 @@ void sort_by_width(std::vector<Uncertainty>& found) {
 
 }  // namespace
 
-std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster, const std::vector<Elasticity>& elasticities, double change) {
+std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster,
+                                       const std::vector<Elasticity>& elasticities, double change) {
     std::map<std::string_view, const Elasticity*> by_key;
     for (const Elasticity& e : elasticities) by_key[e.key] = &e;
     std::vector<Uncertainty> found;
@@ -135,7 +150,8 @@ std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster, con
         const auto at = by_key.find(p.key);
         auto u = at == by_key.end() ? std::nullopt : error_of(p, cluster);
         if (!u) continue;
-        u->widening = estimate(step, *at->second, neighbours_of(cluster, *u), u->relative_error / std::log1p(change));
+        u->widening = estimate(step, *at->second, neighbours_of(cluster, *u),
+                               u->relative_error / std::log1p(change));
         found.push_back(*u);
     }
     sort_by_width(found);
@@ -146,7 +162,8 @@ std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster, con
     sort_by_width(found);
     double variance = 0;
     for (const Uncertainty& u : found) variance += u.widening.si() * u.widening.si();
-    for (Uncertainty& u : found) u.share = variance > 0 ? u.widening.si() * u.widening.si() / variance : 0;
+    for (Uncertainty& u : found)
+        u.share = variance > 0 ? u.widening.si() * u.widening.si() / variance : 0;
     return found;
 }
 

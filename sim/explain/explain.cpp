@@ -13,7 +13,8 @@
 namespace stepcast {
 namespace {
 
-std::vector<PathShare> shares_of(const TaskGraph& graph, const std::vector<PathSegment>& path, const Cluster& cluster) {
+std::vector<PathShare> shares_of(const TaskGraph& graph, const std::vector<PathSegment>& path,
+                                 const Cluster& cluster) {
     std::map<std::pair<std::string_view, LinkLevel>, PathShare> by_kind;
     for (const PathSegment& s : path) {
         const LinkLevel link = s.issue ? LinkLevel::none : link_of(graph, s.task, cluster);
@@ -42,9 +43,11 @@ IdleTime idle_time(const TaskGraph& graph, const WhatIf& step, int rank) {
             b.host};
 }
 
-// The median by the busy time of the compute lanes. Each simulated rank counts as often as it stands for real ranks.
+// The median by the busy time of the compute lanes. Each simulated rank counts as often as it
+// stands for real ranks.
 int median_rank(const TaskGraph& graph, const Timeline& timeline) {
-    const std::vector<Seconds> busy = busy_times(graph, timeline, [](TaskId, const Place& place) { return place.lane() == Lane::compute; });
+    const std::vector<Seconds> busy = busy_times(
+        graph, timeline, [](TaskId, const Place& place) { return place.lane() == Lane::compute; });
     const std::vector<int>& stands_for = graph.multiplicity();
     std::vector<int> order(busy.size());
     std::iota(order.begin(), order.end(), 0);

@@ -1,12 +1,16 @@
-// Bytes of P parameters on one of n ranks: weights 2 P, gradients 2 P, the bucket buffer (two with overlap), and for the rank's own
-// piece an fp32 weight and two moments, 12 P / n (pieces are padded as in model/multimodal/parts.h). A block keeps these 16-bit tensors
-// for its backward (sizes: r rows, k keys, f inner, s scores):
-//   attention     norm's input and output, queries, keys, values, result: r each (in a cross block k for norm, keys and values);
+// Bytes of P parameters on one of n ranks: weights 2 P, gradients 2 P, the bucket buffer (two with
+// overlap), and for the rank's own piece an fp32 weight and two moments, 12 P / n (pieces are
+// padded as in model/multimodal/parts.h). A block keeps these 16-bit tensors for its backward
+// (sizes: r rows, k keys, f inner, s scores):
+//   attention     norm's input and output, queries, keys, values, result: r each (in a cross block
+//   k for norm, keys and values);
 //                 scores s, under autocast also the fp32 softmax 2 s and its cast s; sub-norm r
-//   feed-forward  norm's input and output r; inner f before and after the activation, gated 4 f; sub-norm f
-// A recomputed block keeps its input. While its backward runs, it holds all of the above and the gradients of two of its largest
-// tensors. The logits are kept with the fp32 log-softmax of the loss, whose backward needs their fp32 gradient twice. Not counted:
-// allocator slack, library workspaces and the poolers' queries.
+//   feed-forward  norm's input and output r; inner f before and after the activation, gated 4 f;
+//   sub-norm f
+// A recomputed block keeps its input. While its backward runs, it holds all of the above and the
+// gradients of two of its largest tensors. The logits are kept with the fp32 log-softmax of the
+// loss, whose backward needs their fp32 gradient twice. Not counted: allocator slack, library
+// workspaces and the poolers' queries.
 
 #include <algorithm>
 
@@ -24,9 +28,13 @@ Bytes kept_of(const TowerBlock& b, const TowerContext& c) {
     Bytes kept;
     for (const Operator& op : operators_of(b, c.batch(), c.workload().dtype)) {
         if (const auto* norm = std::get_if<Normalize>(&op))
-            kept += (norm->inner ? 1.0 : 2.0) * static_cast<double>(norm->rows * norm->width) * c.element();
-        if (std::holds_alternative<Attend>(op)) kept += (c.casts() ? 3.0 : 1.0) * s.scores + 2 * s.rows + 2 * (b.cross ? s.keys : s.rows);
-        if (std::holds_alternative<Activate>(op) || std::holds_alternative<Elementwise>(op)) kept += 2 * s.inner;
+            kept += (norm->inner ? 1.0 : 2.0) * static_cast<double>(norm->rows * norm->width) *
+                    c.element();
+        if (std::holds_alternative<Attend>(op))
+            kept +=
+                (c.casts() ? 3.0 : 1.0) * s.scores + 2 * s.rows + 2 * (b.cross ? s.keys : s.rows);
+        if (std::holds_alternative<Activate>(op) || std::holds_alternative<Elementwise>(op))
+            kept += 2 * s.inner;
     }
     return kept;
 }
@@ -62,13 +70,15 @@ MemoryUse coca_memory(const Experiment& e) {
     const double parameters = elements_of(parameter_groups(e.workload));
     const Activations activations = activations_of(c);
     double owned = 0;
-    for (const ParameterGroup& group : parameter_groups(e.workload)) owned += piece_elements(group, c.data.size());
+    for (const ParameterGroup& group : parameter_groups(e.workload))
+        owned += piece_elements(group, c.data.size());
     MemoryUse use;
     use.weights = parameters * c.element();
     use.gradients = parameters * size_of(p.gradient_dtype);
     use.optimizer = owned * optimizer_bytes(e.workload, c.element());
     use.activations = activations.kept;
-    use.buffers = activations.work + (c.data.size() > 1 ? (p.overlap ? 2.0 : 1.0) * p.bucket : Bytes(0));
+    use.buffers =
+        activations.work + (c.data.size() > 1 ? (p.overlap ? 2.0 : 1.0) * p.bucket : Bytes(0));
     return summed_up(use, e);
 }
 

@@ -1,18 +1,26 @@
-// What automatic differentiation keeps of each operator until its backward, and what the backward needs on top. Activations have the
-// storage type; inputs of products have the type of the product.
+// What automatic differentiation keeps of each operator until its backward, and what the backward
+// needs on top. Activations have the storage type; inputs of products have the type of the product.
 //   norm       its input and its result
-//   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused kernel: an fp32 sum for a row and head.
-//              Dropout adds its mask (1 byte), and in plain attention the dropped scores. Latent attention also keeps its keys in parts
-//   activation its input and its result. A gated one in eager passes also keeps the activation before the product with the other half,
-//              because these are two operations; GELU in steps keeps three tensors more, ReLU its result alone
-//   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights are
+//   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused
+//   kernel: an fp32 sum for a row and head.
+//              Dropout adds its mask (1 byte), and in plain attention the dropped scores. Latent
+//              attention also keeps its keys in parts
+//   activation its input and its result. A gated one in eager passes also keeps the activation
+//   before the product with the other half,
+//              because these are two operations; GELU in steps keeps three tensors more, ReLU its
+//              result alone
+//   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1
+//   bytes). The combining weights are
 //              multiplied before the second product, so its result is not kept
-//   adapters   their input and its product with A. The frozen layer keeps no input itself, so that what no adapter reads is freed: results
-//              of norms and activations, slots of experts. PEFT's read a copy in the type of their products, made for each layer anew.
-//              Of composed norms the fp32 input is kept in place of input and result, as many bytes
+//   adapters   their input and its product with A. The frozen layer keeps no input itself, so that
+//   what no adapter reads is freed: results
+//              of norms and activations, slots of experts. PEFT's read a copy in the type of their
+//              products, made for each layer anew. Of composed norms the fp32 input is kept in
+//              place of input and result, as many bytes
 //   residual   the mask of its dropout
-// Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4.
-// Work: the gradients of the block's input and result, and those of the operator that has most.
+// Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al.,
+// arXiv 2205.05198, section 4. Work: the gradients of the block's input and result, and those of
+// the operator that has most.
 #include "sim/memory/layer_memory.h"
 
 #include <algorithm>
@@ -32,11 +40,13 @@ namespace {
 double imbalance(const LayerContext& c) {
     const Parallelism& p = c.experiment.parallelism;
     if (c.routing.counts.empty() || p.ep == 1) return 1;
-    const std::vector<double> slots = computed_slots(p.moe_system, c.experiment.workload.hidden, c.routing);
+    const std::vector<double> slots =
+        computed_slots(p.moe_system, c.experiment.workload.hidden, c.routing);
     return *std::ranges::max_element(slots) * p.ep / std::reduce(slots.begin(), slots.end());
 }
 
-// An expert that is split over the tensor-parallel ranks gets the slots of all these ranks, a whole expert those of its own rank.
+// An expert that is split over the tensor-parallel ranks gets the slots of all these ranks, a whole
+// expert those of its own rank.
 double expert_slots(const LayerContext& c) {
     const Moe& moe = c.experiment.workload.moe;
     const Parallelism& p = c.experiment.parallelism;
@@ -53,9 +63,10 @@ bool keeps_input(const Experiment& e, const Linear& l) {
 // No product behind it reads what was made before it.
 bool ends_reach(const Operator& op) {
     if (const auto* norm = std::get_if<Normalize>(&op)) return !norm->inner;
-    if (const auto* activation = std::get_if<Activate>(&op)) return activation->rows == Activate::Rows::tokens;
-    return std::holds_alternative<HeadLayout>(op) || std::holds_alternative<Attend>(op) || std::holds_alternative<AttendRelative>(op) ||
-           std::holds_alternative<Scan>(op);
+    if (const auto* activation = std::get_if<Activate>(&op))
+        return activation->rows == Activate::Rows::tokens;
+    return std::holds_alternative<HeadLayout>(op) || std::holds_alternative<Attend>(op) ||
+           std::holds_alternative<AttendRelative>(op) || std::holds_alternative<Scan>(op);
 }
 
 // Whether a product keeps the result of operator i: the next one, or of those behind a norm any.
@@ -64,13 +75,17 @@ bool is_kept_by_product(const Block& block, std::size_t i, const Experiment& e) 
     for (std::size_t j = i + 1; j < block.size() && !ends_reach(block[j]); ++j) {
         const auto* l = std::get_if<Linear>(&block[j]);
         if (l && keeps_input(e, *l)) return true;
-        if ((l || std::holds_alternative<GroupedLinear>(block[j])) && !std::holds_alternative<Normalize>(block[i])) return false;
+        if ((l || std::holds_alternative<GroupedLinear>(block[j])) &&
+            !std::holds_alternative<Normalize>(block[i]))
+            return false;
     }
     return false;
 }
 
 // Composed of PyTorch's operators a norm keeps its input in fp32 instead of input and result.
-bool norm_keeps_fp32(const BlockRules& rules) { return rules.w.norm == Norm::rmsnorm && composes(rules, Composed::norms); }
+bool norm_keeps_fp32(const BlockRules& rules) {
+    return rules.w.norm == Norm::rmsnorm && composes(rules, Composed::norms);
+}
 
 // What one operator keeps and what its backward needs: one overload for each operator.
 struct Rules : BlockRules {
@@ -79,23 +94,32 @@ struct Rules : BlockRules {
     Activations operator()(const Normalize& op) const {
         const bool both = read || op.inner || norm_keeps_fp32(*this);
         const Dtype result = w.adapter_rank > 0 ? s.storage : op.product;
-        return {number(op.rows * op.width) * (s.element() + (both ? size_of(result) : Bytes(0))), {}};
+        return {number(op.rows * op.width) * (s.element() + (both ? size_of(result) : Bytes(0))),
+                {}};
     }
-    // Latent attention keeps the shared rotary key and the keys' own part as they were before their concatenation.
+    // Latent attention keeps the shared rotary key and the keys' own part as they were before their
+    // concatenation.
     Activations operator()(const HeadLayout& op) const {
         if (!latent()) return {};
-        return {(number(s.outer_tokens) * w.mla.rope_dim + number(s.tokens * op.heads) * w.mla.nope_dim) * s.element(), {}};
+        return {(number(s.outer_tokens) * w.mla.rope_dim +
+                 number(s.tokens * op.heads) * w.mla.nope_dim) *
+                    s.element(),
+                {}};
     }
     Activations operator()(const Attend& op) const { return attention(op.heads, op.kv_heads); }
     Activations operator()(const AttendRelative&) const { return attention(s.heads, s.kv_heads); }
     Activations operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
-        const double rows = slots ? expert_slots(c) : number(s.tokens), inner = rows * number(op.width.rank);
+        const double rows = slots ? expert_slots(c) : number(s.tokens),
+                     inner = rows * number(op.width.rank);
         const bool by_steps = p.eager && op.inputs == 2;
-        const bool dropped = w.inner_dropout && drops() && !slots;  // then the product reads another tensor
-        const bool reads_result =
-            w.activation == Activation::relu && op.inputs == 1 && op.into_product && s.matrix == s.storage && !dropped;
-        const Bytes result = (op.into_product && !reads_result && read ? kept_element() : Bytes(0)) + kept_by_steps();
+        // then the product reads another tensor
+        const bool dropped = w.inner_dropout && drops() && !slots;
+        const bool reads_result = w.activation == Activation::relu && op.inputs == 1 &&
+                                  op.into_product && s.matrix == s.storage && !dropped;
+        const Bytes result =
+            (op.into_product && !reads_result && read ? kept_element() : Bytes(0)) +
+            kept_by_steps();
         return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
                 (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};
     }
@@ -111,50 +135,61 @@ struct Rules : BlockRules {
     Activations operator()(const ToExperts&) const {
         return {read ? expert_slots(c) * number(s.hidden) * size_of(s.matrix) : Bytes(0), {}};
     }
-    // What adapters' products read besides the layer's input. Work of composed ones: gradients of the result, scaled and not, of x and of
-    // its copy.
+    // What adapters' products read besides the layer's input. Work of composed ones: gradients of
+    // the result, scaled and not, of x and of its copy.
     Activations operator()(const Linear& op) const {
         if (op.adapter_rank == 0) return {};
-        if (!widens_adapters(c.experiment)) return {number(op.tokens * op.adapter_rank) * s.element(), {}};
+        if (!widens_adapters(c.experiment))
+            return {number(op.tokens * op.adapter_rank) * s.element(), {}};
         const AdapterTypes types = adapter_types(w, op);
         const Bytes inside = size_of(types.inside), outside = size_of(types.outside);
         const double x = number(op.tokens * op.in.rank), y = number(op.tokens * op.out.rank);
         const Bytes copy = types.cast() ? x * inside : Bytes(0);
-        return {copy + number(op.tokens * op.adapter_rank) * inside, (2.0 * y + x) * inside + x * outside};
+        return {copy + number(op.tokens * op.adapter_rank) * inside,
+                (2.0 * y + x) * inside + x * outside};
     }
     // These operators keep nothing: the rules of other operators count what their backward reads.
-    Activations operator()(const OneOf<GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
-                                       SpanLoss> auto&) const {
+    Activations operator()(const OneOf<GroupedLinear, Fork, Cast, WithMemory, FromExperts,
+                                       AddShared, Embed, Loss, SpanLoss> auto&) const {
         return {};
     }
 
 private:
     // Adapters multiply in 16 bits what a narrow product reads in 8 or 4.
-    [[nodiscard]] Bytes kept_element() const { return size_of(w.adapter_rank > 0 ? s.storage : s.matrix); }
-    // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic casting the last two, and the input of the
-    // power, in fp32.
+    [[nodiscard]] Bytes kept_element() const {
+        return size_of(w.adapter_rank > 0 ? s.storage : s.matrix);
+    }
+    // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic
+    // casting the last two, and the input of the power, in fp32.
     [[nodiscard]] Bytes kept_by_steps() const {
-        if (w.activation != Activation::gelu_steps || !composes(*this, Composed::activation)) return Bytes(0);
+        if (w.activation != Activation::gelu_steps || !composes(*this, Composed::activation))
+            return Bytes(0);
         return s.element() + (casts() ? 3.0 * size_of(Dtype::fp32) : 2.0 * s.element());
     }
     [[nodiscard]] bool latent() const { return w.attention == AttentionKind::mla; }
 
-    // Keys and values of other context-parallel ranks, with gradients: those of the next rank in the ring, or of all ranks.
+    // Keys and values of other context-parallel ranks, with gradients: those of the next rank in
+    // the ring, or of all ranks.
     [[nodiscard]] Bytes context(Bytes own) const {
-        return p.cp == 1 ? Bytes(0) : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
+        return p.cp == 1 ? Bytes(0)
+                         : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
     }
 
-    // Work: gradients of result, queries, keys, values; for plain attention of the scores around the softmax, and what is recomputed.
+    // Work: gradients of result, queries, keys, values; for plain attention of the scores around
+    // the softmax, and what is recomputed.
     [[nodiscard]] Activations attention(long heads, long kv_heads) const {
         const bool plain = w.attention == AttentionKind::plain;
         const bool again = plain && p.recompute == Recompute::selective;
-        const Bytes result = s.inner(heads * s.value_dim), copy = number(s.tokens * heads * s.value_dim) * size_of(s.matrix);
-        const Bytes queries = s.inner(heads * s.qk_dim), keys = s.inner(kv_heads * (s.qk_dim + s.value_dim));
+        const Bytes result = s.inner(heads * s.value_dim),
+                    copy = number(s.tokens * heads * s.value_dim) * size_of(s.matrix);
+        const Bytes queries = s.inner(heads * s.qk_dim),
+                    keys = s.inner(kv_heads * (s.qk_dim + s.value_dim));
         const Bytes kept_keys = latent() ? s.inner(heads * (s.qk_dim + s.value_dim)) : keys;
         const double all = number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
         const Bytes scores = all * (drops_scores() ? 2.0 * s.element() + Bytes(1) : s.element());
         Activations memory{queries + kept_keys + result, result + queries + keys + context(keys)};
-        if (s.matrix != s.storage && w.adapter_rank == 0) memory.kept += copy;  // the copy that the output projection reads
+        // the copy that the output projection reads
+        if (s.matrix != s.storage && w.adapter_rank == 0) memory.kept += copy;
         if (plain && !again) memory.kept += scores;
         if (!plain) memory.kept += number(s.tokens * heads) * Bytes(4);
         if (plain) memory.work += 2.0 * all * s.element();
@@ -166,7 +201,8 @@ private:
 Activations memory_of(const Block& block, const LayerContext& c) {
     Activations sum;
     for (std::size_t i = 0; i < block.size(); ++i) {
-        const Activations of = std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
+        const Activations of =
+            std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
         sum.kept += of.kept;
         sum.work = std::max(sum.work, of.work);
     }
@@ -181,10 +217,12 @@ Bytes exchanged(const Operator& op, const LayerContext& c) {
     if (std::holds_alternative<ToExperts>(op)) return Rules{{c}}(ToExperts{}).kept;
     if (!std::holds_alternative<FromExperts>(op)) return Bytes(0);
     const double share = w.moe.capacity_factor > 0 ? w.moe.capacity_factor : 1;
-    return number(c.shape.routed_tokens * w.moe.top_k) * share * number(c.shape.hidden) * c.shape.element();
+    return number(c.shape.routed_tokens * w.moe.top_k) * share * number(c.shape.hidden) *
+           c.shape.element();
 }
 
-// Results of products, of attention and of the exchanges of experts, which an alternate recompute keeps.
+// Results of products, of attention and of the exchanges of experts, which an alternate recompute
+// keeps.
 Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     const RankShape& s = c.shape;
     const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
@@ -196,9 +234,12 @@ Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
         if (const auto* attend = std::get_if<Attend>(&block[i]))
             sum += s.inner(attend->heads * s.value_dim);
         else if (linear == nullptr)
-            sum += std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]).kept;
+            sum +=
+                std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]).kept;
         else
-            sum += linear->split == Split::row ? s.outer() : number(linear->tokens * linear->out.rank) * s.element();
+            sum += linear->split == Split::row
+                       ? s.outer()
+                       : number(linear->tokens * linear->out.rank) * s.element();
     }
     return sum;
 }
@@ -210,8 +251,9 @@ std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
     return layer_blocks(w, c.shape, layer);
 }
 
-// For fused blocks, in which each product has an input of its own, so that no shared input counts twice. An input that sequence
-// parallelism gathers is kept as this rank's part. Of frozen products only the adapters have such gradients.
+// For fused blocks, in which each product has an input of its own, so that no shared input counts
+// twice. An input that sequence parallelism gathers is kept as this rank's part. Of frozen products
+// only the adapters have such gradients.
 Bytes read_by_weight_gradients(const Block& block, const LayerContext& c) {
     const RankShape& s = c.shape;
     const bool frozen = c.experiment.workload.adapter_rank > 0;
@@ -243,31 +285,44 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
         half.work = std::max(half.work, of.work);
         if (alternate) memory.rerun += one.share * kept_by_alternate(one.block, c);
     }
-    for (const auto& [share, block] : fused_blocks(c, layer)) memory.put_off += share * read_by_weight_gradients(block, c);
+    for (const auto& [share, block] : fused_blocks(c, layer))
+        memory.put_off += share * read_by_weight_gradients(block, c);
     return memory;
 }
 
-// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix. Beside adapters both are frozen.
+// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix.
+// Beside adapters both are frozen.
 static Bytes table_gradient(const LayerContext& c) {
-    return c.experiment.workload.adapter_rank > 0 ? Bytes(0) : number(c.shape.vocab * c.shape.hidden) * c.shape.element();
+    return c.experiment.workload.adapter_rank > 0
+               ? Bytes(0)
+               : number(c.shape.vocab * c.shape.hidden) * c.shape.element();
 }
 
-Activations embedding_memory(const LayerContext& c) { return {Rules{{c}}(Residual{}).kept, table_gradient(c)}; }
+Activations embedding_memory(const LayerContext& c) {
+    return {Rules{{c}}(Residual{}).kept, table_gradient(c)};
+}
 
-// The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32 probabilities, which become the gradient,
-// with the logits or the cast gradient beside them. Eager passes keep the logits, their fp32 copy and its softmax, and make the
-// gradient in addition. A composed loss keeps its result, and makes a gradient of that and one of the logits. Work: also the gradients of
-// the matrix and of its input, and the gathered input.
+// The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32
+// probabilities, which become the gradient, with the logits or the cast gradient beside them. Eager
+// passes keep the logits, their fp32 copy and its softmax, and make the gradient in addition. A
+// composed loss keeps its result, and makes a gradient of that and one of the logits. Work: also
+// the gradients of the matrix and of its input, and the gathered input.
 static Activations logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const Workload& w = c.experiment.workload;
     const double logits = number(s.head_tokens) * number(s.vocab);
-    const bool eager = c.experiment.parallelism.eager, composed = composes(Rules{{c}}, Composed::loss);
+    const bool eager = c.experiment.parallelism.eager,
+               composed = composes(Rules{{c}}, Composed::loss);
     const Bytes wide = composed && !w.fp32_loss ? s.element() : Bytes(4);
-    const Bytes kept = composed ? wide : w.fused_loss ? s.element() : eager ? s.element() + 2.0 * wide : wide;
+    const Bytes kept = composed       ? wide
+                       : w.fused_loss ? s.element()
+                       : eager        ? s.element() + 2.0 * wide
+                                      : wide;
     const Bytes made = composed ? 2.0 * wide : w.fused_loss ? Bytes(0) : eager ? wide : s.element();
-    const bool frozen = w.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});  // then the result of the final norm is freed
-    return {(frozen ? 1.0 : 2.0) * c.shape.outer() + logits * kept, table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * made};
+    // then the result of the final norm is freed
+    const bool frozen = w.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});
+    return {(frozen ? 1.0 : 2.0) * c.shape.outer() + logits * kept,
+            table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * made};
 }
 
 // Multi-token prediction layers keep their tensors as well, until their backward has run.
@@ -289,8 +344,10 @@ std::vector<Matrix> layer_matrices(const LayerContext& c, int layer) {
     std::vector<Matrix> all;
     for (const SharedBlock& of : fused_blocks(c, layer))
         for (const Operator& op : of.block) {
-            if (const auto* l = std::get_if<Linear>(&op); l && l->name != "router") all.push_back({l->out.rank, l->in.rank});
-            if (const auto* l = std::get_if<GroupedLinear>(&op)) all.push_back({l->out.rank, l->in.rank});
+            if (const auto* l = std::get_if<Linear>(&op); l && l->name != "router")
+                all.push_back({l->out.rank, l->in.rank});
+            if (const auto* l = std::get_if<GroupedLinear>(&op))
+                all.push_back({l->out.rank, l->in.rank});
         }
     return all;
 }

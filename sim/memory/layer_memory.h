@@ -1,5 +1,5 @@
-// What one layer or one end of a transformer holds on a rank, tensor by tensor as frameworks keep them: tensors kept for the backward,
-// and those that exist only while it runs.
+// What one layer or one end of a transformer holds on a rank, tensor by tensor as frameworks keep
+// them: tensors kept for the backward, and those that exist only while it runs.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace stepcast {
 
-// Of a block, one micro-batch: `kept` lasts from the forward to the backward, `work` comes on top while the backward of the block runs.
-// Of a stage at some moment: what is kept for later backwards, and the work of the running slot.
+// Of a block, one micro-batch: `kept` lasts from the forward to the backward, `work` comes on top
+// while the backward of the block runs. Of a stage at some moment: what is kept for later
+// backwards, and the work of the running slot.
 struct Activations {
     Bytes kept, work;
     [[nodiscard]] Bytes sum() const { return kept + work; }
@@ -17,9 +18,11 @@ struct Activations {
 };
 struct LayerMemory {
     Activations attention, feed_forward;
-    Bytes rerun;  // kept if the layer is recomputed: its input, and what an alternate recompute does not make again
-    // Kept between the halves of a split backward for the weight gradients: input and result's gradient of each product (arXiv
-    // 2401.10241, table 1). Nothing is recomputed for them.
+    // kept if the layer is recomputed: its input, and what an alternate recompute does not make
+    // again
+    Bytes rerun;
+    // Kept between the halves of a split backward for the weight gradients: input and result's
+    // gradient of each product (arXiv 2401.10241, table 1). Nothing is recomputed for them.
     Bytes put_off;
     [[nodiscard]] Bytes kept() const { return attention.kept + feed_forward.kept; }
     friend bool operator==(const LayerMemory&, const LayerMemory&) = default;
@@ -33,7 +36,9 @@ Activations head_memory(const LayerContext& context);  // final norm, logits, lo
 // One weight matrix of a layer on a rank; all experts together have one entry.
 struct Matrix {
     long out = 0, in = 0;
-    [[nodiscard]] double elements() const { return static_cast<double>(out) * static_cast<double>(in); }
+    [[nodiscard]] double elements() const {
+        return static_cast<double>(out) * static_cast<double>(in);
+    }
     friend auto operator<=>(const Matrix&, const Matrix&) = default;
 };
 std::vector<Matrix> layer_matrices(const LayerContext& context, int layer);

@@ -1,5 +1,5 @@
-// Memory of the fullest rank, for each kind of workload. `peak` is what tensors take (frameworks print it as allocated). `overheads`
-// (cluster.overheads) come on top and count for `fits`.
+// Memory of the fullest rank, for each kind of workload. `peak` is what tensors take (frameworks
+// print it as allocated). `overheads` (cluster.overheads) come on top and count for `fits`.
 #pragma once
 
 #include <vector>
@@ -9,30 +9,35 @@
 
 namespace stepcast {
 
-// Completes a result from its weights, gradients, optimizer, activations and buffers. Adds to the buffers what the allocator reserves
-// beyond them (framework.reserved: free pieces that nothing fits into), and computes the peak, the device's overheads, and `fits`.
+// Completes a result from its weights, gradients, optimizer, activations and buffers. Adds to the
+// buffers what the allocator reserves beyond them (framework.reserved: free pieces that nothing
+// fits into), and computes the peak, the device's overheads, and `fits`.
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
-// Bytes of optimizer state for a parameter that takes `stored` bytes: a master copy if that is less than fp32, and Adam's moments. Without
-// master weights only the moments, in the parameter's type.
+// Bytes of optimizer state for a parameter that takes `stored` bytes: a master copy if that is less
+// than fp32, and Adam's moments. Without master weights only the moments, in the parameter's type.
 Bytes optimizer_bytes(const Workload& workload, Bytes stored);
 
-// A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and buffers. The first function returns
-// the fullest stage. `routing` is of one expert-parallel group, and its fullest rank counts; an empty routing is balanced.
+// A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and
+// buffers. The first function returns the fullest stage. `routing` is of one expert-parallel group,
+// and its fullest rank counts; an empty routing is balanced.
 MemoryUse transformer_memory(const Experiment& experiment, const Routing& routing = {});
 std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Routing& routing = {});
 
-// The peak of a rank of one stage for each slot in schedule order: while the slot runs, and after it has ended.
+// The peak of a rank of one stage for each slot in schedule order: while the slot runs, and after
+// it has ended.
 struct SlotMemory {
     Bytes during, after;
 };
-std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage, const Routing& routing = {});
+std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage,
+                                        const Routing& routing = {});
 
 // A contrastive captioner under ZeRO stage 1.
 MemoryUse coca_memory(const Experiment& experiment);
 
-// A plain eager PyTorch step on one GPU (parallelism.eager_script), tensor by tensor as automatic differentiation saves them. It is
-// what torch.cuda.max_memory_allocated() returns, without the allocator's rounding.
+// A plain eager PyTorch step on one GPU (parallelism.eager_script), tensor by tensor as automatic
+// differentiation saves them. It is what torch.cuda.max_memory_allocated() returns, without the
+// allocator's rounding.
 MemoryUse eager_memory(const Experiment& experiment);
 
 }  // namespace stepcast

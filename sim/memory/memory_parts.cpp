@@ -1,11 +1,14 @@
-// Bytes of a parameter in mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks share what a stage shards):
+// Bytes of a parameter in mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks
+// share what a stage shards):
 //   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
 // Automatic casting: fp32 weights 4, their 16-bit casts, which the backward reads, 2, moments 8.
-//   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
+//   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they
+//   are used
 // PEFT's adapters: fp32 weights 4, gradients 4, moments 8, beside frozen weights 2.
-// Without workload.master_weights the moments take 2 each and there is no master. fp32 training: 4 + 4 + 8. fp8 and fp4: 16-bit weights,
-// and two narrow copies of each layer's matrices, one for each operand order.
-// Experts are sharded over their own data-parallel group; with parallelism.shard, over the ranks of that group that hold one copy.
+// Without workload.master_weights the moments take 2 each and there is no master. fp32 training: 4
+// + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for
+// each operand order. Experts are sharded over their own data-parallel group; with
+// parallelism.shard, over the ranks of that group that hold one copy.
 #include "sim/memory/memory_parts.h"
 
 #include <algorithm>
@@ -21,9 +24,11 @@ namespace {
 // cuBLAS takes 32 MiB for each stream on current devices, and grouped products run on four streams.
 const Bytes workspaces = parse_bytes("128 MiB");
 
-// Elements that this rank shares with other ranks. What it holds alone is neither gathered nor exchanged.
+// Elements that this rank shares with other ranks. What it holds alone is neither gathered nor
+// exchanged.
 double in_common(const LayerContext& c, const RankWeights& weights) {
-    return (c.groups.shard.size() > 1 ? weights.dense : 0) + (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
+    return (c.groups.shard.size() > 1 ? weights.dense : 0) +
+           (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
 }
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
@@ -31,23 +36,31 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     const Experiment& e = c.experiment;
     const Bytes master = casts_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
     const Bytes trained = widens_adapters(e) ? size_of(trained_dtype(e)) : stored + master;
-    use.weights = shared_out(c, stage.all, 3) * trained + shared_out(c, stage.frozen, 3) * (stored + master);
-    if (is_narrow(c.shape.matrix)) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
+    use.weights =
+        shared_out(c, stage.all, 3) * trained + shared_out(c, stage.frozen, 3) * (stored + master);
+    if (is_narrow(c.shape.matrix))
+        use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
     use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
     const bool own_master = e.workload.master_weights && !widens_adapters(e);
-    use.optimizer = shared_out(c, stage.all, 1) * (optimizer_bytes(e.workload, size_of(trained_dtype(e))) - (own_master ? master : Bytes(0)));
+    use.optimizer =
+        shared_out(c, stage.all, 1) *
+        (optimizer_bytes(e.workload, size_of(trained_dtype(e))) - (own_master ? master : Bytes(0)));
 }
 
-// Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused accumulation (Transformer Engine) a
-// dummy is kept for each distinct shape; otherwise the largest such gradient exists for a moment. Frozen matrices have none.
+// Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused
+// accumulation (Transformer Engine) a dummy is kept for each distinct shape; otherwise the largest
+// such gradient exists for a moment. Frozen matrices have none.
 Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
     if (c.experiment.workload.adapter_rank > 0) return Bytes(0);
-    return (c.experiment.parallelism.fused_accumulation ? stage.matrices.sum : stage.matrices.largest) * c.shape.element();
+    return (c.experiment.parallelism.fused_accumulation ? stage.matrices.sum
+                                                        : stage.matrices.largest) *
+           c.shape.element();
 }
 
-// Data parallelism of eager passes keeps reduction buckets in the weights' dtype, with one element for every parameter. They come on
-// top if gradients are accumulated in fp32. Seen in nanotron's peaks: ranks with replicas hold 2 bytes a parameter more than ranks
-// without (8.9 GB and 1.3 GB models, tensor parallel over 8 and 16).
+// Data parallelism of eager passes keeps reduction buckets in the weights' dtype, with one element
+// for every parameter. They come on top if gradients are accumulated in fp32. Seen in nanotron's
+// peaks: ranks with replicas hold 2 bytes a parameter more than ranks without (8.9 GB and 1.3 GB
+// models, tensor parallel over 8 and 16).
 Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     const bool widened = size_of(p.gradient_dtype) > c.shape.element() && !p.fused_accumulation;
@@ -55,8 +68,9 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     return stage.all.all() * c.shape.element();
 }
 
-// zero 2: one bucket that is being filled and one in flight; a bucket closes at the end of the unit that fills it. zero 3: the gathered
-// weights of the unit in use and of the next, and the whole gradients of two units, one being computed and one in flight.
+// zero 2: one bucket that is being filled and one in flight; a bucket closes at the end of the unit
+// that fills it. zero 3: the gathered weights of the unit in use and of the next, and the whole
+// gradients of two units, one being computed and one in flight.
 Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     if (p.zero < 2 || c.groups.data_context.size() == 1) return Bytes(0);
@@ -66,8 +80,9 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
 }
 
-// An update in steps holds the gradients that a rank updates once more in one flat tensor, and 16-bit ones in
-// fp32 too (DeepSpeed, runtime/zero/stage_1_and_2.py: flatten, then .to(fp32)), beside the gradients. No activations are there then.
+// An update in steps holds the gradients that a rank updates once more in one flat tensor, and
+// 16-bit ones in fp32 too (DeepSpeed, runtime/zero/stage_1_and_2.py: flatten, then .to(fp32)),
+// beside the gradients. No activations are there then.
 Bytes update_tensors(const LayerContext& c, const StageWeights& stage) {
     const Experiment& e = c.experiment;
     if (e.framework.update_copies.empty() || !e.workload.master_weights) return Bytes(0);
@@ -87,12 +102,17 @@ void add_units(StageWeights& stage, const LayerContext& c, int count, const Unit
     stage.all += count * unit.trained;
     stage.frozen += count * unit.frozen;
     stage.largest_unit = std::max(stage.largest_unit, in_common(c, unit.trained));
-    stage.largest_gathered = std::max(stage.largest_gathered, in_common(c, unit.trained) + in_common(c, unit.frozen));
+    stage.largest_gathered =
+        std::max(stage.largest_gathered, in_common(c, unit.trained) + in_common(c, unit.frozen));
 }
 
 UnitMemory unit_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    UnitMemory units{{}, embedding_memory(c), head_memory(c), {UnitWeights{}, {}, embedding_weights(c), head_weights(c)}, {}};
+    UnitMemory units{{},
+                     embedding_memory(c),
+                     head_memory(c),
+                     {UnitWeights{}, {}, embedding_weights(c), head_weights(c)},
+                     {}};
     std::array<std::set<Matrix>, 4> matrices;
     std::array<bool, 2> met{};
     for (int l = 0; l < w.layers; ++l) {
@@ -116,28 +136,35 @@ UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {
     for (const Chunk& chunk : chunks) {
         counts[at(UnitKind::embedding)] += chunk.embedding;
         counts[at(UnitKind::head)] += chunk.head;
-        for (int l = chunk.first; l < chunk.last - (chunk.ends_inside ? 1 : 0); ++l) ++counts[has_experts(w, l) ? 1 : 0];
+        for (int l = chunk.first; l < chunk.last - (chunk.ends_inside ? 1 : 0); ++l)
+            ++counts[has_experts(w, l) ? 1 : 0];
     }
     return counts;
 }
 
-// The narrow copies are of the matrices that products read. Adapters stay in 16 bits, so with adapters only frozen matrices have them.
+// The narrow copies are of the matrices that products read. Adapters stay in 16 bits, so with
+// adapters only frozen matrices have them.
 StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const UnitCounts& counts) {
     const bool adapted = c.experiment.workload.adapter_rank > 0;
     StageWeights stage;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         add_units(stage, c, counts[k], units.weights[k]);
-        if (k < 2) stage.layers += counts[k] * (adapted ? units.weights[k].frozen : units.weights[k].trained);
+        if (k < 2)
+            stage.layers +=
+                counts[k] * (adapted ? units.weights[k].frozen : units.weights[k].trained);
     }
     stage.matrices = units.matrices[(counts[0] > 0 ? 1 : 0) + (counts[1] > 0 ? 2 : 0)];
     return stage;
 }
 
-// Walks the backward of a chunk from its last unit to its first. A block's tensors are freed when its backward ends; in the first half
-// of a split backward those that the weight gradients read stay. A recomputed layer makes all its tensors again, except its kept input.
-// If a cut goes through a layer, both of its stages keep the inner tensors.
+// Walks the backward of a chunk from its last unit to its first. A block's tensors are freed when
+// its backward ends; in the first half of a split backward those that the weight gradients read
+// stay. A recomputed layer makes all its tensors again, except its kept input. If a cut goes
+// through a layer, both of its stages keep the inner tensors.
 ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk) {
-    const auto again = [&](int layer) { return recomputes_layers(e.parallelism) && layer < chunk.again; };
+    const auto again = [&](int layer) {
+        return recomputes_layers(e.parallelism) && layer < chunk.again;
+    };
     const auto unit = [&](int layer) -> const LayerMemory& {
         return units.layers[has_experts(e.workload, layer) ? 1 : 0];
     };
@@ -147,7 +174,8 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     memory.kept = embedding.kept + head.kept;
     const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
     memory.kept += rest;
-    for (int l = chunk.first; l < chunk.last; ++l) memory.kept += again(l) ? unit(l).rerun : unit(l).kept();
+    for (int l = chunk.first; l < chunk.last; ++l)
+        memory.kept += again(l) ? unit(l).rerun : unit(l).kept();
     Bytes left = memory.kept, half = left;
     const auto at = [&](Bytes work) {
         consider(memory.whole, {left, work});
@@ -178,10 +206,11 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Ac
     MemoryUse use;
     add_states(use, c, weights);
     use.activations = moment.kept;
-    use.buffers =
-        moment.work + workspaces + matrix_gradients(c, weights) + reduction_buckets(c, weights) +
-        sharding_buffers(c, weights) + pipeline_buffers(c);
-    // Gradients that are freed after the update exist when the backward has ended, activations when it begins.
+    use.buffers = moment.work + workspaces + matrix_gradients(c, weights) +
+                  reduction_buckets(c, weights) + sharding_buffers(c, weights) +
+                  pipeline_buffers(c);
+    // Gradients that are freed after the update exist when the backward has ended, activations when
+    // it begins.
     const bool freed = e.parallelism.frees_gradients && micro_batches(e.parallelism) == 1;
     const Bytes update = update_tensors(c, weights), arrive = freed ? use.gradients : Bytes(0);
     if (arrive + update > moment.sum()) {

@@ -1,5 +1,6 @@
-// The memory of a stage from its parts: what units and chunks hold, what the stage's weights take, and the fullest moment of its
-// schedule. transformer_memory() and the closed forms use it; the closed forms compute each part once.
+// The memory of a stage from its parts: what units and chunks hold, what the stage's weights take,
+// and the fullest moment of its schedule. transformer_memory() and the closed forms use it; the
+// closed forms compute each part once.
 #pragma once
 
 #include <array>
@@ -13,10 +14,12 @@
 
 namespace stepcast {
 
-enum class UnitKind : std::uint8_t { dense, experts, embedding, head };  // layers without and with experts, and the two ends
+// layers without and with experts, and the two ends
+enum class UnitKind : std::uint8_t { dense, experts, embedding, head };
 inline constexpr int unit_kinds = 4;
 inline constexpr std::array layer_kinds{UnitKind::dense, UnitKind::experts};
-inline constexpr std::array all_kinds{UnitKind::dense, UnitKind::experts, UnitKind::embedding, UnitKind::head};
+inline constexpr std::array all_kinds{UnitKind::dense, UnitKind::experts, UnitKind::embedding,
+                                      UnitKind::head};
 constexpr std::size_t at(UnitKind kind) { return static_cast<std::size_t>(kind); }
 using UnitCounts = std::array<int, unit_kinds>;  // indexed by UnitKind
 
@@ -29,19 +32,22 @@ struct UnitMemory {
     struct Matrices {
         double sum = 0, largest = 0;
     };
-    std::array<Matrices, 4> matrices;  // index: 1 if there are dense layers, plus 2 if there are layers with experts
+    // index: 1 if there are dense layers, plus 2 if there are layers with experts
+    std::array<Matrices, 4> matrices;
 };
 UnitMemory unit_memory(const LayerContext& context);
 
-// How many units of each kind the chunks hold, without layers that a cut between modules goes through.
+// How many units of each kind the chunks hold, without layers that a cut between modules goes
+// through.
 UnitCounts units_of(const Workload& workload, std::span<const Chunk> chunks);
 
 inline void consider(Activations& fullest, const Activations& moment) {
     if (moment.sum() > fullest.sum()) fullest = moment;
 }
 
-// Memory while a slot of a chunk runs, on top of what other slots keep. `kept` stays after the forward, `put_off` stays between the
-// halves of a split backward. `whole` and `half` are the fullest moments of a whole backward and of either half.
+// Memory while a slot of a chunk runs, on top of what other slots keep. `kept` stays after the
+// forward, `put_off` stays between the halves of a split backward. `whole` and `half` are the
+// fullest moments of a whole backward and of either half.
 struct ChunkMemory {
     Bytes kept, put_off;
     Activations whole, half;
@@ -58,9 +64,12 @@ struct StageWeights {
 };
 
 // Adds `count` units of one kind to the stage.
-void add_units(StageWeights& stage, const LayerContext& context, int count, const UnitWeights& unit);
-StageWeights weights_of(const LayerContext& context, const UnitMemory& units, const UnitCounts& counts);
+void add_units(StageWeights& stage, const LayerContext& context, int count,
+               const UnitWeights& unit);
+StageWeights weights_of(const LayerContext& context, const UnitMemory& units,
+                        const UnitCounts& counts);
 
-MemoryUse memory_of(const LayerContext& context, const StageWeights& weights, const Activations& moment);
+MemoryUse memory_of(const LayerContext& context, const StageWeights& weights,
+                    const Activations& moment);
 
 }  // namespace stepcast

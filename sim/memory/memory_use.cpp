@@ -1,7 +1,9 @@
-// Memory of the fullest rank. MoE layer: weights and gradients of the rank's experts and of the gate. Each layer keeps for the backward
-// the slots before and after the experts and the inner vectors before and after GELU, for the rows that the rank computes (faster_moe and
-// mix_moe compute some experts where their tokens are). Buffers: one all-to-all in and out. MLP: two weights a layer, its input and inner
-// vectors, and gradient buckets. Not counted: weights of other ranks' experts that faster_moe and mix_moe bring to all ranks.
+// Memory of the fullest rank. MoE layer: weights and gradients of the rank's experts and of the
+// gate. Each layer keeps for the backward the slots before and after the experts and the inner
+// vectors before and after GELU, for the rows that the rank computes (faster_moe and mix_moe
+// compute some experts where their tokens are). Buffers: one all-to-all in and out. MLP: two
+// weights a layer, its input and inner vectors, and gradient buckets. Not counted: weights of other
+// ranks' experts that faster_moe and mix_moe bring to all ranks.
 #include <algorithm>
 
 #include "model/moe/layer.h"
@@ -13,9 +15,11 @@ namespace stepcast {
 namespace {
 
 std::vector<double> slots_computed(const Experiment& e, const Routing& routing) {
-    if (!routing.counts.empty()) return computed_slots(e.parallelism.moe_system, e.workload.hidden, routing);
+    if (!routing.counts.empty())
+        return computed_slots(e.parallelism.moe_system, e.workload.hidden, routing);
     std::vector<double> slots(static_cast<std::size_t>(rank_count(e.cluster)));
-    for (std::size_t r = 0; r < routing.totals.size(); ++r) slots[r] = routing.totals[r].blocks * 64.0;
+    for (std::size_t r = 0; r < routing.totals.size(); ++r)
+        slots[r] = routing.totals[r].blocks * 64.0;
     return slots;
 }
 
@@ -23,12 +27,14 @@ std::vector<double> slots_computed(const Experiment& e, const Routing& routing) 
 
 Bytes optimizer_bytes(const Workload& w, Bytes stored) {
     if (w.optimizer == Optimizer::none) return Bytes(0);
-    const Bytes state = w.master_weights ? Bytes(4) : stored, master = stored < state ? state : Bytes(0);
+    const Bytes state = w.master_weights ? Bytes(4) : stored,
+                master = stored < state ? state : Bytes(0);
     return w.optimizer == Optimizer::sgd ? master : master + 2.0 * state;
 }
 
 MemoryUse summed_up(MemoryUse use, const Experiment& e) {
-    const Bytes tensors = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
+    const Bytes tensors =
+        use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
     use.buffers += (e.framework.reserved - 1) * tensors;
     use.peak = e.framework.reserved * tensors;
     use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
@@ -43,7 +49,8 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     if (w.kind == Workload::Kind::transformer)
         return e.parallelism.eager_script ? eager_memory(e) : transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
-    const double hidden = w.hidden, ffn = w.ffn, tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
+    const double hidden = w.hidden, ffn = w.ffn,
+                 tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
     const double experts = dense ? 1 : w.moe.experts / static_cast<double>(rank_count(e.cluster));
     const double parameters = w.layers * (experts * 2 * hidden * ffn + hidden * w.moe.experts);
     const std::vector<double> slots = slots_computed(e, routing);
@@ -53,15 +60,18 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     use.weights = parameters * size_of(w.dtype);
     use.gradients = use.weights;
     use.optimizer =
-        parameters * (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(w, size_of(w.dtype)));
-    use.activations =
-        w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
+        parameters *
+        (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(w, size_of(w.dtype)));
+    use.activations = w.layers *
+                      (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) *
+                      size_of(w.dtype);
     use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);
     return summed_up(use, e);
 }
 
 int drawn_routings(const Experiment& e) {
-    const bool drawn = e.routing.kind != RoutingSpec::Kind::uniform && e.routing.kind != RoutingSpec::Kind::file;
+    const bool drawn =
+        e.routing.kind != RoutingSpec::Kind::uniform && e.routing.kind != RoutingSpec::Kind::file;
     return drawn && e.workload.moe.experts > 0 ? e.routing.draws : 1;
 }
 

@@ -13,28 +13,34 @@ struct StageMemory {
     std::vector<ChunkMemory> chunks;
 };
 
-StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, const std::vector<Chunk>& chunks) {
+StageMemory stage_memory(const LayerContext& c, const UnitMemory& units,
+                         const std::vector<Chunk>& chunks) {
     const Experiment& e = c.experiment;
     StageMemory memory{weights_of(c, units, units_of(e.workload, chunks)), {}};
     for (const Chunk& chunk : chunks) {
         memory.chunks.push_back(chunk_memory(units, e, chunk));
         if (chunk.begins_inside) add_units(memory.weights, c, 1, {rest_weights(c), {}});
         if (!chunk.ends_inside) continue;
-        add_units(memory.weights, c, 1, {opened_weights(c, chunk.last - 1), {}});  // layers that a cut goes through are dense
+        // layers that a cut goes through are dense
+        add_units(memory.weights, c, 1, {opened_weights(c, chunk.last - 1), {}});
         memory.weights.layers += units.weights[0].trained;
         memory.weights.matrices = units.matrices[1];
     }
     return memory;
 }
 
-// For each slot calls `call(moment, after)`: the kept activations and the work while it runs, and the kept activations afterwards.
+// For each slot calls `call(moment, after)`: the kept activations and the work while it runs, and
+// the kept activations afterwards.
 template <class Call>
 void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& call) {
     Bytes now;
     for (const Slot& slot : order) {
         const ChunkMemory& chunk = chunks[static_cast<std::size_t>(slot.chunk)];
-        if (slot.pass != Pass::forward) now -= slot.pass == Pass::weight_backward ? chunk.put_off : chunk.kept;
-        Activations during = slot.pass == Pass::forward ? Activations{chunk.kept, {}} : slot.pass == Pass::backward ? chunk.whole : chunk.half;
+        if (slot.pass != Pass::forward)
+            now -= slot.pass == Pass::weight_backward ? chunk.put_off : chunk.kept;
+        Activations during = slot.pass == Pass::forward    ? Activations{chunk.kept, {}}
+                             : slot.pass == Pass::backward ? chunk.whole
+                                                           : chunk.half;
         during.kept += now;
         if (slot.pass == Pass::forward) now += chunk.kept;
         if (slot.pass == Pass::input_backward) now += chunk.put_off;
@@ -62,10 +68,12 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& rout
     const UnitMemory units = unit_memory(context);
     const std::vector<Order> orders = schedule_orders(e.parallelism);
     std::vector<MemoryUse> stages;
-    for (const std::vector<Chunk>& chunks : chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)) {
+    for (const std::vector<Chunk>& chunks :
+         chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)) {
         const StageMemory memory = stage_memory(context, units, chunks);
         Activations fullest;
-        along(orders[stages.size()], memory.chunks, [&](const Activations& moment, Bytes) { consider(fullest, moment); });
+        along(orders[stages.size()], memory.chunks,
+              [&](const Activations& moment, Bytes) { consider(fullest, moment); });
         stages.push_back(memory_of(context, memory.weights, fullest));
     }
     return stages;

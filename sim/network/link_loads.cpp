@@ -12,7 +12,8 @@ LinkLoads::LinkLoads(const Topology& topology, Routes& routes, int node)
     const auto take = [&](int first_link, int count) {
         for (int link = first_link; link < first_link + count; ++link) {
             const double bandwidth = topology.links[static_cast<std::size_t>(link)].bandwidth.si();
-            per_byte_.push_back(bandwidth > 0 ? 1 / bandwidth : 0);  // no route uses a link without bandwidth
+            // no route uses a link without bandwidth
+            per_byte_.push_back(bandwidth > 0 ? 1 / bandwidth : 0);
         }
     };
     for (int n = begin_; n < end_; ++n) take(0, topology.links_per_node);
@@ -21,8 +22,11 @@ LinkLoads::LinkLoads(const Topology& topology, Routes& routes, int node)
 }
 
 const std::vector<int>& LinkLoads::route(const Flow& flow) {
-    const bool one_leaf = flow.node / topology_.nodes_per_leaf == flow.to_node / topology_.nodes_per_leaf;
-    const int receiver = flow.node == flow.to_node ? 0 : one_leaf ? 1 : topology_.nodes_of_first_leaf;
+    const bool one_leaf =
+        flow.node / topology_.nodes_per_leaf == flow.to_node / topology_.nodes_per_leaf;
+    const int receiver = flow.node == flow.to_node ? 0
+                         : one_leaf                ? 1
+                                                   : topology_.nodes_of_first_leaf;
     return routes_.between(0, flow.local, receiver, flow.to_local);
 }
 
@@ -44,13 +48,16 @@ void LinkLoads::visit(const Flow& flow, bool leaving, const Call& call) {
 
 void LinkLoads::add(const Flow& flow, double leaving, double arriving) {
     if (leaving > 0) visit(flow, true, [&](std::size_t position) { loads_[position] += leaving; });
-    if (arriving > 0) visit(flow, false, [&](std::size_t position) { loads_[position] += arriving; });
+    if (arriving > 0)
+        visit(flow, false, [&](std::size_t position) { loads_[position] += arriving; });
 }
 
 double LinkLoads::occupation(const Flow& flow) {
     double most = 0;
     for (const bool leaving : {true, false})
-        visit(flow, leaving, [&](std::size_t position) { most = std::max(most, loads_[position] * per_byte_[position]); });
+        visit(flow, leaving, [&](std::size_t position) {
+            most = std::max(most, loads_[position] * per_byte_[position]);
+        });
     return most;
 }
 

@@ -1,5 +1,5 @@
-// How much traffic each link carries, counted on a representative part of the machine: the nodes below one leaf (the focus). Their routes
-// are those between the three nodes that a Topology shows.
+// How much traffic each link carries, counted on a representative part of the machine: the nodes
+// below one leaf (the focus). Their routes are those between the three nodes that a Topology shows.
 #pragma once
 
 #include <vector>
@@ -15,18 +15,21 @@ struct Flow {
 
 class LinkLoads {
 public:
-    // The focus is the leaf of `node`. `routes` must be those of the topology, and both must outlive this object.
+    // The focus is the leaf of `node`. `routes` must be those of the topology, and both must
+    // outlive this object.
     LinkLoads(const Topology& topology, Routes& routes, int node);
 
     [[nodiscard]] int begin() const { return begin_; }  // nodes of the focus
     [[nodiscard]] int end() const { return end_; }
     [[nodiscard]] bool holds(int node) const { return node >= begin_ && node < end_; }
 
-    // Adds to the links of the route that lie in the focus: `leaving` to those on the sender's side of the spine, `arriving` to those on
-    // the receiver's side. If both ends are below one leaf, the links of that leaf count as the sender's.
+    // Adds to the links of the route that lie in the focus: `leaving` to those on the sender's side
+    // of the spine, `arriving` to those on the receiver's side. If both ends are below one leaf,
+    // the links of that leaf count as the sender's.
     void add(const Flow& flow, double leaving, double arriving);
 
-    // In s/byte: how long a unit of traffic on every flow occupies the slowest link of this route in the focus.
+    // In s/byte: how long a unit of traffic on every flow occupies the slowest link of this route
+    // in the focus.
     [[nodiscard]] double occupation(const Flow& flow);
 
 private:

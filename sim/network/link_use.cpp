@@ -4,7 +4,8 @@
 
 namespace stepcast {
 
-// Demands below the level leave the rest to the others. Each pass finds more of them, until there are no more.
+// Demands below the level leave the rest to the others. Each pass finds more of them, until there
+// are no more.
 double fair_level(std::span<const double> demands) {
     double sum = 0;
     for (const double demand : demands) sum += demand;

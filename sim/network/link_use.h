@@ -1,4 +1,5 @@
-// The share of its ranks' links that a collective needs while it runs, and what collectives get that together want more than a link has.
+// The share of its ranks' links that a collective needs while it runs, and what collectives get
+// that together want more than a link has.
 #pragma once
 
 #include <array>
@@ -12,10 +13,12 @@ namespace stepcast {
 enum class RankLink : std::uint8_t { to_nodes, from_nodes, to_node, from_node };
 inline constexpr std::size_t rank_links = 4;
 
-// For each link, the share of its bandwidth that a collective takes while it runs alone: 1 fills it.
+// For each link, the share of its bandwidth that a collective takes while it runs alone: 1 fills
+// it.
 using LinkDemand = std::array<double, rank_links>;
 
-// How a collective uses links. Use 0 of LinkUses takes nothing. A message leaves its first rank and arrives at the others.
+// How a collective uses links. Use 0 of LinkUses takes nothing. A message leaves its first rank and
+// arrives at the others.
 struct LinkUse {
     LinkDemand demand{};
     bool message = false;
@@ -28,8 +31,9 @@ struct LinkUses {
     friend bool operator==(const LinkUses&, const LinkUses&) = default;
 };
 
-// Max-min fairness on one link (Bertsekas, Gallager, Data Networks, 2nd edition, section 6.5.2; flows as in SimGrid, Casanova et al.
-// 2014): each demand is met up to a level at which the link is full. Returns the level: infinite while the demands sum up to no more than
+// Max-min fairness on one link (Bertsekas, Gallager, Data Networks, 2nd edition, section 6.5.2;
+// flows as in SimGrid, Casanova et al. 2014): each demand is met up to a level at which the link is
+// full. Returns the level: infinite while the demands sum up to no more than
 // 1. A demand above it takes demand / level times as long.
 double fair_level(std::span<const double> demands);
 

@@ -18,18 +18,22 @@ struct Links {
     }
 };
 
-// Every order in which a ring closes over links, as the pairs that it uses; each order and its reverse once.
+// Every order in which a ring closes over links, as the pairs that it uses; each order and its
+// reverse once.
 class Orders {
 public:
     explicit Orders(const Links& links) : links_(links), used_(links.ranks) { go_on(); }
     std::vector<std::vector<std::size_t>> found;
 
 private:
-    [[nodiscard]] bool joined(std::size_t a, std::size_t b) const { return links_.rates[links_.pair(a, b)] > 0; }
+    [[nodiscard]] bool joined(std::size_t a, std::size_t b) const {
+        return links_.rates[links_.pair(a, b)] > 0;
+    }
     void close() {
         if (!joined(order_.back(), 0) || order_[1] > order_.back()) return;
         auto& pairs = found.emplace_back();
-        for (std::size_t i = 0; i < order_.size(); ++i) pairs.push_back(links_.pair(order_[i], order_[(i + 1) % order_.size()]));
+        for (std::size_t i = 0; i < order_.size(); ++i)
+            pairs.push_back(links_.pair(order_[i], order_[(i + 1) % order_.size()]));
     }
     void go_on() {
         if (order_.size() == links_.ranks) return close();
@@ -48,8 +52,9 @@ private:
     std::vector<std::size_t> order_{0};
 };
 
-// The most that rings of these orders carry in one direction while no pair carries more than its links: the simplex method on a table
-// with a row for each pair, from no ring at all. The rule of Bland ends it.
+// The most that rings of these orders carry in one direction while no pair carries more than its
+// links: the simplex method on a table with a row for each pair, from no ring at all. The rule of
+// Bland ends it.
 double most_carried(const Links& links, const std::vector<std::vector<std::size_t>>& orders) {
     const std::size_t rows = links.rates.size(), columns = orders.size() + rows;
     constexpr double zero = 1e-9;
@@ -71,7 +76,9 @@ double most_carried(const Links& links, const std::vector<std::vector<std::size_
         if (enters == columns) return table[rows][columns] * unit;
         for (std::size_t r = 0; r < rows; ++r) {
             if (table[r][enters] < zero) continue;
-            const auto ratio = [&](std::size_t row) { return table[row][columns] / table[row][enters]; };
+            const auto ratio = [&](std::size_t row) {
+                return table[row][columns] / table[row][enters];
+            };
             if (leaves == rows || ratio(r) < ratio(leaves) - zero ||
                 (ratio(r) < ratio(leaves) + zero && base[r] < base[leaves]))
                 leaves = r;
@@ -108,7 +115,8 @@ BytesPerSecond mesh_rings(std::span<const int> locals, const Cluster& cluster) {
     if (links.ranks < 2) return {};
     if (links.ranks == 2) return BytesPerSecond(links.rates.front());
     // If all are alike, so are all orders, and together they use up every link.
-    const bool alike = std::ranges::all_of(links.rates, [&](double rate) { return rate == links.rates.front(); });
+    const bool alike =
+        std::ranges::all_of(links.rates, [&](double rate) { return rate == links.rates.front(); });
     if (links.ranks > most_exact || alike) return BytesPerSecond(fewest_links(links));
     const auto orders = Orders(links).found;
     if (orders.empty()) return {};
@@ -120,7 +128,8 @@ BytesPerSecond least_link(const Cluster& cluster) {
     for (int a = 0; a < cluster.gpus_per_node; ++a)
         for (int b = a + 1; b < cluster.gpus_per_node; ++b) {
             const auto rate = mesh_bandwidth(cluster, a, b);
-            if (rate > BytesPerSecond(0) && (least == BytesPerSecond(0) || rate < least)) least = rate;
+            if (rate > BytesPerSecond(0) && (least == BytesPerSecond(0) || rate < least))
+                least = rate;
         }
     return least;
 }

@@ -26,7 +26,9 @@ public:
         t_.ranks_per_node = c_.gpus_per_node;
         t_.nodes_per_leaf = c_.network.nodes_per_leaf;
         const bool networked = c_.nodes > 1;
-        if (networked) t_.nics = c_.network.nics == 0 ? c_.gpus_per_node : std::min(c_.network.nics, c_.gpus_per_node);
+        if (networked)
+            t_.nics = c_.network.nics == 0 ? c_.gpus_per_node
+                                           : std::min(c_.network.nics, c_.gpus_per_node);
         t_.rails = networked && c_.network.rails && t_.nics > 1;
         t_.relayed = t_.rails && joins_gpus(c_.fabric);
         show(extent);
@@ -48,12 +50,15 @@ private:
         below = std::min(t_.nodes, t_.nodes_per_leaf);
         if (extent == Extent::representative) below = std::min(below, 2);
         t_.shown_nodes = extent == Extent::whole ? t_.nodes : below + (groups > 1 ? 1 : 0);
-        t_.shown_leaf_groups = t_.nodes == 1 ? 0 : extent == Extent::whole ? groups : std::min(groups, 2);
+        t_.shown_leaf_groups = t_.nodes == 1             ? 0
+                               : extent == Extent::whole ? groups
+                                                         : std::min(groups, 2);
     }
     [[nodiscard]] int group_of(int node) const { return node / t_.nodes_of_first_leaf; }
 
     void add(Kind kind, int owner, int index) { t_.vertices.push_back({kind, owner, index}); }
-    // Joins in both directions. A link without bandwidth does not exist, but keeps its place in the order.
+    // Joins in both directions. A link without bandwidth does not exist, but keeps its place in the
+    // order.
     void join(int a, int b, BytesPerSecond bandwidth) {
         t_.links.push_back({a, b, bandwidth});
         t_.links.push_back({b, a, bandwidth});
@@ -63,14 +68,18 @@ private:
         return (c_.gpus_per_node + ranks_per_pcie_switch - 1) / ranks_per_pcie_switch;
     }
     [[nodiscard]] int sockets() const { return std::min(pcie_switches(), 2); }
-    [[nodiscard]] int socket_of(int pcie_switch) const { return pcie_switch * sockets() / pcie_switches(); }
+    [[nodiscard]] int socket_of(int pcie_switch) const {
+        return pcie_switch * sockets() / pcie_switches();
+    }
     [[nodiscard]] bool is_mesh() const { return c_.fabric == Fabric::nvlink_mesh; }
     [[nodiscard]] bool has_tree() const {
         if (is_mesh()) return c_.gpus_per_node > 1 && host_bandwidth() > BytesPerSecond(0);
         return c_.gpus_per_node > 1 && c_.fabric != Fabric::nvswitch;
     }
     // Of a rank's link to the tree.
-    [[nodiscard]] BytesPerSecond host_bandwidth() const { return is_mesh() ? c_.intra.host_bandwidth : c_.intra.bandwidth; }
+    [[nodiscard]] BytesPerSecond host_bandwidth() const {
+        return is_mesh() ? c_.intra.host_bandwidth : c_.intra.bandwidth;
+    }
 
     // Ranks, NICs, then switches. The vertices of node n begin at n * vertices_per_node.
     void add_node(int n) {
@@ -84,7 +93,9 @@ private:
         t_.vertices_per_node = static_cast<int>(t_.vertices.size()) / (n + 1);
     }
     [[nodiscard]] int leaves() const { return t_.rails ? t_.nics : 1; }
-    [[nodiscard]] int first_leaf(int group) const { return t_.shown_nodes * t_.vertices_per_node + group * leaves(); }
+    [[nodiscard]] int first_leaf(int group) const {
+        return t_.shown_nodes * t_.vertices_per_node + group * leaves();
+    }
     void add_leaves(int group) {
         for (int i = 0; i < leaves(); ++i) add(Kind::leaf, group, i);
     }
@@ -103,44 +114,54 @@ private:
         }
     }
     void join_tree(int base) {
-        const int switches = base + t_.ranks_per_node + t_.nics, sockets_at = switches + pcie_switches();
+        const int switches = base + t_.ranks_per_node + t_.nics,
+                  sockets_at = switches + pcie_switches();
         for (int r = 0; r < t_.ranks_per_node; ++r)
             join(base + r, switches + r / ranks_per_pcie_switch, host_bandwidth());
-        for (int s = 0; s < pcie_switches(); ++s) join(switches + s, sockets_at + socket_of(s), host_bandwidth());
+        for (int s = 0; s < pcie_switches(); ++s)
+            join(switches + s, sockets_at + socket_of(s), host_bandwidth());
         const bool stated = c_.intra.socket_bandwidth > BytesPerSecond(0);
-        if (sockets() == 2) join(sockets_at, sockets_at + 1, stated ? c_.intra.socket_bandwidth : host_bandwidth());
+        if (sockets() == 2)
+            join(sockets_at, sockets_at + 1, stated ? c_.intra.socket_bandwidth : host_bandwidth());
         if (c_.fabric == Fabric::nvlink_pairs)
-            for (int r = 0; r + 1 < t_.ranks_per_node; r += 2) join(base + r, base + r + 1, c_.intra.pair_bandwidth);
+            for (int r = 0; r + 1 < t_.ranks_per_node; r += 2)
+                join(base + r, base + r + 1, c_.intra.pair_bandwidth);
     }
 
     void join_mesh(int base) {
         for (int a = 0; a < t_.ranks_per_node; ++a)
-            for (int b = a + 1; b < t_.ranks_per_node; ++b) join(base + a, base + b, mesh_bandwidth(c_, a, b));
+            for (int b = a + 1; b < t_.ranks_per_node; ++b)
+                join(base + a, base + b, mesh_bandwidth(c_, a, b));
     }
 
     // A NIC that serves the ranks of several PCIe switches is plugged into the socket of the first.
     [[nodiscard]] int host_of(int nic, int base) const {
         const int first_rank = (nic * t_.ranks_per_node + t_.nics - 1) / t_.nics;
-        const int pcie_switch = first_rank / ranks_per_pcie_switch, switches = base + t_.ranks_per_node + t_.nics;
+        const int pcie_switch = first_rank / ranks_per_pcie_switch,
+                  switches = base + t_.ranks_per_node + t_.nics;
         return t_.nics >= pcie_switches() ? switches + pcie_switch
                                           : switches + pcie_switches() + socket_of(pcie_switch);
     }
     void join_nics(int n, int base) {
         if (t_.nics == 0) return;
         if (has_tree() && !is_mesh())
-            for (int i = 0; i < t_.nics; ++i) join(base + t_.ranks_per_node + i, host_of(i, base), unlimited);
+            for (int i = 0; i < t_.nics; ++i)
+                join(base + t_.ranks_per_node + i, host_of(i, base), unlimited);
         else
             for (int r = 0; r < t_.ranks_per_node; ++r)
-                join(base + t_.ranks_per_node + r * t_.nics / t_.ranks_per_node, base + r, unlimited);
+                join(base + t_.ranks_per_node + r * t_.nics / t_.ranks_per_node, base + r,
+                     unlimited);
         for (int i = 0; i < t_.nics; ++i)
-            join(base + t_.ranks_per_node + i, first_leaf(group_of(n)) + (t_.rails ? i : 0), nic_bandwidth());
+            join(base + t_.ranks_per_node + i, first_leaf(group_of(n)) + (t_.rails ? i : 0),
+                 nic_bandwidth());
     }
     [[nodiscard]] BytesPerSecond nic_bandwidth() const {
         const int there = c_.network.nics == 0 ? c_.gpus_per_node : c_.network.nics;
         return c_.inter.bandwidth * (static_cast<double>(there) / t_.nics);
     }
     void join_spine(int group) {
-        const double nics_of_leaf = static_cast<double>(t_.nodes_per_leaf) * (t_.rails ? 1 : t_.nics);
+        const double nics_of_leaf =
+            static_cast<double>(t_.nodes_per_leaf) * (t_.rails ? 1 : t_.nics);
         const int before = static_cast<int>(t_.links.size());
         for (int i = 0; i < leaves(); ++i)
             join(first_leaf(group) + i, static_cast<int>(t_.vertices.size()) - 1,
@@ -153,7 +174,8 @@ private:
 };
 
 void check_connected(const Topology& topology) {
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS> graph(topology.vertices.size());
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS> graph(
+        topology.vertices.size());
     for (const auto& link : topology.links)
         if (link.bandwidth > BytesPerSecond(0))
             add_edge(static_cast<std::size_t>(link.from), static_cast<std::size_t>(link.to), graph);
@@ -163,11 +185,11 @@ void check_connected(const Topology& topology) {
         const auto& vertex = topology.vertices[v];
         if ((vertex.kind != Kind::rank && vertex.kind != Kind::nic) || part[v] == part[0]) continue;
         const bool inside = vertex.owner == 0;
-        throw ConfigError(
-            fmt::format("cluster.link.{}.bandwidth: found 0, so rank 0 of node 0 cannot reach {} {} of node "
-                        "{}; expected the bandwidth of one {}",
-                        inside ? "intra" : "inter", vertex.kind == Kind::rank ? "rank" : "NIC", vertex.index,
-                        vertex.owner, inside ? "link inside the node" : "NIC"));
+        throw ConfigError(fmt::format(
+            "cluster.link.{}.bandwidth: found 0, so rank 0 of node 0 cannot reach {} {} of node "
+            "{}; expected the bandwidth of one {}",
+            inside ? "intra" : "inter", vertex.kind == Kind::rank ? "rank" : "NIC", vertex.index,
+            vertex.owner, inside ? "link inside the node" : "NIC"));
     }
 }
 
@@ -180,13 +202,16 @@ Topology topology_of(const Cluster& cluster, Extent extent) {
 }
 
 struct Routes::Search {
-    using Weight = boost::property<boost::edge_weight_t, int, boost::property<boost::edge_index_t, int>>;
-    using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Weight>;
+    using Weight =
+        boost::property<boost::edge_weight_t, int, boost::property<boost::edge_index_t, int>>;
+    using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS,
+                                        boost::no_property, Weight>;
     using Vertex = Graph::vertex_descriptor;
 
     const Topology& topology;
     Graph graph;
-    std::map<int, std::vector<int>> arrivals;                   // from -> the last link of the route to each vertex
+    // from -> the last link of the route to each vertex
+    std::map<int, std::vector<int>> arrivals;
     std::unordered_map<std::uint64_t, std::vector<int>> found;  // by the two ranks
 
     explicit Search(const Topology& t) : topology(t), graph(t.vertices.size()) {
@@ -195,7 +220,8 @@ struct Routes::Search {
             if (!(link.bandwidth > BytesPerSecond(0))) continue;
             // A route between NICs must not pass through a host, because it can use the network.
             const bool at_host = link.bandwidth == unlimited;
-            add_edge(static_cast<Vertex>(link.from), static_cast<Vertex>(link.to), Weight(at_host ? 3 : 1, {static_cast<int>(l)}), graph);
+            add_edge(static_cast<Vertex>(link.from), static_cast<Vertex>(link.to),
+                     Weight(at_host ? 3 : 1, {static_cast<int>(l)}), graph);
         }
     }
 
@@ -204,11 +230,13 @@ struct Routes::Search {
         if (!fresh) return at->second;
         std::vector<Vertex> before(topology.vertices.size());
         std::vector<int> distance(topology.vertices.size());
-        boost::dijkstra_shortest_paths(graph, static_cast<Vertex>(from),
-                                       boost::predecessor_map(before.data()).distance_map(distance.data()));
+        boost::dijkstra_shortest_paths(
+            graph, static_cast<Vertex>(from),
+            boost::predecessor_map(before.data()).distance_map(distance.data()));
         at->second.assign(before.size(), -1);
         for (Vertex v = 0; v < before.size(); ++v)
-            if (before[v] != v) at->second[v] = get(boost::edge_index, graph, edge(before[v], v, graph).first);
+            if (before[v] != v)
+                at->second[v] = get(boost::edge_index, graph, edge(before[v], v, graph).first);
         return at->second;
     }
 
@@ -217,7 +245,8 @@ struct Routes::Search {
         const auto begin = static_cast<std::ptrdiff_t>(route.size());
         for (int at = to; at != from;) {
             const int link = last[static_cast<std::size_t>(at)];
-            if (link < 0) throw std::logic_error("Routes: no route, though the topology is connected");
+            if (link < 0)
+                throw std::logic_error("Routes: no route, though the topology is connected");
             route.push_back(link);
             at = topology.links[static_cast<std::size_t>(link)].from;
         }
@@ -231,15 +260,19 @@ Routes::~Routes() = default;
 const std::vector<int>& Routes::between(int node, int local, int to_node, int to_local) {
     const Topology& t = search_->topology;
     const auto rank = [&](int n, int l) { return n * t.vertices_per_node + l; };
-    const auto key = static_cast<std::uint64_t>(rank(node, local)) << 32U | static_cast<std::uint32_t>(rank(to_node, to_local));
+    const auto key = static_cast<std::uint64_t>(rank(node, local)) << 32U |
+                     static_cast<std::uint32_t>(rank(to_node, to_local));
     const auto [at, fresh] = search_->found.try_emplace(key);
     if (!fresh) return at->second;
-    const auto nic_of = [&](int n, int l) { return rank(n, t.ranks_per_node + l * t.nics / t.ranks_per_node); };
+    const auto nic_of = [&](int n, int l) {
+        return rank(n, t.ranks_per_node + l * t.nics / t.ranks_per_node);
+    };
     if (node == to_node) {
         search_->append(at->second, rank(node, local), rank(to_node, to_local));
         return at->second;
     }
-    const int leaving = nic_of(node, t.relayed ? to_local : local), arriving = nic_of(to_node, to_local);
+    const int leaving = nic_of(node, t.relayed ? to_local : local),
+              arriving = nic_of(to_node, to_local);
     search_->append(at->second, rank(node, local), leaving);
     search_->append(at->second, leaving, arriving);
     search_->append(at->second, arriving, rank(to_node, to_local));

@@ -26,23 +26,32 @@ std::optional<Range> range_of(std::string_view text) {
     const auto rest = text.substr(dots + 2);
     const auto how = rest.find_first_of("*+");
     const bool plain = how == std::string_view::npos, multiplied = !plain && rest[how] == '*';
-    const auto first = as_number<long>(text.substr(0, dots)), last = as_number<long>(rest.substr(0, how));
+    const auto first = as_number<long>(text.substr(0, dots)),
+               last = as_number<long>(rest.substr(0, how));
     const auto by = plain ? std::optional<long>(1) : as_number<long>(rest.substr(how + 1));
     if (!first || !last || !by) return std::nullopt;
     if (*last < *first)
-        throw ConfigError(fmt::format("{} is an empty range; expected first..last with last not below first", text));
+        throw ConfigError(fmt::format(
+            "{} is an empty range; expected first..last with last not below first", text));
     if (*by < (multiplied ? 2 : 1) || (multiplied && *first < 1))
-        throw ConfigError(fmt::format("{} does not rise; expected a step above 0, or a factor of at least 2", text));
+        throw ConfigError(fmt::format(
+            "{} does not rise; expected a step above 0, or a factor of at least 2", text));
     return Range{*first, *last, *by, multiplied};
 }
 
 void append(std::vector<std::string>& values, const Range& range, std::string_view text) {
-    const auto left = [&](long value) { return static_cast<std::uint64_t>(range.last) - static_cast<std::uint64_t>(value); };
-    for (long value = range.first;; value = range.multiplied ? value * range.by : value + range.by) {
+    const auto left = [&](long value) {
+        return static_cast<std::uint64_t>(range.last) - static_cast<std::uint64_t>(value);
+    };
+    for (long value = range.first;;
+         value = range.multiplied ? value * range.by : value + range.by) {
         if (values.size() == most_values)
-            throw ConfigError(fmt::format("{} has more than {} values; expected fewer", text, most_values));
+            throw ConfigError(
+                fmt::format("{} has more than {} values; expected fewer", text, most_values));
         values.push_back(std::to_string(value));
-        if (range.multiplied ? value > range.last / range.by : left(value) < static_cast<std::uint64_t>(range.by)) break;
+        if (range.multiplied ? value > range.last / range.by
+                             : left(value) < static_cast<std::uint64_t>(range.by))
+            break;
     }
 }
 
@@ -56,7 +65,9 @@ std::size_t comma_in(std::string_view text) {
         open += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
         if (text[i] == ',' && open <= 0) return i;
     }
-    if (open > 0) throw ConfigError(fmt::format("{}: found a \"[\" without its \"]\"; expected lists as in KEY=[8,8],[6,10]", text));
+    if (open > 0)
+        throw ConfigError(fmt::format(
+            "{}: found a \"[\" without its \"]\"; expected lists as in KEY=[8,8],[6,10]", text));
     return std::string_view::npos;
 }
 
@@ -102,7 +113,8 @@ void check_values(const Axis& axis, const Experiment& experiment) {
     if (axis.values.size() <= few)
         for (const auto& value : axis.values) check_value(axis, value, experiment);
     else  // a range: values between its ends are of the same kind
-        for (const auto& value : {axis.values.front(), axis.values.back()}) check_value(axis, value, experiment);
+        for (const auto& value : {axis.values.front(), axis.values.back()})
+            check_value(axis, value, experiment);
 }
 
 }  // namespace
@@ -111,7 +123,8 @@ bool lays_preset(const Axis& axis) {
     return axis.key == "machines" || axis.key == "workload.family" || axis.key.ends_with(".preset");
 }
 
-void set_varied(Experiment& e, const std::string& key, const std::string& value, std::span<const Override> stated) {
+void set_varied(Experiment& e, const std::string& key, const std::string& value,
+                std::span<const Override> stated) {
     const int nodes = e.cluster.nodes;
     const auto lay = [&](const std::string& preset, const std::string& name) {
         set_key(e, {preset, name});
@@ -121,22 +134,26 @@ void set_varied(Experiment& e, const std::string& key, const std::string& value,
             if (one.key.starts_with(table)) set_key(e, one);
     };
     if (key != "machines") {
-        if (lays_preset({key, {}})) lay(key, value);
-        else set_key(e, {key, value});
+        if (lays_preset({key, {}}))
+            lay(key, value);
+        else
+            set_key(e, {key, value});
         return;
     }
     const auto x = value.find('x');
     const auto count = as_number<long>(std::string_view(value).substr(0, x));
     if (x == std::string::npos || !count || *count < 1)
-        throw ConfigError(fmt::format("--vary machines={}: expected COUNTxCLUSTER, for example 512xdgx-h100", value));
+        throw ConfigError(fmt::format(
+            "--vary machines={}: expected COUNTxCLUSTER, for example 512xdgx-h100", value));
     lay("cluster.preset", value.substr(x + 1));
     const int of_node = e.cluster.gpus_per_node;
     constexpr long most_nodes = 1L << 17;
     if (*count % of_node != 0 || *count > most_nodes * of_node)
-        throw ConfigError(fmt::format("--vary machines={}: {} has {} ranks a node; expected a multiple, for example "
-                                      "{}x{}",
-                                      value, e.cluster.name, of_node, std::min(*count / of_node + 1, most_nodes) * of_node,
-                                      value.substr(x + 1)));
+        throw ConfigError(fmt::format(
+            "--vary machines={}: {} has {} ranks a node; expected a multiple, for example "
+            "{}x{}",
+            value, e.cluster.name, of_node, std::min(*count / of_node + 1, most_nodes) * of_node,
+            value.substr(x + 1)));
     e.cluster.nodes = static_cast<int>(*count / of_node);
 }
 
@@ -149,7 +166,8 @@ void set_varied(Experiment& e, const Settings& settings, std::span<const Overrid
 Axis parse_axis(const std::string& text) {
     const auto equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
-        throw ConfigError("--vary " + text + ": expected KEY=A,B,C, a range as in KEY=1..64*2, or parallelism=all");
+        throw ConfigError("--vary " + text +
+                          ": expected KEY=A,B,C, a range as in KEY=1..64*2, or parallelism=all");
     Axis axis;
     at_place("--vary " + text, [&] {
         axis.key = whole_key(text.substr(0, equals));
@@ -163,22 +181,30 @@ Axis parse_axis(const std::string& text) {
 }
 
 void check_axes(std::span<const Axis> axes, const Experiment& experiment) {
-    if (axes.empty()) throw ConfigError("sweep: nothing varies; expected --vary KEY=A,B,C, or --vary parallelism=all");
+    if (axes.empty())
+        throw ConfigError(
+            "sweep: nothing varies; expected --vary KEY=A,B,C, or --vary parallelism=all");
     std::set<std::string_view> keys;
     for (const Axis& axis : axes) {
         if (!keys.insert(axis.key).second)
-            throw ConfigError("--vary " + axis.key + ": is there twice; expected all its values in one --vary");
-        if (keys.contains("machines") && (keys.contains("cluster.nodes") || keys.contains("cluster.preset")))
-            throw ConfigError("--vary machines: is a cluster and its nodes; expected no --vary cluster.preset or cluster.nodes next to it");
+            throw ConfigError("--vary " + axis.key +
+                              ": is there twice; expected all its values in one --vary");
+        if (keys.contains("machines") &&
+            (keys.contains("cluster.nodes") || keys.contains("cluster.preset")))
+            throw ConfigError(
+                "--vary machines: is a cluster and its nodes; expected no --vary cluster.preset or "
+                "cluster.nodes next to it");
         if (!is_every_split(axis)) check_values(axis, experiment);
     }
     if (varies_every_split(axes) && experiment.workload.kind != Workload::Kind::transformer)
-        throw ConfigError(
-            fmt::format("--vary parallelism=all: workload.kind is {}, whose splits are not all modelled; "
-                        "expected a transformer, or single keys such as --vary parallelism.ep=1,2,4",
-                        to_string(experiment.workload.kind)));
+        throw ConfigError(fmt::format(
+            "--vary parallelism=all: workload.kind is {}, whose splits are not all modelled; "
+            "expected a transformer, or single keys such as --vary parallelism.ep=1,2,4",
+            to_string(experiment.workload.kind)));
 }
 
-bool varies_every_split(std::span<const Axis> axes) { return std::ranges::any_of(axes, is_every_split); }
+bool varies_every_split(std::span<const Axis> axes) {
+    return std::ranges::any_of(axes, is_every_split);
+}
 
 }  // namespace stepcast

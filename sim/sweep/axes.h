@@ -10,21 +10,25 @@
 
 namespace stepcast {
 
-// `values` as for --set. Every legal split is key "parallelism", value "all". parallelism.dp may be "rest": the ranks that others leave.
+// `values` as for --set. Every legal split is key "parallelism", value "all". parallelism.dp may be
+// "rest": the ranks that others leave.
 struct Axis {
     std::string key;
     std::vector<std::string> values;
     friend bool operator==(const Axis&, const Axis&) = default;
 };
 
-// Reads "KEY=A,B,C". A value may be a range of integers: 1..8, 1..64*2 (each is twice the one before), 8..64+8. Throws ConfigError for an
-// unknown key, no value, a repeated value, and an empty or endless range.
+// Reads "KEY=A,B,C". A value may be a range of integers: 1..8, 1..64*2 (each is twice the one
+// before), 8..64+8. Throws ConfigError for an unknown key, no value, a repeated value, and an empty
+// or endless range.
 Axis parse_axis(const std::string& text);
 
-// Sets one varied key. "machines" has values COUNTxCLUSTER: so many ranks of a cluster preset or file, on whole nodes. cluster.preset
-// keeps the experiment's number of nodes, because a cluster file has one node or as many as were measured. `stated` keys of the preset's
-// table override the preset, as in an experiment that starts from it.
-void set_varied(Experiment& experiment, const std::string& key, const std::string& value, std::span<const Override> stated = {});
+// Sets one varied key. "machines" has values COUNTxCLUSTER: so many ranks of a cluster preset or
+// file, on whole nodes. cluster.preset keeps the experiment's number of nodes, because a cluster
+// file has one node or as many as were measured. `stated` keys of the preset's table override the
+// preset, as in an experiment that starts from it.
+void set_varied(Experiment& experiment, const std::string& key, const std::string& value,
+                std::span<const Override> stated = {});
 // Sets all keys of a point, presets before single keys, whatever their order on the command line.
 void set_varied(Experiment& experiment, const Settings& settings, std::span<const Override> stated);
 bool lays_preset(const Axis& axis);

@@ -16,7 +16,8 @@ namespace {
 
 double number_of(std::string_view text) {
     const auto value = as_number<double>(text);
-    if (!value || !std::isfinite(*value)) throw ConfigError(fmt::format("\"{}\" is no number", text));
+    if (!value || !std::isfinite(*value))
+        throw ConfigError(fmt::format("\"{}\" is no number", text));
     return *value;
 }
 
@@ -30,8 +31,9 @@ struct Word {
     std::string_view text;
     Relation relation;
 };
-constexpr Word relations[] = {{"<=", {true, true, false}},  {">=", {false, true, true}},  {"!=", {true, false, true}},
-                              {"==", {false, true, false}}, {"<", {true, false, false}}, {">", {false, false, true}},
+constexpr Word relations[] = {{"<=", {true, true, false}}, {">=", {false, true, true}},
+                              {"!=", {true, false, true}}, {"==", {false, true, false}},
+                              {"<", {true, false, false}}, {">", {false, false, true}},
                               {"=", {false, true, false}}};
 
 struct Quantity {
@@ -46,11 +48,17 @@ constexpr Quantity quantities[] = {
      [](const PointFacts& facts, Seconds) { return facts.peak.si(); }},
     {"step", [](std::string_view text) { return parse_seconds(text).si(); },
      [](const PointFacts&, Seconds step) { return step.si(); }, true},
-    {"tokens", number_of, [](const PointFacts& facts, Seconds step) { return facts.tokens / step.si(); }, false, true},
-    {"cost", number_of, [](const PointFacts& facts, Seconds step) { return 1e6 * cost_per_token(facts, step); }, true},
-    {"mfu", share_of, [](const PointFacts& facts, Seconds step) { return facts.flops / step / facts.peak_flops; }, false, true}};
+    {"tokens", number_of,
+     [](const PointFacts& facts, Seconds step) { return facts.tokens / step.si(); }, false, true},
+    {"cost", number_of,
+     [](const PointFacts& facts, Seconds step) { return 1e6 * cost_per_token(facts, step); }, true},
+    {"mfu", share_of,
+     [](const PointFacts& facts, Seconds step) { return facts.flops / step / facts.peak_flops; },
+     false, true}};
 
-const Quantity& quantity(const Constraint& c) { return quantities[static_cast<std::size_t>(c.measure)]; }
+const Quantity& quantity(const Constraint& c) {
+    return quantities[static_cast<std::size_t>(c.measure)];
+}
 
 void read_quantity(Constraint& c, std::string_view name) {
     const auto found = std::ranges::find(quantities, name, &Quantity::name);
@@ -61,10 +69,10 @@ void read_quantity(Constraint& c, std::string_view name) {
     std::vector<std::string> valid;
     for (const Quantity& known : quantities) valid.emplace_back(known.name);
     for (const SplitField& field : split_fields) valid.emplace_back(field.key);
-    throw ConfigError(
-        fmt::format("\"{}\" is no quantity{}; expected memory.peak, step, tokens, cost, mfu or a key such "
-                    "as parallelism.tp",
-                    name, did_you_mean(name, valid)));
+    throw ConfigError(fmt::format(
+        "\"{}\" is no quantity{}; expected memory.peak, step, tokens, cost, mfu or a key such "
+        "as parallelism.tp",
+        name, did_you_mean(name, valid)));
 }
 
 void read_value(Constraint& c, std::string_view text) {
@@ -81,9 +89,11 @@ void read_value(Constraint& c, std::string_view text) {
 Constraint parse_one(std::string_view text) {
     const auto at = text.find_first_of("<>=!");
     if (at == std::string_view::npos)
-        throw ConfigError("expected a quantity, a relation and a value, for example \"memory.peak < 76 GiB\"");
+        throw ConfigError(
+            "expected a quantity, a relation and a value, for example \"memory.peak < 76 GiB\"");
     const auto rest = text.substr(at);
-    const auto word = std::ranges::find_if(relations, [&](const Word& w) { return rest.starts_with(w.text); });
+    const auto word =
+        std::ranges::find_if(relations, [&](const Word& w) { return rest.starts_with(w.text); });
     if (word == std::end(relations)) throw ConfigError("expected <, <=, >, >=, = or !=");
     Constraint c{.text = std::string(text)};
     c.relation = word->relation;
@@ -95,10 +105,12 @@ Constraint parse_one(std::string_view text) {
 }
 
 double measured(const Constraint& c, const PointFacts& facts, Seconds step) {
-    return c.measure == Measure::split ? split_fields[c.split_key].get(facts.split) : quantity(c).measure(facts, step);
+    return c.measure == Measure::split ? split_fields[c.split_key].get(facts.split)
+                                       : quantity(c).measure(facts, step);
 }
 
-// The values that all constraints on one quantity leave, and the texts of the constraints that set the limits.
+// The values that all constraints on one quantity leave, and the texts of the constraints that set
+// the limits.
 struct Allowed {
     double least = 0, most = std::numeric_limits<double>::infinity();
     bool open_least = true, open_most = true;
@@ -112,18 +124,22 @@ void narrow(Allowed& range, const Constraint& c) {
         range.least = c.value, range.open_least = !equal, range.least_text = c.text;
     if (!above && (c.value < range.most || (c.value == range.most && !equal)))
         range.most = c.value, range.open_most = !equal, range.most_text = c.text;
-    if (range.least > range.most || (range.least == range.most && (range.open_least || range.open_most)))
-        throw ConfigError(fmt::format("--where \"{}\": excluded by \"{}\"; no configuration can satisfy both",
-                                      range.most_text, range.least_text));
+    if (range.least > range.most ||
+        (range.least == range.most && (range.open_least || range.open_most)))
+        throw ConfigError(
+            fmt::format("--where \"{}\": excluded by \"{}\"; no configuration can satisfy both",
+                        range.most_text, range.least_text));
 }
 
 void check_axis(const Constraint& c, std::span<const Axis> axes, const Experiment& experiment) {
     const SplitField& field = split_fields[c.split_key];
     const auto axis = std::ranges::find(axes, field.key, &Axis::key);
     if (axis == axes.end()) {
-        if (!varies_every_split(axes) && !c.relation.holds(field.get(experiment.parallelism), c.value))
-            throw ConfigError(fmt::format("--where \"{}\": {} is {} and does not vary; expected --vary {}=..", c.text,
-                                          field.key, get_key(experiment, std::string(field.key)), field.key));
+        if (!varies_every_split(axes) &&
+            !c.relation.holds(field.get(experiment.parallelism), c.value))
+            throw ConfigError(fmt::format(
+                "--where \"{}\": {} is {} and does not vary; expected --vary {}=..", c.text,
+                field.key, get_key(experiment, std::string(field.key)), field.key));
         return;
     }
     for (const std::string& value : axis->values) {
@@ -132,12 +148,15 @@ void check_axis(const Constraint& c, std::span<const Axis> axes, const Experimen
         set_key(tried, {axis->key, value});
         if (c.relation.holds(field.get(tried.parallelism), c.value)) return;
     }
-    throw ConfigError(fmt::format("--where \"{}\": no value of --vary {} satisfies it", c.text, axis->key));
+    throw ConfigError(
+        fmt::format("--where \"{}\": no value of --vary {} satisfies it", c.text, axis->key));
 }
 
 }  // namespace
 
-double cost_per_token(const PointFacts& facts, Seconds step) { return facts.price * step.si() / facts.tokens; }
+double cost_per_token(const PointFacts& facts, Seconds step) {
+    return facts.price * step.si() / facts.tokens;
+}
 
 std::vector<Constraint> parse_constraints(std::span<const std::string> texts) {
     std::vector<Constraint> constraints;
@@ -145,7 +164,9 @@ std::vector<Constraint> parse_constraints(std::span<const std::string> texts) {
         std::string_view left = text;
         while (true) {
             const auto join = left.find(" and ");
-            constraints.push_back(at_place("--where \"" + text + "\"", [&] { return parse_one(trimmed(left.substr(0, join), " ")); }));
+            constraints.push_back(at_place("--where \"" + text + "\"", [&] {
+                return parse_one(trimmed(left.substr(0, join), " "));
+            }));
             if (join == std::string_view::npos) break;
             left.remove_prefix(join + 5);
         }
@@ -153,10 +174,12 @@ std::vector<Constraint> parse_constraints(std::span<const std::string> texts) {
     return constraints;
 }
 
-void check_constraints(std::span<const Constraint> constraints, std::span<const Axis> axes, const Experiment& experiment) {
+void check_constraints(std::span<const Constraint> constraints, std::span<const Axis> axes,
+                       const Experiment& experiment) {
     std::map<std::pair<Measure, std::size_t>, Allowed> ranges;
-    const bool one_cluster =
-        std::ranges::none_of(axes, [](const Axis& axis) { return axis.key.starts_with("cluster.") || axis.key == "machines"; });
+    const bool one_cluster = std::ranges::none_of(axes, [](const Axis& axis) {
+        return axis.key.starts_with("cluster.") || axis.key == "machines";
+    });
     for (const Constraint& c : constraints) {
         Allowed fresh;
         fresh.open_least = c.measure != Measure::split;
@@ -168,10 +191,12 @@ void check_constraints(std::span<const Constraint> constraints, std::span<const 
                 fmt::format("--where \"{}\": cluster.price_per_gpu_hour is 0; expected --set "
                             "cluster.price_per_gpu_hour=2.5, say",
                             c.text));
-        if (const Bytes memory = experiment.cluster.gpu.memory;
-            c.measure == Measure::memory_peak && one_cluster && memory > Bytes(0) && range.least >= memory.si())
-            throw ConfigError(fmt::format("--where \"{}\": the device has {}, and what does not fit never counts",
-                                          c.text, to_string(memory)));
+        if (const Bytes memory = experiment.cluster.gpu.memory; c.measure == Measure::memory_peak &&
+                                                                one_cluster && memory > Bytes(0) &&
+                                                                range.least >= memory.si())
+            throw ConfigError(
+                fmt::format("--where \"{}\": the device has {}, and what does not fit never counts",
+                            c.text, to_string(memory)));
     }
 }
 

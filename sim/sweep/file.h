@@ -1,5 +1,6 @@
-// A sweep on disk while it runs: results of screening and simulation, one line each, appended as they become known. A killed sweep leaves
-// whole lines, and the same sweep continues from them. Format: docs/sweep.md.
+// A sweep on disk while it runs: results of screening and simulation, one line each, appended as
+// they become known. A killed sweep leaves whole lines, and the same sweep continues from them.
+// Format: docs/sweep.md.
 #pragma once
 
 #include <map>
@@ -10,13 +11,15 @@
 
 namespace stepcast {
 
-// A hash of everything that decides the answer: every key of the experiment, axes, constraints, and objectives.
+// A hash of everything that decides the answer: every key of the experiment, axes, constraints, and
+// objectives.
 std::string fingerprint(const SweepQuestion& question);
 
 class SweepFile {
 public:
-    // Writes FOLDER/sweep.csv. With `resume`, continues from what the file holds, if anything. Throws ConfigError when the file belongs
-    // to another question, when it holds an unfinished sweep and `resume` is not set, or when it cannot be written.
+    // Writes FOLDER/sweep.csv. With `resume`, continues from what the file holds, if anything.
+    // Throws ConfigError when the file belongs to another question, when it holds an unfinished
+    // sweep and `resume` is not set, or when it cannot be written.
     SweepFile(const std::string& folder, const SweepQuestion& question, bool resume);
     ~SweepFile();
     SweepFile(const SweepFile&) = delete;

@@ -27,7 +27,8 @@ struct Wanted {
     friend bool operator==(const Wanted&, const Wanted&) = default;
 };
 
-// Equal scores rank by the number of the point, so the answer does not depend on the order of arrival.
+// Equal scores rank by the number of the point, so the answer does not depend on the order of
+// arrival.
 class Incumbents {
 public:
     explicit Incumbents(Wanted wanted) : wanted_(wanted) {}
@@ -37,7 +38,9 @@ public:
     [[nodiscard]] bool excludes(const Score& lower, PointId id, std::uint64_t group) const;
 
     [[nodiscard]] const std::vector<Incumbent>& best() const { return best_; }  // by rising score
-    [[nodiscard]] const std::map<std::uint64_t, Incumbent>& best_by_group() const { return best_by_group_; }
+    [[nodiscard]] const std::map<std::uint64_t, Incumbent>& best_by_group() const {
+        return best_by_group_;
+    }
     [[nodiscard]] const Wanted& wanted() const { return wanted_; }
     // All points that matter: add() of each of them makes an equal value.
     [[nodiscard]] std::vector<Incumbent> all() const;

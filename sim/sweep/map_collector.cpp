@@ -17,7 +17,9 @@ bool beats(double score, PointId id, double other, PointId of_other) {
 }  // namespace
 
 int memory_limit_of(Bytes peak) {
-    return std::clamp(static_cast<int>(std::ceil(limits_an_octave * std::log2(peak / least_limit) - 1e-9)), 0, 255);
+    return std::clamp(
+        static_cast<int>(std::ceil(limits_an_octave * std::log2(peak / least_limit) - 1e-9)), 0,
+        255);
 }
 Bytes memory_limit(int number) { return least_limit * std::exp2(number / limits_an_octave); }
 
@@ -57,12 +59,15 @@ void MapCollector::note(const Candidate& c, const Parallelism& split) {
     const double score = of_token_ ? c.estimate.si() / c.tokens : c.estimate.si();
     const AlongKeys at = positions(c.id, split);
     const auto limit = static_cast<std::uint64_t>(memory_limit_of(c.peak));
-    const auto along = [&](std::size_t key) { return std::uint64_t{at[key] & ((1U << along_bits) - 1)}; };
+    const auto along = [&](std::size_t key) {
+        return std::uint64_t{at[key] & ((1U << along_bits) - 1)};
+    };
     bool kept = false;
     std::uint64_t pair = 1;  // so that no number is 0
     for (std::size_t a = 0; a < keys_.size(); ++a)
         for (std::size_t b = a + 1; b < keys_.size(); ++b, ++pair) {
-            const std::uint64_t number = ((pair << along_bits | along(a)) << along_bits | along(b)) << limit_bits | limit;
+            const std::uint64_t number =
+                ((pair << along_bits | along(a)) << along_bits | along(b)) << limit_bits | limit;
             Place* const known = won(number, score, c.id);
             if (!known) continue;
             if (!std::exchange(kept, true)) points_.push_back({score, c, at});
@@ -92,7 +97,9 @@ std::map<PointId, MapCandidate> MapCollector::best(std::size_t most, int& limits
         for (const auto& [number, point] : by_place) {
             constexpr std::uint64_t limits = (1U << limit_bits) - 1;
             const MapCandidate*& known = coarse[(number & ~limits) | ((number & limits) / 2)];
-            if (!known || beats(point->score, point->candidate.id, known->score, known->candidate.id)) known = point;
+            if (!known ||
+                beats(point->score, point->candidate.id, known->score, known->candidate.id))
+                known = point;
         }
         by_place = std::move(coarse);
     }

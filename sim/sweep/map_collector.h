@@ -1,4 +1,5 @@
-// The data of a sweep's interactive map, collected during screening: for every two keys, pair of values and memory limit, the best point.
+// The data of a sweep's interactive map, collected during screening: for every two keys, pair of
+// values and memory limit, the best point.
 #pragma once
 
 #include <atomic>
@@ -41,13 +42,15 @@ public:
     void add(const MapCollector& other);
     [[nodiscard]] AlongKeys positions(PointId id, const Parallelism& split) const;
     [[nodiscard]] const std::vector<VariedKey>& keys() const { return keys_; }
-    // Each point that is the best of some place. Joins limits, `limits_joined` into one, until there are at most `most` points.
+    // Each point that is the best of some place. Joins limits, `limits_joined` into one, until
+    // there are at most `most` points.
     [[nodiscard]] std::map<PointId, MapCandidate> best(std::size_t most, int& limits_joined) const;
 
     std::uint64_t legal = 0;  // legal points met, including those that do not fit
 
 private:
-    // Number: a pair of keys, the positions along both, and a limit; above 0. Open addressing, because most of a walk is spent here.
+    // Number: a pair of keys, the positions along both, and a limit; above 0. Open addressing,
+    // because most of a walk is spent here.
     struct Place {
         std::uint64_t number = 0;
         double score = 0;
@@ -66,7 +69,8 @@ private:
     std::vector<MapCandidate> points_;
 };
 
-// The collectors of all threads of a process. stop() ends collecting when a space has too many points.
+// The collectors of all threads of a process. stop() ends collecting when a space has too many
+// points.
 class MapCollectors {
 public:
     MapCollectors(const SweepSpace& space, bool of_token) : space_(space), of_token_(of_token) {}

@@ -25,7 +25,8 @@ MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int 
 }
 
 // Leaves out keys with only one value. The values of the other keys are numbered in rising order.
-void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKey>& keys, const std::vector<AlongKeys>& at) {
+void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKey>& keys,
+              const std::vector<AlongKeys>& at) {
     for (std::size_t k = 0; k < keys.size(); ++k) {
         std::vector<std::uint32_t> values;
         for (const AlongKeys& of_point : at) values.push_back(of_point[k]);
@@ -33,9 +34,11 @@ void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKe
         values.erase(std::ranges::unique(values).begin(), values.end());
         if (values.size() < 2) continue;
         MapKey& named = map.keys.emplace_back(MapKey{keys[k].name, {}});
-        for (const std::uint32_t value : values) named.values.push_back(space.value_at(keys[k], static_cast<int>(value)));
+        for (const std::uint32_t value : values)
+            named.values.push_back(space.value_at(keys[k], static_cast<int>(value)));
         for (std::size_t i = 0; i < at.size(); ++i)
-            map.points[i].at.push_back(static_cast<std::uint16_t>(std::ranges::lower_bound(values, at[i][k]) - values.begin()));
+            map.points[i].at.push_back(static_cast<std::uint16_t>(
+                std::ranges::lower_bound(values, at[i][k]) - values.begin()));
     }
 }
 
@@ -45,12 +48,15 @@ void add_limits(SweepMap& map, int joined) {
         first = std::min(first, memory_limit_of(p.peak));
         last = std::max(last, memory_limit_of(p.peak));
     }
-    for (int number = first / joined * joined + joined - 1; number < last + joined; number += joined) map.limits.push_back(memory_limit(number));
+    for (int number = first / joined * joined + joined - 1; number < last + joined;
+         number += joined)
+        map.limits.push_back(memory_limit(number));
 }
 
 }  // namespace
 
-std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& question, const SweepSearch& search, int threads) {
+std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& question,
+                                  const SweepSearch& search, int threads) {
     MapCollector found = search.mapped();
     if (found.keys().size() < 2) return std::nullopt;
     const std::uint64_t legal = search.screened().legal;
@@ -62,15 +68,24 @@ std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& 
     }
     for (const auto& [id, known] : search.simulated())
         if (!points.contains(id))
-            points.emplace(id, MapCandidate{0, known.first, found.positions(id, space.experiment_of(id).parallelism)});
-    SweepMap map{.keys = {}, .points = {}, .limits = {}, .of_token = question.objective == Objective::tokens};
+            points.emplace(id,
+                           MapCandidate{0, known.first,
+                                        found.positions(id, space.experiment_of(id).parallelism)});
+    SweepMap map{.keys = {},
+                 .points = {},
+                 .limits = {},
+                 .of_token = question.objective == Objective::tokens};
     std::vector<AlongKeys> at;
     for (const auto& [id, best] : points) {
         const auto known = search.simulated().find(id);
         const bool simulated = known != search.simulated().end();
         const Seconds step = simulated ? known->second.second : best.candidate.estimate;
-        map.points.push_back({.at = {}, .step = step, .peak = best.candidate.peak, .tokens_per_second = best.candidate.tokens / step.si(),
-                              .ranks = best.candidate.ranks, .simulated = simulated});
+        map.points.push_back({.at = {},
+                              .step = step,
+                              .peak = best.candidate.peak,
+                              .tokens_per_second = best.candidate.tokens / step.si(),
+                              .ranks = best.candidate.ranks,
+                              .simulated = simulated});
         at.push_back(best.at);
     }
     add_keys(map, space, found.keys(), at);

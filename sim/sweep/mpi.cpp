@@ -17,23 +17,27 @@ namespace {
 // Kinds of messages. A job and its result have the job's number in the first line; records follow.
 enum Tag : int { ready_tag = 1, job_tag, result_tag, failed_tag, stop_tag };
 
-constexpr auto pause = std::chrono::microseconds(100);  // between looks for messages, so that the core is free for work
+// between looks for messages, so that the core is free for work
+constexpr auto pause = std::chrono::microseconds(100);
 
 void check(int code) {
-    if (code != MPI_SUCCESS) throw DeviceError("sweep: MPI failed with code " + std::to_string(code));
+    if (code != MPI_SUCCESS)
+        throw DeviceError("sweep: MPI failed with code " + std::to_string(code));
 }
 
 void start_mpi() {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
-    if (provided < MPI_THREAD_FUNNELED) throw DeviceError("sweep: this MPI cannot run with threads");
+    if (provided < MPI_THREAD_FUNNELED)
+        throw DeviceError("sweep: this MPI cannot run with threads");
     int processes = 0;
     check(MPI_Comm_size(MPI_COMM_WORLD, &processes));
     if (processes == mpi_processes()) return;
     MPI_Finalize();
-    throw DeviceError("environment: says that " + std::to_string(mpi_processes()) + " processes were started, but MPI finds " +
-                      std::to_string(processes) +
-                      "; unset what another launcher left (OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS)");
+    throw DeviceError("environment: says that " + std::to_string(mpi_processes()) +
+                      " processes were started, but MPI finds " + std::to_string(processes) +
+                      "; unset what another launcher left (OMPI_COMM_WORLD_SIZE, PMI_SIZE, "
+                      "SLURM_STEP_NUM_TASKS)");
 }
 
 void send(int to, Tag tag, const std::string& text) {
@@ -45,7 +49,9 @@ struct Message {
     int from = 0, tag = 0;
     std::string text;
     [[nodiscard]] std::size_t job() const { return std::stoull(text); }
-    [[nodiscard]] std::string_view records() const { return std::string_view(text).substr(text.find('\n') + 1); }
+    [[nodiscard]] std::string_view records() const {
+        return std::string_view(text).substr(text.find('\n') + 1);
+    }
 };
 std::optional<Message> receive(int from) {
     int there = 0;
@@ -54,34 +60,45 @@ std::optional<Message> receive(int from) {
     if (there == 0) return std::nullopt;
     int count = 0;
     check(MPI_Get_count(&status, MPI_CHAR, &count));
-    Message message{status.MPI_SOURCE, status.MPI_TAG, std::string(static_cast<std::size_t>(count), '\0')};
-    check(MPI_Recv(message.text.data(), count, MPI_CHAR, message.from, message.tag, MPI_COMM_WORLD, &status));
+    Message message{status.MPI_SOURCE, status.MPI_TAG,
+                    std::string(static_cast<std::size_t>(count), '\0')};
+    check(MPI_Recv(message.text.data(), count, MPI_CHAR, message.from, message.tag, MPI_COMM_WORLD,
+                   &status));
     return message;
 }
 
-std::string numbered(std::size_t job, const std::string& records) { return std::to_string(job) + "\n" + records; }
+std::string numbered(std::size_t job, const std::string& records) {
+    return std::to_string(job) + "\n" + records;
+}
 
 // The first process: its main thread hands out jobs, and a second thread works on them.
 class MpiPool {
 public:
-    MpiPool(const SweepSpace& space, const SweepQuestion& question) : worker_(space, question, std::make_shared<SweepCommons>()) { start_mpi(); }
+    MpiPool(const SweepSpace& space, const SweepQuestion& question)
+        : worker_(space, question, std::make_shared<SweepCommons>()) {
+        start_mpi();
+    }
     MpiPool(const MpiPool&) = delete;
     MpiPool& operator=(const MpiPool&) = delete;
-    // After a failure the other processes may be anywhere. Without MPI_Finalize the launcher ends them.
+    // After a failure the other processes may be anywhere. Without MPI_Finalize the launcher ends
+    // them.
     ~MpiPool() {
         if (failed_) return;
-        for (int helper = 1; helper < mpi_processes(); ++helper) MPI_Send("", 0, MPI_CHAR, helper, stop_tag, MPI_COMM_WORLD);
+        for (int helper = 1; helper < mpi_processes(); ++helper)
+            MPI_Send("", 0, MPI_CHAR, helper, stop_tag, MPI_COMM_WORLD);
         MPI_Finalize();
     }
 
-    std::vector<SweepJobResult> run(std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
+    std::vector<SweepJobResult> run(std::span<const SweepJob> jobs,
+                                    const std::function<void(const SweepJobResult&)>& on_done) {
         failed_ = true;  // until it gets to the end
         SweepJobs taken(jobs, on_done);
         std::future<void> own = std::async(std::launch::async, [&] { taken.work(worker_); });
         try {
             while (taken.done() < jobs.size() || own.valid()) {
                 const bool heard = hand_out_and_take_in(taken, jobs);
-                if (own.valid() && own.wait_for(heard ? pause.zero() : pause) == std::future_status::ready)
+                if (own.valid() &&
+                    own.wait_for(heard ? pause.zero() : pause) == std::future_status::ready)
                     own.get();  // throws what stopped it
                 else if (!own.valid() && !heard)
                     std::this_thread::sleep_for(pause);
@@ -107,7 +124,8 @@ private:
         if (!message) return false;
         idle_.push_back(message->from);
         if (message->tag == failed_tag)
-            throw std::runtime_error("process " + std::to_string(message->from) + " of the sweep: " + message->text);
+            throw std::runtime_error("process " + std::to_string(message->from) +
+                                     " of the sweep: " + message->text);
         if (message->tag == result_tag) taken.finish(message->job(), result_of(message->records()));
         return true;
     }
@@ -129,7 +147,8 @@ std::string mpi_library() {
 
 RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
     const auto pool = std::make_shared<MpiPool>(space, question);
-    return [pool](std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
+    return [pool](std::span<const SweepJob> jobs,
+                  const std::function<void(const SweepJobResult&)>& on_done) {
         return pool->run(jobs, on_done);
     };
 }
@@ -146,7 +165,8 @@ void help_mpi_team(const SweepSpace& space, const SweepQuestion& question) {
         }
         if (message->tag == stop_tag) break;
         try {
-            send(0, result_tag, numbered(message->job(), records_of(worker.run(job_of(message->records())))));
+            send(0, result_tag,
+                 numbered(message->job(), records_of(worker.run(job_of(message->records())))));
         } catch (const std::exception& error) {
             send(0, failed_tag, error.what());
         }

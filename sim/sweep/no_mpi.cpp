@@ -6,7 +6,8 @@ namespace {
 
 [[noreturn]] void refuse() {
     throw ConfigError(
-        "sweep: started by an MPI launcher, but stepcast was built without MPI; install libopenmpi-dev and build "
+        "sweep: started by an MPI launcher, but stepcast was built without MPI; install "
+        "libopenmpi-dev and build "
         "again, "
         "or start it without the launcher to run on the cores of this machine");
 }

@@ -1,4 +1,5 @@
-// How many nodes a training within a given time may need: the counts that `sweep --within` tries if none are stated.
+// How many nodes a training within a given time may need: the counts that `sweep --within` tries if
+// none are stated.
 #include "sim/sweep/sweep.h"
 
 #include <algorithm>
@@ -17,7 +18,8 @@ constexpr int most_nodes = 1 << 17;
 
 // At the datasheet's peak and without failures.
 double nodes_at_peak(const Training& training, const Experiment& e, Seconds within) {
-    const double tokens = tokens_per_step(e), steps = training.steps > 0 ? training.steps : training.tokens / tokens;
+    const double tokens = tokens_per_step(e),
+                 steps = training.steps > 0 ? training.steps : training.tokens / tokens;
     const Flops all = steps * model_flops(e, tokens);
     return all / (peak(e.cluster.gpu, e.workload.dtype) * within) / e.cluster.gpus_per_node;
 }
@@ -33,11 +35,14 @@ int significant(int number) {
 void add_node_counts(SweepQuestion& q) {
     if (!q.within) return;
     if (!q.training)
-        throw ConfigError("--within: of which training? expected --tokens 15T or --steps 100000 as well");
+        throw ConfigError(
+            "--within: of which training? expected --tokens 15T or --steps 100000 as well");
     double fewest = std::numeric_limits<double>::infinity(), most = 0;
     std::vector<std::string> clusters;
     for (const Axis& axis : q.axes) {
-        if (axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" || axis.key == "machines") return;
+        if (axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" ||
+            axis.key == "machines")
+            return;
         if (axis.key == "cluster.preset") clusters = axis.values;
     }
     const auto count = [&](const Experiment& e) {
@@ -48,13 +53,17 @@ void add_node_counts(SweepQuestion& q) {
     for (const std::string& cluster : clusters) {
         Experiment e = q.experiment;
         set_varied(e, "cluster.preset", cluster, q.stated);
-        if (e.cluster.gpu.peaks[e.workload.dtype] > FlopsPerSecond(0)) count(e);  // a machine without a peak is counted as illegal later
+        // a machine without a peak is counted as illegal later
+        if (e.cluster.gpu.peaks[e.workload.dtype] > FlopsPerSecond(0)) count(e);
     }
     if (most == 0)
-        throw ConfigError(fmt::format("--within: none of {} states a peak of {}; expected one that does, or another --set dtype",
-                                      fmt::join(clusters, ", "), to_string(q.experiment.workload.dtype)));
+        throw ConfigError(
+            fmt::format("--within: none of {} states a peak of {}; expected one that does, or "
+                        "another --set dtype",
+                        fmt::join(clusters, ", "), to_string(q.experiment.workload.dtype)));
     constexpr double room = 16;
-    const int first = std::max(1, static_cast<int>(std::min<double>(most_nodes, std::ceil(fewest)))),
+    const int first =
+                  std::max(1, static_cast<int>(std::min<double>(most_nodes, std::ceil(fewest)))),
               last = static_cast<int>(std::min<double>(most_nodes, std::ceil(room * most)));
     Axis nodes{"cluster.nodes", {}};
     for (int n = first; n <= last; ++n)

@@ -21,7 +21,8 @@ PointEvaluator::PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipe
 StepBound PointEvaluator::bound(const Parallelism& split) {
     if (closed_forms_.empty()) {
         if (!StepBounds::cover(experiment_)) return memory_alone(split);
-        for (int d = 0; d < std::max(1, drawn_routings(experiment_)); ++d) closed_forms_.emplace_back(experiment_, pipelines_, d);
+        for (int d = 0; d < std::max(1, drawn_routings(experiment_)); ++d)
+            closed_forms_.emplace_back(experiment_, pipelines_, d);
     }
     StepBound found = closed_forms_.size() > 1 ? bound_draws(split) : closed_forms_.front()(split);
     if (!bounded_) found.lower = Seconds(0);

@@ -1,4 +1,5 @@
-// What is known of a split before it is simulated: its closed form, or only its memory if no closed form covers the workload.
+// What is known of a split before it is simulated: its closed form, or only its memory if no closed
+// form covers the workload.
 #pragma once
 
 #include <deque>
@@ -10,11 +11,13 @@ namespace stepcast {
 
 // For one workload on one cluster. One object is for one thread.
 //
-// A step ranks by its median over the draws. Its bound is the median of all draws' bounds, because no median rises when a draw falls.
-// Each routing has its own closed form. Noise may shorten single tasks, so that its only bound is 0. The peak is that of the worst draw.
+// A step ranks by its median over the draws. Its bound is the median of all draws' bounds, because
+// no median rises when a draw falls. Each routing has its own closed form. Noise may shorten single
+// tasks, so that its only bound is 0. The peak is that of the worst draw.
 class PointEvaluator {
 public:
-    explicit PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = std::make_shared<FoundPipelines>());
+    explicit PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines =
+                                                        std::make_shared<FoundPipelines>());
 
     // lower = estimate = 0 if no closed form covers the workload.
     [[nodiscard]] StepBound bound(const Parallelism& split);
@@ -31,8 +34,9 @@ private:
     double price_;               // of all ranks, a second
     FlopsPerSecond peak_flops_;  // of all ranks
     Flops flops_of_token_;
-    bool bounded_ = true;                   // no noise is drawn
-    std::deque<StepBounds> closed_forms_;  // one for each draw if each has its own routing, else one; empty: not covered
+    bool bounded_ = true;  // no noise is drawn
+    // one for each draw if each has its own routing, else one; empty: not covered
+    std::deque<StepBounds> closed_forms_;
 };
 
 // The step of the event engine: the median over the experiment's draws, by which a sweep ranks.

@@ -7,15 +7,19 @@
 
 namespace stepcast {
 
-RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map) {
+RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads,
+                  MapCollectors* map) {
     if (mpi_processes() > 1) return open_mpi_team(space, question);
     const auto workers = std::make_shared<std::vector<SweepWorker>>();
     const auto commons = std::make_shared<SweepCommons>(map);
-    for (int t = 0; t < threads_or_cores(threads); ++t) workers->emplace_back(space, question, commons);
-    return [workers](std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
+    for (int t = 0; t < threads_or_cores(threads); ++t)
+        workers->emplace_back(space, question, commons);
+    return [workers](std::span<const SweepJob> jobs,
+                     const std::function<void(const SweepJobResult&)>& on_done) {
         SweepJobs taken(jobs, on_done);
         std::atomic<std::size_t> next_worker = 0;
-        on_threads(static_cast<int>(workers->size()), [&] { taken.work((*workers)[next_worker++]); });
+        on_threads(static_cast<int>(workers->size()),
+                   [&] { taken.work((*workers)[next_worker++]); });
         return taken.results();
     };
 }

@@ -1,4 +1,5 @@
-// Who shares the work of a sweep: threads of this process and, under an MPI launcher, other processes.
+// Who shares the work of a sweep: threads of this process and, under an MPI launcher, other
+// processes.
 #pragma once
 
 #include <atomic>
@@ -13,9 +14,10 @@
 
 namespace stepcast {
 
-// Runs every job and returns results in the order of the jobs. Calls `on_done` for each job as it ends, one call at a time.
-using RunJobs = std::function<std::vector<SweepJobResult>(std::span<const SweepJob> jobs,
-                                                          const std::function<void(const SweepJobResult&)>& on_done)>;
+// Runs every job and returns results in the order of the jobs. Calls `on_done` for each job as it
+// ends, one call at a time.
+using RunJobs = std::function<std::vector<SweepJobResult>(
+    std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done)>;
 
 // The jobs of one call; whichever thread is free takes the next.
 class SweepJobs {
@@ -39,12 +41,14 @@ private:
     std::mutex mutex_;
 };
 
-// `threads` 0: one for each core, or only one if a launcher started several processes. If `map` is given, it collects points of all
-// threads of this process; other processes collect none.
-RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map = nullptr);
+// `threads` 0: one for each core, or only one if a launcher started several processes. If `map` is
+// given, it collects points of all threads of this process; other processes collect none.
+RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads,
+                  MapCollectors* map = nullptr);
 
-// A sweep over processes that an MPI launcher started (mpirun -n 64 stepcast sweep ..). The first process hands out jobs to whichever
-// process is free, itself included. Without MPI in the build: no_mpi.cpp.
+// A sweep over processes that an MPI launcher started (mpirun -n 64 stepcast sweep ..). The first
+// process hands out jobs to whichever process is free, itself included. Without MPI in the build:
+// no_mpi.cpp.
 
 // "Open MPI v4.1.4"; "" in a build without MPI.
 std::string mpi_library();

@@ -9,7 +9,9 @@ namespace {
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 // Compares numbers without sign or fraction.
-bool below(const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; }
+bool below(const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
 
 // Returns the digits at the start of the text, and removes them from it.
 std::string take_digits(std::string_view& text) {
@@ -18,7 +20,8 @@ std::string take_digits(std::string_view& text) {
     return digits;
 }
 
-// Takes the number or range at the start of the text, and removes it. Dots without a digit behind them are no part of it.
+// Takes the number or range at the start of the text, and removes it. Dots without a digit behind
+// them are no part of it.
 void take_numbers(std::string_view& text, std::vector<std::string>& numbers) {
     numbers.push_back(take_digits(text));
     if (!text.starts_with("..") || text.size() == 2 || !is_digit(text[2])) return;

@@ -15,14 +15,16 @@ namespace {
 // One line. Fields that a record does not have stay empty.
 struct Record {
     std::string_view kind;
-    std::string base = {}, inner = {}, step = {}, lower = {}, estimate = {}, peak = {}, tokens = {}, price = {},
-                ranks = {}, count = {}, text = {};
+    std::string base = {}, inner = {}, step = {}, lower = {}, estimate = {}, peak = {}, tokens = {},
+                price = {}, ranks = {}, count = {}, text = {};
 };
 std::string line(const Record& r) {
     std::string text;
-    for (const char c : plain_text(r.text)) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", r.kind, r.base, r.inner, r.step, r.lower, r.estimate,
-                       r.peak, r.tokens, r.price, r.ranks, r.count, text.empty() ? "" : '"' + text + '"');
+    for (const char c : plain_text(r.text))
+        text += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", r.kind, r.base, r.inner, r.step,
+                       r.lower, r.estimate, r.peak, r.tokens, r.price, r.ranks, r.count,
+                       text.empty() ? "" : '"' + text + '"');
 }
 template <class T>
 std::string exact(T value) {
@@ -43,23 +45,36 @@ T number(std::string_view text) {
 }
 
 std::string record_of(const Candidate& c) {
-    return line({.kind = "candidate", .base = exact(c.id.base), .inner = exact(c.id.inner), .lower = exact(c.lower),
-                 .estimate = exact(c.estimate), .peak = exact(c.peak), .tokens = exact(c.tokens), .price = exact(c.price),
+    return line({.kind = "candidate",
+                 .base = exact(c.id.base),
+                 .inner = exact(c.id.inner),
+                 .lower = exact(c.lower),
+                 .estimate = exact(c.estimate),
+                 .peak = exact(c.peak),
+                 .tokens = exact(c.tokens),
+                 .price = exact(c.price),
                  .ranks = exact(c.ranks)});
 }
 // The scores take the columns of step and bound.
 std::string record_of(const Incumbent& i) {
-    return line({.kind = "incumbent", .base = exact(i.id.base), .inner = exact(i.id.inner), .step = exact(i.score.first),
-                 .lower = exact(i.score.second), .count = exact(i.group)});
+    return line({.kind = "incumbent",
+                 .base = exact(i.id.base),
+                 .inner = exact(i.id.inner),
+                 .step = exact(i.score.first),
+                 .lower = exact(i.score.second),
+                 .count = exact(i.group)});
 }
 
 std::string records_of(std::string_view kind, const Reasons& reasons) {
     std::string lines;
-    for (const auto& [reason, points] : reasons) lines += line({.kind = kind, .count = exact(points), .text = reason});
+    for (const auto& [reason, points] : reasons)
+        lines += line({.kind = kind, .count = exact(points), .text = reason});
     return lines;
 }
 
-PointId id_in(const RecordFields& f) { return {number<std::uint64_t>(f[1]), number<std::uint64_t>(f[2])}; }
+PointId id_in(const RecordFields& f) {
+    return {number<std::uint64_t>(f[1]), number<std::uint64_t>(f[2])};
+}
 
 // Calls take(fields) for each line.
 template <class Take>
@@ -78,10 +93,14 @@ std::string record_of(std::string_view kind, std::optional<std::uint64_t> count)
 
 std::string record_of(const SimulatedPoint& p, const Settings& settings) {
     std::string text;
-    for (const auto& [key, value] : settings) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
+    for (const auto& [key, value] : settings)
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
     const bool refused = !p.refused.empty();
-    return line({.kind = refused ? "refused" : "simulated", .base = exact(p.id.base), .inner = exact(p.id.inner),
-                 .step = exact(p.step), .text = refused ? p.refused : text});
+    return line({.kind = refused ? "refused" : "simulated",
+                 .base = exact(p.id.base),
+                 .inner = exact(p.id.inner),
+                 .step = exact(p.step),
+                 .text = refused ? p.refused : text});
 }
 
 std::string records_of(const Screened& s) {
@@ -89,7 +108,10 @@ std::string records_of(const Screened& s) {
     for (const Candidate& c : s.candidates) lines += record_of(c);
     lines += records_of("illegal", s.illegal) + records_of("infeasible", s.infeasible);
     for (const auto& [at, step] : s.cells)
-        lines += line({.kind = "cell", .base = exact(at.first), .inner = exact(at.second), .estimate = exact(step)});
+        lines += line({.kind = "cell",
+                       .base = exact(at.first),
+                       .inner = exact(at.second),
+                       .estimate = exact(step)});
     return lines + record_of("bounded_away", s.bounded_away) + record_of("legal", s.legal);
 }
 
@@ -109,7 +131,8 @@ std::string records_of(const SweepJobResult& result) {
 
 // A quoted text may hold commas, and "" for a quote.
 RecordFields record_fields(std::string_view line) {
-    static const auto columns = static_cast<std::size_t>(std::ranges::count(record_columns, ',')) + 1;
+    static const auto columns =
+        static_cast<std::size_t>(std::ranges::count(record_columns, ',')) + 1;
     RecordFields fields(1);
     bool quoted = false;
     for (std::size_t i = 0; i < line.size(); ++i) {
@@ -123,7 +146,8 @@ RecordFields record_fields(std::string_view line) {
         else
             fields.back() += c;
     }
-    if (fields.size() != columns) throw ConfigError(fmt::format("{} fields, expected {}", fields.size(), columns));
+    if (fields.size() != columns)
+        throw ConfigError(fmt::format("{} fields, expected {}", fields.size(), columns));
     return fields;
 }
 
@@ -133,8 +157,10 @@ void read_record(const RecordFields& f, SweepJobResult& into) {
     const std::string& kind = f.front();
     Screened& screened = into.screened;
     if (kind == "candidate")
-        screened.candidates.push_back({id_in(f), Seconds(number<double>(f[4])), Seconds(number<double>(f[5])),
-                                       Bytes(number<double>(f[6])), number<double>(f[7]), number<double>(f[8]), number<int>(f[9])});
+        screened.candidates.push_back({id_in(f), Seconds(number<double>(f[4])),
+                                       Seconds(number<double>(f[5])), Bytes(number<double>(f[6])),
+                                       number<double>(f[7]), number<double>(f[8]),
+                                       number<int>(f[9])});
     else if (kind == "cell")
         screened.cells[{number<int>(f[1]), number<int>(f[2])}] = Seconds(number<double>(f[5]));
     else if (kind == "illegal" || kind == "infeasible")
@@ -142,7 +168,8 @@ void read_record(const RecordFields& f, SweepJobResult& into) {
     else if (kind == "bounded_away" || kind == "legal")
         (kind == "legal" ? screened.legal : screened.bounded_away) = count_in(f);
     else if (kind == "simulated" || kind == "refused")
-        into.simulated.push_back({id_in(f), Seconds(number<double>(f[3])), kind == "refused" ? f[11] : ""});
+        into.simulated.push_back(
+            {id_in(f), Seconds(number<double>(f[3])), kind == "refused" ? f[11] : ""});
     else
         throw ConfigError("\"" + kind + "\" is no record");
 }
@@ -154,7 +181,8 @@ SweepJob job_of(std::string_view records) {
         if (f.front() == "item")
             job.items.push_back(count_in(f));
         else if (f.front() == "incumbent")
-            job.incumbents.push_back({{number<double>(f[3]), number<double>(f[4])}, id_in(f), count_in(f)});
+            job.incumbents.push_back(
+                {{number<double>(f[3]), number<double>(f[4])}, id_in(f), count_in(f)});
         else
             read_record(f, points);
     });

@@ -10,20 +10,23 @@
 namespace stepcast {
 namespace {
 
-constexpr std::uint64_t round_points = 4'000'000;  // legal points in a round, roughly; bounds the memory
-constexpr std::uint64_t small_space = 100'000;     // up to so many points, one round takes all
+// legal points in a round, roughly; bounds the memory
+constexpr std::uint64_t round_points = 4'000'000;
+constexpr std::uint64_t small_space = 100'000;  // up to so many points, one round takes all
 constexpr std::size_t jobs_of_round = 64;
 constexpr std::size_t batch = 8;  // points simulated until the incumbents are updated
 
 // Whether gradients or parameters, of dense units or of experts, are exchanged with another rank.
 bool exchanges_data(const Experiment& e) {
     const RankGroups groups = rank_groups(e.parallelism);
-    return groups.data_context.size() > 1 || (e.workload.moe.experts > 0 && groups.expert_data.size() > 1);
+    return groups.data_context.size() > 1 ||
+           (e.workload.moe.experts > 0 && groups.expert_data.size() > 1);
 }
 
 }  // namespace
 
-// The code that reads each switch: model/block/split_linear.h, model/transformer/{hops.h,data_parallel.cpp,step.cpp}.
+// The code that reads each switch: model/block/split_linear.h,
+// model/transformer/{hops.h,data_parallel.cpp,step.cpp}.
 Parallelism without_idle_switches(const Experiment& e) {
     Parallelism p = e.parallelism;
     if (e.workload.kind != Workload::Kind::transformer) return p;
@@ -61,12 +64,18 @@ public:
 private:
     void tell(const char* what) {
         if (!show_) return;
-        const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-        std::string text = fmt::format("{}: {:.3g} of {:.3g} points ({:.3g} legal, {:.3g}/s)", what, static_cast<double>(walked_),
-                                       static_cast<double>(points_), static_cast<double>(legal_), static_cast<double>(legal_) / elapsed);
-        if (simulated_ > 0) text += fmt::format(", {} simulated, best {}", simulated_, to_string(best_));
+        const double elapsed =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+        std::string text =
+            fmt::format("{}: {:.3g} of {:.3g} points ({:.3g} legal, {:.3g}/s)", what,
+                        static_cast<double>(walked_), static_cast<double>(points_),
+                        static_cast<double>(legal_), static_cast<double>(legal_) / elapsed);
+        if (simulated_ > 0)
+            text += fmt::format(", {} simulated, best {}", simulated_, to_string(best_));
         if (walked_ < points_)
-            text += fmt::format(", {:.0f} s left", elapsed * (static_cast<double>(points_) / static_cast<double>(walked_) - 1));
+            text += fmt::format(
+                ", {:.0f} s left",
+                elapsed * (static_cast<double>(points_) / static_cast<double>(walked_) - 1));
         else
             text += fmt::format(", at most {} to simulate", open_);
         show_(text);
@@ -79,7 +88,8 @@ private:
     std::chrono::steady_clock::time_point start_;
 };
 
-SweepSearch::SweepSearch(const SweepSpace& space, const SweepQuestion& question, const SweepOptions& options)
+SweepSearch::SweepSearch(const SweepSpace& space, const SweepQuestion& question,
+                         const SweepOptions& options)
     : space_(space),
       question_(question),
       grouping_(grouping(question)),
@@ -87,7 +97,8 @@ SweepSearch::SweepSearch(const SweepSpace& space, const SweepQuestion& question,
       progress_(std::make_unique<SweepProgress>(options.progress, space.point_count())) {
     if (options.map) map_.emplace(space, question.objective == Objective::tokens);
     run_ = open_pool(space, question, options.threads, map_ ? &*map_ : nullptr);
-    if (!options.out.empty()) file_ = std::make_unique<SweepFile>(options.out, question, options.resume);
+    if (!options.out.empty())
+        file_ = std::make_unique<SweepFile>(options.out, question, options.resume);
 }
 SweepSearch::~SweepSearch() = default;
 
@@ -100,15 +111,20 @@ void SweepSearch::screen_all() {
         simulate_promising();
         drop_excluded();
         first = last;
-        const double legal_of_item = std::max(1.0, static_cast<double>(all_.legal) / static_cast<double>(last));
-        if (map_ && legal_of_item * static_cast<double>(items) > 1.2 * static_cast<double>(most_mapped)) map_->stop();
-        size = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(round_points / legal_of_item), 1, items / 4 + 1);
+        const double legal_of_item =
+            std::max(1.0, static_cast<double>(all_.legal) / static_cast<double>(last));
+        if (map_ &&
+            legal_of_item * static_cast<double>(items) > 1.2 * static_cast<double>(most_mapped))
+            map_->stop();
+        size = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(round_points / legal_of_item),
+                                         1, items / 4 + 1);
     }
 }
 
 // By rising lower bound, so that the first simulations exclude most.
 void SweepSearch::simulate_rest() {
-    std::ranges::sort(open_, {}, [&](const Candidate& c) { return std::pair(lower_scores(question_, c), c.id); });
+    std::ranges::sort(
+        open_, {}, [&](const Candidate& c) { return std::pair(lower_scores(question_, c), c.id); });
     for (std::size_t next = 0; next < open_.size();) {
         std::vector<Candidate> chosen;
         for (; next < open_.size() && chosen.size() < batch; ++next) {
@@ -147,11 +163,13 @@ Screened SweepSearch::screen_round(std::uint64_t number, std::uint64_t first, st
         jobs[j].incumbents = incumbents_.all();
         const auto begin = first + (last - first) * j / jobs.size(),
                    end = first + (last - first) * (j + 1) / jobs.size();
-        for (std::uint64_t position = begin; position < end; ++position) jobs[j].items.push_back(space_.screened_item(position));
+        for (std::uint64_t position = begin; position < end; ++position)
+            jobs[j].items.push_back(space_.screened_item(position));
         std::ranges::sort(jobs[j].items);  // neighbours share what was priced
     }
     Screened round;
-    for (SweepJobResult& result : run_(jobs, [&](const SweepJobResult& r) { progress_->screened(r.screened); }))
+    for (SweepJobResult& result :
+         run_(jobs, [&](const SweepJobResult& r) { progress_->screened(r.screened); }))
         merge(round, std::move(result.screened));
     if (file_) file_->add_round(number, round);
     return round;
@@ -220,13 +238,15 @@ void SweepSearch::simulate(const std::vector<Candidate>& points) {
             jobs.push_back({.items = {}, .points = {c}, .incumbents = {}});
     }
     const auto on_done = [&](const SweepJobResult& r) {
-        progress_->simulated(incumbents_.best().empty() ? r.simulated.front().step
-                                                        : simulated_.at(incumbents_.best().front().id).second);
+        progress_->simulated(incumbents_.best().empty()
+                                 ? r.simulated.front().step
+                                 : simulated_.at(incumbents_.best().front().id).second);
         if (file_) file_->add(r.simulated.front(), space_.settings_of(r.simulated.front().id));
     };
     for (const SweepJobResult& result : run_(jobs, on_done))
         steps_.emplace(step_key(result.simulated.front().id), result.simulated.front());
-    for (std::size_t i = 0; i < points.size(); ++i) note(points[i], steps_.at(keys[i]), fresh.erase(keys[i]) == 0);
+    for (std::size_t i = 0; i < points.size(); ++i)
+        note(points[i], steps_.at(keys[i]), fresh.erase(keys[i]) == 0);
 }
 
 void SweepSearch::note(const Candidate& c, const SimulatedPoint& point, bool is_twin) {

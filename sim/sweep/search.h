@@ -1,5 +1,6 @@
-// The branch and bound of a sweep: rounds of screening, with the most promising points simulated between them, then all points that the
-// bounds do not exclude. Decisions fall between jobs in a fixed order, so threads, processes and interruptions do not change the answer.
+// The branch and bound of a sweep: rounds of screening, with the most promising points simulated
+// between them, then all points that the bounds do not exclude. Decisions fall between jobs in a
+// fixed order, so threads, processes and interruptions do not change the answer.
 #pragma once
 
 #include <memory>
@@ -13,17 +14,19 @@
 
 namespace stepcast {
 
-// Sets every switch that does not affect the experiment's graph and memory to its value in Parallelism{}, so that a search simulates
-// equivalent splits only once. Such switches say how a tp of 1, a stage without neighbours or a lone replica overlaps what it never
-// exchanges. Splits of one workload and cluster that become equal have the same step and peak, to the last digit. Workloads other than
-// transformers stay unchanged. Throws ConfigError as rank_groups() does.
+// Sets every switch that does not affect the experiment's graph and memory to its value in
+// Parallelism{}, so that a search simulates equivalent splits only once. Such switches say how a tp
+// of 1, a stage without neighbours or a lone replica overlaps what it never exchanges. Splits of
+// one workload and cluster that become equal have the same step and peak, to the last digit.
+// Workloads other than transformers stay unchanged. Throws ConfigError as rank_groups() does.
 Parallelism without_idle_switches(const Experiment& experiment);
 
 class SweepProgress;
 
 class SweepSearch {
 public:
-    SweepSearch(const SweepSpace& space, const SweepQuestion& question, const SweepOptions& options);
+    SweepSearch(const SweepSpace& space, const SweepQuestion& question,
+                const SweepOptions& options);
     ~SweepSearch();
     SweepSearch(const SweepSearch&) = delete;
     SweepSearch& operator=(const SweepSearch&) = delete;
@@ -33,11 +36,15 @@ public:
 
     [[nodiscard]] const Incumbents& incumbents() const { return incumbents_; }
     [[nodiscard]] const Screened& screened() const { return all_; }
-    [[nodiscard]] const std::map<PointId, std::pair<Candidate, Seconds>>& simulated() const { return simulated_; }
+    [[nodiscard]] const std::map<PointId, std::pair<Candidate, Seconds>>& simulated() const {
+        return simulated_;
+    }
     [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
-    // What was collected for a map: all points, unless rounds were read from a file or screened by other processes.
+    // What was collected for a map: all points, unless rounds were read from a file or screened by
+    // other processes.
     [[nodiscard]] MapCollector mapped() const { return map_->together(); }
-    // How many of simulated() differ from another point only in switches without effect, and took over its step.
+    // How many of simulated() differ from another point only in switches without effect, and took
+    // over its step.
     [[nodiscard]] std::uint64_t twins() const { return twins_; }
 
 private:
@@ -46,7 +53,9 @@ private:
     [[nodiscard]] bool excluded(const Candidate& c) const;
     [[nodiscard]] bool is_simulated(const Candidate& c) const;
     [[nodiscard]] bool promises(const Candidate& c) const;
-    [[nodiscard]] Score estimated(const Candidate& c) const { return scores(question_, c, c.estimate); }
+    [[nodiscard]] Score estimated(const Candidate& c) const {
+        return scores(question_, c, c.estimate);
+    }
 
     Screened screen_round(std::uint64_t number, std::uint64_t first, std::uint64_t last);
     void take(Screened&& round);
@@ -73,9 +82,11 @@ private:
     std::uint64_t broken_bounds_ = 0, twins_ = 0;
 };
 
-// The points of a sweep's interactive map, from what the search collected. A resumed sweep, or one of several processes, walks the space
-// once more. Empty if fewer than two keys vary or nothing is known of any point. Spaces that are too large for that, and workloads
-// without a closed form, give only simulated points. The result does not depend on the number of threads.
-std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& question, const SweepSearch& search, int threads);
+// The points of a sweep's interactive map, from what the search collected. A resumed sweep, or one
+// of several processes, walks the space once more. Empty if fewer than two keys vary or nothing is
+// known of any point. Spaces that are too large for that, and workloads without a closed form, give
+// only simulated points. The result does not depend on the number of threads.
+std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& question,
+                                  const SweepSearch& search, int threads);
 
 }  // namespace stepcast

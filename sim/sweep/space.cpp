@@ -36,7 +36,8 @@ int integer_of(const std::string& key, const std::string& text, const Experiment
     return split_fields[split_index(key)].get(tried.parallelism);
 }
 
-// With two copies of the model, programs run forwards beside backwards of the other copy, which only parallelism.overlap_experts models.
+// With two copies of the model, programs run forwards beside backwards of the other copy, which
+// only parallelism.overlap_experts models.
 bool left_out(const ScheduleTraits& schedule) { return schedule.copies > 1; }
 
 std::vector<int> every_schedule() {
@@ -46,7 +47,8 @@ std::vector<int> every_schedule() {
     return schedules;
 }
 
-// The values that `--vary parallelism=all` gives to a key: all that can be legal, except schedules left out. Empty: the key stays.
+// The values that `--vary parallelism=all` gives to a key: all that can be legal, except schedules
+// left out. Empty: the key stays.
 std::vector<int> every_value(SplitKey key, const Experiment& e) {
     const int ranks = rank_count(e.cluster), batch = e.parallelism.global_batch;
     switch (key) {
@@ -71,7 +73,9 @@ std::uint64_t inner_points(const SweepBase& base) {
     for (const auto& values : base.values) {
         product *= static_cast<double>(values.size());
         if (product > most_points)
-            throw ConfigError(fmt::format("sweep: {:.3g} points or more are asked for; expected at most {:g}", product, most_points));
+            throw ConfigError(
+                fmt::format("sweep: {:.3g} points or more are asked for; expected at most {:g}",
+                            product, most_points));
         points *= values.size();
     }
     return points;
@@ -79,11 +83,16 @@ std::uint64_t inner_points(const SweepBase& base) {
 
 }  // namespace
 
-SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std::vector<Override> stated)
-    : experiment_(experiment), axes_(std::move(axes)), stated_(std::move(stated)), every_split_(varies_every_split(axes_)) {
+SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
+                       std::vector<Override> stated)
+    : experiment_(experiment),
+      axes_(std::move(axes)),
+      stated_(std::move(stated)),
+      every_split_(varies_every_split(axes_)) {
     check_axes(axes_, experiment);
     for (const Axis& axis : axes_)  // the framework must not set a key that varies
-        if (decides(experiment_.framework, axis.key)) experiment_.framework.stated.push_back(axis.key);
+        if (decides(experiment_.framework, axis.key))
+            experiment_.framework.stated.push_back(axis.key);
     find_beyond(experiment_);
     for (const Axis& axis : axes_)
         for (const auto& value : lays_preset(axis) ? axis.values : std::vector<std::string>{}) {
@@ -99,10 +108,10 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std
         bases *= static_cast<double>(axes_[i].values.size());
     }
     if (bases > static_cast<double>(most_bases))
-        throw ConfigError(
-            fmt::format("sweep: {:.3g} settings of keys that each need a cost model of their own; expected "
-                        "at most {} (keys of [parallelism] are not limited)",
-                        bases, most_bases));
+        throw ConfigError(fmt::format(
+            "sweep: {:.3g} settings of keys that each need a cost model of their own; expected "
+            "at most {} (keys of [parallelism] are not limited)",
+            bases, most_bases));
     varied_ = varied_keys();
     item_begin_.push_back(0);
     double product = 0;
@@ -110,9 +119,12 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std
         if (b == 0 || every_split_) {
             const SweepBase first = base(b);
             const std::uint64_t points = inner_points(first);
-            product = static_cast<double>(points_) + static_cast<double>(points) * (every_split_ ? 1 : bases);
+            product = static_cast<double>(points_) +
+                      static_cast<double>(points) * (every_split_ ? 1 : bases);
             if (product > most_points)
-                throw ConfigError(fmt::format("sweep: {:.3g} points are asked for; expected at most {:g}", product, most_points));
+                throw ConfigError(
+                    fmt::format("sweep: {:.3g} points are asked for; expected at most {:g}",
+                                product, most_points));
             points_ += points * (every_split_ ? 1 : static_cast<std::uint64_t>(bases));
             item_begin_.push_back(item_begin_.back() + first.items());
         } else {
@@ -134,17 +146,21 @@ void SweepSpace::add_outer_axes() {
     for (const std::string_view key : beyond_) {
         if (std::ranges::find(axes_, key, &Axis::key) != axes_.end()) continue;
         Axis axis{std::string(key), {}};
-        for (const int value : every_value(static_cast<SplitKey>(split_index(key)), experiment_)) axis.values.push_back(std::to_string(value));
+        for (const int value : every_value(static_cast<SplitKey>(split_index(key)), experiment_))
+            axis.values.push_back(std::to_string(value));
         axes_.push_back(std::move(axis));
     }
 }
 
 std::uint64_t SweepSpace::base_of_item(std::uint64_t item) const {
-    return static_cast<std::uint64_t>(std::ranges::upper_bound(item_begin_, item) - item_begin_.begin()) - 1;
+    return static_cast<std::uint64_t>(std::ranges::upper_bound(item_begin_, item) -
+                                      item_begin_.begin()) -
+           1;
 }
 
 std::uint64_t SweepSpace::screened_item(std::uint64_t position) const {
-    const std::uint64_t base = base_of_item(position), first = item_begin_[base], items = item_begin_[base + 1] - first;
+    const std::uint64_t base = base_of_item(position), first = item_begin_[base],
+                        items = item_begin_[base + 1] - first;
     std::uint64_t stride = 1;
     for (const std::uint64_t prime : {1048573ULL, 1048571ULL, 1048559ULL, 1048549ULL})
         if (std::gcd(prime, items) == 1) stride = prime;
@@ -152,7 +168,8 @@ std::uint64_t SweepSpace::screened_item(std::uint64_t position) const {
 }
 
 std::size_t SweepSpace::outer_value(std::size_t axis, std::uint64_t base) const {
-    for (std::size_t i = outer_.size(); outer_[--i] != axis;) base /= axes_[outer_[i]].values.size();
+    for (std::size_t i = outer_.size(); outer_[--i] != axis;)
+        base /= axes_[outer_[i]].values.size();
     return base % axes_[axis].values.size();
 }
 
@@ -160,15 +177,18 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
     SweepBase base{.experiment = experiment_, .values = {}, .rules = {}, .rules_suffice = false};
     Experiment& e = base.experiment;
     Settings outer;
-    for (const std::size_t i : outer_) outer.emplace_back(axes_[i].key, axes_[i].values[outer_value(i, number)]);
+    for (const std::size_t i : outer_)
+        outer.emplace_back(axes_[i].key, axes_[i].values[outer_value(i, number)]);
     set_varied(e, outer, stated_);
     for (std::size_t k = 0; k < split_key_count; ++k) {
         const SplitField& field = split_fields[k];
-        if (every_split_ && is_inner(field.key)) base.values[k] = every_value(static_cast<SplitKey>(k), e);
+        if (every_split_ && is_inner(field.key))
+            base.values[k] = every_value(static_cast<SplitKey>(k), e);
         const auto axis = std::ranges::find(axes_, field.key, &Axis::key);
         if (axis != axes_.end() && is_inner(field.key)) {
             base.values[k].clear();
-            for (const auto& text : axis->values) base.values[k].push_back(integer_of(axis->key, text, e));
+            for (const auto& text : axis->values)
+                base.values[k].push_back(integer_of(axis->key, text, e));
         }
         if (base.values[k].empty()) base.values[k] = {field.get(e.parallelism)};
     }
@@ -188,11 +208,12 @@ Experiment SweepSpace::experiment_of(PointId id) const {
 std::vector<VariedKey> SweepSpace::varied_keys() const {
     std::vector<VariedKey> keys;
     for (std::size_t i = 0; i < axes_.size(); ++i)
-        if (axes_[i].key != "parallelism") keys.push_back({axes_[i].key, split_index(axes_[i].key), i});
+        if (axes_[i].key != "parallelism")
+            keys.push_back({axes_[i].key, split_index(axes_[i].key), i});
     if (!every_split_) return keys;
-    for (const SplitKey key :
-         {SplitKey::tp, SplitKey::pp, SplitKey::vp, SplitKey::dp, SplitKey::ep, SplitKey::cp, SplitKey::micro_batch,
-          SplitKey::schedule, SplitKey::recompute, SplitKey::zero, SplitKey::sequence_parallel}) {
+    for (const SplitKey key : {SplitKey::tp, SplitKey::pp, SplitKey::vp, SplitKey::dp, SplitKey::ep,
+                               SplitKey::cp, SplitKey::micro_batch, SplitKey::schedule,
+                               SplitKey::recompute, SplitKey::zero, SplitKey::sequence_parallel}) {
         const std::string name(split_field(key).key);
         const bool one = key == SplitKey::ep && experiment_.workload.moe.experts == 0;
         if (!one && std::ranges::find(keys, name, &VariedKey::name) == keys.end())
@@ -203,7 +224,9 @@ std::vector<VariedKey> SweepSpace::varied_keys() const {
 
 std::vector<std::string> SweepSpace::schedules_left_out() const {
     std::vector<std::string> names;
-    if (!every_split_ || std::ranges::find(axes_, split_field(SplitKey::schedule).key, &Axis::key) != axes_.end()) return names;
+    if (!every_split_ ||
+        std::ranges::find(axes_, split_field(SplitKey::schedule).key, &Axis::key) != axes_.end())
+        return names;
     for (const ScheduleTraits& s : known_schedules)
         if (left_out(s)) names.emplace_back(s.name);
     return names;
@@ -229,7 +252,8 @@ int SweepSpace::position(const VariedKey& key, std::uint64_t base, const Paralle
 }
 
 std::string SweepSpace::value_at(const VariedKey& key, int position) const {
-    if (key.split == split_key_count) return axes_[key.axis].values[static_cast<std::size_t>(position)];
+    if (key.split == split_key_count)
+        return axes_[key.axis].values[static_cast<std::size_t>(position)];
     Experiment e = experiment_;
     split_fields[key.split].set(e.parallelism, position);
     return get_key(e, key.name);

@@ -1,5 +1,6 @@
-// The configurations that a sweep asks for, numbered and walked without storing them. For each setting of all other keys (a "base"), the
-// keys of SplitKey are walked as integers; a rule that is broken early skips everything below it.
+// The configurations that a sweep asks for, numbered and walked without storing them. For each
+// setting of all other keys (a "base"), the keys of SplitKey are walked as integers; a rule that is
+// broken early skips everything below it.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +24,18 @@ struct SweepVisitor {
     std::function<void(std::string_view reason, std::uint64_t points)> illegal;
 };
 
-// One setting of the keys outside SplitKey, with the values to walk for the keys of SplitKey: one value if the framework makes the key
-// decide more than a base can leave open.
+// One setting of the keys outside SplitKey, with the values to walk for the keys of SplitKey: one
+// value if the framework makes the key decide more than a base can leave open.
 struct SweepBase {
     static constexpr int rest = 0;  // as a value of dp: what the other splits leave
     Experiment experiment;
     std::array<std::vector<int>, split_key_count> values;
     std::optional<SplitRules> rules;  // for transformers
-    bool rules_suffice = false;       // if not, each split that passes the rules is also checked by check_experiment()
+    // if not, each split that passes the rules is also checked by check_experiment()
+    bool rules_suffice = false;
 
-    // The number of parts of similar size. Each part is all splits with certain values of the first keys.
+    // The number of parts of similar size. Each part is all splits with certain values of the first
+    // keys.
     [[nodiscard]] std::uint64_t items() const;
     // Visits the splits of one part in rising order: legal ones one by one, illegal ones as counts.
     void visit(std::uint64_t item, const SweepVisitor& visitor) const;
@@ -48,15 +51,16 @@ struct VariedKey {
 class SweepSpace {
 public:
     // Throws ConfigError as check_axes() does, and for more than 1e18 points.
-    SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std::vector<Override> stated = {});
+    SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
+               std::vector<Override> stated = {});
 
     [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
     [[nodiscard]] std::uint64_t point_count() const { return points_; }
     // The number of parts of all bases; a part is walked as one.
     [[nodiscard]] std::uint64_t item_count() const { return item_begin_.back(); }
     [[nodiscard]] std::uint64_t base_of_item(std::uint64_t item) const;
-    // The order in which items are screened: base after base, because each base has prices of its own. Within a base any stretch of the
-    // order samples all regions of the base.
+    // The order in which items are screened: base after base, because each base has prices of its
+    // own. Within a base any stretch of the order samples all regions of the base.
     [[nodiscard]] std::uint64_t screened_item(std::uint64_t position) const;
 
     [[nodiscard]] SweepBase base(std::uint64_t number) const;
@@ -66,7 +70,8 @@ public:
     }
 
     [[nodiscard]] Experiment experiment_of(PointId id) const;
-    // The varied keys of a point with their values; for `parallelism=all` these are the keys that it may vary.
+    // The varied keys of a point with their values; for `parallelism=all` these are the keys that
+    // it may vary.
     [[nodiscard]] Settings settings_of(PointId id) const;
     // The varied keys that are not walked in a base, slowest first.
     [[nodiscard]] std::vector<std::string> outer_keys() const;
@@ -74,12 +79,15 @@ public:
     [[nodiscard]] const std::vector<VariedKey>& varied() const { return varied_; }
     // The schedules that parallelism=all leaves out, unless parallelism.schedule varies.
     [[nodiscard]] std::vector<std::string> schedules_left_out() const;
-    // The position of a point along a varied key: the index of its value in the axis, or the value of a SplitKey.
-    [[nodiscard]] int position(const VariedKey& key, std::uint64_t base, const Parallelism& split) const;
+    // The position of a point along a varied key: the index of its value in the axis, or the value
+    // of a SplitKey.
+    [[nodiscard]] int position(const VariedKey& key, std::uint64_t base,
+                               const Parallelism& split) const;
     [[nodiscard]] std::string value_at(const VariedKey& key, int position) const;
 
 private:
-    // Whether the key is walked in a base: it is a SplitKey, and the framework derives nothing from it that a base fixes.
+    // Whether the key is walked in a base: it is a SplitKey, and the framework derives nothing from
+    // it that a base fixes.
     [[nodiscard]] bool is_inner(std::string_view key) const;
     void find_beyond(const Experiment& e);
     // Axes for what parallelism=all gives to keys that cannot be walked in a base.
@@ -93,7 +101,8 @@ private:
     std::vector<Override> stated_;
     bool every_split_;
     std::vector<std::string_view> beyond_;  // split_keys_beyond() of all presets that are laid
-    std::vector<std::size_t> outer_;        // indices of the axes that are not walked in a base, slowest first
+    // indices of the axes that are not walked in a base, slowest first
+    std::vector<std::size_t> outer_;
     std::vector<VariedKey> varied_;
     std::uint64_t points_ = 0;
     std::vector<std::uint64_t> item_begin_;  // by base, and the end

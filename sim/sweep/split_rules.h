@@ -1,4 +1,5 @@
-// Which splits of a transformer are legal, rule by rule and without exceptions: a check_experiment() that is fast enough for millions.
+// Which splits of a transformer are legal, rule by rule and without exceptions: a
+// check_experiment() that is fast enough for millions.
 #pragma once
 
 #include <string>
@@ -10,16 +11,19 @@
 
 namespace stepcast {
 
-// What the experiment's split asks of its framework and that cannot run (framework.can), a sentence each.
+// What the experiment's split asks of its framework and that cannot run (framework.can), a sentence
+// each.
 std::vector<std::string> beyond_framework(const Experiment& experiment);
 
-// For the workload and cluster of an experiment. `once` also refuses what the framework lacks, and splits that do the same as another
-// (schedules and chunks without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores).
+// For the workload and cluster of an experiment. `once` also refuses what the framework lacks, and
+// splits that do the same as another (schedules and chunks without a pipeline, sequence_parallel
+// without tp, zero on a lone replica, selective recompute without scores).
 class SplitRules {
 public:
     SplitRules(const Experiment& experiment, bool once);
 
-    // A rule about `key`, or a key before it in SplitKey, that this split breaks, as text that lives as long as this object; "" if none.
+    // A rule about `key`, or a key before it in SplitKey, that this split breaks, as text that
+    // lives as long as this object; "" if none.
     [[nodiscard]] std::string_view broken_by(SplitKey key, const Parallelism& split) const;
 
 private:

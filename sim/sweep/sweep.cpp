@@ -13,8 +13,8 @@
 #include "sim/interval.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
-#include "sim/sweep/search.h"
 #include "sim/sweep/pool.h"
+#include "sim/sweep/search.h"
 
 namespace stepcast {
 namespace {
@@ -27,9 +27,13 @@ std::string thousands(std::uint64_t number) {
     return text;
 }
 
-SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training, const Candidate& c, Seconds step) {
-    SweepRow row{
-        .settings = space.settings_of(c.id), .step = step, .lower = c.lower, .estimate = c.estimate, .peak = c.peak};
+SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training,
+                const Candidate& c, Seconds step) {
+    SweepRow row{.settings = space.settings_of(c.id),
+                 .step = step,
+                 .lower = c.lower,
+                 .estimate = c.estimate,
+                 .peak = c.peak};
     row.tokens_per_second = c.tokens / step.si();
     row.cost_per_token = c.price * step.si() / c.tokens;
     row.ranks = c.ranks;
@@ -39,8 +43,10 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
     return row;
 }
 
-// Compares each row with the first, over the draws that both share, widened by the past errors of forecasts of pairs.
-void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search, Objective objective) {
+// Compares each row with the first, over the draws that both share, widened by the past errors of
+// forecasts of pairs.
+void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space,
+                        const SweepSearch& search, Objective objective) {
     if (rows.empty() || objective == Objective::memory) return;
     const auto scores_of = [&](std::size_t i) {
         const PointId id = search.incumbents().best()[i].id;
@@ -53,10 +59,13 @@ void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, co
     };
     const std::vector<double> first = scores_of(0);
     for (std::size_t i = 1; i < rows.size(); ++i)
-        rows[i].behind = widened(behind(scores_of(i), first), reach_of_pair(rows[0].forecast, rows[i].forecast, shipped_scatter().pairs));
+        rows[i].behind =
+            widened(behind(scores_of(i), first),
+                    reach_of_pair(rows[0].forecast, rows[i].forecast, shipped_scatter().pairs));
 }
 
-// Marks, for each setting except the number of ranks, the row with the least ranks whose whole training ends in time.
+// Marks, for each setting except the number of ranks, the row with the least ranks whose whole
+// training ends in time.
 void mark_within(SweepAnswer& answer, Seconds limit) {
     answer.within = limit;
     std::map<Settings, SweepRow*> least;
@@ -64,8 +73,10 @@ void mark_within(SweepAnswer& answer, Seconds limit) {
         if (!row.campaign || row.campaign->time[1] > limit) continue;
         Settings but_count;
         for (const auto& [key, value] : row.settings)
-            if (key != "cluster.nodes" && key != "cluster.gpus_per_node" && std::ranges::find(answer.each_of, key) != answer.each_of.end())
-                but_count.emplace_back(key, key == "machines" ? value.substr(value.find('x') + 1) : value);
+            if (key != "cluster.nodes" && key != "cluster.gpus_per_node" &&
+                std::ranges::find(answer.each_of, key) != answer.each_of.end())
+                but_count.emplace_back(
+                    key, key == "machines" ? value.substr(value.find('x') + 1) : value);
         SweepRow*& best = least[but_count];
         if (!best || row.ranks < best->ranks) best = &row;
     }
@@ -74,12 +85,13 @@ void mark_within(SweepAnswer& answer, Seconds limit) {
 
 // Whether the gates are drawn, so that the arbitrary seed matters.
 bool has_drawn_routing(const Experiment& e) {
-    return e.workload.moe.experts > 0 &&
-           (e.routing.kind == RoutingSpec::Kind::random_gate || e.routing.kind == RoutingSpec::Kind::zipf);
+    return e.workload.moe.experts > 0 && (e.routing.kind == RoutingSpec::Kind::random_gate ||
+                                          e.routing.kind == RoutingSpec::Kind::zipf);
 }
 
 std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Training>& training,
-                              const SweepSearch& search, const std::vector<Incumbent>& wanted, int threads) {
+                              const SweepSearch& search, const std::vector<Incumbent>& wanted,
+                              int threads) {
     std::vector<SweepRow> rows(wanted.size());
     each_on_threads(threads, wanted.size(), [&](std::size_t i) {
         const auto& [candidate, step] = search.simulated().at(wanted[i].id);
@@ -92,14 +104,19 @@ std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Train
 std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search, bool tokens) {
     const auto keys = map_keys(space);
     if (keys.empty()) return std::nullopt;
-    HeatMap map{
-        .row_key = keys[0].name, .column_key = keys[1].name, .rows = {}, .columns = {}, .step = {}, .of_token = tokens};
+    HeatMap map{.row_key = keys[0].name,
+                .column_key = keys[1].name,
+                .rows = {},
+                .columns = {},
+                .step = {},
+                .of_token = tokens};
     Cells cells = search.screened().cells;
     if (cells.empty()) {
         map.simulated = true;
         for (const auto& [id, found] : search.simulated()) {
             const Parallelism split = space.experiment_of(id).parallelism;
-            const std::pair at{space.position(keys[0], id.base, split), space.position(keys[1], id.base, split)};
+            const std::pair at{space.position(keys[0], id.base, split),
+                               space.position(keys[1], id.base, split)};
             merge(cells, {{at, tokens ? found.second / found.first.tokens : found.second}});
         }
     }
@@ -134,24 +151,27 @@ void check_found(const SweepSpace& space, const SweepSearch& search) {
                         "--vary parallelism.dp=rest, or --vary parallelism=all",
                         space.point_count(), most_frequent(s.illegal)));
     if (search.simulated().empty())
-        throw ConfigError(
-            fmt::format("sweep: none of {} legal configurations is feasible: {}; expected a larger space "
-                        "or looser --where",
-                        s.legal, most_frequent(s.infeasible)));
+        throw ConfigError(fmt::format(
+            "sweep: none of {} legal configurations is feasible: {}; expected a larger space "
+            "or looser --where",
+            s.legal, most_frequent(s.infeasible)));
 }
 
 void check(const SweepQuestion& q) {
     if (q.top < 1) throw ConfigError(fmt::format("--top {}: expected at least 1", q.top));
     const bool cost = q.objective == Objective::cost || q.second == Objective::cost;
     const bool varies = std::ranges::any_of(q.axes, [](const Axis& axis) {
-        return axis.key == "cluster.price_per_gpu_hour" || axis.key == "cluster.preset" || axis.key == "machines";
+        return axis.key == "cluster.price_per_gpu_hour" || axis.key == "cluster.preset" ||
+               axis.key == "machines";
     });
     Experiment priced = q.experiment;
     priced.cluster.price_per_gpu_hour = price_per_gpu_hour(q, q.experiment.cluster);
     if (cost && !varies && priced.cluster.price_per_gpu_hour == 0)
         throw ConfigError(
-            "--objective cost: cluster.price_per_gpu_hour is 0; expected what a rank costs an hour, for "
-            "example --set cluster.price_per_gpu_hour=2.5, or a training at the market's prices (--tokens)");
+            "--objective cost: cluster.price_per_gpu_hour is 0; expected what a rank costs an "
+            "hour, for "
+            "example --set cluster.price_per_gpu_hour=2.5, or a training at the market's prices "
+            "(--tokens)");
     check_constraints(q.where, q.axes, priced);
 }
 
@@ -169,7 +189,8 @@ SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
 }
 
 // The parts of the answer that repeat the question.
-SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question, const SweepSpace& space) {
+SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question,
+                     const SweepSpace& space) {
     SweepAnswer result{.experiment = question.experiment.name,
                        .cluster = question.experiment.cluster.name,
                        .framework = question.experiment.framework.name,
@@ -186,12 +207,15 @@ SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question, 
 }
 
 bool all_calibrated(const SweepAnswer& answer) {
-    return std::ranges::all_of(std::array{&answer.best, &answer.scaling, &answer.of_each}, [](const auto* rows) {
-        return std::ranges::all_of(*rows, [](const SweepRow& row) { return row.forecast.calibrated; });
-    });
+    return std::ranges::all_of(
+        std::array{&answer.best, &answer.scaling, &answer.of_each}, [](const auto* rows) {
+            return std::ranges::all_of(*rows,
+                                       [](const SweepRow& row) { return row.forecast.calibrated; });
+        });
 }
 
-// Every process runs the same checks: if one went on while another refused, it would wait for that one forever.
+// Every process runs the same checks: if one went on while another refused, it would wait for that
+// one forever.
 SweepQuestion checked(const SweepQuestion& asked) {
     check_axes(asked.axes, asked.experiment);
     check(asked);
@@ -205,7 +229,8 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     const SweepSpace space(question.experiment, question.axes, question.stated);
     if (options.announce && space.point_count() >= announced_points)
         options.announce(
-            fmt::format("{} points are asked for: illegal regions are passed over whole, and lower bounds leave "
+            fmt::format("{} points are asked for: illegal regions are passed over whole, and lower "
+                        "bounds leave "
                         "few of the others to simulate",
                         thousands(space.point_count())));
     SweepSearch search(space, question, options);
@@ -215,7 +240,8 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     SweepAnswer result = asked_of(asked, question, space);
     result.counts = counts_of(space, search);
     result.broken_bounds = search.broken_bounds();
-    result.best = rows_of(space, question.training, search, search.incumbents().best(), options.threads);
+    result.best =
+        rows_of(space, question.training, search, search.incumbents().best(), options.threads);
     if (!question.second) compare_with_first(result.best, space, search, question.objective);
     result.one_routing = std::ranges::any_of(search.incumbents().best(), [&](const Incumbent& i) {
         const Experiment e = space.experiment_of(i.id);
@@ -224,7 +250,8 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     const auto groups = search.incumbents().best_by_group() | std::views::values;
     const std::vector<Incumbent> of_each(groups.begin(), groups.end());
     const bool settings = grouping(question) == Grouping::settings;
-    (settings ? result.of_each : result.scaling) = rows_of(space, question.training, search, of_each, options.threads);
+    (settings ? result.of_each : result.scaling) =
+        rows_of(space, question.training, search, of_each, options.threads);
     if (settings) result.each_of = space.outer_keys();
     if (!result.best.empty()) result.calibrated = all_calibrated(result);
     if (question.within) mark_within(result, *question.within);

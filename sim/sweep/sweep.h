@@ -1,4 +1,5 @@
-// Finds the best configurations of a space, with proof: closed forms bound every point, and the event engine simulates what they leave.
+// Finds the best configurations of a space, with proof: closed forms bound every point, and the
+// event engine simulates what they leave.
 #pragma once
 
 #include <functional>
@@ -14,18 +15,20 @@ struct SweepOptions {
     int threads = 0;       // 0: one for each core
     std::string out = {};  // folder for results so far; "": none
     bool resume = false;
-    bool map = false;      // also returns the points of the interactive map
+    bool map = false;  // also returns the points of the interactive map
     std::function<void(std::string_view)> progress = {};
-    std::function<void(std::string_view)> announce = {};  // called once, before work on a space that takes long
+    // called once, before work on a space that takes long
+    std::function<void(std::string_view)> announce = {};
 };
 
-// Throws ConfigError before work starts for an invalid question (axes.h, constraints.h), and when nothing is legal or feasible, with the
-// reasons. The result does not depend on the number of threads or processes.
+// Throws ConfigError before work starts for an invalid question (axes.h, constraints.h), and when
+// nothing is legal or feasible, with the reasons. The result does not depend on the number of
+// threads or processes.
 SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options = {});
 
-// If a question has `within` and varies no number of ranks, adds an axis cluster.nodes: from what the useful arithmetic needs at the
-// datasheet's peak to sixteen times as many, with four significant bits (8, 9 .. 16, 18 .. 32, 36 ..). Throws ConfigError if no training
-// is asked for.
+// If a question has `within` and varies no number of ranks, adds an axis cluster.nodes: from what
+// the useful arithmetic needs at the datasheet's peak to sixteen times as many, with four
+// significant bits (8, 9 .. 16, 18 .. 32, 36 ..). Throws ConfigError if no training is asked for.
 void add_node_counts(SweepQuestion& question);
 
 // For the processes that an MPI launcher started beside the first one.

@@ -7,7 +7,8 @@
 namespace stepcast {
 namespace {
 
-constexpr std::uint64_t item_goal = 4096;  // least number of items of a base, if it has as many points
+// least number of items of a base, if it has as many points
+constexpr std::uint64_t item_goal = 4096;
 
 // The keys that are fixed in an item, and the number of their combinations.
 struct Prefix {
@@ -16,7 +17,8 @@ struct Prefix {
 };
 Prefix prefix_of(const SweepBase& base) {
     Prefix prefix;
-    while (prefix.depth < split_key_count && prefix.items < item_goal) prefix.items *= base.values[prefix.depth++].size();
+    while (prefix.depth < split_key_count && prefix.items < item_goal)
+        prefix.items *= base.values[prefix.depth++].size();
     return prefix;
 }
 
@@ -77,8 +79,10 @@ private:
             value = static_cast<int>(std::max(1L, rank_count(base_.experiment.cluster) / taken));
         }
         split_fields[level].set(split_, value);
-        // Rules of tp and dp read whether experts are split over tensor-parallel ranks, which a framework derives from tp.
-        if (static_cast<SplitKey>(level) == SplitKey::tp) follow_framework(base_.experiment, split_);
+        // Rules of tp and dp read whether experts are split over tensor-parallel ranks, which a
+        // framework derives from tp.
+        if (static_cast<SplitKey>(level) == SplitKey::tp)
+            follow_framework(base_.experiment, split_);
     }
 
     bool breaks_rule(std::size_t level) {
@@ -88,7 +92,8 @@ private:
 
     // A split with all keys set. The fast rules may not cover everything.
     void leaf() {
-        follow_framework(base_.experiment, split_);  // later levels than the keys that they follow, so set anew for each split
+        // later levels than the keys that they follow, so set anew for each split
+        follow_framework(base_.experiment, split_);
         if (base_.rules_suffice) return visitor_.legal(inner_, split_);
         Experiment tried = base_.experiment;
         tried.parallelism = split_;
@@ -118,6 +123,8 @@ void SweepBase::visit(std::uint64_t item, const SweepVisitor& visitor) const {
     if (walk.enter(prefix, item)) walk.descend(prefix.depth);
 }
 
-Parallelism SweepBase::split_of(std::uint64_t inner) const { return SplitWalk(*this, {}).at(inner); }
+Parallelism SweepBase::split_of(std::uint64_t inner) const {
+    return SplitWalk(*this, {}).at(inner);
+}
 
 }  // namespace stepcast

@@ -21,13 +21,16 @@ void count_infeasible(Screened& out, std::string_view reason) {
 bool work_differs(const SweepQuestion& q) {
     const auto values = [&](std::string_view key) {
         const auto axis = std::ranges::find(q.axes, key, &Axis::key);
-        return axis == q.axes.end() ? std::span<const std::string>() : std::span<const std::string>(axis->values);
+        return axis == q.axes.end() ? std::span<const std::string>()
+                                    : std::span<const std::string>(axis->values);
     };
     for (const char* key : {"workload.preset", "workload.seq", "parallelism.global_batch"})
         if (values(key).size() > 1) return true;
     const auto batches = values("parallelism.global_batch"), replicas = values("parallelism.dp");
-    const bool unset = batches.empty() ? q.experiment.parallelism.global_batch == 0 : batches.front() == "0";
-    const bool replicas_differ = replicas.size() > 1 || std::ranges::find(replicas, "rest") != replicas.end() ||
+    const bool unset =
+        batches.empty() ? q.experiment.parallelism.global_batch == 0 : batches.front() == "0";
+    const bool replicas_differ = replicas.size() > 1 ||
+                                 std::ranges::find(replicas, "rest") != replicas.end() ||
                                  (varies_every_split(q.axes) && replicas.empty());
     return unset && (replicas_differ || values("parallelism.micro_batch").size() > 1);
 }
@@ -51,7 +54,8 @@ double score(Objective objective, const Candidate& c, Seconds step) {
 }
 
 Score scores(const SweepQuestion& question, const Candidate& c, Seconds step) {
-    return {score(question.objective, c, step), question.second ? score(*question.second, c, step) : 0};
+    return {score(question.objective, c, step),
+            question.second ? score(*question.second, c, step) : 0};
 }
 
 Score lower_scores(const SweepQuestion& question, const Candidate& c) {
@@ -76,22 +80,26 @@ void merge(Screened& all, Screened&& more) {
 
 Grouping grouping(const SweepQuestion& q) {
     constexpr double most_groups = 256;  // each is proven by itself
-    static constexpr std::string_view series[] = {"machines", "cluster.preset", "workload.preset", "framework.preset",
-                                                  "parallelism.moe_system"};
+    static constexpr std::string_view series[] = {"machines", "cluster.preset", "workload.preset",
+                                                  "framework.preset", "parallelism.moe_system"};
     double settings = 1;
     bool machines = q.within.has_value(), ranks = false;
     for (const Axis& axis : q.axes) {
         if (axis.key != "parallelism" && split_index(axis.key) == split_key_count)
             settings *= static_cast<double>(axis.values.size());
-        machines = machines || (axis.values.size() > 1 && std::ranges::find(series, axis.key) != std::end(series));
-        ranks = ranks || axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" || axis.key == "machines";
+        machines = machines || (axis.values.size() > 1 &&
+                                std::ranges::find(series, axis.key) != std::end(series));
+        ranks = ranks || axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" ||
+                axis.key == "machines";
     }
     if (machines && settings > 1 && settings <= most_groups && !q.second) return Grouping::settings;
     return ranks ? Grouping::ranks : Grouping::none;
 }
 
 std::uint64_t group_of(Grouping grouping, const Candidate& c) {
-    return grouping == Grouping::settings ? c.id.base : grouping == Grouping::ranks ? static_cast<std::uint64_t>(c.ranks) : 0;
+    return grouping == Grouping::settings ? c.id.base
+           : grouping == Grouping::ranks  ? static_cast<std::uint64_t>(c.ranks)
+                                          : 0;
 }
 
 Wanted wanted(const SweepQuestion& q) {
@@ -111,7 +119,8 @@ std::shared_ptr<FoundPipelines> SweepCommons::pipelines(std::uint64_t base) {
     return found;
 }
 
-SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question, std::shared_ptr<SweepCommons> commons)
+SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question,
+                         std::shared_ptr<SweepCommons> commons)
     : space_(space),
       question_(question),
       commons_(std::move(commons)),
@@ -121,7 +130,8 @@ SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question,
       map_keys_(map_keys(space)) {}
 
 double price_per_gpu_hour(const SweepQuestion& question, const Cluster& cluster) {
-    return question.training ? offer_for(question.training->market, cluster).price_per_gpu_hour : cluster.price_per_gpu_hour;
+    return question.training ? offer_for(question.training->market, cluster).price_per_gpu_hour
+                             : cluster.price_per_gpu_hour;
 }
 
 SweepJobResult SweepWorker::run(const SweepJob& job) {
@@ -136,7 +146,8 @@ SweepJobResult SweepWorker::run(const SweepJob& job) {
 
 SweepWorker::Base& SweepWorker::at_base(std::uint64_t number) {
     if (base_ && base_->number == number) return *base_;
-    base_ = std::make_unique<Base>(Base{number, space_.base(number), commons_->pipelines(number), {}});
+    base_ =
+        std::make_unique<Base>(Base{number, space_.base(number), commons_->pipelines(number), {}});
     last_best_ = nullptr;
     return *base_;
 }
@@ -144,15 +155,20 @@ SweepWorker::Base& SweepWorker::at_base(std::uint64_t number) {
 void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Screened& out) {
     Base& base = at_base(space_.base_of_item(item));
     const SweepVisitor visitor{
-        .legal = [&](std::uint64_t inner, const Parallelism& split) { screen_point(base, inner, split, incumbents, out); },
-        .illegal = [&](std::string_view reason, std::uint64_t points) { count_reason(out.illegal, reason, points); }};
+        .legal =
+            [&](std::uint64_t inner, const Parallelism& split) {
+                screen_point(base, inner, split, incumbents, out);
+            },
+        .illegal = [&](std::string_view reason,
+                       std::uint64_t points) { count_reason(out.illegal, reason, points); }};
     const std::uint64_t legal_before = out.legal;
     space_.visit(base.base, item, visitor);
     if (map_ && !commons_->map()->stopped()) map_->legal += out.legal - legal_before;
 }
 
 // Returns nothing for a point that does not count, and counts the reason.
-std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, const Parallelism& split, Screened& out) const {
+std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner,
+                                            const Parallelism& split, Screened& out) const {
     const auto because = [&](std::string_view reason) {
         count_infeasible(out, reason);
         return std::nullopt;
@@ -173,7 +189,8 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, con
     const StepBound bound = base.evaluator->bound(split);
     if (!bound.fits) return because("does not fit into the device's memory");
     const PointFacts facts = base.evaluator->facts(split, bound.peak);
-    const bool costs = question_.objective == Objective::cost || question_.second == Objective::cost;
+    const bool costs =
+        question_.objective == Objective::cost || question_.second == Objective::cost;
     if (costs && facts.price == 0) return because("cluster.price_per_gpu_hour is not stated");
     for (const Constraint& c : question_.where)
         if (!can_hold(c, facts, bound.lower)) return because("not " + c.text);
@@ -186,23 +203,30 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, con
                      .ranks = base.evaluator->ranks()};
 }
 
-void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents, Screened& out) {
+void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split,
+                               const Incumbents& incumbents, Screened& out) {
     const auto candidate = judge(base, inner, split, out);
     if (!candidate) return;
     if (map_ && !commons_->map()->stopped()) map_->note(*candidate, split);
     const Seconds estimate = candidate->estimate;
     if (estimate > Seconds(0))
-        note_cell(base.number, split, question_.objective == Objective::tokens ? estimate / candidate->tokens : estimate, out.cells);
-    if (incumbents.excludes(lower_scores(question_, *candidate), candidate->id, group_of(grouping_, *candidate)))
+        note_cell(
+            base.number, split,
+            question_.objective == Objective::tokens ? estimate / candidate->tokens : estimate,
+            out.cells);
+    if (incumbents.excludes(lower_scores(question_, *candidate), candidate->id,
+                            group_of(grouping_, *candidate)))
         ++out.bounded_away;
     else
         out.candidates.push_back(*candidate);
 }
 
 // Neighbours in the walk mostly share a cell.
-void SweepWorker::note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate, Cells& cells) {
+void SweepWorker::note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate,
+                            Cells& cells) {
     if (map_keys_.empty()) return;
-    const std::pair at{space_.position(map_keys_[0], base, split), space_.position(map_keys_[1], base, split)};
+    const std::pair at{space_.position(map_keys_[0], base, split),
+                       space_.position(map_keys_[1], base, split)};
     if (!last_best_ || at != last_cell_) {
         last_cell_ = at;
         last_best_ = &cells.try_emplace(at, estimate).first->second;

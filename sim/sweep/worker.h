@@ -1,5 +1,6 @@
-// The jobs of a sweep and who does them: a job walks a part of the space with the closed form, or simulates single points. Jobs and
-// results are plain values, so threads and processes run the same code.
+// The jobs of a sweep and who does them: a job walks a part of the space with the closed form, or
+// simulates single points. Jobs and results are plain values, so threads and processes run the same
+// code.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,22 @@
 
 namespace stepcast {
 
-// Why points were left out, with counts. Messages that differ only in numbers are one reason, with the range of each number:
-// "parallelism.global_batch: 96 is no multiple of dp x micro_batch = 64..256".
+// Why points were left out, with counts. Messages that differ only in numbers are one reason, with
+// the range of each number: "parallelism.global_batch: 96 is no multiple of dp x micro_batch
+// = 64..256".
 using Reasons = std::map<std::string, std::uint64_t, std::less<>>;
 
 void count_reason(Reasons& reasons, std::string_view reason, std::uint64_t points);
 
-// If two texts differ only in numbers: the text with ranges that cover the numbers of both. Otherwise "".
+// If two texts differ only in numbers: the text with ranges that cover the numbers of both.
+// Otherwise "".
 std::string with_ranges(std::string_view a, std::string_view b);
 
 // The whole question: every process derives the same space from it.
 struct SweepQuestion {
     Experiment experiment;
-    std::vector<Override> stated;  // keys from the file and from --set, which override varying presets
+    // keys from the file and from --set, which override varying presets
+    std::vector<Override> stated;
     std::vector<Axis> axes;
     std::vector<Constraint> where;
     Objective objective = Objective::step;
@@ -38,17 +42,19 @@ struct SweepQuestion {
     std::optional<Seconds> within;  // time for the whole training: the least machines are wanted
 };
 
-// The question that is answered. If the work of a step differs between points, the shortest step becomes most tokens/s, because a step
-// time alone would favour the least work.
+// The question that is answered. If the work of a step differs between points, the shortest step
+// becomes most tokens/s, because a step time alone would favour the least work.
 bool work_differs(const SweepQuestion& question);
 SweepQuestion answerable(SweepQuestion question);
 
-// Price of a rank of this cluster: what the cluster states, else the training market's price of its GPU; 0 = not known.
+// Price of a rank of this cluster: what the cluster states, else the training market's price of its
+// GPU; 0 = not known.
 double price_per_gpu_hour(const SweepQuestion& question, const Cluster& cluster);
 
 double score(Objective objective, const Candidate& candidate, Seconds step);
 
-// Of which groups the best is wanted too: each number of ranks if that varies, or each setting of other keys if machines or systems vary.
+// Of which groups the best is wanted too: each number of ranks if that varies, or each setting of
+// other keys if machines or systems vary.
 enum class Grouping : std::uint8_t { none, ranks, settings };
 Grouping grouping(const SweepQuestion& question);
 std::uint64_t group_of(Grouping grouping, const Candidate& candidate);
@@ -56,7 +62,8 @@ Score scores(const SweepQuestion& question, const Candidate& candidate, Seconds 
 // scores() of the lower bound, with a margin for rounding.
 Score lower_scores(const SweepQuestion& question, const Candidate& candidate);
 
-// Positions along two varied keys -> the best estimate of the step, or of the time of a token if tokens rank.
+// Positions along two varied keys -> the best estimate of the step, or of the time of a token if
+// tokens rank.
 using Cells = std::map<std::pair<int, int>, Seconds>;
 void merge(Cells& cells, const Cells& more);
 
@@ -72,7 +79,9 @@ void merge(Screened& all, Screened&& more);
 struct SimulatedPoint {
     PointId id;
     Seconds step;
-    std::string refused;  // why it does not count: it breaks a constraint on the step, or the event engine cannot simulate it
+    // why it does not count: it breaks a constraint on the step, or the event engine cannot
+    // simulate it
+    std::string refused;
     friend bool operator==(const SimulatedPoint&, const SimulatedPoint&) = default;
 };
 
@@ -104,7 +113,8 @@ private:
 // One thread has its own.
 class SweepWorker {
 public:
-    SweepWorker(const SweepSpace& space, const SweepQuestion& question, std::shared_ptr<SweepCommons> commons);
+    SweepWorker(const SweepSpace& space, const SweepQuestion& question,
+                std::shared_ptr<SweepCommons> commons);
     SweepJobResult run(const SweepJob& job);
 
 private:
@@ -116,9 +126,10 @@ private:
     };
     Base& at_base(std::uint64_t number);
     void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
-    std::optional<Candidate> judge(Base& base, std::uint64_t inner, const Parallelism& split, Screened& out) const;
-    void screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
-                      Screened& out);
+    std::optional<Candidate> judge(Base& base, std::uint64_t inner, const Parallelism& split,
+                                   Screened& out) const;
+    void screen_point(Base& base, std::uint64_t inner, const Parallelism& split,
+                      const Incumbents& incumbents, Screened& out);
     void note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate, Cells& cells);
     SimulatedPoint simulate(const Candidate& candidate) const;
 

@@ -22,7 +22,8 @@ std::map<std::string, FittedConstants> by_table(const Cluster& cluster, const Cl
 
 }  // namespace
 
-// A fitted key is no longer counted as a prior. A key that was unset and is now set counts as one more. Bandwidths belong to the datasheet.
+// A fitted key is no longer counted as a prior. A key that was unset and is now set counts as one
+// more. Bandwidths belong to the datasheet.
 TEST_CASE("constants that a fit did not state are counted by their tables") {
     Cluster c;
     c.fitted.emplace();
@@ -30,7 +31,9 @@ TEST_CASE("constants that a fit did not state are counted by their tables") {
     REQUIRE(all.contains("host"));
     CHECK(all.at("host").from == "prior");
     CHECK_FALSE(all.contains("gpu"));
-    c.fitted->parameters = {{"host.call", "1 us", "1 us"}, {"host.module_forward", "1 us", "1 us"}, {"kernel.launch", "1 us", "1 us"}};
+    c.fitted->parameters = {{"host.call", "1 us", "1 us"},
+                            {"host.module_forward", "1 us", "1 us"},
+                            {"kernel.launch", "1 us", "1 us"}};
     auto fewer = by_table(c);
     CHECK(fewer.at("host").count == all.at("host").count - 2);
     CHECK(fewer.at("kernel").count == all.at("kernel").count - 1);
@@ -48,8 +51,8 @@ TEST_CASE("constants that a fit did not state are counted by their tables") {
     CHECK(by_table(c).at("host").from == "prior, or copied from dgx-h100");
 }
 
-// An attention kernel counts as 13 numbers, an expert kernel as 6, a curve as its points. They come from these files if they changed, else
-// from where the start says, else they are priors.
+// An attention kernel counts as 13 numbers, an expert kernel as 6, a curve as its points. They come
+// from these files if they changed, else from where the start says, else they are priors.
 TEST_CASE("lists of constants are counted by their numbers, with where they come from") {
     Cluster c, start;
     c.fitted.emplace();
@@ -57,8 +60,13 @@ TEST_CASE("lists of constants are counted by their numbers, with where they come
     c.kernel.attention_kernels[0].name = "a";
     c.kernel.attention_kernels[1].name = "b";
     c.kernel.expert_kernels.resize(3);
-    for (std::size_t i = 0; i < 3; ++i) c.kernel.expert_kernels[i].name = std::string(1, static_cast<char>('x' + i));
-    c.intra.all_reduce = {{Bytes(1), Seconds(1)}, {Bytes(2), Seconds(2)}, {Bytes(4), Seconds(3)}, {Bytes(8), Seconds(4)}, {Bytes(16), Seconds(5)}};
+    for (std::size_t i = 0; i < 3; ++i)
+        c.kernel.expert_kernels[i].name = std::string(1, static_cast<char>('x' + i));
+    c.intra.all_reduce = {{Bytes(1), Seconds(1)},
+                          {Bytes(2), Seconds(2)},
+                          {Bytes(4), Seconds(3)},
+                          {Bytes(8), Seconds(4)},
+                          {Bytes(16), Seconds(5)}};
     start.kernel.attention_kernels = c.kernel.attention_kernels;
     start.intra.all_reduce = c.intra.all_reduce;
     start.fitted.emplace().constants = {{"kernel.attention_kernels", 26, "earlier.csv"}};
@@ -67,6 +75,9 @@ TEST_CASE("lists of constants are counted by their numbers, with where they come
         if (l.what.starts_with("kernel.") || l.what.starts_with("link.intra.")) lists.push_back(l);
     std::ranges::sort(lists, {}, &FittedConstants::what);
     std::vector<std::string> names;
-    for (const FittedConstants& l : lists) names.push_back(l.what + " " + std::to_string(l.count) + " " + l.from);
-    CHECK(names == std::vector<std::string>{"kernel.attention_kernels 26 earlier.csv", "kernel.expert_kernels 18 a.csv", "link.intra.all_reduce 5 prior"});
+    for (const FittedConstants& l : lists)
+        names.push_back(l.what + " " + std::to_string(l.count) + " " + l.from);
+    CHECK(names == std::vector<std::string>{"kernel.attention_kernels 26 earlier.csv",
+                                            "kernel.expert_kernels 18 a.csv",
+                                            "link.intra.all_reduce 5 prior"});
 }

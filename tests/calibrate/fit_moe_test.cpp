@@ -1,5 +1,5 @@
-#include "calibrate/fit_parameter.h"
 #include "calibrate/fit_moe.h"
+#include "calibrate/fit_parameter.h"
 #include "calibrate/from_measurements.h"
 
 #include <unistd.h>
@@ -32,9 +32,10 @@ Cluster four_ranks() {
     return c;
 }
 
-Sample row(const std::string& run, const std::string& system, int experts, const std::string& phase, int rank,
-           double value, const std::string& unit = "s") {
-    return {run, system, "moe_layer-1024x4096-fp16-8192-top2", experts, 4, phase, rank, -1, value, unit};
+Sample row(const std::string& run, const std::string& system, int experts, const std::string& phase,
+           int rank, double value, const std::string& unit = "s") {
+    return {run,   system, "moe_layer-1024x4096-fp16-8192-top2", experts, 4, phase, rank, -1,
+            value, unit};
 }
 
 // The recorded block totals for 16 experts per rank, with every time that such a run may record.
@@ -45,13 +46,14 @@ std::vector<Sample> traced_run() {
     rows.push_back(row("traced", "mix_moe", 64, "weight_grad.median", -1, 1));
     const std::vector<std::pair<int, int>> totals{{288, 77}, {264, 58}, {268, 60}, {244, 41}};
     for (int r = 0; r < 4; ++r) {
-        for (const char* phase :
-             {"AG.forward", "AG.backward", "GA.forward", "GA.backward", "wait_time", "process_time"}) {
+        for (const char* phase : {"AG.forward", "AG.backward", "GA.forward", "GA.backward",
+                                  "wait_time", "process_time"}) {
             rows.push_back(row("traced", "mix_moe", 64, phase, r, 1));
         }
-        rows.push_back(row("traced", "mix_moe", 64, "blocks", r, totals[static_cast<std::size_t>(r)].first, "1"));
-        rows.push_back(
-            row("traced", "mix_moe", 64, "remote_blocks", r, totals[static_cast<std::size_t>(r)].second, "1"));
+        rows.push_back(row("traced", "mix_moe", 64, "blocks", r,
+                           totals[static_cast<std::size_t>(r)].first, "1"));
+        rows.push_back(row("traced", "mix_moe", 64, "remote_blocks", r,
+                           totals[static_cast<std::size_t>(r)].second, "1"));
     }
     return rows;
 }
@@ -59,14 +61,16 @@ std::vector<Sample> traced_run() {
 std::vector<Sample> step_run(const std::string& system, int experts) {
     std::vector<Sample> rows;
     const std::string id = system + std::to_string(experts);
-    for (const char* phase : {"step", "forward", "backward"}) rows.push_back(row(id, system, experts, phase, -1, 1));
+    for (const char* phase : {"step", "forward", "backward"})
+        rows.push_back(row(id, system, experts, phase, -1, 1));
     return rows;
 }
 
 struct File {
     std::string path;
     explicit File(const std::string& name, const std::string& text = "")
-        : path((std::filesystem::temp_directory_path() / ("stepcast-fit-" + std::to_string(getpid()) + "-" + name))
+        : path((std::filesystem::temp_directory_path() /
+                ("stepcast-fit-" + std::to_string(getpid()) + "-" + name))
                    .string()) {
         if (!text.empty()) std::ofstream(path) << text;
     }
@@ -77,7 +81,8 @@ struct File {
 
 }  // namespace
 
-// 3 times + 4 ranks x (4 kernels + 1 wait) + 1 weight gradient; process_time and block counts give no cases.
+// 3 times + 4 ranks x (4 kernels + 1 wait) + 1 weight gradient; process_time and block counts give
+// no cases.
 TEST_CASE("a traced run offers its step, its kernels per rank and its waits") {
     const std::vector<FitCase> cases = moe_cases(traced_run(), four_ranks());
     CHECK(cases.size() == 3 + 20 + 1);
@@ -85,8 +90,8 @@ TEST_CASE("a traced run offers its step, its kernels per rank and its waits") {
     CHECK(moe_cases(step_run("fast_moe", 16), four_ranks()).size() == 3);
 }
 
-// Each row with its relative scatter: 1 with a known routing, 4 for the bytes of a scatter, 10 for a host's wait; and the time that
-// predicts it.
+// Each row with its relative scatter: 1 with a known routing, 4 for the bytes of a scatter, 10 for
+// a host's wait; and the time that predicts it.
 TEST_CASE("a traced run's cases have their kind, their scatter and their time") {
     const Cluster c = four_ranks();
     const std::vector<Sample> rows = traced_run();
@@ -116,10 +121,13 @@ TEST_CASE("a traced run's cases have their kind, their scatter and their time") 
     const auto kernel = [&](const std::string& name, Phase phase, int rank) {
         Seconds sum;
         for (TaskId t = 0; t < graph.size(); ++t)
-            if (graph.name(t) == name && graph.phase(t) == phase && graph.places(t)[0] == Place(rank, Lane::compute)) sum += timeline.finish[t] - timeline.start[t];
+            if (graph.name(t) == name && graph.phase(t) == phase &&
+                graph.places(t)[0] == Place(rank, Lane::compute))
+                sum += timeline.finish[t] - timeline.start[t];
         return sum;
     };
-    const auto check = [&](const std::string& name, const char* kind, double spread, Seconds predicted) {
+    const auto check = [&](const std::string& name, const char* kind, double spread,
+                           Seconds predicted) {
         CAPTURE(name);
         REQUIRE(cases.contains(name));
         const FitCase& one = cases.at(name);
@@ -144,11 +152,13 @@ TEST_CASE("a traced run's cases have their kind, their scatter and their time") 
     Cluster slower = c;
     slower.host.assignment = 7_s;
     CHECK(cases.at("traced wait_time rank 0").predict(slower) == 7_s);
-    CHECK_THROWS_WITH(MoeRunModel(e, routing).times(c).kernel({"none", Phase::forward, 3}), Contains("the graph has no kernel none on rank 3"));
+    CHECK_THROWS_WITH(MoeRunModel(e, routing).times(c).kernel({"none", Phase::forward, 3}),
+                      Contains("the graph has no kernel none on rank 3"));
 }
 
-// For an unknown routing 31 draws of the gate are simulated. The prediction is their median; the scatter is half of the distance between
-// the 16th and the 84th percentile of the logarithm, relative to the 2 % of a run with known routing.
+// For an unknown routing 31 draws of the gate are simulated. The prediction is their median; the
+// scatter is half of the distance between the 16th and the 84th percentile of the logarithm,
+// relative to the 2 % of a run with known routing.
 TEST_CASE("a run of unknown routing scatters as the draws of its gate do") {
     const Cluster c = four_ranks();
     const std::vector<Sample> rows = step_run("fast_moe", 16);
@@ -172,7 +182,9 @@ TEST_CASE("a run of unknown routing scatters as the draws of its gate do") {
         steps.push_back(times.step.si());
         backwards.push_back(times.backward.si());
     }
-    const auto spread = [](const std::vector<double>& values) { return std::hypot(1, std::log(quantile(values, 0.84) / quantile(values, 0.16)) / 2 / 0.02); };
+    const auto spread = [](const std::vector<double>& values) {
+        return std::hypot(1, std::log(quantile(values, 0.84) / quantile(values, 0.16)) / 2 / 0.02);
+    };
     for (const FitCase& one : moe_cases(rows, c)) {
         if (one.kind == "step") CHECK(one.predict(c).si() == Approx(median(steps)));
         if (one.kind == "step") CHECK(one.spread == Approx(spread(steps)));
@@ -182,7 +194,8 @@ TEST_CASE("a run of unknown routing scatters as the draws of its gate do") {
     CHECK(spread(steps) > 1);
 }
 
-// Times predicted by a cluster with other constants are the measurements; the fit starts from the preset.
+// Times predicted by a cluster with other constants are the measurements; the fit starts from the
+// preset.
 TEST_CASE("the constants behind simulated runs are recovered") {
     Cluster truth = four_ranks();
     truth.host.module_forward = 0.9_ms;
@@ -209,12 +222,14 @@ TEST_CASE("the constants behind simulated runs are recovered") {
 TEST_CASE("every parameter of the table is a key whose prior lies within its bounds") {
     const FitCase any{"any", "step", "any", 1_s, [](const Cluster&) { return 1_s; }};
     const FitResult result = fit(four_ranks(), fit_priors({"moe_layers"}), {any});
-    for (const ParameterReport& report : result.parameters) CHECK_FALSE(report.parameter.determined);
+    for (const ParameterReport& report : result.parameters)
+        CHECK_FALSE(report.parameter.determined);
 }
 
 TEST_CASE("the shipped medians are cases of eleven runs, nine of unknown routing") {
     int rows = 0;
-    for (const auto& [name, cases] : {std::pair("moe_layer_bench", 27u), std::pair("moe_phase_trace", 2 * 24u)}) {
+    for (const auto& [name, cases] :
+         {std::pair("moe_layer_bench", 27u), std::pair("moe_phase_trace", 2 * 24u)}) {
         const std::vector<Sample> samples =
             read_measurements(home_folder() + "/calibrate/measurements/" + name + ".csv");
         rows += static_cast<int>(samples.size());
@@ -235,11 +250,12 @@ TEST_CASE("runs that do not belong to the cluster or the model are refused by na
     CHECK_THROWS_AS(moe_cases(step_run("fastest_moe", 16), four_ranks()), ConfigError);
     std::vector<Sample> raw = step_run("fast_moe", 16);
     for (Sample& s : raw) s.step = 0;
-    CHECK_THROWS_WITH(moe_cases(raw, four_ranks()), Contains("fast_moe16: no medians: 0 of its 1 steps"));
+    CHECK_THROWS_WITH(moe_cases(raw, four_ranks()),
+                      Contains("fast_moe16: no medians: 0 of its 1 steps"));
 }
 
-// A link's prior is the value in the start cluster (0.5 GB/s is far from usual values), or the one stated before an earlier fit; host
-// constants start from the usual values.
+// A link's prior is the value in the start cluster (0.5 GB/s is far from usual values), or the one
+// stated before an earlier fit; host constants start from the usual values.
 TEST_CASE("a layer's links start from what was measured apart") {
     std::vector<Sample> rows = traced_run();
     std::erase_if(rows, [](const Sample& s) { return s.unit == "s" && s.phase != "step"; });
@@ -260,28 +276,37 @@ TEST_CASE("a layer's links start from what was measured apart") {
     CHECK(prior(fresh, "link.intra.bandwidth") == to_string(start.intra.bandwidth));
     CHECK(prior(fresh, "link.intra.ring_efficiency") == "0.4375");
     CHECK(prior(fresh, "host.framework") == "50 us");
-    start.fitted.emplace().parameters = {{"link.intra.ring_efficiency", "0.4375", "0.625"}, {"host.framework", "13 us", "17 us"}};
+    start.fitted.emplace().parameters = {{"link.intra.ring_efficiency", "0.4375", "0.625"},
+                                         {"host.framework", "13 us", "17 us"}};
     const FitResult again = fit_moe(start, rows);
     CHECK(prior(again, "link.intra.ring_efficiency") == "0.625");
     CHECK(prior(again, "link.intra.bandwidth") == to_string(start.intra.bandwidth));
     CHECK(prior(again, "host.framework") == "50 us");
 }
 
-// With three cases of one run most parameters keep their priors; the file must say so and must be readable.
+// With three cases of one run most parameters keep their priors; the file must say so and must be
+// readable.
 TEST_CASE("a calibration writes a cluster file with provenance that reads back") {
     std::vector<Sample> rows = step_run("fast_moe", 4);
-    for (Sample& s : rows) s.value = s.phase == "step" ? 0.039 : s.phase == "forward" ? 0.0187 : 0.0202;
+    for (Sample& s : rows)
+        s.value = s.phase == "step" ? 0.039 : s.phase == "forward" ? 0.0187 : 0.0202;
     const File in("in.csv", write_measurements(rows)), out("fitted.toml");
-    const std::string text = calibrate_from_measurements({.measurements = {in.path}, .cluster = "pcie-a100-x4", .out = out.path, .date = "2026-01-01"});
+    const std::string text = calibrate_from_measurements({.measurements = {in.path},
+                                                          .cluster = "pcie-a100-x4",
+                                                          .out = out.path,
+                                                          .date = "2026-01-01"});
     CHECK_THAT(text, Contains("3 cases, start pcie-a100-x4"));
     CHECK_THAT(text, Contains("no held-out errors: all cases are of one group"));
     const Cluster fitted = read_cluster(out.path);
     REQUIRE(fitted.fitted);
     CHECK(fitted.fitted->date == "2026-01-01");
-    CHECK(fitted.fitted->sources == std::vector<std::string>{std::filesystem::path(in.path).filename().string()});
+    CHECK(fitted.fitted->sources ==
+          std::vector<std::string>{std::filesystem::path(in.path).filename().string()});
     CHECK(fitted.fitted->parameters.size() == fit_priors({"moe_layers"}).size());
-    // A second fit, from its own output, gives the same result: fitted values do not become priors, and no datum counts twice.
+    // A second fit, from its own output, gives the same result: fitted values do not become priors,
+    // and no datum counts twice.
     const File again("again.toml");
-    calibrate_from_measurements({.measurements = {in.path}, .cluster = out.path, .out = again.path, .date = "2026-01-01"});
+    calibrate_from_measurements(
+        {.measurements = {in.path}, .cluster = out.path, .out = again.path, .date = "2026-01-01"});
     CHECK(read_cluster(again.path).fitted->parameters == fitted.fitted->parameters);
 }

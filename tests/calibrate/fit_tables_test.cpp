@@ -50,7 +50,8 @@ BuildingBlocks collective_rows(const Cluster& truth) {
     return blocks;
 }
 
-const HeldOutError& error_of(const Fitted& fitted, const std::string& kind, const std::string& method) {
+const HeldOutError& error_of(const Fitted& fitted, const std::string& kind,
+                             const std::string& method) {
     for (const HeldOutError& e : fitted.errors)
         if (e.kind == kind && e.method == method) return e;
     throw std::logic_error("no " + method + " error of " + kind);
@@ -58,7 +59,8 @@ const HeldOutError& error_of(const Fitted& fitted, const std::string& kind, cons
 
 }  // namespace
 
-// The times are made with an efficiency 8 % below the prior: the fit must find it and predict times that it has not seen.
+// The times are made with an efficiency 8 % below the prior: the fit must find it and predict times
+// that it has not seen.
 TEST_CASE("the constants of a made-up device are recovered from its GEMM times") {
     const BuildingBlocks none;
     const Cluster truth = moved(made_up_machine(), gemm_parameters(none), 0.92);
@@ -71,8 +73,9 @@ TEST_CASE("the constants of a made-up device are recovered from its GEMM times")
     CHECK(fit.cluster.fitted->samples == 100);
 }
 
-// The device's four rows are bound by arithmetic and say nothing about memory. A sister with 1.2 times the peak, of which it reaches
-// another share, has all rows. So the fit finds the memory's share for both, 0.6 (the prior is 0.8), and an efficiency for each.
+// The device's four rows are bound by arithmetic and say nothing about memory. A sister with 1.2
+// times the peak, of which it reaches another share, has all rows. So the fit finds the memory's
+// share for both, 0.6 (the prior is 0.8), and an efficiency for each.
 TEST_CASE("rows of a sister tell the form of a device's law") {
     const BuildingBlocks none;
     Cluster truth = moved(made_up_machine(), gemm_parameters(none), 0.92);
@@ -84,23 +87,28 @@ TEST_CASE("rows of a sister tell the form of a device's law") {
     Cluster sister = truth;
     sister.gpu.peaks[Dtype::bf16] = FlopsPerSecond(600e12);
     sister.kernel.gemm_efficiency *= 0.9;
-    const TablesFit fit = fit_tables(made_up_machine(), few, {}, {.sisters = {{sister.gpu, sister.power, gemm_rows(sister)}}});
-    CHECK(fit.cluster.kernel.gemm_traffic_efficiency == Approx(truth.kernel.gemm_traffic_efficiency).epsilon(0.02));
+    const TablesFit fit = fit_tables(made_up_machine(), few, {},
+                                     {.sisters = {{sister.gpu, sister.power, gemm_rows(sister)}}});
+    CHECK(fit.cluster.kernel.gemm_traffic_efficiency ==
+          Approx(truth.kernel.gemm_traffic_efficiency).epsilon(0.02));
     CHECK(fit.cluster.kernel.gemm_efficiency == Approx(truth.kernel.gemm_efficiency).epsilon(0.02));
     CHECK(fit.cluster.fitted->samples == 4);
     CHECK(fit.cluster.gpu == made_up_machine().gpu);
     const TablesFit alone = fit_tables(made_up_machine(), few);
-    CHECK(std::abs(alone.cluster.kernel.gemm_traffic_efficiency / truth.kernel.gemm_traffic_efficiency - 1) > 0.05);
+    CHECK(std::abs(alone.cluster.kernel.gemm_traffic_efficiency /
+                       truth.kernel.gemm_traffic_efficiency -
+                   1) > 0.05);
 }
 
-// The earlier fit's values are the priors, except a value at its bound (0.001), which only switched an effect off. What small passes told
-// about launches stays.
+// The earlier fit's values are the priors, except a value at its bound (0.001), which only switched
+// an effect off. What small passes told about launches stays.
 TEST_CASE("a fit to another machine of the same device believes what the first one found") {
     Cluster start = moved(made_up_machine(), gemm_parameters({}), 1);
     start.kernel.gemm_k0 = 170;
     start.kernel.gemm_boost = 0.001;
     BuildingBlocks rows = gemm_rows(start);
-    const TablesFit known = fit_tables(start, rows, {}, {HeldOutShare::fifth, true, true}), fresh = fit_tables(start, rows);
+    const TablesFit known = fit_tables(start, rows, {}, {HeldOutShare::fifth, true, true}),
+                    fresh = fit_tables(start, rows);
     const auto belief = [](const TablesFit& fit, const std::string& key) {
         for (const ParameterReport& p : fit.results.at(0).parameters)
             if (p.parameter.key == key) return p.parameter.prior;
@@ -119,8 +127,10 @@ TEST_CASE("what events and calls ahead add is fitted where the start has them") 
     const BuildingBlocks rows = gemm_rows(start);
     const auto priors = [&] {
         std::map<std::string, std::string> found;
-        const TablesFit fit = fit_tables(start, rows, {}, {.share = HeldOutShare::tenth, .keep_launch = true});
-        for (const ParameterReport& p : fit.results.at(0).parameters) found[p.parameter.key] = p.parameter.prior;
+        const TablesFit fit =
+            fit_tables(start, rows, {}, {.share = HeldOutShare::tenth, .keep_launch = true});
+        for (const ParameterReport& p : fit.results.at(0).parameters)
+            found[p.parameter.key] = p.parameter.prior;
         return found;
     };
     CHECK_FALSE(priors().contains("kernel.event"));
@@ -149,7 +159,8 @@ TEST_CASE("what events and calls ahead add is fitted where the start has them") 
 TEST_CASE("the constants of a made-up link are recovered from its collectives") {
     const Cluster truth = moved(made_up_machine(), collective_parameters(made_up_machine()), 0.9);
     const TablesFit fit = fit_tables(made_up_machine(), collective_rows(truth));
-    CHECK(fit.cluster.intra.low_latency.launch.si() == Approx(truth.intra.low_latency.launch.si()).epsilon(0.03));
+    CHECK(fit.cluster.intra.low_latency.launch.si() ==
+          Approx(truth.intra.low_latency.launch.si()).epsilon(0.03));
     CHECK(fit.cluster.intra.ring_efficiency == Approx(truth.intra.ring_efficiency).epsilon(0.05));
     for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
         CHECK(error_of(*fit.cluster.fitted, kind, "held-out tenth").median < 0.01);
@@ -158,7 +169,12 @@ TEST_CASE("the constants of a made-up link are recovered from its collectives") 
 
 TEST_CASE("the constants of made-up dispatch kernels are recovered from their tables") {
     Cluster truth = made_up_machine();
-    truth.intra.dispatch = {.launch = Seconds(25e-6), .efficiency = 0.7, .row = Bytes(900), .own = 2, .per_sm = BytesPerSecond(20e9), .sms = 20};
+    truth.intra.dispatch = {.launch = Seconds(25e-6),
+                            .efficiency = 0.7,
+                            .row = Bytes(900),
+                            .own = 2,
+                            .per_sm = BytesPerSecond(20e9),
+                            .sms = 20};
     BuildingBlocks blocks;
     for (const char* op : {"deepep_dispatch", "deepep_combine"})
         for (const int top_k : {1, 2, 8})
@@ -166,7 +182,8 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
                 for (double tokens = 256; tokens < 5e4; tokens *= 2)
                     for (const int hidden : {2048, 7168}) {
                         ExchangeRow row{op, "dispatch", 8, 1, top_k, 256, sms, tokens, {}, {}};
-                        row.bytes = Bytes(hidden * (op == std::string("deepep_combine") ? 2.0 : 1.03125));
+                        row.bytes =
+                            Bytes(hidden * (op == std::string("deepep_combine") ? 2.0 : 1.03125));
                         row.time = exchange_case(row).predict(truth);
                         blocks.exchanges.push_back(row);
                     }
@@ -177,9 +194,11 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
     CHECK(error_of(*fit.cluster.fitted, "combine", "held-out tenth").median < 0.01);
 }
 
-// With held-out rows three times as long the fitted constants stay the same to the last digit; only the error on the held-out rows changes.
+// With held-out rows three times as long the fitted constants stay the same to the last digit; only
+// the error on the held-out rows changes.
 TEST_CASE("the tenth that is held out never reaches the fit") {
-    BuildingBlocks rows = collective_rows(moved(made_up_machine(), collective_parameters(made_up_machine()), 0.9));
+    BuildingBlocks rows =
+        collective_rows(moved(made_up_machine(), collective_parameters(made_up_machine()), 0.9));
     rows.gemms = gemm_rows(moved(made_up_machine(), gemm_parameters(rows), 0.92)).gemms;
     BuildingBlocks changed = rows;
     int held_out = 0;
@@ -188,8 +207,10 @@ TEST_CASE("the tenth that is held out never reaches the fit") {
     for (CollectiveRow& row : changed.collectives)
         if (is_held_out(collective_case(row, made_up_machine()))) row.time *= 3, ++held_out;
     REQUIRE(held_out > 10);
-    Cluster one = fit_tables(made_up_machine(), rows).cluster, other = fit_tables(made_up_machine(), changed).cluster;
-    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 0.6);  // it predicts a third of the measured time
+    Cluster one = fit_tables(made_up_machine(), rows).cluster,
+            other = fit_tables(made_up_machine(), changed).cluster;
+    // it predicts a third of the measured time
+    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 0.6);
     CHECK(error_of(*one.fitted, "gemm", "held-out tenth").mape < 0.02);
     one.fitted.reset();
     other.fitted.reset();
@@ -203,13 +224,15 @@ TEST_CASE("what launches told is not fitted to products") {
     const TablesFit fit = fit_tables(made_up_machine(), rows);
     REQUIRE(fit.results.size() == 2);
     CHECK(fit.results[0].parameters.at(0).parameter.key == "kernel.launch");
-    CHECK(std::ranges::none_of(fit.results[1].parameters, [](const ParameterReport& p) { return p.parameter.key == "kernel.launch"; }));
+    CHECK(std::ranges::none_of(fit.results[1].parameters, [](const ParameterReport& p) {
+        return p.parameter.key == "kernel.launch";
+    }));
     CHECK(fit.cluster.kernel.launch.si() == Approx(2e-6));
     CHECK(fit.cluster.fitted->samples == 101);
 }
 
-// Kernels with blocks of 64 or 256 queries, one that skips the keys before a window and one that masks them: the fit finds both from their
-// times. Windows as long as the sequence tell nothing.
+// Kernels with blocks of 64 or 256 queries, one that skips the keys before a window and one that
+// masks them: the fit finds both from their times. Windows as long as the sequence tell nothing.
 TEST_CASE("an attention kernel's tile and what it does with windows are found") {
     const auto fitted = [](int tile, bool slides, bool windows) {
         const Cluster c = made_up_machine();
@@ -229,7 +252,19 @@ TEST_CASE("an attention kernel's tile and what it does with windows are found") 
                 for (const long width : {64L, 128L})
                     for (const long window : {0L, 256L}) {
                         if (window > 0 && (seq < 4096 || batch > 1)) continue;
-                        AttentionRow row{"attention", "a", {Attention{.batch = batch, .heads = 16, .seq_q = seq, .seq_k = seq, .head_dim = width, .causal = true, .dtype = Dtype::bf16, .flash = true}, 16}, {}, 0};
+                        AttentionRow row{"attention",
+                                         "a",
+                                         {Attention{.batch = batch,
+                                                    .heads = 16,
+                                                    .seq_q = seq,
+                                                    .seq_k = seq,
+                                                    .head_dim = width,
+                                                    .causal = true,
+                                                    .dtype = Dtype::bf16,
+                                                    .flash = true},
+                                          16},
+                                         {},
+                                         0};
                         row.shape.op.window = window == 0 || windows ? window : seq;
                         row.time = attention_law_time(row.shape, truth, c, GemmSetting::alone);
                         blocks.attentions.push_back(row);
@@ -250,7 +285,8 @@ TEST_CASE("an attention kernel's tile and what it does with windows are found") 
 
 TEST_CASE("a tenth is held out by shape, whatever the order of the rows") {
     int held_out = 0;
-    for (const GemmRow& row : gemm_rows(moved(made_up_machine(), {}, 1)).gemms) held_out += is_held_out(gemm_case(row));
+    for (const GemmRow& row : gemm_rows(moved(made_up_machine(), {}, 1)).gemms)
+        held_out += is_held_out(gemm_case(row));
     CHECK(held_out >= 3);
     CHECK(held_out <= 20);
 }
@@ -259,12 +295,25 @@ TEST_CASE("a table without a row of the device is refused and says which devices
     BuildingBlocks blocks;
     blocks.devices = {"Y2"};
     blocks.other_device_rows = 3;
-    CHECK_THROWS_WITH(fit_tables(made_up_machine(), blocks), Contains("no row of X1") && Contains("3 rows of Y2"));
+    CHECK_THROWS_WITH(fit_tables(made_up_machine(), blocks),
+                      Contains("no row of X1") && Contains("3 rows of Y2"));
 }
 
 TEST_CASE("a later fit replaces what it determines anew and keeps the rest") {
-    Fitted earlier{"d1", {"a"}, 10, 5, {}, {}, {{"x", "1", "2"}, {"y", "1", "2"}}, {{"gemm", "fitted", 3}}, {}, {}, {}};
-    Fitted later{"d2", {"a", "b"}, 4, 7, {}, {}, {{"y", "9", "2"}}, {{"step", "fitted", 4}}, {{"gemm.m", 1, 2}}, {}, {}};
+    Fitted earlier{
+        "d1", {"a"}, 10, 5, {}, {}, {{"x", "1", "2"}, {"y", "1", "2"}}, {{"gemm", "fitted", 3}},
+        {},   {},    {}};
+    Fitted later{"d2",
+                 {"a", "b"},
+                 4,
+                 7,
+                 {},
+                 {},
+                 {{"y", "9", "2"}},
+                 {{"step", "fitted", 4}},
+                 {{"gemm.m", 1, 2}},
+                 {},
+                 {}};
     const Fitted all = merged(earlier, later);
     CHECK(all.date == "d2");
     CHECK(all.sources == std::vector<std::string>{"a", "b"});
@@ -291,8 +340,10 @@ TEST_CASE("a fit of one kind leaves the others as they were") {
     CHECK(fit_tables(start, blocks).cluster.kernel.attention == start.kernel.attention);
 }
 
-// Required of the tables: half of the held-out rows within 5 %, on each device, for all collectives together and for GEMMs.
-TEST_CASE("where the published tables are at hand, the tenth held out is met within 5 % in the median") {
+// Required of the tables: half of the held-out rows within 5 %, on each device, for all collectives
+// together and for GEMMs.
+TEST_CASE(
+    "where the published tables are at hand, the tenth held out is met within 5 % in the median") {
     if (truth_is_absent()) return;
     const std::string folder = truth_folder();
     for (const char* name : {"dgx-a100", "dgx-a100-pcie", "dgx-h100", "dgx-h200", "b200-x8"}) {
@@ -302,7 +353,8 @@ TEST_CASE("where the published tables are at hand, the tenth held out is met wit
         BuildingBlocks blocks;
         // The B200 in gemm.csv is another machine (b200-sxm-x8).
         const char* gemms = std::string_view(name) == "b200-x8" ? "/atlas_gemm.csv" : "/gemm.csv";
-        for (const char* file : {"/gemm_aiconfigurator.csv", gemms, "/comm_nccl_aiconfigurator.csv"})
+        for (const char* file :
+             {"/gemm_aiconfigurator.csv", gemms, "/comm_nccl_aiconfigurator.csv"})
             read_building_blocks(folder + file, start.gpu, blocks);
         const TablesFit fit = fit_tables(start, blocks);
         INFO(name);
@@ -313,7 +365,8 @@ TEST_CASE("where the published tables are at hand, the tenth held out is met wit
             if (is_held_out(c)) errors.push_back(std::abs(c.predict(fit.cluster) / c.measured - 1));
         }
         if (errors.empty()) continue;
-        std::nth_element(errors.begin(), errors.begin() + static_cast<long>(errors.size() / 2), errors.end());
+        std::nth_element(errors.begin(), errors.begin() + static_cast<long>(errors.size() / 2),
+                         errors.end());
         CHECK(errors[errors.size() / 2] < 0.05);
     }
 }

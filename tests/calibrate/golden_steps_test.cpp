@@ -1,5 +1,5 @@
-// Whole texts of fits to a few measured steps: rows of a made-up framework on the shipped DGX A100. A refit of it, or new priors, change
-// these texts; renew them then (tests/golden_text.h).
+// Whole texts of fits to a few measured steps: rows of a made-up framework on the shipped DGX A100.
+// A refit of it, or new priors, change these texts; renew them then (tests/golden_text.h).
 #include <cmath>
 
 #include "calibrate/few_shot.h"
@@ -18,14 +18,18 @@ std::string text_of_file(const std::string& path) {
     return text.str();
 }
 
-// Twelve rows of three models, a few percent off, with 0.8 of the products' efficiency and 1.5 of the host's time per layer. One takes
-// twice as long, one is of another device.
+// Twelve rows of three models, a few percent off, with 0.8 of the products' efficiency and 1.5 of
+// the host's time per layer. One takes twice as long, one is of another device.
 std::vector<StepRow> rows_of_a_trainer(const TestFolder& folder) {
     std::vector<StepRow> rows;
     for (const int hidden : {1024, 4096, 8192})
         for (const int tp : {1, 4})
             for (const int micro_batch : {1, 4}) {
-                StepRow row{.id = "r" + std::to_string(rows.size()), .hidden = hidden, .tp = tp, .dp = 8 / tp, .micro_batch = micro_batch};
+                StepRow row{.id = "r" + std::to_string(rows.size()),
+                            .hidden = hidden,
+                            .tp = tp,
+                            .dp = 8 / tp,
+                            .micro_batch = micro_batch};
                 row.model = "gpt-" + std::to_string(hidden);
                 rows.push_back(row);
             }
@@ -45,13 +49,19 @@ std::vector<StepRow> rows_of_a_trainer(const TestFolder& folder) {
 
 TEST_CASE("golden steps: constants fitted to a few of them") {
     const TestFolder folder;
-    CalibrationRequest what{.measurements = {folder.write("steps.csv", steps_table(rows_of_a_trainer(folder)))}, .cluster = "dgx-a100", .framework = "nemo-2", .out = folder.path() + "/out.toml", .date = "2026-01-02"};
+    CalibrationRequest what{
+        .measurements = {folder.write("steps.csv", steps_table(rows_of_a_trainer(folder)))},
+        .cluster = "dgx-a100",
+        .framework = "nemo-2",
+        .out = folder.path() + "/out.toml",
+        .date = "2026-01-02"};
     std::string text;
     for (const FitTarget target : {FitTarget::hardware, FitTarget::both}) {
         what.target = target;
         text += calibrate_few_shot(what) + "\n";
     }
-    text += text_of_file(folder.path() + "/out.framework.toml") + cross_validate(what, LeftOut::model);
+    text +=
+        text_of_file(folder.path() + "/out.framework.toml") + cross_validate(what, LeftOut::model);
     check_golden("calibrate/golden/steps.txt", replaced(text, folder.path(), "FOLDER"));
 }
 
@@ -71,10 +81,17 @@ TEST_CASE("golden steps: how far they lie from forecasts") {
     }
     const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
     std::string text;
-    for (const auto& g : table.groups) text += fmt::format("{} on {}: {} rows, {:.6g} {:.6g}\n", g.framework, g.gpu, g.rows, g.scatter.faster, g.scatter.slower);
-    text += fmt::format("frameworks {:.6g} {:.6g}, pairs {:.6g} {:.6g}\n", table.frameworks.faster, table.frameworks.slower, table.pairs.near, table.pairs.far);
-    for (std::size_t i = 0; i < rows.size(); i += 7) text += fmt::format("{:.6g} .. {:.6g}\n", interval_by(table, rows[i]).p10.si(), interval_by(table, rows[i]).p90.si());
+    for (const auto& g : table.groups)
+        text += fmt::format("{} on {}: {} rows, {:.6g} {:.6g}\n", g.framework, g.gpu, g.rows,
+                            g.scatter.faster, g.scatter.slower);
+    text += fmt::format("frameworks {:.6g} {:.6g}, pairs {:.6g} {:.6g}\n", table.frameworks.faster,
+                        table.frameworks.slower, table.pairs.near, table.pairs.far);
+    for (std::size_t i = 0; i < rows.size(); i += 7)
+        text += fmt::format("{:.6g} .. {:.6g}\n", interval_by(table, rows[i]).p10.si(),
+                            interval_by(table, rows[i]).p90.si());
     for (const LeftOut by : {LeftOut::model, LeftOut::framework, LeftOut::device})
-        for (const BlockErrors& block : leave_out_scatter(rows, by)) text += fmt::format("{}: {} of {}\n", block.left_out, block.inside, block.errors.size());
+        for (const BlockErrors& block : leave_out_scatter(rows, by))
+            text +=
+                fmt::format("{}: {} of {}\n", block.left_out, block.inside, block.errors.size());
     check_golden("calibrate/golden/scatter.txt", text);
 }

@@ -1,4 +1,5 @@
-// Without a GPU: the sweeps' times on a known cluster are predicted, and the fit must find that cluster again.
+// Without a GPU: the sweeps' times on a known cluster are predicted, and the fit must find that
+// cluster again.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -8,16 +9,17 @@
 #include "calibrate/gpu_fit.h"
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
-#include "tests/simulated.h"
 #include "tests/literals.h"
 #include "tests/model/files.h"
+#include "tests/simulated.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
 
 namespace {
 
-// Without boost, without a power limit, and with products as fast in steps as alone, the same law holds in and out of a step.
+// Without boost, without a power limit, and with products as fast in steps as alone, the same law
+// holds in and out of a step.
 Cluster known_cluster(int ranks) {
     Cluster cluster = read_cluster("dgx-h200");
     cluster.gpus_per_node = ranks;
@@ -25,7 +27,9 @@ Cluster known_cluster(int ranks) {
     cluster.kernel.training_fp8 = 1;
     cluster.kernel.gemm_boost = 0.001;
     cluster.power = {};
-    cluster.gpu.l2 = Bytes(0);  // simulated sweeps are priced as steps, whose operands are not in the L2; real sweeps repeat their products
+    // simulated sweeps are priced as steps, whose operands are not in the L2; real sweeps repeat
+    // their products
+    cluster.gpu.l2 = Bytes(0);
     cluster.kernel.memory_efficiency = 0.9;
     cluster.kernel.transpose_efficiency = 0.6;
     cluster.kernel.optimizer_efficiency = 0.7;
@@ -41,7 +45,8 @@ std::vector<SweepResult> simulated_sweeps(const Cluster& cluster, int ranks) {
     std::vector<SweepResult> results;
     for (TaskGraph& graph : gpu_sweeps(ranks, false, BytesPerSecond())) {
         const bool in_step = graph.name(static_cast<TaskId>(graph.size() - 1)) == "between";
-        Trace trace = simulate(graph, price(graph, in_step ? cluster : alone), cluster.interference);
+        Trace trace =
+            simulate(graph, price(graph, in_step ? cluster : alone), cluster.interference);
         Measurement measurement;
         measurement.device = "simulated";
         measurement.steps.emplace_back();
@@ -53,7 +58,9 @@ std::vector<SweepResult> simulated_sweeps(const Cluster& cluster, int ranks) {
 
 }  // namespace
 
-TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on the fifth that was held out") {
+TEST_CASE(
+    "sweeps of a known GPU lead back to what it is, and say how well on the fifth that was held "
+    "out") {
     const Cluster truth = known_cluster(1);
     GpuPoints points = collect_gpu_points(simulated_sweeps(truth, 1));
     CHECK(points.blocks.gemms.size() > 300);
@@ -69,8 +76,9 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
     preset.kernel.gemm_tile_64 *= 1.1;
     preset.kernel.gemm_traffic_efficiency *= 0.92;
     preset.kernel.gemm_k0 *= 1.2;
-    const Start start =
-        start_cluster(points, {truth.gpu.name, truth.gpu.sms, truth.gpu.memory, truth.gpu.memory_bandwidth}, &preset);
+    const Start start = start_cluster(
+        points, {truth.gpu.name, truth.gpu.sms, truth.gpu.memory, truth.gpu.memory_bandwidth},
+        &preset);
     CHECK(start.fitted_before);
     CHECK_FALSE(start.cluster.fitted);
     CHECK(start.cluster.host.call == points.issue);
@@ -82,11 +90,17 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
     CHECK(k.optimizer_efficiency == Approx(0.7).epsilon(0.02));
     CHECK(k.training_gemm == Approx(0.9).epsilon(0.02));
     CHECK(fit.cluster.fitted->date == "2026-02-03");
-    const std::set<std::string> kinds_fitted{"memory_pass", "transpose", "optimizer", "batched_gemm", "sustained_gemm", "attention", "send_recv"};
-    const auto of_kinds = std::ranges::count_if(points.ops, [&](const KernelRow& p) { return kinds_fitted.contains(p.kind); });
-    CHECK(fit.cluster.fitted->samples == of_kinds + static_cast<long>(points.blocks.gemms.size()));  // fitted and held out
+    const std::set<std::string> kinds_fitted{"memory_pass",  "transpose",      "optimizer",
+                                             "batched_gemm", "sustained_gemm", "attention",
+                                             "send_recv"};
+    const auto of_kinds = std::ranges::count_if(
+        points.ops, [&](const KernelRow& p) { return kinds_fitted.contains(p.kind); });
+    // fitted and held out
+    CHECK(fit.cluster.fitted->samples == of_kinds + static_cast<long>(points.blocks.gemms.size()));
     CHECK(fit.cluster.fitted->sources == std::vector<std::string>{"GPU sweeps: simulated"});
-    CHECK(fit.cluster.fitted->parameters.back() == FittedParameter{"host.call", to_string(points.issue), to_string(HostCosts{}.call), points.op_noise, true});
+    CHECK(fit.cluster.fitted->parameters.back() ==
+          FittedParameter{"host.call", to_string(points.issue), to_string(HostCosts{}.call),
+                          points.op_noise, true});
     int kinds = 0;
     for (const HeldOutError& error : fit.cluster.fitted->errors) {
         if (error.method != "held-out fifth" && error.method != "not fitted") continue;
@@ -96,7 +110,9 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
         CHECK(error.median < (error.method == "not fitted" ? 0.06 : 0.03));
         CHECK(error.mape < 0.06);
     }
-    CHECK(kinds == 8);  // memory_pass, gemm, grouped_gemm, batched_gemm, transpose, optimizer, sustained_gemm; attention, not fitted
+    // memory_pass, gemm, grouped_gemm, batched_gemm, transpose, optimizer, sustained_gemm;
+    // attention, not fitted
+    CHECK(kinds == 8);
 }
 
 TEST_CASE("the tables of a calibration are what calibrate --measurements reads") {
@@ -104,7 +120,8 @@ TEST_CASE("the tables of a calibration are what calibrate --measurements reads")
     const GpuPoints points = collect_gpu_points(simulated_sweeps(truth, 2));
     const TestFolder own;
     const std::filesystem::path folder = own.path();
-    const std::vector<PlannedFile> tables = gpu_tables(points, "NVIDIA H200", (folder / "two").string());
+    const std::vector<PlannedFile> tables =
+        gpu_tables(points, "NVIDIA H200", (folder / "two").string());
     REQUIRE(tables.size() == 4);
     write_whole(tables);
     BuildingBlocks read;
@@ -129,14 +146,17 @@ TEST_CASE("products that run beside a collective tell how much both lose") {
     CHECK(points.interference.communication_slowdown == Approx(0).margin(0.01));
 }
 
-// The products alone are made 20 times shorter, so those beside a collective take 20 x 1.2 times as long: 23 times longer.
-TEST_CASE("a product many times slower beside a collective stays within what a cluster file takes") {
+// The products alone are made 20 times shorter, so those beside a collective take 20 x 1.2 times as
+// long: 23 times longer.
+TEST_CASE(
+    "a product many times slower beside a collective stays within what a cluster file takes") {
     Cluster truth = known_cluster(2);
     truth.interference = {0.2, 0};
     std::vector<SweepResult> results = simulated_sweeps(truth, 2);
     for (SweepResult& result : results)
         for (Span& span : result.measurement.traces.front().spans)
-            if (result.graph.name(span.task) == "apart" && std::holds_alternative<Gemm>(result.graph.op(span.task)))
+            if (result.graph.name(span.task) == "apart" &&
+                std::holds_alternative<Gemm>(result.graph.op(span.task)))
                 span.finish = span.start + 0.05 * (span.finish - span.start);
     CHECK(collect_gpu_points(results).interference.compute_slowdown == 10);
 }
@@ -153,7 +173,8 @@ TEST_CASE("a GPU that no datasheet describes is described by the best that was m
     CHECK(start.gpu.sms == 7);
 }
 
-// 1 + 2 kB in 6 ns, 3 + 4 kB in 7 ns, 5 + 1 kB in 10 ns are 0.5, 1 and 0.6 TB/s. If the device reports 0.9, that counts.
+// 1 + 2 kB in 6 ns, 3 + 4 kB in 7 ns, 5 + 1 kB in 10 ns are 0.5, 1 and 0.6 TB/s. If the device
+// reports 0.9, that counts.
 TEST_CASE("a memory whose rate the device does not say is as fast as the best pass") {
     GpuPoints points;
     points.blocks.gemms.push_back({Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 3, Seconds(1e-5)});
@@ -161,14 +182,19 @@ TEST_CASE("a memory whose rate the device does not say is as fast as the best pa
                   {"memory_pass", "", MemoryPass{Bytes(3e3), Bytes(4e3)}, Seconds(7e-9)},
                   {"memory_pass", "", MemoryPass{Bytes(5e3), Bytes(1e3)}, Seconds(1e-8)}};
     const auto bandwidth = [&](double said) {
-        return start_cluster(points, {"Unheard Of", 7, Bytes(8e9), BytesPerSecond(said)}, nullptr).cluster.gpu.memory_bandwidth.si();
+        return start_cluster(points, {"Unheard Of", 7, Bytes(8e9), BytesPerSecond(said)}, nullptr)
+            .cluster.gpu.memory_bandwidth.si();
     };
     CHECK(bandwidth(0) == Approx(1e12));
     CHECK(bandwidth(0.9e12) == Approx(0.9e12));
-    CHECK(start_cluster(points, {"Unheard Of", 7, Bytes(8e9), {}}, nullptr).cluster.gpu.peaks[Dtype::bf16].si() == Approx(6e14));  // three groups
+    // three groups
+    CHECK(start_cluster(points, {"Unheard Of", 7, Bytes(8e9), {}}, nullptr)
+              .cluster.gpu.peaks[Dtype::bf16]
+              .si() == Approx(6e14));
 }
 
-// All-reduce of 2 MB over four ranks in 10 us: each sends 2 x 3/4 x 2 MB, 300 GB/s. A message of 1 MB in 5 us: 200 GB/s.
+// All-reduce of 2 MB over four ranks in 10 us: each sends 2 x 3/4 x 2 MB, 300 GB/s. A message of 1
+// MB in 5 us: 200 GB/s.
 TEST_CASE("links that no datasheet describes are as fast as the best exchange that was measured") {
     GpuPoints points;
     points.ranks = 4;
@@ -178,14 +204,19 @@ TEST_CASE("links that no datasheet describes are as fast as the best exchange th
     CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(2e11));
     points.blocks.collectives.push_back({"all_reduce", 4, 1, Bytes(2e6), Seconds(1e-5)});
     CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(3e11));
-    // Of 5 MB in 10 us three quarters are sent in an all-gather or all-to-all, all of them in a broadcast or a reduce.
-    for (const auto& [op, rate] : {std::pair{"all_gather", 3.75e11}, {"broadcast", 5e11}, {"reduce", 5e11}, {"all_to_all", 3.75e11}}) {
+    // Of 5 MB in 10 us three quarters are sent in an all-gather or all-to-all, all of them in a
+    // broadcast or a reduce.
+    for (const auto& [op, rate] : {std::pair{"all_gather", 3.75e11},
+                                   {"broadcast", 5e11},
+                                   {"reduce", 5e11},
+                                   {"all_to_all", 3.75e11}}) {
         points.blocks.collectives = {{op, 4, 1, Bytes(5e6), Seconds(1e-5)}};
         CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(rate));
     }
 }
 
-// What the driver reports and the sweeps measured replaces the preset's values. The preset's datasheet stays if the GPU's name agrees.
+// What the driver reports and the sweeps measured replaces the preset's values. The preset's
+// datasheet stays if the GPU's name agrees.
 TEST_CASE("a preset of the same GPU gives its datasheet to a calibration and nothing of its host") {
     GpuPoints points;
     points.ranks = 3;
@@ -194,13 +225,15 @@ TEST_CASE("a preset of the same GPU gives its datasheet to a calibration and not
     points.op_noise = 0.07;
     points.step_noise = 0.05;
     const Cluster preset = read_cluster("dgx-a100");
-    const auto [same, before] = start_cluster(points, {"NVIDIA A100-SXM4-80GB", 99, Bytes(7e9), BytesPerSecond(1e12)}, &preset);
+    const auto [same, before] = start_cluster(
+        points, {"NVIDIA A100-SXM4-80GB", 99, Bytes(7e9), BytesPerSecond(1e12)}, &preset);
     CHECK(before);
     CHECK(same.name == "3 x NVIDIA A100-SXM4-80GB");
     CHECK(same.source == "datasheet: " + preset.source);
     CHECK(same.gpu.peaks == preset.gpu.peaks);
     CHECK(same.intra.bandwidth == preset.intra.bandwidth);
-    CHECK((same.nodes == 1 && same.gpus_per_node == 3 && same.gpu.sms == 99 && same.gpu.memory == Bytes(7e9)));
+    CHECK((same.nodes == 1 && same.gpus_per_node == 3 && same.gpu.sms == 99 &&
+           same.gpu.memory == Bytes(7e9)));
     HostCosts host = no_host_costs();
     host.call = 5_us;
     CHECK(same.host == host);
@@ -213,7 +246,8 @@ TEST_CASE("a preset of the same GPU gives its datasheet to a calibration and not
     Cluster bare = preset;
     bare.fitted.reset();
     CHECK_FALSE(start_cluster(points, {"A100-SXM4-80GB", 99, Bytes(7e9), {}}, &bare).fitted_before);
-    const auto [other, fitted] = start_cluster(points, {"Unheard Of", 99, Bytes(7e9), BytesPerSecond(1e12)}, &preset);
+    const auto [other, fitted] =
+        start_cluster(points, {"Unheard Of", 99, Bytes(7e9), BytesPerSecond(1e12)}, &preset);
     CHECK_FALSE(fitted);
     CHECK(other.source == "measured: best rates, and what the driver says");
     CHECK(other.gpu.memory_bandwidth == BytesPerSecond(1e12));

@@ -20,15 +20,18 @@ struct MadeUpSweep {
         measurement.date = "2026-02-03";
         measurement.traces.resize(repetitions);
     }
-    // One start and length (microseconds) for each place; in the repetitions the lengths are multiplied by 1, 2, ..
-    void add(const char* name, const Op& op, const std::vector<std::pair<Place, std::pair<double, double>>>& spans) {
+    // One start and length (microseconds) for each place; in the repetitions the lengths are
+    // multiplied by 1, 2, ..
+    void add(const char* name, const Op& op,
+             const std::vector<std::pair<Place, std::pair<double, double>>>& spans) {
         std::vector<Place> places;
         for (const auto& [place, when] : spans) places.push_back(place);
         const TaskId task = graph.add(name, Phase::forward, op, places, {}, 1);
         double factor = 1;
         for (Trace& t : measurement.traces) {
             for (const auto& [place, when] : spans)
-                t.spans.push_back({task, place, Seconds(1e-6 * when.first), Seconds(1e-6 * (when.first + factor * when.second))});
+                t.spans.push_back({task, place, Seconds(1e-6 * when.first),
+                                   Seconds(1e-6 * (when.first + factor * when.second))});
             ++factor;
         }
     }
@@ -38,25 +41,37 @@ struct MadeUpSweep {
 
 // Repetitions take 1, 2 and 3 parts: the median is the second, the quartiles are 1.5 and 2.5.
 TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what was asked for") {
-    const Place first(0, Lane::compute), second(1, Lane::compute), left(0, Lane::collective), right(1, Lane::collective);
+    const Place first(0, Lane::compute), second(1, Lane::compute), left(0, Lane::collective),
+        right(1, Lane::collective);
     MadeUpSweep sweep(3);
     const Gemm product{3, 5, 7, 1, Dtype::bf16, true};
     sweep.add("gemm", product, {{first, {0, 10}}});
-    sweep.add("gemm", product, {{second, {0, 30}}});  // the same on another rank: medians 20 and 60, their median 40
+    // the same on another rank: medians 20 and 60, their median 40
+    sweep.add("gemm", product, {{second, {0, 30}}});
     sweep.add("gemm", Gemm{3, 5, 7, 1, Dtype::bf16, false}, {{first, {0, 50}}});
-    sweep.add("gemm", Gemm{3, 5, 7, 2, Dtype::bf16, false}, {{first, {0, 15}}});  // batched: an attention's
+    // batched: an attention's
+    sweep.add("gemm", Gemm{3, 5, 7, 2, Dtype::bf16, false}, {{first, {0, 15}}});
     sweep.add("gemm", GroupedGemm{{11, 11, 11}, 13, 17, Dtype::fp16}, {{first, {0, 2}}});
     sweep.add("sustained", product, {{first, {0, 4}}});
-    sweep.add("sustained", Attention{.batch = 1, .heads = 2, .seq_q = 3, .seq_k = 3, .head_dim = 8}, {{first, {0, 6}}});
+    sweep.add("sustained", Attention{.batch = 1, .heads = 2, .seq_q = 3, .seq_k = 3, .head_dim = 8},
+              {{first, {0, 6}}});
     sweep.add("memory", MemoryPass{Bytes(10), Bytes(20)}, {{first, {0, 7}}});
-    sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::transpose}, {{first, {0, 8}}});
-    sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::optimizer}, {{first, {0, 9}}});
-    sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::rows}, {{first, {0, 9}}});
-    sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::strided}, {{first, {0, 9}}});
-    sweep.add("all_reduce", AllReduce{Bytes(100)}, {{left, {0, 5}}, {right, {0, 11}}});  // counts until the slowest rank has left it
-    sweep.add("all_to_all", AllToAll{{Bytes(7), Bytes(7), Bytes(7), Bytes(7)}}, {{left, {0, 12}}, {right, {0, 11}}});
-    sweep.add("send_recv", SendRecv{Bytes(100), 1}, {{Place(0, Lane::send_up), {0, 13}}, {Place(1, Lane::receive_up), {0, 13}}});
-    for (const char* other : {"head", "align", "between"}) sweep.add(other, MemoryPass{Bytes(1), Bytes(1)}, {{first, {0, 1000}}});
+    sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::transpose},
+              {{first, {0, 8}}});
+    sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::optimizer},
+              {{first, {0, 9}}});
+    sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::rows},
+              {{first, {0, 9}}});
+    sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::strided},
+              {{first, {0, 9}}});
+    // counts until the slowest rank has left it
+    sweep.add("all_reduce", AllReduce{Bytes(100)}, {{left, {0, 5}}, {right, {0, 11}}});
+    sweep.add("all_to_all", AllToAll{{Bytes(7), Bytes(7), Bytes(7), Bytes(7)}},
+              {{left, {0, 12}}, {right, {0, 11}}});
+    sweep.add("send_recv", SendRecv{Bytes(100), 1},
+              {{Place(0, Lane::send_up), {0, 13}}, {Place(1, Lane::receive_up), {0, 13}}});
+    for (const char* other : {"head", "align", "between"})
+        sweep.add(other, MemoryPass{Bytes(1), Bytes(1)}, {{first, {0, 1000}}});
     // The empty kernels of rank 0 start at 100, 103, 108 and 115 us.
     for (const double start : {100.0, 103.0, 108.0, 115.0}) {
         sweep.add("empty", MemoryPass{Bytes(16), Bytes(16)}, {{first, {start, 1}}});
@@ -84,8 +99,11 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     CHECK(time_of(Gemm{3, 5, 7, 1, Dtype::bf16, false}) == Approx(100));
     CHECK(time_of(Gemm{.m = 11, .n = 13, .k = 17, .dtype = Dtype::fp16}) == Approx(4));
     std::string text;
-    for (const KernelRow& p : points.ops) text += p.kind + " " + std::to_string(std::lround(1e6 * p.time.si())) + "\n";
-    CHECK(text == "batched_gemm 30\nmemory_pass 14\ntranspose 16\noptimizer 18\nrows 18\nstrided 18\nsend_recv 26\nattention 12\nsustained_gemm 8\n");
+    for (const KernelRow& p : points.ops)
+        text += p.kind + " " + std::to_string(std::lround(1e6 * p.time.si())) + "\n";
+    CHECK(text ==
+          "batched_gemm 30\nmemory_pass 14\ntranspose 16\noptimizer 18\nrows 18\nstrided "
+          "18\nsend_recv 26\nattention 12\nsustained_gemm 8\n");
     REQUIRE(points.blocks.collectives.size() == 2);
     CHECK(points.blocks.collectives[0].op == "all_reduce");
     CHECK(points.blocks.collectives[0].bytes == Bytes(100));
@@ -100,22 +118,29 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     CHECK(tables[0].text.find("X1,11,13,17,3,fp16,4.000\n") != std::string::npos);
     CHECK(tables[0].text.find("X1,3,5,7,1,bf16 -> fp32,40.000\n") != std::string::npos);
     CHECK(tables[1].path == "stem-memory.csv");
-    CHECK(tables[1].text.starts_with("gpu,kind,read_bytes,written_bytes,time_us\nX1,memory_pass,10,20,14.000\nX1,transpose,10,20,16.000\n"));
+    CHECK(
+        tables[1].text.starts_with("gpu,kind,read_bytes,written_bytes,time_us\nX1,memory_pass,10,"
+                                   "20,14.000\nX1,transpose,10,20,16.000\n"));
     CHECK(tables[2].path == "stem-batched.csv");
     CHECK(tables[2].text == "batch,m,n,k,dtype,time_us\n2,3,5,7,bf16,30.000\n");
     CHECK(tables[3].path == "stem-collectives.csv");
-    CHECK(tables[3].text == "gpu,op,ranks,nodes,bytes,time_us\nX1,all_reduce,2,1,100,22.000\nX1,all_to_all,2,1,14,24.000\n");
+    CHECK(tables[3].text ==
+          "gpu,op,ranks,nodes,bytes,time_us\nX1,all_reduce,2,1,100,22.000\nX1,all_to_all,2,1,14,24."
+          "000\n");
 }
 
-// On rank 0 exchanges run at 10..40 and 40..70 us, and products of 16 us from 0, 12, 30 and 60 on. The second and third product lie inside
-// the exchanges' time; the first begins before it, the last ends after it. Both exchanges lie inside the products' time, 0 .. 76. Alone a
-// product takes 10 and an exchange 20 us.
+// On rank 0 exchanges run at 10..40 and 40..70 us, and products of 16 us from 0, 12, 30 and 60 on.
+// The second and third product lie inside the exchanges' time; the first begins before it, the last
+// ends after it. Both exchanges lie inside the products' time, 0 .. 76. Alone a product takes 10
+// and an exchange 20 us.
 TEST_CASE("what runs beside the other kind counts where it lies wholly beside it") {
     const Place left(0, Lane::collective), right(1, Lane::collective);
     MadeUpSweep sweep(1);
     const Gemm product{3, 5, 7, 1, Dtype::bf16};
-    for (const double start : {10.0, 40.0}) sweep.add("beside", AllReduce{Bytes(100)}, {{left, {start, 30}}, {right, {0, 500}}});
-    for (const double start : {0.0, 12.0, 30.0, 60.0}) sweep.add("beside", product, {{Place(0, Lane::compute), {start, 16}}});
+    for (const double start : {10.0, 40.0})
+        sweep.add("beside", AllReduce{Bytes(100)}, {{left, {start, 30}}, {right, {0, 500}}});
+    for (const double start : {0.0, 12.0, 30.0, 60.0})
+        sweep.add("beside", product, {{Place(0, Lane::compute), {start, 16}}});
     sweep.add("beside", product, {{Place(1, Lane::compute), {0, 400}}});
     sweep.add("apart", product, {{Place(0, Lane::compute), {600, 10}}});
     sweep.add("apart", AllReduce{Bytes(100)}, {{left, {600, 20}}, {right, {600, 20}}});
@@ -127,9 +152,11 @@ TEST_CASE("what runs beside the other kind counts where it lies wholly beside it
     CHECK(points.op_noise == 0);
 }
 
-// Of the 810 combinations of 10 rows and 9 x 9 widths every third is taken in bf16 (270), every 23rd in fp16 and tf32 (35), every 31st in
-// fp32 (26), and with fp8 every 17th in it (47). Added are 4 x 3 x 2 products with vocabularies, 4 x 3 x 2 weight gradients, 3 x 4 more in
-// fp32, 4 x 3 x 2 of groups, and 4 x 2 batched ones. A graph ends where the next product would exceed 20 TFLOP (fp32 counts twelvefold, a launch as 10 GFLOP).
+// Of the 810 combinations of 10 rows and 9 x 9 widths every third is taken in bf16 (270), every
+// 23rd in fp16 and tf32 (35), every 31st in fp32 (26), and with fp8 every 17th in it (47). Added
+// are 4 x 3 x 2 products with vocabularies, 4 x 3 x 2 weight gradients, 3 x 4 more in fp32, 4 x 3 x
+// 2 of groups, and 4 x 2 batched ones. A graph ends where the next product would exceed 20 TFLOP
+// (fp32 counts twelvefold, a launch as 10 GFLOP).
 TEST_CASE("the sweeps of a GPU ask for so many shapes of each kind, from small to large") {
     const auto count_gemms = [](bool fp8) {
         std::map<std::string, int> by_dtype;
@@ -145,13 +172,16 @@ TEST_CASE("the sweeps of a GPU ask for so many shapes of each kind, from small t
         by_dtype["added"] = added;
         return by_dtype;
     };
-    std::map<std::string, int> expected{{"bf16", 270 + 24 + 24 + 8}, {"fp16", 35}, {"tf32", 35}, {"fp32", 26 + 12}, {"grouped", 24}, {"added", 24}};
+    std::map<std::string, int> expected{
+        {"bf16", 270 + 24 + 24 + 8}, {"fp16", 35},    {"tf32", 35},
+        {"fp32", 26 + 12},           {"grouped", 24}, {"added", 24}};
     CHECK(count_gemms(false) == expected);
     expected["fp8"] = 47;
     CHECK(count_gemms(true) == expected);
 }
 
-// The first sweep begins with passes of 1 GB and a product of 16 x 512 x 512; 4.8 TB/s / 64 means two halvings.
+// The first sweep begins with passes of 1 GB and a product of 16 x 512 x 512; 4.8 TB/s / 64 means
+// two halvings.
 TEST_CASE("a GPU 64 times slower than an H200 is swept with shapes of a quarter of the length") {
     const auto first = [](double bandwidth, std::string_view name) {
         const std::vector<TaskGraph> graphs = gpu_sweeps(1, false, BytesPerSecond(bandwidth));
@@ -175,7 +205,8 @@ TEST_CASE("graphs of products end before they take longer than 20 TFLOP in half 
         for (TaskId t = 0; t < g.size(); ++t) {
             if (g.name(t) != "gemm") continue;
             const auto* gemm = std::get_if<Gemm>(&g.op(t));
-            const double work = flops_of(g.op(t)).si() * (gemm != nullptr && gemm->dtype == Dtype::fp32 ? 12 : 1);
+            const double work =
+                flops_of(g.op(t)).si() * (gemm != nullptr && gemm->dtype == Dtype::fp32 ? 12 : 1);
             if (first == 0) first = work;
             all += work + 1e10;
             ++products;
@@ -188,10 +219,11 @@ TEST_CASE("graphs of products end before they take longer than 20 TFLOP in half 
     CHECK(products == 270 + 24 + 24 + 2 * 35 + 26 + 12 + 24 + 8);
 }
 
-// Counted on rank 0 of four. Layers: 60 of width 768, 20 of 1600, 6 of 4096, each with four products forward and two gradients of each, 12
-// widths x width of weights and 8192 tokens, and four passes over 8192 x width of two bytes, read and written. Attention: 16 heads of 64.
-// Passes of 2^14 .. 2^31 bytes: half read and half written in three kinds, two thirds and one third in streams. Collectives of 2^9, 2^11 ..
-// 2^29 bytes, three times each, over two and over four ranks.
+// Counted on rank 0 of four. Layers: 60 of width 768, 20 of 1600, 6 of 4096, each with four
+// products forward and two gradients of each, 12 widths x width of weights and 8192 tokens, and
+// four passes over 8192 x width of two bytes, read and written. Attention: 16 heads of 64. Passes
+// of 2^14 .. 2^31 bytes: half read and half written in three kinds, two thirds and one third in
+// streams. Collectives of 2^9, 2^11 .. 2^29 bytes, three times each, over two and over four ranks.
 TEST_CASE("the sweeps of four GPUs, summed up") {
     struct Sum {
         int tasks = 0;
@@ -206,19 +238,24 @@ TEST_CASE("the sweeps of four GPUs, summed up") {
             Sum& sum = all[std::string(g.name(t))];
             ++sum.tasks;
             if (const auto* gemm = std::get_if<Gemm>(&g.op(t))) sum.flops += flops_of(*gemm).si();
-            if (const auto* pass = std::get_if<MemoryPass>(&g.op(t))) sum.read += pass->read.si(), sum.written += pass->written.si();
+            if (const auto* pass = std::get_if<MemoryPass>(&g.op(t)))
+                sum.read += pass->read.si(), sum.written += pass->written.si();
             if (const auto* a = std::get_if<Attention>(&g.op(t)))
-                sum.pairs += static_cast<double>(a->batch * a->heads * a->seq_q * a->seq_k * a->head_dim) * (a->backward ? 3 : 1) * (a->causal ? 1 : 9);
+                sum.pairs +=
+                    static_cast<double>(a->batch * a->heads * a->seq_q * a->seq_k * a->head_dim) *
+                    (a->backward ? 3 : 1) * (a->causal ? 1 : 9);
             if (const auto* exchange = std::get_if<AllToAll>(&g.op(t)))
                 for (const Bytes bytes : exchange->bytes) sum.payload += bytes.si();
             else
                 sum.payload += bytes_moved(g.op(t)).si();
         }
     }
-    const double widths = 60.0 * 768 + 20.0 * 1600 + 6.0 * 4096, squares = 60.0 * 768 * 768 + 20.0 * 1600 * 1600 + 6.0 * 4096 * 4096;
+    const double widths = 60.0 * 768 + 20.0 * 1600 + 6.0 * 4096,
+                 squares = 60.0 * 768 * 768 + 20.0 * 1600 * 1600 + 6.0 * 4096 * 4096;
     CHECK(all["sustained"].tasks == 86 * 12 + 6);
     CHECK(all["sustained"].flops == Approx(2.0 * 8192 * 3 * 12 * squares));
-    CHECK(all["sustained"].pairs == Approx(16 * 64 * (1 + 3) * (8.0 * 1024 * 1024 + 32.0 * 512 * 512 + 2.0 * 4096 * 4096)));
+    CHECK(all["sustained"].pairs ==
+          Approx(16 * 64 * (1 + 3) * (8.0 * 1024 * 1024 + 32.0 * 512 * 512 + 2.0 * 4096 * 4096)));
     CHECK(all["between"].tasks == 86 * 4 + 6);
     CHECK(all["between"].read == Approx(4 * 2.0 * 8192 * widths + 6 * 1e8));
     CHECK(all["between"].written == Approx(4 * 2.0 * 8192 * widths + 6 * 1e8));
@@ -243,8 +280,8 @@ TEST_CASE("the sweeps of four GPUs, summed up") {
     CHECK(all["beside"].flops == Approx(40 * 2.0 * 8192 * 4096 * 4096));
     CHECK(all["apart"].tasks == 41);
     CHECK(all["apart"].payload == 536870912.0);
-    // Each graph begins with eight passes of 1 GB in both directions, except graphs of empty kernels, of collectives and one of these
-    // alone.
+    // Each graph begins with eight passes of 1 GB in both directions, except graphs of empty
+    // kernels, of collectives and one of these alone.
     CHECK(all["head"].tasks == 8 * (graphs - 1 - 22 - 1));
     CHECK(all["head"].read == 1e9 * all["head"].tasks);
     CHECK(all["head"].written == 1e9 * all["head"].tasks);

@@ -14,15 +14,18 @@ using namespace stepcast;
 
 namespace {
 
-// A made-up host: GEMMs at 100 GFLOP/s k / (k + 50), memory at 10 GB/s, links of 1 us + bytes at 5 GB/s, 0.1 us per task.
+// A made-up host: GEMMs at 100 GFLOP/s k / (k + 50), memory at 10 GB/s, links of 1 us + bytes at 5
+// GB/s, 0.1 us per task.
 Seconds true_time(const Op& op) {
     const Seconds task(1e-7);
     const auto gemm = [&](long m, long n, long k) {
         const auto depth = static_cast<double>(k);
-        return task + Seconds(2.0 * static_cast<double>(m) * static_cast<double>(n) * (depth + 50) / 100e9);
+        return task + Seconds(2.0 * static_cast<double>(m) * static_cast<double>(n) * (depth + 50) /
+                              100e9);
     };
     if (const auto* one = std::get_if<Gemm>(&op)) return gemm(one->m, one->n, one->k);
-    if (const auto* group = std::get_if<GroupedGemm>(&op)) return gemm(group->k, group->n, group->rows.at(0));
+    if (const auto* group = std::get_if<GroupedGemm>(&op))
+        return gemm(group->k, group->n, group->rows.at(0));
     if (const auto* pass = std::get_if<MemoryPass>(&op))
         return task + (pass->read + pass->written) / BytesPerSecond(10e9);
     if (std::holds_alternative<Barrier>(op)) return Seconds(1e-6);
@@ -49,7 +52,8 @@ SweepResult measured(TaskGraph graph) {
 
 const FittedParameter& parameter(const Cluster& cluster, const std::string& key) {
     const auto& all = cluster.fitted->parameters;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const FittedParameter& p) { return p.key == key; });
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const FittedParameter& p) { return p.key == key; });
     REQUIRE(found != all.end());
     return *found;
 }
@@ -67,29 +71,36 @@ TEST_CASE("the fit of a host recovers a made-up machine from its undisturbed rep
     CHECK(cluster.gpu.name == "made-up core");
     for (const GemmPoint& p : cluster.kernel.gemm_table)
         CHECK(p.time.si() == Approx(true_time(Gemm{p.m, p.n, p.k, 1, Dtype::fp32}).si()));
-    for (const CurvePoint& p : cluster.intra.all_to_all) CHECK(p.time.si() == Approx(1e-6 + p.bytes.si() / 5e9));
+    for (const CurvePoint& p : cluster.intra.all_to_all)
+        CHECK(p.time.si() == Approx(1e-6 + p.bytes.si() / 5e9));
     // The truth is linear between points of a curve, so the held-out points are met exactly.
     for (const HeldOutError& error : cluster.fitted->errors)
         if (error.kind != "gemm") CHECK(error.mape < 1e-6);
     CHECK(cluster.noise.op == Approx(0).margin(1e-9));
     CHECK(cluster.kernel.launch.si() == Approx(1e-7));
     CHECK(cluster.intra.bandwidth.si() == Approx(5e9));
-    // Rates are relative to the fastest shape: 100 GFLOP/s k / (k + 50) = peak * efficiency k / (k + k0).
-    CHECK(cluster.kernel.gemm_efficiency * cluster.gpu.peaks[Dtype::fp32].si() == Approx(100e9).epsilon(0.01));
+    // Rates are relative to the fastest shape: 100 GFLOP/s k / (k + 50) = peak * efficiency k / (k
+    // + k0).
+    CHECK(cluster.kernel.gemm_efficiency * cluster.gpu.peaks[Dtype::fp32].si() ==
+          Approx(100e9).epsilon(0.01));
     CHECK(cluster.kernel.gemm_k0 == Approx(50).epsilon(0.03));
-    CHECK(cluster.kernel.memory_efficiency * cluster.gpu.memory_bandwidth.si() == Approx(10e9).epsilon(0.01));
+    CHECK(cluster.kernel.memory_efficiency * cluster.gpu.memory_bandwidth.si() ==
+          Approx(10e9).epsilon(0.01));
     CHECK(parameter(cluster, "link.intra.latency").determined);
 
-    const std::string file =
-        (std::filesystem::temp_directory_path() / ("stepcast_host_" + std::to_string(getpid()) + ".toml")).string();
+    const std::string file = (std::filesystem::temp_directory_path() /
+                              ("stepcast_host_" + std::to_string(getpid()) + ".toml"))
+                                 .string();
     std::ofstream(file) << write_cluster(cluster);
     const Cluster back = read_cluster(file);
     std::filesystem::remove(file);
     CHECK(back == cluster);
 }
 
-TEST_CASE("the fit of a busy host takes the quicker repetitions, since disturbance only adds time") {
-    // None of five repetitions was accepted, and three were disturbed: the lower quartile is the second.
+TEST_CASE(
+    "the fit of a busy host takes the quicker repetitions, since disturbance only adds time") {
+    // None of five repetitions was accepted, and three were disturbed: the lower quartile is the
+    // second.
     std::vector<SweepResult> results;
     for (TaskGraph& graph : host_sweeps(2)) {
         SweepResult result = measured(std::move(graph));

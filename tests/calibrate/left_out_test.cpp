@@ -1,5 +1,6 @@
-// How well constants fitted to measured steps predict a block of steps that the fit has not seen: a family of models, a table of another
-// source. Only such errors, and the share of steps inside p10..p90, tell about new runs.
+// How well constants fitted to measured steps predict a block of steps that the fit has not seen: a
+// family of models, a table of another source. Only such errors, and the share of steps inside
+// p10..p90, tell about new runs.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -18,13 +19,15 @@ using namespace stepcast;
 namespace {
 
 // The shipped cluster before the fit to steps, with the constants from kernels and links.
-std::string before_steps(const TestFolder& folder, const std::string& preset, const std::vector<Case>& cases) {
+std::string before_steps(const TestFolder& folder, const std::string& preset,
+                         const std::vector<Case>& cases) {
     Experiment holder;
     holder.cluster = read_cluster(preset);
     auto& stated = holder.cluster.fitted->parameters;
     for (const StepConstant& free : step_constants(FitTarget::cluster, cases))
         for (const FittedParameter& p : std::vector(stated))
-            if (p.key == free.key && !p.prior.empty()) set_key(holder, {"cluster." + p.key, p.prior});
+            if (p.key == free.key && !p.prior.empty())
+                set_key(holder, {"cluster." + p.key, p.prior});
     std::erase_if(stated, [&](const FittedParameter& p) {
         return p.key.starts_with("kernel.training") || p.key.starts_with("link.intra.training");
     });
@@ -37,7 +40,8 @@ struct Divided {
 };
 
 // Each row of a table is one line.
-void divide(const TestFolder& folder, const std::string& file, const std::function<bool(const Case&)>& left_out, Divided& found) {
+void divide(const TestFolder& folder, const std::string& file,
+            const std::function<bool(const Case&)>& left_out, Divided& found) {
     const std::string path = truth_folder() + "/" + file + ".csv";
     std::ifstream table(path);
     std::string line, known, block;
@@ -58,22 +62,32 @@ struct LeftOutErrors {
 };
 
 LeftOutErrors predict_block(const std::string& preset, const std::vector<std::string>& files,
-                      const std::function<bool(const Case&)>& left_out) {
+                            const std::function<bool(const Case&)>& left_out) {
     const TestFolder folder;
     Divided d;
     for (const std::string& file : files) divide(folder, file, left_out, d);
-    const std::string fitted = folder.path() + "/fitted.toml", device = read_cluster(preset).gpu.name;
-    calibrate_few_shot({.measurements = d.known_files, .cluster = before_steps(folder, preset, d.known), .framework = "", .out = fitted, .date = "", .target = FitTarget::cluster});
+    const std::string fitted = folder.path() + "/fitted.toml",
+                      device = read_cluster(preset).gpu.name;
+    calibrate_few_shot({.measurements = d.known_files,
+                        .cluster = before_steps(folder, preset, d.known),
+                        .framework = "",
+                        .out = fitted,
+                        .date = "",
+                        .target = FitTarget::cluster});
     LeftOutErrors found;
     std::vector<double> errors;
     for (const std::string& file : d.block_files) {
-        const std::vector<Comparison> own = read_comparisons(file, ""), on = read_comparisons(file, fitted);
+        const std::vector<Comparison> own = read_comparisons(file, ""),
+                                      on = read_comparisons(file, fitted);
         for (std::size_t i = 0; i < own.size(); ++i) {
-            if (!own[i].refused_because.empty() || own[i].what.experiment.cluster.gpu.name != device) continue;
+            if (!own[i].refused_because.empty() ||
+                own[i].what.experiment.cluster.gpu.name != device)
+                continue;
             const Forecast f = predict(on[i].what.experiment);
             errors.push_back(std::abs(f.step.p50 / on[i].what.measured_step - 1));
             found.mean += errors.back();
-            found.inside += f.step.p10 <= on[i].what.measured_step && on[i].what.measured_step <= f.step.p90;
+            found.inside +=
+                f.step.p10 <= on[i].what.measured_step && on[i].what.measured_step <= f.step.p90;
         }
     }
     found.rows = errors.size();
@@ -88,8 +102,9 @@ LeftOutErrors predict_block(const std::string& preset, const std::vector<std::st
 
 TEST_CASE("steps of mixtures of experts on eight B200 are met by constants of dense models alone") {
     if (truth_is_absent()) return;
-    const LeftOutErrors found = predict_block("b200-sxm-x8", {"simumax_b200", "simumax_2"},
-                                        [](const Case& c) { return c.experiment.workload.moe.experts > 0; });
+    const LeftOutErrors found =
+        predict_block("b200-sxm-x8", {"simumax_b200", "simumax_2"},
+                      [](const Case& c) { return c.experiment.workload.moe.experts > 0; });
     CAPTURE(found.rows, found.median, found.mean, found.inside);
     CHECK(found.median <= 0.10);
     CHECK(found.mean <= 0.12);
@@ -98,8 +113,9 @@ TEST_CASE("steps of mixtures of experts on eight B200 are met by constants of de
 
 TEST_CASE("another group's steps on A100 are met by constants fitted without them") {
     if (truth_is_absent()) return;
-    const LeftOutErrors found = predict_block("dgx-a100", {"megatron_papers", "mosaic_mpt", "pytorch_jax_fsdp", "vtrain_512"},
-                                        [](const Case& c) { return c.source == "vtrain_multi"; });
+    const LeftOutErrors found = predict_block(
+        "dgx-a100", {"megatron_papers", "mosaic_mpt", "pytorch_jax_fsdp", "vtrain_512"},
+        [](const Case& c) { return c.source == "vtrain_multi"; });
     CAPTURE(found.rows, found.median, found.mean, found.inside);
     CHECK(found.median <= 0.10);
     CHECK(found.mean <= 0.12);

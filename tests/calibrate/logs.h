@@ -39,19 +39,20 @@ struct ReadLog : ImportResult {
 };
 inline ReadLog import_log(const std::string& path, const ImportRequest& options) {
     ReadLog log;
-    static_cast<ImportResult&>(log) = stream_log(path, options, [&](ImportedRun&& run, SampleRecord& samples) {
-        Sample sample = sample_like(run);
-        ReadRun& read = log.runs.emplace_back(ReadRun{std::move(run), {}});
-        samples.replay([&](const SampleRecord::Value& value) {
-            const SampleRecord::Phase& phase = samples.phases()[value.phase];
-            sample.phase = phase.name;
-            sample.unit = phase.unit;
-            sample.rank = value.rank;
-            sample.step = value.step;
-            sample.value = value.value;
-            read.samples.push_back(sample);
+    static_cast<ImportResult&>(log) =
+        stream_log(path, options, [&](ImportedRun&& run, SampleRecord& samples) {
+            Sample sample = sample_like(run);
+            ReadRun& read = log.runs.emplace_back(ReadRun{std::move(run), {}});
+            samples.replay([&](const SampleRecord::Value& value) {
+                const SampleRecord::Phase& phase = samples.phases()[value.phase];
+                sample.phase = phase.name;
+                sample.unit = phase.unit;
+                sample.rank = value.rank;
+                sample.step = value.step;
+                sample.value = value.value;
+                read.samples.push_back(sample);
+            });
         });
-    });
     return log;
 }
 inline ReadLog import_log(const std::string& path, LogFormat format = LogFormat::automatic) {
@@ -61,7 +62,8 @@ inline ReadLog import_log(const std::string& path, LogFormat format = LogFormat:
 }
 
 // (step, value) of one phase and rank, in the order of the log.
-inline std::vector<std::pair<int, double>> series(const ReadRun& run, const std::string& phase, int rank = -1) {
+inline std::vector<std::pair<int, double>> series(const ReadRun& run, const std::string& phase,
+                                                  int rank = -1) {
     std::vector<std::pair<int, double>> found;
     for (const Sample& s : run.samples)
         if (s.phase == phase && s.rank == rank) found.emplace_back(s.step, s.value);

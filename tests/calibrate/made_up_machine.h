@@ -1,4 +1,5 @@
-// A machine of simple numbers for tests of fits: 100 SMs, a switch inside nodes; and fit parameters as text.
+// A machine of simple numbers for tests of fits: 100 SMs, a switch inside nodes; and fit parameters
+// as text.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +26,8 @@ inline Cluster made_up_machine(int gpus_per_node = 8) {
 // Key, prior, sigma and bounds, one parameter per line.
 inline std::string text_of(const std::vector<FitParameter>& parameters) {
     std::string text;
-    for (const FitParameter& p : parameters) text += fmt::format("{} {} {} {}..{}\n", p.key, p.prior, p.prior_sigma, p.lower, p.upper);
+    for (const FitParameter& p : parameters)
+        text += fmt::format("{} {} {} {}..{}\n", p.key, p.prior, p.prior_sigma, p.lower, p.upper);
     return text;
 }
 

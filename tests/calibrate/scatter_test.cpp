@@ -41,8 +41,9 @@ std::vector<std::string> step_tables() {
     std::vector<std::string> paths;
     for (const auto& file : std::filesystem::directory_iterator(truth_folder())) {
         const std::string name = file.path().filename().string();
-        const bool other = name.starts_with("atlas_") || name.starts_with("comm_") || name.starts_with("gemm") ||
-                           name.starts_with("kernels_") || name.ends_with("_memory.csv");
+        const bool other = name.starts_with("atlas_") || name.starts_with("comm_") ||
+                           name.starts_with("gemm") || name.starts_with("kernels_") ||
+                           name.ends_with("_memory.csv");
         if (!other && name.ends_with(".csv")) paths.push_back(file.path().string());
     }
     std::ranges::sort(paths);
@@ -51,11 +52,12 @@ std::vector<std::string> step_tables() {
 
 }  // namespace
 
-// Errors of -0.1 .. 0.9 in steps of 0.1: of eleven rows one may lie beyond either end (a tenth of eleven is 1.1). So 0.9 lies beyond 0.8,
-// and -0.1 beyond 0.
+// Errors of -0.1 .. 0.9 in steps of 0.1: of eleven rows one may lie beyond either end (a tenth of
+// eleven is 1.1). So 0.9 lies beyond 0.8, and -0.1 beyond 0.
 TEST_CASE("a tenth of a pair's rows lies beyond its scatter on either side") {
     std::vector<ScatterRow> rows;
-    for (int i = -1; i <= 9; ++i) rows.push_back(row("trainer", "model " + std::to_string(i % 2), 0.1 * i));
+    for (int i = -1; i <= 9; ++i)
+        rows.push_back(row("trainer", "model " + std::to_string(i % 2), 0.1 * i));
     const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
     REQUIRE(table.groups.size() == 1);
     CHECK(table.groups[0].rows == 11);
@@ -63,25 +65,33 @@ TEST_CASE("a tenth of a pair's rows lies beyond its scatter on either side") {
     CHECK(table.groups[0].scatter.faster == Approx(0).margin(2e-4));
     // Constants with p90 = 0.48 explain a part: 0.64^2 + 0.48^2 = 0.8^2.
     for (ScatterRow& r : rows) r.forecast.doubts.constants = 0.48 / p90_of_normal;
-    CHECK(fit_scatter(rows, std::vector<bool>(rows.size(), true)).groups[0].scatter.slower == Approx(0.64).margin(2e-4));
+    CHECK(fit_scatter(rows, std::vector<bool>(rows.size(), true)).groups[0].scatter.slower ==
+          Approx(0.64).margin(2e-4));
 }
 
-// The medians of eleven frameworks are 0, 0.1 .. 1: a tenth of them lies above 0.9 and none below 0.
+// The medians of eleven frameworks are 0, 0.1 .. 1: a tenth of them lies above 0.9 and none below
+// 0.
 TEST_CASE("a framework that nobody measured is as far off as the medians of frameworks are apart") {
     std::vector<ScatterRow> rows;
     for (int i = 0; i <= 10; ++i)
-        for (int n = 0; n < 3; ++n) rows.push_back(row("trainer " + std::to_string(i), "model", 0.1 * i));
+        for (int n = 0; n < 3; ++n)
+            rows.push_back(row("trainer " + std::to_string(i), "model", 0.1 * i));
     const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
     CHECK(table.frameworks.slower == Approx(0.9));
     CHECK(table.frameworks.faster == 0);
 }
 
-TEST_CASE("intervals hold for 72 to 88 % of all published steps, as shipped and by blocks left out (where shared/truth is)") {
+TEST_CASE(
+    "intervals hold for 72 to 88 % of all published steps, as shipped and by blocks left out "
+    "(where shared/truth is)") {
     if (truth_is_absent()) return;
     const std::vector<ScatterRow> rows = scatter_rows(step_tables());
     double inside = 0;
     for (const ScatterRow& r : rows)
-        inside += r.forecast.step.p10 <= r.what.measured_step && r.what.measured_step <= r.forecast.step.p90 ? 1 : 0;
+        inside += r.forecast.step.p10 <= r.what.measured_step &&
+                          r.what.measured_step <= r.forecast.step.p90
+                      ? 1
+                      : 0;
     inside /= static_cast<double>(rows.size());
     CHECK(inside >= 0.72);
     CHECK(inside <= 0.88);
@@ -110,10 +120,12 @@ ScatterRow scatter_row(const std::string& model, int ranks, double off, double g
 
 }  // namespace
 
-// Three pairs of one model with equal shares of the step differ by 0.2, 0.3 and 0.5. A fifth of three is less than one, so none may lie
-// beyond: `near` is 0.5. Each model counts once: three rows of one make three pairs with a weight of a third.
+// Three pairs of one model with equal shares of the step differ by 0.2, 0.3 and 0.5. A fifth of
+// three is less than one, so none may lie beyond: `near` is 0.5. Each model counts once: three rows
+// of one make three pairs with a weight of a third.
 TEST_CASE("pairs of one model on as many ranks tell how far configurations differ") {
-    std::vector<ScatterRow> rows{scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.2, 0.5), scatter_row("m", 8, 0.5, 0.5)};
+    std::vector<ScatterRow> rows{scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.2, 0.5),
+                                 scatter_row("m", 8, 0.5, 0.5)};
     const std::vector<bool> all(rows.size(), true);
     CHECK(fit_scatter(rows, all).pairs.near == Approx(0.5).margin(2e-4));
     CHECK(fit_scatter(rows, all).pairs.far == 0);
@@ -121,24 +133,33 @@ TEST_CASE("pairs of one model on as many ranks tell how far configurations diffe
     CHECK(fit_scatter(rows, {false, false, true}).pairs.near == 0);
     rows[2].what.experiment.cluster.gpus_per_node = 4;  // another number of ranks: no pair
     CHECK(fit_scatter(rows, all).pairs.near == Approx(0.2).margin(2e-4));
-    // Nine rows of another model make 36 equal pairs with a weight of a ninth. They have a weight of 4 of 4.5 or more, so the other pair
-    // may lie beyond.
+    // Nine rows of another model make 36 equal pairs with a weight of a ninth. They have a weight
+    // of 4 of 4.5 or more, so the other pair may lie beyond.
     for (int i = 0; i < 9; ++i) rows.push_back(scatter_row("n", 8, 0.1, 0.5));
     CHECK(fit_scatter(rows, std::vector<bool>(rows.size(), true)).pairs.near == 0);
-    // Shares of products of 0.3 and 0.5 have the distance sqrt(2) x 0.2: 0.5^2 = near^2 + (far x 0.2828)^2, where near is 0.
+    // Shares of products of 0.3 and 0.5 have the distance sqrt(2) x 0.2: 0.5^2 = near^2 + (far x
+    // 0.2828)^2, where near is 0.
     std::vector<ScatterRow> apart{scatter_row("m", 8, 0, 0.3), scatter_row("m", 8, 0.5, 0.5)};
     const PairScatter pairs = fit_scatter(apart, {true, true}).pairs;
     CHECK(pairs.near == 0);
     CHECK(pairs.far == Approx(0.5 / (0.2 * std::sqrt(2.0))).margin(1e-3));
     // Below a distance of 0.05 pairs count as near, above it as far.
-    CHECK(fit_scatter({scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.049 / std::sqrt(2.0))}, {true, true}).pairs.near == Approx(0.5).margin(2e-4));
-    CHECK(fit_scatter({scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.051 / std::sqrt(2.0))}, {true, true}).pairs.near == 0);
+    CHECK(fit_scatter(
+              {scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.049 / std::sqrt(2.0))},
+              {true, true})
+              .pairs.near == Approx(0.5).margin(2e-4));
+    CHECK(fit_scatter(
+              {scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.051 / std::sqrt(2.0))},
+              {true, true})
+              .pairs.near == 0);
 }
 
-// Two rows are too few for a framework's median. Of frameworks at -0.4, 0.1 and 0.2 a tenth lies beyond -0.3 and 0.18.
+// Two rows are too few for a framework's median. Of frameworks at -0.4, 0.1 and 0.2 a tenth lies
+// beyond -0.3 and 0.18.
 TEST_CASE("frameworks and blocks are counted where rows are enough") {
     std::vector<ScatterRow> rows;
-    for (const auto& [name, off, count] : {std::tuple{"x", -0.4, 3}, {"y", 0.1, 3}, {"z", 0.2, 4}, {"few", 3.0, 2}})
+    for (const auto& [name, off, count] :
+         {std::tuple{"x", -0.4, 3}, {"y", 0.1, 3}, {"z", 0.2, 4}, {"few", 3.0, 2}})
         for (int i = 0; i < count; ++i) {
             rows.push_back(scatter_row(fmt::format("m{}", i / 2), 8 + i, off, 0.5));
             rows.back().what.experiment.framework.name = name;
@@ -147,13 +168,17 @@ TEST_CASE("frameworks and blocks are counted where rows are enough") {
     CHECK(table.frameworks.faster == Approx(0.3));
     CHECK(table.frameworks.slower == Approx(0.18));
     REQUIRE(table.groups.size() == 4);
-    CHECK((table.groups[3].framework == "z" && table.groups[3].rows == 4 && table.groups[3].blocks == 2 && table.groups[3].gpu == "A100"));
+    CHECK((table.groups[3].framework == "z" && table.groups[3].rows == 4 &&
+           table.groups[3].blocks == 2 && table.groups[3].gpu == "A100"));
 }
 
-// Model "a" is predicted from "b" alone and vice versa. A scatter of some hundredths around 0 includes errors of 0.01, but not of 2.
+// Model "a" is predicted from "b" alone and vice versa. A scatter of some hundredths around 0
+// includes errors of 0.01, but not of 2.
 TEST_CASE("blocks left out are counted inside the intervals of a table without them") {
     std::vector<ScatterRow> rows;
-    for (int i = 0; i < 6; ++i) rows.push_back(scatter_row(i < 3 ? "a" : "b", 8, i == 0 ? 2 : 0.01 * (i % 2 == 0 ? 1 : -1), 0.5));
+    for (int i = 0; i < 6; ++i)
+        rows.push_back(
+            scatter_row(i < 3 ? "a" : "b", 8, i == 0 ? 2 : 0.01 * (i % 2 == 0 ? 1 : -1), 0.5));
     const std::vector<BlockErrors> blocks = leave_out_scatter(rows, LeftOut::model);
     REQUIRE(blocks.size() == 2);
     CHECK(blocks[0].left_out == "a");
@@ -162,12 +187,14 @@ TEST_CASE("blocks left out are counted inside the intervals of a table without t
     int inside = 0;
     for (std::size_t i = 0; i < 3; ++i) {
         Doubts doubts = rows[i].forecast.doubts;
-        const Scatter s = scatter_of(of_b, rows[i].what.experiment.framework, rows[i].what.experiment.cluster);
+        const Scatter s =
+            scatter_of(of_b, rows[i].what.experiment.framework, rows[i].what.experiment.cluster);
         doubts.faster = s.faster;
         doubts.slower = s.slower;
         const Interval reach = predictive_interval(Seconds(1), Seconds(1), doubts);
         CHECK(interval_by(of_b, rows[i]) == reach);
-        inside += reach.p10 <= rows[i].what.measured_step && rows[i].what.measured_step <= reach.p90;
+        inside +=
+            reach.p10 <= rows[i].what.measured_step && rows[i].what.measured_step <= reach.p90;
     }
     CHECK(blocks[0].inside == inside);
     CHECK(inside < 3);
@@ -177,28 +204,43 @@ TEST_CASE("blocks left out are counted inside the intervals of a table without t
 
 TEST_CASE("scatter is written with its sources, from tables of steps alone") {
     const TestFolder folder;
-    std::vector<StepRow> rows{{.id = "a", .model = "gpt-x"}, {.id = "b", .micro_batch = 2, .model = "gpt-x"}, {.id = "c", .hidden = 4096, .model = "gpt-y"}, {.id = "no", .device = "Abacus 9"}};
-    const std::string steps = folder.write("steps.csv", steps_table(rows)), kernels = folder.write("gemms.csv", "gpu,m,n,k,dtype,time_us\nA100,64,64,64,bf16,9\n"), out = folder.path() + "/scatter.toml";
+    std::vector<StepRow> rows{{.id = "a", .model = "gpt-x"},
+                              {.id = "b", .micro_batch = 2, .model = "gpt-x"},
+                              {.id = "c", .hidden = 4096, .model = "gpt-y"},
+                              {.id = "no", .device = "Abacus 9"}};
+    const std::string steps = folder.write("steps.csv", steps_table(rows)),
+                      kernels = folder.write("gemms.csv",
+                                             "gpu,m,n,k,dtype,time_us\nA100,64,64,64,bf16,9\n"),
+                      out = folder.path() + "/scatter.toml";
     const std::vector<ScatterRow> read = scatter_rows({steps, kernels});
     REQUIRE(read.size() == 3);
     for (const ScatterRow& r : read) CHECK(r.off == Approx(std::log(1 / r.forecast.step.p50.si())));
     const std::string text = calibrate_scatter({steps, kernels}, out, "2026-02-03");
-    CHECK_THAT(text, Contains("scatter of 3 steps in 1 pairs of framework and device written to " + out) && Contains("left out by model"));
+    CHECK_THAT(
+        text, Contains("scatter of 3 steps in 1 pairs of framework and device written to " + out) &&
+                  Contains("left out by model"));
     const ScatterTable table = read_scatter(out);
     CHECK(table.date == "2026-02-03");
     CHECK(table.sources == std::vector<std::string>{"steps.csv"});
     CHECK(table.groups.at(0).rows == 3);
-    CHECK_THAT(cross_validate_scatter({steps}, LeftOut::model), Contains("gpt-x") && Contains("gpt-y"));
-    CHECK(complaint([&] { cross_validate_scatter({steps}, LeftOut::ranks); }) == "--cross-validate ranks: the rows have one ranks only; expected two or more");
-    CHECK(complaint([&] { scatter_rows({kernels}); }) == "calibrate: no row of these files states a step that can be predicted");
+    CHECK_THAT(cross_validate_scatter({steps}, LeftOut::model),
+               Contains("gpt-x") && Contains("gpt-y"));
+    CHECK(complaint([&] { cross_validate_scatter({steps}, LeftOut::ranks); }) ==
+          "--cross-validate ranks: the rows have one ranks only; expected two or more");
+    CHECK(complaint([&] { scatter_rows({kernels}); }) ==
+          "calibrate: no row of these files states a step that can be predicted");
 }
 
-// Steps of a host that takes 3 ms for a layer's pass, and of another model with twice such steps. A fit to the first model's three rows is
-// off by log 2 on the others, which are slower. The other model's two rows are too few for a fit. Rows of a single model say nothing.
+// Steps of a host that takes 3 ms for a layer's pass, and of another model with twice such steps. A
+// fit to the first model's three rows is off by log 2 on the others, which are slower. The other
+// model's two rows are too few for a fit. Rows of a single model say nothing.
 TEST_CASE("fits to one model's rows tell how far others are off") {
     const TestFolder folder;
-    std::vector<StepRow> rows{{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}, {.id = "c", .hidden = 2048, .batches = 2},
-                              {.id = "d", .hidden = 1024, .batches = 2, .model = "gpt-y"}, {.id = "e", .hidden = 2048, .batches = 3, .model = "gpt-y"}};
+    std::vector<StepRow> rows{{.id = "a", .hidden = 1024},
+                              {.id = "b", .hidden = 1024, .batches = 3},
+                              {.id = "c", .hidden = 2048, .batches = 2},
+                              {.id = "d", .hidden = 1024, .batches = 2, .model = "gpt-y"},
+                              {.id = "e", .hidden = 2048, .batches = 3, .model = "gpt-y"}};
     for (StepRow& r : rows) r.framework = "default";
     std::vector<Case> cases = cases_of(folder, rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -1,4 +1,5 @@
-// What scripts/pytorch-truth.sh does with the tables of a PyTorch script, for tables made from known constants.
+// What scripts/pytorch-truth.sh does with the tables of a PyTorch script, for tables made from
+// known constants.
 
 #include <cmath>
 #include <random>
@@ -19,7 +20,8 @@ namespace {
 
 constexpr Seconds floor_of_a_call(6e-6);  // a shorter kernel waits for the call that launches it
 
-// A GPU of 100 SMs with constants that differ from every prior. `event` and `launch` are the device's, the floor of a call the host's.
+// A GPU of 100 SMs with constants that differ from every prior. `event` and `launch` are the
+// device's, the floor of a call the host's.
 Cluster made_up() {
     Cluster c;
     c.name = "made-up";
@@ -40,7 +42,8 @@ Cluster truth() {
     Cluster c = made_up();
     Experiment carrier;
     carrier.cluster = c;
-    for (const FitParameter& p : gemm_parameters({})) set_key(carrier, {"cluster." + p.key, p.prior});
+    for (const FitParameter& p : gemm_parameters({}))
+        set_key(carrier, {"cluster." + p.key, p.prior});
     c = carrier.cluster;
     KernelCosts& k = c.kernel;
     k.launch = Seconds(1.4e-6);
@@ -77,7 +80,9 @@ private:
     std::mt19937 random_{20240607};
 };
 
-double micros(Seconds time, MeasuringNoise& noise) { return std::max(time * noise.factor(), floor_of_a_call).si() * 1e6; }
+double micros(Seconds time, MeasuringNoise& noise) {
+    return std::max(time * noise.factor(), floor_of_a_call).si() * 1e6;
+}
 
 std::string gemm_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text = "m,n,k,layout,dtype,time_us\r\n";
@@ -86,7 +91,10 @@ std::string gemm_table(const Cluster& c, MeasuringNoise& noise) {
                                  : layout == std::string("TN") ? Gemm::Layout::tn
                                                                : Gemm::Layout::nt;
         const GemmRow row{
-            {.m = m, .n = n, .k = k, .dtype = dtype, .alignment = alignment_of(n), .layout = way}, 1, {}, true};
+            {.m = m, .n = n, .k = k, .dtype = dtype, .alignment = alignment_of(n), .layout = way},
+            1,
+            {},
+            true};
         text += fmt::format("{},{},{},{},{},{:.3f}\r\n", m, n, k, layout, to_string(dtype),
                             micros(gemm_case(row).predict(c), noise));
     };
@@ -109,16 +117,23 @@ std::string gemm_table(const Cluster& c, MeasuringNoise& noise) {
 std::string batched_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text = "batch,m,n,k,dtype,time_us\r\n";
     const auto add = [&](const KernelRow& row, long b, long m, long n, long k, const char* dtype) {
-        text += fmt::format("{},{},{},{},{},{:.3f}\r\n", b, m, n, k, dtype, micros(kernel_case(row).predict(c), noise));
+        text += fmt::format("{},{},{},{},{},{:.3f}\r\n", b, m, n, k, dtype,
+                            micros(kernel_case(row).predict(c), noise));
     };
     for (const long b : {12L, 96L, 768L})
         for (const long s : {197L, 512L, 1024L, 2048L})
             for (const long d : {64L, 128L}) {
                 for (const auto& [n, k] : {std::pair(s, d), std::pair(d, s)})
-                    add({"batched_gemm", "bmm", Gemm{.m = s, .n = n, .k = k, .batch = b, .dtype = Dtype::bf16}, {}},
+                    add({"batched_gemm",
+                         "bmm",
+                         Gemm{.m = s, .n = n, .k = k, .batch = b, .dtype = Dtype::bf16},
+                         {}},
                         b, s, n, k, "bf16");
-                add({"attention", "attention", Attention{b, 1, s, s, d, true, false, Dtype::bf16, true}, {}}, b, s,
-                    s, d, "bf16-flash-causal");
+                add({"attention",
+                     "attention",
+                     Attention{b, 1, s, s, d, true, false, Dtype::bf16, true},
+                     {}},
+                    b, s, s, d, "bf16-flash-causal");
             }
     return text;
 }
@@ -127,11 +142,13 @@ std::string batched_table(const Cluster& c, MeasuringNoise& noise) {
 std::string memory_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text = "kind,bytes,time_us\r\n";
     for (double elements = 2048; elements < 2.2e9; elements *= 2)
-        for (const auto& [kind, tensors] : {std::pair("copy", 2), std::pair("add", 3), std::pair("gelu", 2),
-                                            std::pair("softmax", 2), std::pair("layernorm", 2)}) {
+        for (const auto& [kind, tensors] :
+             {std::pair("copy", 2), std::pair("add", 3), std::pair("gelu", 2),
+              std::pair("softmax", 2), std::pair("layernorm", 2)}) {
             const bool rows = kind == std::string("softmax") || kind == std::string("layernorm");
             const Bytes bytes(elements * tensors * 2);
-            const MemoryPass pass{bytes, Bytes(0), rows ? MemoryPass::Access::rows : MemoryPass::Access::stream};
+            const MemoryPass pass{bytes, Bytes(0),
+                                  rows ? MemoryPass::Access::rows : MemoryPass::Access::stream};
             text += fmt::format("{},{:.0f},{:.3f}\r\n", kind, bytes.si(),
                                 micros(kernel_case({"", kind, pass, {}}).predict(c), noise));
         }
@@ -141,16 +158,18 @@ std::string memory_table(const Cluster& c, MeasuringNoise& noise) {
 std::string launch_table(const Cluster& c) {
     const auto us = [](Seconds time) { return time.si() * 1e6; };
     std::string text = "kind,calls,time_us_per_call\r\n";
-    for (const int calls : {1, 10, 100, 1000, 5000})  // a single call shows only the clock's resolution
+    // a single call shows only the clock's resolution
+    for (const int calls : {1, 10, 100, 1000, 5000})
         text += fmt::format("eager host issue,{},{}\r\neager wall,{},{}\r\n", calls,
                             us(c.host.call) * (calls == 1 ? 3 : 1), calls, us(c.host.call));
-    return text +
-           fmt::format("graph replay wall,1000,{}\r\nhost read,200,{}\r\n", us(c.kernel.launch), us(c.host.read));
+    return text + fmt::format("graph replay wall,1000,{}\r\nhost read,200,{}\r\n",
+                              us(c.kernel.launch), us(c.host.read));
 }
 
 std::string steps_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text =
-        "case_id,layers,hidden,heads,ffn,vocab,seq,batch,dtype,attention,optimizer,forward_s,backward_s,optimizer_s,"
+        "case_id,layers,hidden,heads,ffn,vocab,seq,batch,dtype,attention,optimizer,forward_s,"
+        "backward_s,optimizer_s,"
         "step_s,step_p10_s,step_p90_s,peak_bytes,samples\r\n";
     for (const int batch : {1, 8})
         for (const char* dtype : {"bf16", "fp32", "tf32"})
@@ -174,10 +193,11 @@ std::string steps_table(const Cluster& c, MeasuringNoise& noise) {
                 const Forecast f = predict(e);
                 const double step = f.phases.step.si() * noise.factor();
                 text += fmt::format(
-                    "gpt2,4,768,12,3072,50304,1024,{},{},{},adamw-fused,{:.6g},{:.6g},{:.6g},{:.6g},{},"
+                    "gpt2,4,768,12,3072,50304,1024,{},{},{},adamw-fused,{:.6g},{:.6g},{:.6g},{:.6g}"
+                    ",{},"
                     "{},{:.0f},20\r\n",
-                    batch, dtype, attention, f.phases.forward.si(), f.phases.backward.si(), f.phases.optimizer.si(),
-                    step, step, step, f.memory.peak.si());
+                    batch, dtype, attention, f.phases.forward.si(), f.phases.backward.si(),
+                    f.phases.optimizer.si(), step, step, step, f.memory.peak.si());
             }
     return text + "gpt2,4,768,12,3072,50304,1024,4096,bf16,plain,adamw-fused,oom,,,,,,,0\r\n";
 }
@@ -196,8 +216,9 @@ const HeldOutError& error_of(const Cluster& c, const std::string& kind) {
 
 }  // namespace
 
-// The tables scatter by 2 % and have tens to hundreds of rows per constant, so constants are found within a few percent. Forecasts of steps
-// that the fit has not seen are off by less than the scatter of a row.
+// The tables scatter by 2 % and have tens to hundreds of rows per constant, so constants are found
+// within a few percent. Forecasts of steps that the fit has not seen are off by less than the
+// scatter of a row.
 TEST_CASE("tables of a script bring back the constants that made them, and its steps") {
     const TestFolder folder;
     const Cluster known = truth();
@@ -205,8 +226,10 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CalibrationRequest request;
     for (const auto& [name, text] :
          {std::pair("environment.csv", std::string("key,value\r\ngpu,NVIDIA X1\r\nsms,100\r\n")),
-          std::pair("gemm.csv", gemm_table(known, noise)), std::pair("batched.csv", batched_table(known, noise)),
-          std::pair("memory.csv", memory_table(known, noise)), std::pair("launch.csv", launch_table(known))})
+          std::pair("gemm.csv", gemm_table(known, noise)),
+          std::pair("batched.csv", batched_table(known, noise)),
+          std::pair("memory.csv", memory_table(known, noise)),
+          std::pair("launch.csv", launch_table(known))})
         request.measurements.push_back(folder.write(name, text));
     request.cluster = folder.write("start.toml", write_cluster(made_up()));
     request.out = folder.path() + "/fitted.toml";
@@ -221,7 +244,8 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(found.memory_efficiency == Approx(made.memory_efficiency).epsilon(0.01));
     CHECK(found.row_efficiency == Approx(made.row_efficiency).epsilon(0.01));
     CHECK(found.cache.si() == Approx(made.cache.si()).epsilon(0.25));
-    CHECK(found.cache_gain == Approx(made.cache_gain).epsilon(0.12));  // most kernels that fit the cache wait for their call
+    // most kernels that fit the cache wait for their call
+    CHECK(found.cache_gain == Approx(made.cache_gain).epsilon(0.12));
     CHECK(found.event.si() == Approx(made.event.si()).epsilon(0.35));
     CHECK(found.gemm_efficiency == Approx(made.gemm_efficiency).epsilon(0.03));
     CHECK(found.gemm_nn == Approx(made.gemm_nn).epsilon(0.02));
@@ -238,9 +262,11 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
         CHECK(error_of(fitted, kind).mape < 0.04);
     }
 
-    std::vector<Comparison> steps = read_comparisons(folder.write("steps.csv", steps_table(known, noise)), request.out);
+    std::vector<Comparison> steps =
+        read_comparisons(folder.write("steps.csv", steps_table(known, noise)), request.out);
     REQUIRE(steps.size() == 13);
-    CHECK_THAT(steps.back().refused_because, Contains("steps.csv:14: forward_s: ran out of memory"));
+    CHECK_THAT(steps.back().refused_because,
+               Contains("steps.csv:14: forward_s: ran out of memory"));
     std::vector<double> errors;
     for (std::size_t i = 0; i < 12; ++i) {
         const Case& c = steps[i].what;
@@ -255,13 +281,15 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(median(errors) < 0.03);
 }
 
-// Three of five copies within a quarter of 6 us wait for the host, so rows up to 12 us may do so too. Of twelve additions one alone lies
-// within a quarter of the fastest: no floor shows, and only that quarter is left out.
+// Three of five copies within a quarter of 6 us wait for the host, so rows up to 12 us may do so
+// too. Of twelve additions one alone lies within a quarter of the fastest: no floor shows, and only
+// that quarter is left out.
 TEST_CASE("kernels that waited for their own call tell nothing") {
     const auto row = [](const char* call, double micros) {
         return KernelRow{"memory_pass", call, MemoryPass{}, Seconds(micros * 1e-6)};
     };
-    std::vector<KernelRow> rows{row("copy", 6), row("copy", 6.3), row("copy", 7.4), row("copy", 11.9), row("copy", 12.1)};
+    std::vector<KernelRow> rows{row("copy", 6), row("copy", 6.3), row("copy", 7.4),
+                                row("copy", 11.9), row("copy", 12.1)};
     for (int i = 0; i < 12; ++i) rows.push_back(row("add", 6 + 2 * i));
     const std::vector<KernelRow> kept = above_floor(rows);
     REQUIRE(kept.size() == 12);
@@ -269,25 +297,34 @@ TEST_CASE("kernels that waited for their own call tell nothing") {
     CHECK(kept[1].time.si() == Approx(8e-6));
 }
 
-// A copy that touches 4 kB reads and writes half each. 24 heads attend to 16 keys of width 64, forward and backward.
+// A copy that touches 4 kB reads and writes half each. 24 heads attend to 16 keys of width 64,
+// forward and backward.
 TEST_CASE("copies into another order and backwards of attention are kinds of their own") {
     const TestFolder folder;
     BuildingBlocks blocks;
-    read_building_blocks(folder.write("memory.csv", "kind,bytes,time_us\npermute,4096,5\ntranspose,4096,6\n"), made_up().gpu, blocks);
-    read_building_blocks(folder.write("batched.csv", "batch,m,n,k,dtype,time_us\n24,16,16,64,bf16-flash-causal,7\n24,16,16,64,bf16-flash-causal-backward,8\n"),
+    read_building_blocks(
+        folder.write("memory.csv", "kind,bytes,time_us\npermute,4096,5\ntranspose,4096,6\n"),
+        made_up().gpu, blocks);
+    read_building_blocks(folder.write("batched.csv",
+                                      "batch,m,n,k,dtype,time_us\n24,16,16,64,bf16-flash-causal,"
+                                      "7\n24,16,16,64,bf16-flash-causal-backward,8\n"),
                          made_up().gpu, blocks);
     REQUIRE(blocks.kernels.size() == 4);
     CHECK(blocks.kernels[0].kind == "strided");
-    CHECK(blocks.kernels[0].op == Op(MemoryPass{Bytes(2048), Bytes(2048), MemoryPass::Access::strided}));
+    CHECK(blocks.kernels[0].op ==
+          Op(MemoryPass{Bytes(2048), Bytes(2048), MemoryPass::Access::strided}));
     CHECK(blocks.kernels[1].kind == "transpose");
-    CHECK(blocks.kernels[1].op == Op(MemoryPass{Bytes(2048), Bytes(2048), MemoryPass::Access::transpose}));
+    CHECK(blocks.kernels[1].op ==
+          Op(MemoryPass{Bytes(2048), Bytes(2048), MemoryPass::Access::transpose}));
     CHECK(blocks.kernels[2].kind == "attention");
     CHECK(blocks.kernels[2].op == Op(Attention{24, 1, 16, 16, 64, true, false, Dtype::bf16, true}));
     CHECK(blocks.kernels[3].kind == "attention_backward");
     CHECK(blocks.kernels[3].op == Op(Attention{24, 1, 16, 16, 64, true, true, Dtype::bf16, true}));
     const auto has = [&](std::string_view key) {
         for (const FitPart& part : kernel_fits(blocks))
-            if (std::ranges::find(part.parameters, key, &FitParameter::key) != part.parameters.end()) return true;
+            if (std::ranges::find(part.parameters, key, &FitParameter::key) !=
+                part.parameters.end())
+                return true;
         return false;
     };
     CHECK(has("kernel.attention_backward"));
@@ -306,10 +343,12 @@ TEST_CASE("tables of a script are refused with the line of what is wrong") {
             folder.path());
     };
     CHECK(read("environment.csv", "key,value\ngpu,NVIDIA H200\n") ==
-          "environment.csv:2: gpu: measured on \"NVIDIA H200\", but the cluster to start from has X1; expected its "
+          "environment.csv:2: gpu: measured on \"NVIDIA H200\", but the cluster to start from has "
+          "X1; expected its "
           "device");
     CHECK(read("memory.csv", "kind,bytes,time_us\ncopy,8192,5\nsort,8192,5\n") ==
-          "memory.csv:3: kind: found \"sort\"; expected copy, add, gelu, softmax, layernorm, permute or transpose");
+          "memory.csv:3: kind: found \"sort\"; expected copy, add, gelu, softmax, layernorm, "
+          "permute or transpose");
     CHECK(read("gemm.csv", "m,n,k,layout,dtype,time_us\n8,8,8,TT,bf16,5\n") ==
           "gemm.csv:2: layout: found \"TT\"; expected NT, NN or TN");
     CHECK(read("launch.csv", "kind,calls,time_us_per_call\nhost read,200,0\n") ==

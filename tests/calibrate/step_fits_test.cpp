@@ -15,13 +15,17 @@
 using namespace stepcast;
 using Catch::Contains;
 
-// Nine steps of a machine whose products in steps reach 0.8 of the shipped rate; one of them took four times as long. A further row is of
-// another device. Without --fit, `calibrate` moves the cluster's constants.
+// Nine steps of a machine whose products in steps reach 0.8 of the shipped rate; one of them took
+// four times as long. A further row is of another device. Without --fit, `calibrate` moves the
+// cluster's constants.
 TEST_CASE("measured steps bring back the rate that made them, and a wild one counts little") {
     const TestFolder folder;
     std::vector<StepRow> rows;
     for (const int hidden : {2048, 4096, 8192})
-        for (const int micro_batch : {1, 2, 4}) rows.push_back({.id = fmt::format("r{}-{}", hidden, micro_batch), .hidden = hidden, .micro_batch = micro_batch});
+        for (const int micro_batch : {1, 2, 4})
+            rows.push_back({.id = fmt::format("r{}-{}", hidden, micro_batch),
+                            .hidden = hidden,
+                            .micro_batch = micro_batch});
     std::vector<Case> cases = cases_of(folder, rows);
     const Cluster start = read_cluster("dgx-a100");
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -30,21 +34,33 @@ TEST_CASE("measured steps bring back the rate that made them, and a wild one cou
         rows[i].seconds = (i == 4 ? 4 : 1) * simulated_step(e);
     }
     rows.push_back({.id = "other", .device = "H100"});
-    const std::string table = folder.write("steps.csv", steps_table(rows)), out = folder.path() + "/fitted.toml";
-    const std::string text = calibrate_from_measurements({.measurements = {table}, .cluster = "dgx-a100", .out = out, .date = "2026-02-03"});
-    CHECK_THAT(text, Contains("9 measured steps; passed over: 1 of other devices, 0 that cannot be predicted\ncluster written to " + out));
-    CHECK_THAT(text, Contains("of little weight: r4096-2, ") && !Contains("of little weight: r2048"));
+    const std::string table = folder.write("steps.csv", steps_table(rows)),
+                      out = folder.path() + "/fitted.toml";
+    const std::string text = calibrate_from_measurements(
+        {.measurements = {table}, .cluster = "dgx-a100", .out = out, .date = "2026-02-03"});
+    CHECK_THAT(text, Contains("9 measured steps; passed over: 1 of other devices, 0 that cannot be "
+                              "predicted\ncluster written to " +
+                              out));
+    CHECK_THAT(text,
+               Contains("of little weight: r4096-2, ") && !Contains("of little weight: r2048"));
     const Cluster fitted = read_cluster(out);
     CHECK(fitted.kernel.training_gemm == Approx(0.8 * start.kernel.training_gemm).epsilon(0.05));
     CHECK(fitted.fitted->date == "2026-02-03");
     CHECK(fitted.fitted->sources.front() == "steps.csv");
     // What kernels told about the machine is still recorded, and counted.
-    const auto steps = std::ranges::find_if(start.fitted->errors, [](const auto& e) { return e.kind == "step" && e.method == "fitted"; });
+    const auto steps = std::ranges::find_if(start.fitted->errors, [](const auto& e) {
+        return e.kind == "step" && e.method == "fitted";
+    });
     REQUIRE(steps != start.fitted->errors.end());
-    CHECK(fitted.fitted->samples == start.fitted->samples - steps->samples + 9);  // nine steps instead of the start's
+    // nine steps instead of the start's
+    CHECK(fitted.fitted->samples == start.fitted->samples - steps->samples + 9);
     CHECK(fitted.fitted->measured == start.fitted->measured);
     CHECK_THAT(text, !Contains("not measured"));
-    CHECK_THAT(complaint([&] { calibrate_from_measurements({.measurements = {table}, .cluster = table, .out = table, .date = ""}); }), Contains(table));
+    CHECK_THAT(complaint([&] {
+                   calibrate_from_measurements(
+                       {.measurements = {table}, .cluster = table, .out = table, .date = ""});
+               }),
+               Contains(table));
 }
 
 // Recorded steps of a whole model tell the noise, not the kernels.
@@ -61,20 +77,30 @@ TEST_CASE("a recorded run of a whole model tells the noise of a cluster") {
         s.value = 1 + 0.01 * (step % 5);
         samples.push_back(s);
     }
-    const std::string record = folder.write("run.csv", write_measurements(samples)), out = folder.path() + "/noise.toml";
-    const std::string text = calibrate_from_measurements({.measurements = {record}, .cluster = "dgx-a100", .out = out, .date = "2026-02-03"});
+    const std::string record = folder.write("run.csv", write_measurements(samples)),
+                      out = folder.path() + "/noise.toml";
+    const std::string text = calibrate_from_measurements(
+        {.measurements = {record}, .cluster = "dgx-a100", .out = out, .date = "2026-02-03"});
     CHECK_THAT(text, Contains("noise of run run, 90 steps; start dgx-a100, written to " + out));
     const Cluster fitted = read_cluster(out), start = read_cluster("dgx-a100");
-    // Of 90 steady steps the median is 1.02 and the lower quartile 1.01: a spread of 1.5 %. Forecasts on dgx-a100 are off by more, and one
-    // run says nothing about that.
+    // Of 90 steady steps the median is 1.02 and the lower quartile 1.01: a spread of 1.5 %.
+    // Forecasts on dgx-a100 are off by more, and one run says nothing about that.
     REQUIRE(start.noise.step > std::log(1.02 / 1.01) / 0.6745);
     CHECK(fitted.noise.step == start.noise.step);
     CHECK_THAT(text, Contains("steps of this run spread by 1.46 %"));
     CHECK(fitted.fitted->samples == start.fitted->samples + 90);
     CHECK(fitted.fitted->rows.size() > start.fitted->rows.size());
     CHECK(fitted.kernel == start.kernel);
-    CHECK_THAT(complaint([&] { calibrate_from_measurements({.measurements = {record, folder.write("t.csv", "m,n,k,dtype,time_us\n1,1,1,bf16,2\n")}, .cluster = "dgx-a100", .out = out, .date = ""}); }),
-               Contains("is of another kind than " + record));
+    CHECK_THAT(
+        complaint([&] {
+            calibrate_from_measurements(
+                {.measurements = {record,
+                                  folder.write("t.csv", "m,n,k,dtype,time_us\n1,1,1,bf16,2\n")},
+                 .cluster = "dgx-a100",
+                 .out = out,
+                 .date = ""});
+        }),
+        Contains("is of another kind than " + record));
     CHECK(are_tables({folder.path() + "/t.csv"}));
     CHECK_FALSE(are_tables({record}));
     CHECK_FALSE(are_tables({}));

@@ -19,17 +19,23 @@ struct StepRow {
 };
 
 inline std::string steps_table(const std::vector<StepRow>& rows) {
-    std::string text = "source,case_id,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,experts,topk,gpus,gpu,interconnect,tp,pp,vp,dp,ep,cp,sp,zero,mbs,gbs,"
-                       "recompute,precision,metric,value,unit,step_s,ref,notes,framework\n";
+    std::string text =
+        "source,case_id,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,experts,topk,gpus,gpu,"
+        "interconnect,tp,pp,vp,dp,ep,cp,sp,zero,mbs,gbs,"
+        "recompute,precision,metric,value,unit,step_s,ref,notes,framework\n";
     for (const StepRow& r : rows)
-        text += fmt::format("{},{},{},4,{},16,16,{},32000,1024,,,{},{},,{},{},1,{},,1,,0,{},{},none,BF16,,,,{:.9g},,,{}\n", r.source, r.id, r.model, r.hidden, 4 * r.hidden,
-                            r.tp * r.pp * r.dp, r.device, r.tp, r.pp, r.dp, r.micro_batch, r.dp * r.micro_batch * r.batches, r.seconds, r.framework);
+        text += fmt::format(
+            "{},{},{},4,{},16,16,{},32000,1024,,,{},{},,{},{},1,{},,1,,0,{},{},none,BF16,,,,{:.9g},"
+            ",,{}\n",
+            r.source, r.id, r.model, r.hidden, 4 * r.hidden, r.tp * r.pp * r.dp, r.device, r.tp,
+            r.pp, r.dp, r.micro_batch, r.dp * r.micro_batch * r.batches, r.seconds, r.framework);
     return text;
 }
 
 inline std::vector<Case> cases_of(const TestFolder& folder, const std::vector<StepRow>& rows) {
     std::vector<Case> cases;
-    for (Comparison& c : read_comparisons(folder.write("rows.csv", steps_table(rows)), "dgx-a100", "")) {
+    for (Comparison& c :
+         read_comparisons(folder.write("rows.csv", steps_table(rows)), "dgx-a100", "")) {
         REQUIRE(c.refused_because == "");
         cases.push_back(std::move(c.what));
     }

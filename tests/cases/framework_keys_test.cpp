@@ -1,5 +1,5 @@
-// The law of a framework's keys: for each an experiment exists that it changes. A key without one fails here, so that no framework file
-// can state what nothing reads.
+// The law of a framework's keys: for each an experiment exists that it changes. A key without one
+// fails here, so that no framework file can state what nothing reads.
 #include <algorithm>
 #include <set>
 
@@ -19,24 +19,33 @@ using Overrides = std::vector<Override>;
 
 // A small Llama on two nodes of eight A100 under a framework that decides nothing.
 const std::string llama =
-    "[workload]\nkind = \"transformer\"\nlayers = 4\nhidden = 1024\nheads = 16\nffn = 4096\nvocab = 32000\nseq = 1024\ngated = true\n"
+    "[workload]\nkind = \"transformer\"\nlayers = 4\nhidden = 1024\nheads = 16\nffn = 4096\nvocab "
+    "= 32000\nseq = 1024\ngated = true\n"
     "norm = \"rmsnorm\"\npositions = \"rotary\"\ndtype = \"bf16\"\n"
-    "[parallelism]\ntp = 2\npp = 2\ndp = 4\nmicro_batch = 1\nglobal_batch = 32\nsequence_parallel = true\n"
-    "[cluster]\npreset = \"dgx-a100\"\nnodes = 2\n[framework]\npreset = \"native\"\noptimizer = \"adam\"\n";
+    "[parallelism]\ntp = 2\npp = 2\ndp = 4\nmicro_batch = 1\nglobal_batch = 32\nsequence_parallel "
+    "= true\n"
+    "[cluster]\npreset = \"dgx-a100\"\nnodes = 2\n[framework]\npreset = \"native\"\noptimizer = "
+    "\"adam\"\n";
 
-const Overrides one_rank_a_replica{{"parallelism.tp", "1"}, {"parallelism.pp", "1"}, {"parallelism.dp", "16"}, {"parallelism.sequence_parallel", "false"}};
+const Overrides one_rank_a_replica{{"parallelism.tp", "1"},
+                                   {"parallelism.pp", "1"},
+                                   {"parallelism.dp", "16"},
+                                   {"parallelism.sequence_parallel", "false"}};
 // As GPT-2: attention and feed-forward that every style of kernels knows.
-const Overrides gpt{{"workload.gated", "false"}, {"workload.positions", "learned"}, {"workload.norm", "layernorm"}};
+const Overrides gpt{
+    {"workload.gated", "false"}, {"workload.positions", "learned"}, {"workload.norm", "layernorm"}};
 const Overrides zero_1{{"parallelism.zero", "1"}}, zero_3{{"parallelism.zero", "3"}};
-const Overrides experts{{"workload.moe.experts", "16"}, {"workload.moe.top_k", "2"}, {"workload.moe.ffn", "512"}, {"parallelism.pp", "1"},
-                        {"parallelism.dp", "8"}, {"parallelism.ep", "8"}};
+const Overrides experts{{"workload.moe.experts", "16"}, {"workload.moe.top_k", "2"},
+                        {"workload.moe.ffn", "512"},    {"parallelism.pp", "1"},
+                        {"parallelism.dp", "8"},        {"parallelism.ep", "8"}};
 
 Overrides operator+(Overrides a, const Overrides& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
 }
 
-// How a key shows: in the forecast of `llama` or a preset with these keys; in the walk of a sweep; in the forecast of a row of a table.
+// How a key shows: in the forecast of `llama` or a preset with these keys; in the walk of a sweep;
+// in the forecast of a row of a table.
 struct Law {
     std::string key, value;
     Overrides with = {};
@@ -57,7 +66,9 @@ const std::vector<Law> of_forecasts{
     {"gradient_copies", "[3, 3, 3, 3]"},
     {"update_copies", "[3, 3, 3, 3]"},
     {"wide_norm", "true", zero_1 + Overrides{{"framework.update_copies", "[3, 3, 3, 3]"}}},
-    {"update_calls", "[900, 900, 900, 900]", {{"framework.update_copies", "[3, 3, 3, 3]"}, {"framework.optimizer_groups_a_layer", "9"}}},
+    {"update_calls",
+     "[900, 900, 900, 900]",
+     {{"framework.update_copies", "[3, 3, 3, 3]"}, {"framework.optimizer_groups_a_layer", "9"}}},
     {"update_waits", "true", {{"cluster.host.read", "9 ms"}}},
     {"frees_gradients", "true"},
     {"bucket_weights", "100e6"},
@@ -82,11 +93,17 @@ const std::vector<Law> of_forecasts{
     {"head_share", "0.25"},
     {"vocab_multiple", "4096"},
     {"optimizer_groups_a_layer", "50", {{"cluster.host.call", "1 ms"}}},
-    {"optimizer_calls", "90", {{"framework.optimizer_groups_a_layer", "9"}, {"cluster.host.call", "1 ms"}}},
-    {"expert_graphs", "true", experts + Overrides{{"cluster.preset", "b200-x8"}, {"cluster.nodes", "2"}, {"framework.host.expert_layer", "9 ms"}}},
+    {"optimizer_calls",
+     "90",
+     {{"framework.optimizer_groups_a_layer", "9"}, {"cluster.host.call", "1 ms"}}},
+    {"expert_graphs", "true",
+     experts + Overrides{{"cluster.preset", "b200-x8"},
+                         {"cluster.nodes", "2"},
+                         {"framework.host.expert_layer", "9 ms"}}},
     {"expert_products", "each", experts},
     {"expert_tensor_parallel", "false", experts},
-    {"cuts_narrow_experts", "true", experts + Overrides{{"framework.expert_tensor_parallel", "true"}}},
+    {"cuts_narrow_experts", "true",
+     experts + Overrides{{"framework.expert_tensor_parallel", "true"}}},
     {"blocking_p2p", "true"},
     {"launch_blocking", "true", {{"framework.host.layer", "3 ms"}}},
     {"dispatch_once", "true", experts + Overrides{{"workload.moe.top_k", "6"}}},
@@ -102,24 +119,34 @@ const std::vector<Law> of_forecasts{
     {"host.module_backward", "20 ms", one_rank_a_replica + zero_3},
 };
 
-const std::vector<Law> of_sweeps{{"can.tensor", "false"},  {"can.sequence", "false"},    {"can.context", "false"},
-                                 {"can.pipeline", "false"}, {"can.interleaved", "false"}, {"can.schedules", "[\"gpipe\"]"},
-                                 {"can.zero", "[0]"},       {"can.recompute", "[\"full\"]"},
+const std::vector<Law> of_sweeps{{"can.tensor", "false"},
+                                 {"can.sequence", "false"},
+                                 {"can.context", "false"},
+                                 {"can.pipeline", "false"},
+                                 {"can.interleaved", "false"},
+                                 {"can.schedules", "[\"gpipe\"]"},
+                                 {"can.zero", "[0]"},
+                                 {"can.recompute", "[\"full\"]"},
                                  {"can.experts_without_sequence", "false", experts}};
 
 // Of rows that leave open what the framework's key decides.
-const std::vector<Law> of_rows{{"about", "something else"},
-                               {"recompute", "none", {{"recompute", ""}}},
-                               {"interleaves", "true", {{"vp", ""}, {"layers", "32"}, {"mbs", "1"}}},
-                               {"balances_stages", "true", {{"pp", "8"}, {"dp", "4"}, {"vocab", "200000"}, {"layers", "32"}, {"mbs", "1"}}},
-                               {"mean_sequence", "700"}};
+const std::vector<Law> of_rows{
+    {"about", "something else"},
+    {"recompute", "none", {{"recompute", ""}}},
+    {"interleaves", "true", {{"vp", ""}, {"layers", "32"}, {"mbs", "1"}}},
+    {"balances_stages",
+     "true",
+     {{"pp", "8"}, {"dp", "4"}, {"vocab", "200000"}, {"layers", "32"}, {"mbs", "1"}}},
+    {"mean_sequence", "700"}};
 
 std::string forecast_of(const std::string& preset, const Overrides& overrides) {
     Overrides all = overrides;
     if (!preset.empty()) all.push_back({"routing.draws", "1"});
-    const Experiment e = preset.empty() ? read_experiment({"llama", llama}, all) : read_experiment(preset, all);
+    const Experiment e =
+        preset.empty() ? read_experiment({"llama", llama}, all) : read_experiment(preset, all);
     const Forecast f = predict(e);
-    return fmt::format("{} {} {} {} {}", f.framework, f.step.p50.si(), f.step.p10.si(), f.step.p90.si(), f.memory.peak.si());
+    return fmt::format("{} {} {} {} {}", f.framework, f.step.p50.si(), f.step.p10.si(),
+                       f.step.p90.si(), f.memory.peak.si());
 }
 
 std::string walk_of(const Overrides& overrides) {
@@ -133,11 +160,13 @@ std::string walk_of(const Overrides& overrides) {
 
 std::string row_of(const Overrides& cells, const std::string& key_of_framework) {
     const TestFolder folder;
-    const std::string file = folder.write("mine.toml", "preset = \"megatron-lm-2021\"\n" + key_of_framework);
+    const std::string file =
+        folder.write("mine.toml", "preset = \"megatron-lm-2021\"\n" + key_of_framework);
     std::vector<std::pair<std::string, std::string>> changed{{"framework", file}};
     for (const Override& one : cells) changed.emplace_back(one.key, one.value);
     const Case c = gpt_case_with(changed);
-    std::string text = fmt::format("{} {}", predict(c.experiment).step.p50.si(), c.experiment.parallelism.vp);
+    std::string text =
+        fmt::format("{} {}", predict(c.experiment).step.p50.si(), c.experiment.parallelism.vp);
     for (const std::string& assumption : c.assumptions) text += assumption;
     return text;
 }
@@ -151,18 +180,22 @@ TEST_CASE("every key of a framework changes something") {
         Overrides with = law.with;
         if (!law.preset.empty()) with.push_back({"framework.preset", "native"});
         const std::string key = "framework." + law.key;
-        CHECK(forecast_of(law.preset, with) != forecast_of(law.preset, with + Overrides{{key, law.value}}));
+        CHECK(forecast_of(law.preset, with) !=
+              forecast_of(law.preset, with + Overrides{{key, law.value}}));
         proven.insert(key);
     }
     for (const Law& law : of_sweeps) {
         INFO(law.key);
-        CHECK(walk_of(law.with + Overrides{{"framework." + law.key, law.value}}) != walk_of(law.with));
+        CHECK(walk_of(law.with + Overrides{{"framework." + law.key, law.value}}) !=
+              walk_of(law.with));
         proven.insert("framework." + law.key);
     }
     for (const Law& law : of_rows) {
         INFO(law.key);
         const bool text = law.key == "about" || law.key == "recompute";
-        CHECK(row_of(law.with, "") != row_of(law.with, law.key + " = " + (text ? "\"" + law.value + "\"" : law.value) + "\n"));
+        CHECK(row_of(law.with, "") !=
+              row_of(law.with,
+                     law.key + " = " + (text ? "\"" + law.value + "\"" : law.value) + "\n"));
         proven.insert("framework." + law.key);
     }
     for (const Key& key : keys_of("framework.")) {
@@ -174,14 +207,29 @@ TEST_CASE("every key of a framework changes something") {
 namespace {
 
 // What a step of these kinds would do with every key that a framework decides.
-const Overrides decided{{"parallelism.overlap_p2p", "false"}, {"parallelism.overlap_weight_gradient", "false"}, {"parallelism.fused_accumulation", "false"},
-                        {"parallelism.eager_traffic", "3"}, {"parallelism.recompute_stops_early", "true"}, {"parallelism.frees_gradients", "true"},
-                        {"cluster.link.inter.training", "0.4"}, {"workload.vocab_multiple", "4096"}, {"workload.tied", "false"},
-                        {"workload.clip_scales", "true"}, {"workload.fused_optimizer", "false"}, {"workload.head_share", "0.3"},
-                        {"workload.optimizer_calls", "12"}, {"workload.reads_loss", "true"}, {"parallelism.expert_products", "each"},
-                        {"parallelism.expert_tensor_parallel", "false"}, {"parallelism.dispatch_once", "true"}, {"cluster.host.expert_layer", "9 ms"},
-                        {"cluster.host.micro_batch", "9 ms"}, {"cluster.host.exchange", "9 ms"}, {"cluster.host.exchange_setup", "9 ms"},
-                        {"cluster.host.module_forward", "9 ms"}, {"cluster.host.module_backward", "9 ms"}};
+const Overrides decided{{"parallelism.overlap_p2p", "false"},
+                        {"parallelism.overlap_weight_gradient", "false"},
+                        {"parallelism.fused_accumulation", "false"},
+                        {"parallelism.eager_traffic", "3"},
+                        {"parallelism.recompute_stops_early", "true"},
+                        {"parallelism.frees_gradients", "true"},
+                        {"cluster.link.inter.training", "0.4"},
+                        {"workload.vocab_multiple", "4096"},
+                        {"workload.tied", "false"},
+                        {"workload.clip_scales", "true"},
+                        {"workload.fused_optimizer", "false"},
+                        {"workload.head_share", "0.3"},
+                        {"workload.optimizer_calls", "12"},
+                        {"workload.reads_loss", "true"},
+                        {"parallelism.expert_products", "each"},
+                        {"parallelism.expert_tensor_parallel", "false"},
+                        {"parallelism.dispatch_once", "true"},
+                        {"cluster.host.expert_layer", "9 ms"},
+                        {"cluster.host.micro_batch", "9 ms"},
+                        {"cluster.host.exchange", "9 ms"},
+                        {"cluster.host.exchange_setup", "9 ms"},
+                        {"cluster.host.module_forward", "9 ms"},
+                        {"cluster.host.module_backward", "9 ms"}};
 
 std::string times(const Experiment& e) {
     const Forecast f = predict(e);
@@ -190,9 +238,11 @@ std::string times(const Experiment& e) {
 
 }  // namespace
 
-// A framework that decides nothing of a step is neither named nor does it widen the interval; one that does moves the step.
+// A framework that decides nothing of a step is neither named nor does it widen the interval; one
+// that does moves the step.
 TEST_CASE("a named framework changes a step that is no transformer, or nothing but a note") {
-    for (const std::string preset : {"coca_zero1", "moe_layer_alltoall", "moe_layer_mix_moe", "host_ddp"}) {
+    for (const std::string preset :
+         {"coca_zero1", "moe_layer_alltoall", "moe_layer_mix_moe", "host_ddp"}) {
         INFO(preset);
         const Experiment bare = read_experiment(preset, Overrides{{"routing.draws", "1"}});
         const std::string before = times(bare);
@@ -202,12 +252,17 @@ TEST_CASE("a named framework changes a step that is no transformer, or nothing b
             INFO(one.key);
             CHECK(times(e) == before);  // so no framework needs to set it here
         }
-        const Experiment native = read_experiment(preset, Overrides{{"routing.draws", "1"}, {"framework.preset", "native"}});
+        const Experiment native = read_experiment(
+            preset, Overrides{{"routing.draws", "1"}, {"framework.preset", "native"}});
         CHECK(times(native) == before);
         const Forecast f = predict(native);
         CHECK(f.framework.empty());
-        CHECK(std::ranges::any_of(f.notes, [](const std::string& n) { return n.starts_with("framework native changes nothing"); }));
-        const Experiment slow = read_experiment(preset, Overrides{{"routing.draws", "1"}, {"framework.preset", "native"}, {"framework.host.call", "3 ms"}});
+        CHECK(std::ranges::any_of(f.notes, [](const std::string& n) {
+            return n.starts_with("framework native changes nothing");
+        }));
+        const Experiment slow = read_experiment(preset, Overrides{{"routing.draws", "1"},
+                                                                  {"framework.preset", "native"},
+                                                                  {"framework.host.call", "3 ms"}});
         CHECK(predict(slow).step.p50 > 1.02 * predict(bare).step.p50);
         CHECK(predict(slow).framework == "native");
     }

@@ -31,14 +31,17 @@ bandwidth = "900 GB/s"
         const Case found = case_of(row, cluster);
         if (!found.measured_peak) continue;
         CAPTURE(found.case_id);
-        CHECK(transformer_memory(found.experiment).peak / *found.measured_peak == Approx(1).margin(0.05));
+        CHECK(transformer_memory(found.experiment).peak / *found.measured_peak ==
+              Approx(1).margin(0.05));
         ++compared;
     }
     CHECK(compared > 0);
 }
 
 // Rank 0 of an eager framework, tensor parallel over 1 to 32 ranks, with and without pipelines.
-TEST_CASE("reserved peaks of nanotron.csv are met within 12 % in the mean (where shared/truth is there)") {
+TEST_CASE(
+    "reserved peaks of nanotron.csv are met within 12 % in the mean (where shared/truth is "
+    "there)") {
     const std::string file = truth_file("nanotron.csv");
     if (is_absent(file, "nanotron.csv")) return;
     double sum = 0, compared = 0;

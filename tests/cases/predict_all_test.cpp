@@ -6,7 +6,8 @@ using namespace stepcast;
 
 TEST_CASE("a refused case does not stop the others") {
     std::vector<Comparison> comparisons(2);
-    comparisons[0].what.experiment = comparisons[1].what.experiment = read_experiment("one_gpu_gpt2_124m");
+    comparisons[0].what.experiment = comparisons[1].what.experiment =
+        read_experiment("one_gpu_gpt2_124m");
     Gpu& gpu = comparisons[0].what.experiment.cluster.gpu;
     gpu.peaks[Dtype::fp16] = gpu.peaks[Dtype::bf16] = FlopsPerSecond(0);  // no such arithmetic
     predict_all(comparisons);

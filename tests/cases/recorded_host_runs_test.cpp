@@ -9,13 +9,16 @@
 
 using namespace stepcast;
 
-// Nine executions on two quiet cores, three samples each, and the calibration made just before them, which saw none of
-// them. What scripts/host-accuracy.sh measures anew is replayed here without a clock.
-TEST_CASE("recorded host runs are predicted within 6 % in the median and 15 % at worst, their schedule within 2 %") {
+// Nine executions on two quiet cores, three samples each, and the calibration made just before
+// them, which saw none of them. What scripts/host-accuracy.sh measures anew is replayed here
+// without a clock.
+TEST_CASE(
+    "recorded host runs are predicted within 6 % in the median and 15 % at worst, their schedule "
+    "within 2 %") {
     const std::string folder = test_data() + "/host_runs";
     std::vector<Comparison> runs;
-    for (const char* name : {"moe_uniform", "moe_zipf", "moe_gate", "ddp", "ddp_no_overlap", "pipeline_gpipe",
-                             "pipeline_1f1b", "zero1", "block"})
+    for (const char* name : {"moe_uniform", "moe_zipf", "moe_gate", "ddp", "ddp_no_overlap",
+                             "pipeline_gpipe", "pipeline_1f1b", "zero1", "block"})
         for (Comparison& run : read_comparisons(folder + "/" + name, folder + "/host.toml"))
             runs.push_back(std::move(run));
     predict_all(runs);
@@ -29,7 +32,8 @@ TEST_CASE("recorded host runs are predicted within 6 % in the median and 15 % at
         CHECK(std::abs(error) < 0.15);
         CHECK(std::abs(schedule_error(*run.attribution)) < 0.02);
         // The two parts are the whole.
-        CHECK(cost_error(*run.attribution) + schedule_error(*run.attribution) == Approx(error).margin(1e-3));
+        CHECK(cost_error(*run.attribution) + schedule_error(*run.attribution) ==
+              Approx(error).margin(1e-3));
         errors.push_back(std::abs(error));
     }
     CHECK(median(errors) < 0.06);

@@ -15,8 +15,8 @@ struct RecordedHome {
         const auto presets = fs::path(folder.path()) / "home/model/presets";
         fs::create_directories(presets / "experiments");
         fs::create_directories(presets / "clusters");
-        fs::copy_file(test_data() + "/home/model/presets/clusters/four.toml", presets / "clusters/four.toml",
-                      fs::copy_options::overwrite_existing);
+        fs::copy_file(test_data() + "/home/model/presets/clusters/four.toml",
+                      presets / "clusters/four.toml", fs::copy_options::overwrite_existing);
         folder.write("home/model/presets/experiments/small_ddp.toml",
                      "[workload]\nkind = \"mlp\"\nlayers = 2\nhidden = 64\nffn = 128\nseq = 32\n"
                      "[parallelism]\ndp = 4\nmicro_batch = 1\n[cluster]\npreset = \"four\"\n"
@@ -26,7 +26,8 @@ struct RecordedHome {
     [[nodiscard]] std::string home() const { return folder.path() + "/home"; }
 };
 
-Sample row(const std::string& phase, int rank, int step, double value, const std::string& unit = "s") {
+Sample row(const std::string& phase, int rank, int step, double value,
+           const std::string& unit = "s") {
     return {"r", "naive", "small", 0, 4, phase, rank, step, value, unit};
 }
 
@@ -43,12 +44,15 @@ TEST_CASE("a recorded run finds the experiment that names its system and model")
     CHECK(experiment_of_recorded("x", "a/mine.toml", known) == "a/mine.toml");
     CHECK(
         complaint([&] { experiment_of_recorded("third", "small", known); }) ==
-        "no experiment is recorded for system \"third\" and model \"small\"; expected an experiment's name or file as "
+        "no experiment is recorded for system \"third\" and model \"small\"; expected an "
+        "experiment's name or file as "
         "model, or a preset whose [recorded] table names both (there are: naive, other of small)");
 }
 
-// Steady from step 2: steps 2, 3, 4 with 0.02, 0.04, 0.03 s: median and mean 0.03; the summary of all steps does not count.
-TEST_CASE("steps of a recorded run count from its first steady step; kernels and phases come along") {
+// Steady from step 2: steps 2, 3, 4 with 0.02, 0.04, 0.03 s: median and mean 0.03; the summary of
+// all steps does not count.
+TEST_CASE(
+    "steps of a recorded run count from its first steady step; kernels and phases come along") {
     const RecordedHome files;
     const TestHome home(files.home());
     std::vector<Sample> samples{row("step", -1, 0, 9),
@@ -71,12 +75,13 @@ TEST_CASE("steps of a recorded run count from its first steady step; kernels and
     CHECK(what.measured_mean->si() == Approx(0.03));
     CHECK(what.measured_forward == Seconds(0.01));
     CHECK(what.recorded_steps == std::vector<Seconds>{Seconds(0.02), Seconds(0.04), Seconds(0.03)});
-    CHECK(what.measured_phases ==
-          std::vector<MeasuredPhase>{{"gradient_sync", -1, Seconds(0.002)}, {"gemm1.forward", 2, Seconds(0.003)}});
+    CHECK(what.measured_phases == std::vector<MeasuredPhase>{{"gradient_sync", -1, Seconds(0.002)},
+                                                             {"gemm1.forward", 2, Seconds(0.003)}});
     CHECK(what.experiment.recorded.backward == "backward,optimizer");
 }
 
-// Steps 2 and 4 have 16 tokens (0.02, 0.03: median 0.025), step 3 has 48; steps 0 and 1 are not steady.
+// Steps 2 and 4 have 16 tokens (0.02, 0.03: median 0.025), step 3 has 48; steps 0 and 1 are not
+// steady.
 TEST_CASE("steps with equal inputs are one case of a recorded run") {
     const RecordedHome files;
     const TestHome home(files.home());
@@ -96,7 +101,8 @@ TEST_CASE("steps with equal inputs are one case of a recorded run") {
     CHECK(found[1].what.measured_step == Seconds(0.04));
 }
 
-TEST_CASE("a recorded run that cannot be predicted is refused with its reason, and the rest goes on") {
+TEST_CASE(
+    "a recorded run that cannot be predicted is refused with its reason, and the rest goes on") {
     const RecordedHome files;
     const TestHome home(files.home());
     Sample unknown = row("step", -1, -1, 0.5), wide = unknown, good = unknown;

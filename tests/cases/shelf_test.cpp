@@ -7,7 +7,9 @@ using namespace stepcast;
 
 namespace {
 
-Workload architecture(const std::string& model) { return family_of(model, read_families()).architecture; }
+Workload architecture(const std::string& model) {
+    return family_of(model, read_families()).architecture;
+}
 
 Framework framework(const std::string& source, const std::string& case_and_notes) {
     CaseRow row;
@@ -46,15 +48,18 @@ TEST_CASE("a model's family is what its name begins with, the longer name first"
     (void)family_of("mixtral-8x7b", families, &words);
     CHECK(words == "mixtral: gated feed-forward, rmsnorm, rotary positions, untied, no biases");
     CHECK(complaint([] { architecture("qwen3-next-80b"); }) ==
-          "model: \"qwen3-next-80b\" is not modelled: three of four layers are gated delta nets, whose projections are 1.24 times as wide as its attention's and whose work is linear in the length; that attention gates its result");
+          "model: \"qwen3-next-80b\" is not modelled: three of four layers are gated delta nets, "
+          "whose projections are 1.24 times as wide as its attention's and whose work is linear in "
+          "the length; that attention gates its result");
     const auto unknown = complaint([] { architecture("resnet"); });
     CHECK(unknown.starts_with("model: \"resnet\" is of no known family"));
     CHECK(unknown.find("nemotron-h") != std::string::npos);
     CHECK(unknown.find("write model/presets/families/NAME.toml") != std::string::npos);
 }
 
-// GLM-4.5-Air, published as 106 B: attention 4096 (2 x 12,288 + 2,048) = 109 M in 46 layers, a dense feed-forward of
-// 3 x 4096 x 10,944 = 134 M, 129 experts of 3 x 4096 x 1408 = 17.3 M in 45 layers, two tables of 151,552 x 4096.
+// GLM-4.5-Air, published as 106 B: attention 4096 (2 x 12,288 + 2,048) = 109 M in 46 layers, a
+// dense feed-forward of 3 x 4096 x 10,944 = 134 M, 129 experts of 3 x 4096 x 1408 = 17.3 M in 45
+// layers, two tables of 151,552 x 4096.
 TEST_CASE("a table's sizes on a family give the published number of parameters") {
     Workload w = architecture("glm4.5-air");
     w.layers = 46, w.hidden = 4096, w.heads = 96, w.kv_heads = 8, w.vocab = 151552;
@@ -75,15 +80,23 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(framework("mlperf_training", "").gradients == GradientType::training);
     CHECK(framework("nemo_docs_2407", "").overlap_tp == true);
     CHECK(framework("simumax_b200", "").overlap_p2p == false);
-    CHECK(framework("dgxc_benchmarking", "dgxc_maxtext_llama2-70b JAX MaxText").recompute == Recompute::none);
+    CHECK(framework("dgxc_benchmarking", "dgxc_maxtext_llama2-70b JAX MaxText").recompute ==
+          Recompute::none);
     CHECK_FALSE(framework("dgxc_benchmarking", "dgxc_llama3-8b").recompute);
-    CHECK(framework("dgxc_benchmarking", "dgxc_24.11.1_pretrain_grok1").expert_tensor_parallel == true);
-    CHECK(framework("dgxc_benchmarking", "dgxc_25.05_pretrain_grok1").expert_tensor_parallel == false);
-    CHECK(framework("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3").attention == AttentionKind::plain);
+    CHECK(framework("dgxc_benchmarking", "dgxc_24.11.1_pretrain_grok1").expert_tensor_parallel ==
+          true);
+    CHECK(framework("dgxc_benchmarking", "dgxc_25.05_pretrain_grok1").expert_tensor_parallel ==
+          false);
+    CHECK(framework("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3").attention ==
+          AttentionKind::plain);
     CHECK(framework("megatron_bridge_perf", "").dispatch_once);
-    CHECK(framework("megatron_bridge_perf", "NeMo container 26.04.01; pretrain").expert_products == ExpertProducts::each);
-    CHECK(framework("megatron_bridge_perf", "NeMo container 26.06.01; pretrain").expert_products == ExpertProducts::fused);
-    CHECK(framework("megatron_bridge_perf", "NeMo container 26.06; Muon optimizer").expert_products == ExpertProducts::each);
+    CHECK(framework("megatron_bridge_perf", "NeMo container 26.04.01; pretrain").expert_products ==
+          ExpertProducts::each);
+    CHECK(framework("megatron_bridge_perf", "NeMo container 26.06.01; pretrain").expert_products ==
+          ExpertProducts::fused);
+    CHECK(
+        framework("megatron_bridge_perf", "NeMo container 26.06; Muon optimizer").expert_products ==
+        ExpertProducts::each);
     CHECK_FALSE(framework("nemo_docs", "").dispatch_once);
     CHECK(framework("mosaic_mpt", "mixed-precision mode DEFAULT").gradients == GradientType::fp32);
     CHECK(framework("mosaic_mpt", "mixed-precision mode PURE").gradients == GradientType::training);
@@ -91,14 +104,16 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(framework("my_cluster", "").name == "default");
 }
 
-TEST_CASE("a column or the command line name the framework of a row; what is not known lists what is") {
+TEST_CASE(
+    "a column or the command line name the framework of a row; what is not known lists what is") {
     CaseRow row;
     row.cells = {{"source", "vtrain_multi"}, {"framework", "torchtitan"}};
     CHECK(Shelf().framework_of(row).name == "torchtitan");
     CHECK(Shelf("pax").framework_of(row).name == "pax");
     row.cells["framework"] = "megatron-cor";
     const auto told = complaint([&] { (void)Shelf().framework_of(row); });
-    CHECK(told.starts_with("framework: \"megatron-cor\" is no preset framework, did you mean \"megatron-core\"?"));
+    CHECK(told.starts_with(
+        "framework: \"megatron-cor\" is no preset framework, did you mean \"megatron-core\"?"));
     CHECK(told.find("torchtitan-eager") != std::string::npos);
     CHECK(told.find("to write one") != std::string::npos);
 }

@@ -8,7 +8,8 @@ using namespace stepcast;
 
 namespace {
 
-// 4 layers of width 64, 4 heads of 16, inner 256, no vocabulary and positions to speak of; no biases.
+// 4 layers of width 64, 4 heads of 16, inner 256, no vocabulary and positions to speak of; no
+// biases.
 Experiment small() {
     Experiment e;
     Workload& w = e.workload;
@@ -53,8 +54,8 @@ TEST_CASE("an unstated micro-batch is the largest divisor that fits") {
     CHECK(fitting(Bytes(1)) == 1);
 }
 
-// Long sequences: each layer that is computed again keeps its input alone, while one is at work. 15 % more than the device's
-// memory are let through.
+// Long sequences: each layer that is computed again keeps its input alone, while one is at work. 15
+// % more than the device's memory are let through.
 TEST_CASE("an unstated recompute is the least that fits") {
     Experiment e = small();
     e.workload.seq = 1 << 20;
@@ -69,7 +70,8 @@ TEST_CASE("an unstated recompute is the least that fits") {
         const ChosenRecompute c = fitting_recompute(e);
         return std::pair{c.kind, c.layers};
     };
-    const Bytes none = need(Recompute::none, 0), one = need(Recompute::full, 1), two = need(Recompute::full, 2), three = need(Recompute::full, 3);
+    const Bytes none = need(Recompute::none, 0), one = need(Recompute::full, 1),
+                two = need(Recompute::full, 2), three = need(Recompute::full, 3);
     REQUIRE((one < 0.99 * none && two < 0.99 * one && three < 0.99 * two));
     CHECK(need(Recompute::full, 0) == three);  // the last one's backward follows at once
     CHECK(with(1.001 * none) == std::pair{Recompute::none, 0});

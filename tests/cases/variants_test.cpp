@@ -1,4 +1,5 @@
-// Rows as tables write them: each variant of a cell is made by hand, and must become the experiment that it means.
+// Rows as tables write them: each variant of a cell is made by hand, and must become the experiment
+// that it means.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -55,7 +56,9 @@ std::string refused(const Cells& changes) {
 }  // namespace
 
 TEST_CASE("every device of the published tables has a cluster") {
-    const auto name = [](const std::string& gpu) { return with({{"gpu", gpu}, {"precision", "fp16"}}).cluster.name; };
+    const auto name = [](const std::string& gpu) {
+        return with({{"gpu", gpu}, {"precision", "fp16"}}).cluster.name;
+    };
     CHECK(name("V100-16GB-SXM") == "dgx-v100");
     CHECK(name("V100-32GB-SXM3") == "dgx2-v100");
     CHECK(name("V100-32GB (DGX-2)") == "dgx2-v100");
@@ -68,7 +71,8 @@ TEST_CASE("every device of the published tables has a cluster") {
     CHECK(name("B300") == "b300-x8");
     CHECK(name("GB200") == "gb200-nvl72");
     CHECK(name("DGX-GB300") == "gb300-nvl72");
-    CHECK(refused({{"gpu", "TPU v4"}}).find("no cluster is known for \"TPU v4\"") != std::string::npos);
+    CHECK(refused({{"gpu", "TPU v4"}}).find("no cluster is known for \"TPU v4\"") !=
+          std::string::npos);
     // Nobody measured these: a cluster of the datasheet.
     CHECK(name("V100-16GB-PCIe") == "v100-pcie-x8");
     CHECK(name("H100-PCIe-80GB") == "h100-pcie-x8");
@@ -82,7 +86,8 @@ TEST_CASE("every device of the published tables has a cluster") {
 
 TEST_CASE("a domain of 72 is used in the largest part that divides the job") {
     const auto size = [](const std::string& gpus) {
-        const Cluster c = with({{"gpu", "GB200"}, {"gpus", gpus}, {"dp", gpus}, {"gbs", "4608"}}).cluster;
+        const Cluster c =
+            with({{"gpu", "GB200"}, {"gpus", gpus}, {"dp", gpus}, {"gbs", "4608"}}).cluster;
         return std::pair{c.nodes, c.gpus_per_node};
     };
     CHECK(size("8") == std::pair{1, 8});
@@ -95,7 +100,8 @@ TEST_CASE("words of precision name the operands of matrix products") {
     const auto dtype = [](const std::string& precision) {
         return with({{"gpu", "GB300"}, {"precision", precision}}).workload.dtype;
     };
-    for (const char* fp8 : {"FP8", "FP8-CS", "FP8-MX", "mxfp8", "fp8 current scaling", "float8 (linears)"})
+    for (const char* fp8 :
+         {"FP8", "FP8-CS", "FP8-MX", "mxfp8", "fp8 current scaling", "float8 (linears)"})
         CHECK(dtype(fp8) == Dtype::fp8);
     for (const char* fp4 : {"NVFP4", "nvfp4", "mxfp4"}) CHECK(dtype(fp4) == Dtype::fp4);
     CHECK(dtype("BF16") == Dtype::bf16);
@@ -106,14 +112,18 @@ TEST_CASE("words of precision name the operands of matrix products") {
     CHECK(dtype("fp32") == Dtype::fp32);
     CHECK(dtype("") == Dtype::bf16);
     CHECK(with({{"gpu", "V100"}, {"precision", ""}}).workload.dtype == Dtype::fp16);
-    CHECK(refused({{"gpu", "V100"}, {"precision", "bf16"}}).find("has no such rate") != std::string::npos);
+    CHECK(refused({{"gpu", "V100"}, {"precision", "bf16"}}).find("has no such rate") !=
+          std::string::npos);
 }
 
 TEST_CASE("words of zero, sequence parallelism and recompute are read as tables write them") {
-    const auto zero = [](const std::string& text) { return with({{"zero", text}}).parallelism.zero; };
+    const auto zero = [](const std::string& text) {
+        return with({{"zero", text}}).parallelism.zero;
+    };
     for (const char* text : {"0", "none", "DDP", "ZeRO-0", ""}) CHECK(zero(text) == 0);
     for (const char* text : {"1", "zero 1", "distributed optimizer"}) CHECK(zero(text) == 1);
-    for (const char* text : {"3", "ZeRO-3", "FSDP", "FSDP group 8", "3 hybrid (shard in node)", "HSDP"})
+    for (const char* text :
+         {"3", "ZeRO-3", "FSDP", "FSDP group 8", "3 hybrid (shard in node)", "HSDP"})
         CHECK(zero(text) == 3);
     const auto sp = [](const std::string& text) {
         return with({{"tp", "2"}, {"dp", "4"}, {"sp", text}}).parallelism.sequence_parallel;
@@ -124,8 +134,8 @@ TEST_CASE("words of zero, sequence parallelism and recompute are read as tables 
         const Parallelism p = with({{"recompute", text}}).parallelism;
         return std::pair{p.recompute, p.recompute_layers};
     };
-    for (const char* text :
-         {"none", "norm, act", "moe_act", "layernorm,moe_act", "mla_up_proj", "minimal (flash policy)"})
+    for (const char* text : {"none", "norm, act", "moe_act", "layernorm,moe_act", "mla_up_proj",
+                             "minimal (flash policy)"})
         CHECK(recompute(text) == std::pair{Recompute::none, 0});
     CHECK(recompute("full") == std::pair{Recompute::full, 0});
     // 3 x 14336 of 3 x 14336 + 2 x 128 x 40 columns are the block's: 0.81 of 32 layers.
@@ -134,23 +144,43 @@ TEST_CASE("words of zero, sequence parallelism and recompute are read as tables 
     CHECK(refused({{"recompute", "sometimes"}}).find("is not understood") != std::string::npos);
 }
 
-// Nemotron 3 Nano: the experts that a token meets are 2 x (6 x 1856 + 3712) columns, its attention 2 x 128 x 34: 0.773 of 23 layers.
+// Nemotron 3 Nano: the experts that a token meets are 2 x (6 x 1856 + 3712) columns, its attention
+// 2 x 128 x 34: 0.773 of 23 layers.
 TEST_CASE("what a recipe states and its table does not is taken from it, on its device alone") {
     const auto nano = [](const std::string& gpu, const std::string& recompute) {
-        return case_with({{"model", "nemotron_3_nano"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""},
-                          {"ffn", ""}, {"vocab", ""}, {"ep", "8"}, {"gpu", gpu}, {"recompute", recompute}});
+        return case_with({{"model", "nemotron_3_nano"},
+                          {"layers", ""},
+                          {"hidden", ""},
+                          {"heads", ""},
+                          {"kv_heads", ""},
+                          {"ffn", ""},
+                          {"vocab", ""},
+                          {"ep", "8"},
+                          {"gpu", gpu},
+                          {"recompute", recompute}});
     };
     const Case found = nano("H100", "not stated (recipe dependent)");
     CHECK(found.experiment.parallelism.recompute == Recompute::full);
     CHECK(found.experiment.parallelism.recompute_layers == 18);
-    CHECK(std::ranges::count(found.assumptions, "recompute not stated: moe, layernorm, the recipe's") == 1);
+    CHECK(std::ranges::count(found.assumptions,
+                             "recompute not stated: moe, layernorm, the recipe's") == 1);
     CHECK(found.experiment.readings.empty());
     CHECK(nano("H100", "none").experiment.parallelism.recompute == Recompute::none);
     CHECK(nano("GB200", "").experiment.parallelism.recompute == Recompute::none);
 
-    const auto once = [](const std::string& gpu, const std::string& dispatch, const std::string& source = "megatron_bridge_perf") {
-        return with({{"source", source}, {"model", "gpt-oss-120b"}, {"layers", ""}, {"hidden", ""}, {"heads", ""},
-                     {"kv_heads", ""}, {"ffn", ""}, {"vocab", ""}, {"ep", "8"}, {"gpu", gpu}, {"dispatch", dispatch}})
+    const auto once = [](const std::string& gpu, const std::string& dispatch,
+                         const std::string& source = "megatron_bridge_perf") {
+        return with({{"source", source},
+                     {"model", "gpt-oss-120b"},
+                     {"layers", ""},
+                     {"hidden", ""},
+                     {"heads", ""},
+                     {"kv_heads", ""},
+                     {"ffn", ""},
+                     {"vocab", ""},
+                     {"ep", "8"},
+                     {"gpu", gpu},
+                     {"dispatch", dispatch}})
             .parallelism.dispatch_once;
     };
     CHECK_FALSE(once("H100", ""));
@@ -160,16 +190,34 @@ TEST_CASE("what a recipe states and its table does not is taken from it, on its 
     CHECK_FALSE(once("B200", ""));
     CHECK_FALSE(once("GB200", ""));  // in bf16; what is said of B200 is not of GB200
     CHECK(once("H100", "once", "nemo_docs"));
-    CHECK(refused({{"model", "gpt-oss-120b"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""}, {"ffn", ""},
-                   {"vocab", ""}, {"ep", "8"}, {"dispatch", "twice"}}) ==
+    CHECK(refused({{"model", "gpt-oss-120b"},
+                   {"layers", ""},
+                   {"hidden", ""},
+                   {"heads", ""},
+                   {"kv_heads", ""},
+                   {"ffn", ""},
+                   {"vocab", ""},
+                   {"ep", "8"},
+                   {"dispatch", "twice"}}) ==
           "c.csv:2: dispatch: \"twice\" is neither all-to-all nor once");
 }
 
-// Qwen3-235B on B200 goes by all-to-all in bf16 and FP8 from container 26.06 on; in MXFP8, and in older containers, nothing says so.
+// Qwen3-235B on B200 goes by all-to-all in bf16 and FP8 from container 26.06 on; in MXFP8, and in
+// older containers, nothing says so.
 TEST_CASE("a recipe is of its precisions, and from its first container on") {
     const auto qwen = [](const std::string& precision, const std::string& container) {
-        return with({{"source", "megatron_bridge_perf"}, {"model", "qwen3-235b-a22b"}, {"layers", ""}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""}, {"ffn", ""},
-                     {"vocab", ""}, {"ep", "8"}, {"gpu", "B200"}, {"precision", precision}, {"notes", "NeMo container " + container + "; pretrain"}})
+        return with({{"source", "megatron_bridge_perf"},
+                     {"model", "qwen3-235b-a22b"},
+                     {"layers", ""},
+                     {"hidden", ""},
+                     {"heads", ""},
+                     {"kv_heads", ""},
+                     {"ffn", ""},
+                     {"vocab", ""},
+                     {"ep", "8"},
+                     {"gpu", "B200"},
+                     {"precision", precision},
+                     {"notes", "NeMo container " + container + "; pretrain"}})
             .parallelism;
     };
     CHECK_FALSE(qwen("BF16", "26.06.01").dispatch_once);
@@ -177,12 +225,18 @@ TEST_CASE("a recipe is of its precisions, and from its first container on") {
     CHECK(qwen("BF16", "26.04.01").dispatch_once);
     CHECK(qwen("MXFP8", "26.06").dispatch_once);
     CHECK_FALSE(qwen("MXFP8", "26.06").overlap_experts);
-    CHECK(with({{"overlap_experts", "true"}, {"model", "mixtral-8x7b"}, {"experts", "8"}, {"topk", "2"}, {"ep", "8"}}).parallelism.overlap_experts);
+    CHECK(with({{"overlap_experts", "true"},
+                {"model", "mixtral-8x7b"},
+                {"experts", "8"},
+                {"topk", "2"},
+                {"ep", "8"}})
+              .parallelism.overlap_experts);
 }
 
 TEST_CASE("a model that presets know by name needs no sizes") {
     const auto named = [](const std::string& model) {
-        Cells cells{{"model", model}, {"gpus", "64"}, {"dp", "64"}, {"ep", "8"}, {"zero", "1"}, {"gbs", "512"}};
+        Cells cells{{"model", model}, {"gpus", "64"}, {"dp", "64"},
+                    {"ep", "8"},      {"zero", "1"},  {"gbs", "512"}};
         for (const char* column : {"layers", "hidden", "heads", "kv_heads", "ffn", "vocab"})
             cells.push_back({column, ""});
         return with(cells).workload;
@@ -206,10 +260,12 @@ TEST_CASE("LoRA freezes the weights, fine-tuning of all weights is pretraining's
     CHECK(with({{"notes", "LoRA; 8 GPUs per rank group 64"}}).workload.adapter_rank == 16);
     CHECK(with({{"notes", "LoRA of rank 8; time of rank 0"}}).workload.adapter_rank == 8);
     CHECK(with({{"notes", "LoRA rank 16"}}).workload.adapter_on == Adapted::attention);
-    for (const char* notes : {"LoRA rank 16 on all linear layers", "LoRA, target_modules all-linear"})
+    for (const char* notes :
+         {"LoRA rank 16 on all linear layers", "LoRA, target_modules all-linear"})
         CHECK(with({{"notes", notes}}).workload.adapter_on == Adapted::linear);
     // Ranks of a latent attention are no adapters.
-    for (const char* notes : {"MLA: kv_lora_rank 512", "q_lora_rank=1536, kv-lora 512", "kv lora rank 512", "exploration run"})
+    for (const char* notes : {"MLA: kv_lora_rank 512", "q_lora_rank=1536, kv-lora 512",
+                              "kv lora rank 512", "exploration run"})
         CHECK(with({{"notes", notes}}).workload.adapter_rank == 0);
 }
 
@@ -226,7 +282,8 @@ TEST_CASE("dropless expert rows of recipes dispatch once, those with a capacity 
                     {"ep", "8"}};
     auto dropless = moe, dropped = moe, other = moe;
     dropless.push_back({"notes", "routing force-balanced, dropless unless tagged tokendrop"});
-    dropped.push_back({"notes", "pretrain; tokendrop; routing force-balanced, dropless unless tagged tokendrop"});
+    dropped.push_back(
+        {"notes", "pretrain; tokendrop; routing force-balanced, dropless unless tagged tokendrop"});
     other.push_back({"source", "nemo_docs"});
     CHECK(with(dropless).parallelism.dispatch_once);
     CHECK(with(dropless).workload.moe.capacity_factor == 0);
@@ -267,12 +324,23 @@ TEST_CASE("a single layer is experts or the dense layer that is as wide as they 
     CHECK(refused(deepspeed).find("one-hot masks") != std::string::npos);
 }
 
-// Megatron-Core's modules: two norms, an activation, the up-projections of a latent attention, scores: each 0.5 ms of the host (module_backward) on
-// the pass back, said as half of it on each of two. Moonlight's "mlp" is the one dense layer of its 27.
+// Megatron-Core's modules: two norms, an activation, the up-projections of a latent attention,
+// scores: each 0.5 ms of the host (module_backward) on the pass back, said as half of it on each of
+// two. Moonlight's "mlp" is the one dense layer of its 27.
 TEST_CASE("modules that are computed again by themselves cost the host a call") {
     const auto again = [](const std::string& recompute) {
-        const Cells moonlight{{"model", "moonlight-16b"}, {"layers", "27"}, {"hidden", ""}, {"heads", ""}, {"kv_heads", ""}, {"ffn", ""},
-                              {"vocab", ""}, {"tp", "2"}, {"dp", "4"}, {"ep", "8"}, {"gbs", "4"}, {"recompute", recompute}};
+        const Cells moonlight{{"model", "moonlight-16b"},
+                              {"layers", "27"},
+                              {"hidden", ""},
+                              {"heads", ""},
+                              {"kv_heads", ""},
+                              {"ffn", ""},
+                              {"vocab", ""},
+                              {"tp", "2"},
+                              {"dp", "4"},
+                              {"ep", "8"},
+                              {"gbs", "4"},
+                              {"recompute", recompute}};
         return with(moonlight);
     };
     const Experiment none = again("none");
@@ -296,10 +364,14 @@ TEST_CASE("modules that are computed again by themselves cost the host a call") 
 // Each word where tables have it; a row of supervised fine-tuning is a training step and stays.
 TEST_CASE("rows of other work than a training step are refused by the word that says so") {
     for (const auto& [column, text, word] :
-         {std::tuple{"case_id", "llama3_8b_dpo", "_dpo"}, std::tuple{"notes", "DPO of preference pairs", "dpo "},
-          std::tuple{"case_id", "qwen_GRPO_8", "grpo"}, std::tuple{"notes", "GRPO, rollouts included", "grpo"},
-          std::tuple{"notes", "RLHF", "rlhf"}, std::tuple{"model", "llama3-8b inference", "inference"}})
+         {std::tuple{"case_id", "llama3_8b_dpo", "_dpo"},
+          std::tuple{"notes", "DPO of preference pairs", "dpo "},
+          std::tuple{"case_id", "qwen_GRPO_8", "grpo"},
+          std::tuple{"notes", "GRPO, rollouts included", "grpo"},
+          std::tuple{"notes", "RLHF", "rlhf"},
+          std::tuple{"model", "llama3-8b inference", "inference"}})
         CHECK(refused({{column, text}}) ==
-              "c.csv:2: notes: \"" + std::string(word) + "\" is other work than the training step that is modelled");
+              "c.csv:2: notes: \"" + std::string(word) +
+                  "\" is other work than the training step that is modelled");
     CHECK(refused({{"case_id", "llama3_8b_sft"}}).empty());
 }

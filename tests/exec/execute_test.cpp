@@ -32,20 +32,25 @@ TEST_CASE("every op runs on two thread ranks and leaves a whole trace a step") {
     CHECK(measurement.steps[0].times.step == step_end(measurement.traces[0]));
 }
 
-// Some milliseconds on rank 0, which the other rank's task waits for in every step; execute() refuses a trace in which it does not.
+// Some milliseconds on rank 0, which the other rank's task waits for in every step; execute()
+// refuses a trace in which it does not.
 TEST_CASE("a task waits for its predecessor on another rank in every step") {
     TaskGraph graph(2, true);
-    const TaskId slow = graph.add("slow", Phase::forward, MemoryPass{Bytes(2e7), Bytes(2e7)}, {Place(0, Lane::compute)}, {});
-    graph.add("next", Phase::forward, MemoryPass{Bytes(64), Bytes(64)}, {Place(1, Lane::compute)}, {slow});
+    const TaskId slow = graph.add("slow", Phase::forward, MemoryPass{Bytes(2e7), Bytes(2e7)},
+                                  {Place(0, Lane::compute)}, {});
+    graph.add("next", Phase::forward, MemoryPass{Bytes(64), Bytes(64)}, {Place(1, Lane::compute)},
+              {slow});
     const Measurement measurement = execute(graph, *open_host_device(2), two_steps());
-    for (const Trace& trace : measurement.traces) CHECK(trace.spans[1].start >= trace.spans[0].finish - Seconds(1e-4));
+    for (const Trace& trace : measurement.traces)
+        CHECK(trace.spans[1].start >= trace.spans[0].finish - Seconds(1e-4));
 }
 
 TEST_CASE("a rank may go on once it has left a collective that another rank still leaves") {
-    // The exchange ends at 2 on rank 0 and at 3 on rank 1; each rank's next task starts right then, and no earlier.
+    // The exchange ends at 2 on rank 0 and at 3 on rank 1; each rank's next task starts right then,
+    // and no earlier.
     TaskGraph graph(2, true);
-    const TaskId exchange =
-        graph.add("exchange", Phase::forward, Barrier{}, {Place(0, Lane::collective), Place(1, Lane::collective)}, {});
+    const TaskId exchange = graph.add("exchange", Phase::forward, Barrier{},
+                                      {Place(0, Lane::collective), Place(1, Lane::collective)}, {});
     graph.add("next", Phase::forward, Barrier{}, {Place(0, Lane::compute)}, {exchange});
     Trace trace{Trace::Origin::executed,
                 {{0, Place(0, Lane::collective), Seconds(1), Seconds(2)},

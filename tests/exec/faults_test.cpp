@@ -18,7 +18,8 @@ namespace {
 class FaultyDevice final : public Device {
 public:
     enum class Fault { fail, hang };
-    FaultyDevice(int rank, int launch, Fault fault) : faulty_rank_(rank), faulty_launch_(launch), fault_(fault) {}
+    FaultyDevice(int rank, int launch, Fault fault)
+        : faulty_rank_(rank), faulty_launch_(launch), fault_(fault) {}
 
     [[nodiscard]] std::string description() const override { return host_->description(); }
     [[nodiscard]] std::vector<std::string> versions() const override { return host_->versions(); }
@@ -29,7 +30,9 @@ public:
     }
     void attach(int rank) override { host_->attach(rank); }
     Seconds begin_step(int rank) override { return host_->begin_step(rank); }
-    void wait(TaskId task, int rank, TaskId predecessor) override { host_->wait(task, rank, predecessor); }
+    void wait(TaskId task, int rank, TaskId predecessor) override {
+        host_->wait(task, rank, predecessor);
+    }
     void launch(TaskId task, const Op& op, int rank) override {
         if (rank == faulty_rank_ && ++launches_ == faulty_launch_) {
             if (fault_ == Fault::fail) throw DeviceError("out of order");
@@ -59,13 +62,16 @@ private:
     std::atomic<bool> aborted_ = false;
 };
 
-// Per rank and step: a memory pass and an exchange, so launch 2 s + 1 of a rank is its pass of step s.
+// Per rank and step: a memory pass and an exchange, so launch 2 s + 1 of a rank is its pass of step
+// s.
 TaskGraph pass_and_exchange() {
     TaskGraph graph(2, true);
-    const TaskId zero = graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(0, Lane::compute)}, {});
-    const TaskId one = graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(1, Lane::compute)}, {});
-    graph.add("exchange", Phase::forward, AllReduce{64_B}, {Place(0, Lane::collective), Place(1, Lane::collective)},
-              {zero, one});
+    const TaskId zero =
+        graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(0, Lane::compute)}, {});
+    const TaskId one =
+        graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(1, Lane::compute)}, {});
+    graph.add("exchange", Phase::forward, AllReduce{64_B},
+              {Place(0, Lane::collective), Place(1, Lane::collective)}, {zero, one});
     return graph;
 }
 
@@ -87,15 +93,19 @@ std::string failure_of(Device& device, Seconds timeout, std::size_t& finished) {
 
 }  // namespace
 
-TEST_CASE("a rank that fails ends the run with its number and task, and the finished samples have been handed out") {
+TEST_CASE(
+    "a rank that fails ends the run with its number and task, and the finished samples have been "
+    "handed out") {
     FaultyDevice device(1, 5, FaultyDevice::Fault::fail);  // the pass of the third step
     std::size_t finished = 0;
-    CHECK(failure_of(device, Seconds(60), finished) == "rank 1, task 1 \"pass\" (memory_pass): out of order");
+    CHECK(failure_of(device, Seconds(60), finished) ==
+          "rank 1, task 1 \"pass\" (memory_pass): out of order");
     CHECK(finished == 2);
 }
 
 // Three seconds: on a busy machine the two steps before took more than one.
-TEST_CASE("a rank that does not come to a collective ends the run after the timeout, and is named") {
+TEST_CASE(
+    "a rank that does not come to a collective ends the run after the timeout, and is named") {
     FaultyDevice device(1, 6, FaultyDevice::Fault::hang);  // the exchange of the third step
     std::size_t finished = 0;
     CHECK(failure_of(device, Seconds(3), finished) ==

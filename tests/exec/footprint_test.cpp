@@ -6,16 +6,20 @@ using namespace stepcast;
 
 namespace {
 
-Footprint of(const Op& op, std::size_t index = 0, std::size_t count = 1) { return footprint(op, index, count); }
+Footprint of(const Op& op, std::size_t index = 0, std::size_t count = 1) {
+    return footprint(op, index, count);
+}
 
 }  // namespace
 
-// In floats. 3 x 7 and 7 x 5 into 3 x 5, twice; groups of 2, 0 and 3 rows of 7 into rows of 5, with weights of 7 x 5 each, or the
-// other way round; four blocks of 2 rows, of which three of 9 bytes (3 floats) are moved.
+// In floats. 3 x 7 and 7 x 5 into 3 x 5, twice; groups of 2, 0 and 3 rows of 7 into rows of 5, with
+// weights of 7 x 5 each, or the other way round; four blocks of 2 rows, of which three of 9 bytes
+// (3 floats) are moved.
 TEST_CASE("products need their operands and their results") {
     CHECK(of(Gemm{3, 5, 7, 2, Dtype::fp32}) == Footprint{{2 * 21, 2 * 35}, {2 * 15}});
     CHECK(of(GroupedGemm{{2, 0, 3}, 5, 7, Dtype::fp32}) == Footprint{{5 * 7, 2 * 35}, {5 * 5}});
-    CHECK(of(GroupedGemm{{2, 0, 3}, 5, 7, Dtype::fp32, true}) == Footprint{{5 * 7, 5 * 5}, {2 * 35}});
+    CHECK(of(GroupedGemm{{2, 0, 3}, 5, 7, Dtype::fp32, true}) ==
+          Footprint{{5 * 7, 5 * 5}, {2 * 35}});
     FusedGemm fused{};
     fused.blocks = 4;
     fused.remote_blocks = 3;
@@ -30,15 +34,18 @@ TEST_CASE("products need their operands and their results") {
     CHECK(of(fused) == Footprint{{8 * 7, 35}, {8 * 5}});
 }
 
-// Two of a batch, three heads of 5 x 11 queries and 7 x 11 keys and values; scores of one head. Backward also the result's gradient;
-// out go three gradients, with scores and their gradients.
+// Two of a batch, three heads of 5 x 11 queries and 7 x 11 keys and values; scores of one head.
+// Backward also the result's gradient; out go three gradients, with scores and their gradients.
 TEST_CASE("attention needs queries, keys and values of all heads and the scores of one") {
     const double q = 2 * 3 * 5 * 11, k = 2 * 3 * 7 * 11;
-    CHECK(of(Attention{2, 3, 5, 7, 11, false, false, Dtype::fp32}) == Footprint{{q, k, k}, {q, 5 * 7}});
-    CHECK(of(Attention{2, 3, 5, 7, 11, false, true, Dtype::fp32}) == Footprint{{q, k, k, q}, {q, k, k, 2 * 5 * 7}});
+    CHECK(of(Attention{2, 3, 5, 7, 11, false, false, Dtype::fp32}) ==
+          Footprint{{q, k, k}, {q, 5 * 7}});
+    CHECK(of(Attention{2, 3, 5, 7, 11, false, true, Dtype::fp32}) ==
+          Footprint{{q, k, k, q}, {q, k, k, 2 * 5 * 7}});
 }
 
-// 41 bytes are 11 floats, of three ranks at most 4 each. Roots and senders by their place among those who take part.
+// 41 bytes are 11 floats, of three ranks at most 4 each. Roots and senders by their place among
+// those who take part.
 TEST_CASE("exchanges need what a rank sends and receives") {
     const Bytes bytes(41);
     CHECK(of(MemoryPass{Bytes(9), Bytes(41)}) == Footprint{{3}, {11}});
@@ -58,6 +65,7 @@ TEST_CASE("exchanges need what a rank sends and receives") {
 }
 
 TEST_CASE("a task's ranks are named once, in the order of its places") {
-    const std::vector<Place> places{{3, Lane::send_up}, {1, Lane::compute}, {3, Lane::compute}, {2, Lane::host}};
+    const std::vector<Place> places{
+        {3, Lane::send_up}, {1, Lane::compute}, {3, Lane::compute}, {2, Lane::host}};
     CHECK(participants(places) == std::vector<int>{3, 1, 2});
 }

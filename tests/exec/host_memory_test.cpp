@@ -7,7 +7,8 @@
 
 using namespace stepcast;
 
-TEST_CASE("a region hands out one piece after another and starts again when the next does not fit") {
+TEST_CASE(
+    "a region hands out one piece after another and starts again when the next does not fit") {
     Region region(64);  // floats; pieces begin on lines of 16
     const float* begin = region.all().data();
     CHECK(region.take(20).data() == begin);
@@ -18,7 +19,8 @@ TEST_CASE("a region hands out one piece after another and starts again when the 
 
 TEST_CASE("memory is planned for the largest task and for more than the cache") {
     TaskGraph graph(2, true);
-    graph.add("copy", Phase::forward, MemoryPass{Bytes(4000), Bytes(400)}, {Place(1, Lane::compute)}, {});
+    graph.add("copy", Phase::forward, MemoryPass{Bytes(4000), Bytes(400)},
+              {Place(1, Lane::compute)}, {});
     const MemoryPlan small_cache = plan_memory(graph, 2, Bytes(400), Bytes(1e6));
     CHECK(small_cache.input >= 1000);
     CHECK(small_cache.input < 1100);
@@ -27,20 +29,27 @@ TEST_CASE("memory is planned for the largest task and for more than the cache") 
     CHECK(large_cache.output >= 7500);
 }
 
-// Of 4,000 and 400 bytes: 1,000 and 100 floats and a line of 16. 1.5 x 40,000 bytes of cache on two ranks are 7,500 floats; a cache
-// of a terabyte asks for 256 MiB a region.
-TEST_CASE("a region holds the largest of any task, or half as much again as its share of the cache, up to 256 MiB") {
+// Of 4,000 and 400 bytes: 1,000 and 100 floats and a line of 16. 1.5 x 40,000 bytes of cache on two
+// ranks are 7,500 floats; a cache of a terabyte asks for 256 MiB a region.
+TEST_CASE(
+    "a region holds the largest of any task, or half as much again as its share of the cache, up "
+    "to 256 MiB") {
     TaskGraph graph(2, true);
-    graph.add("copy", Phase::forward, MemoryPass{Bytes(4000), Bytes(400)}, {Place(1, Lane::compute)}, {});
-    graph.add("sum", Phase::forward, MemoryPass{Bytes(8), Bytes(800)}, {Place(1, Lane::compute)}, {});
-    const auto plan = [&](double cache, double available) { return plan_memory(graph, 2, Bytes(cache), Bytes(available)); };
+    graph.add("copy", Phase::forward, MemoryPass{Bytes(4000), Bytes(400)},
+              {Place(1, Lane::compute)}, {});
+    graph.add("sum", Phase::forward, MemoryPass{Bytes(8), Bytes(800)}, {Place(1, Lane::compute)},
+              {});
+    const auto plan = [&](double cache, double available) {
+        return plan_memory(graph, 2, Bytes(cache), Bytes(available));
+    };
     CHECK(plan(0, 1e6).input == 1016);
     CHECK(plan(0, 1e6).output == 216);
     CHECK(plan(40'000, 1e6).input == 7516);
     CHECK(plan(40'000, 1e6).output == 7516);
     CHECK(plan(1e12, 4 * 268'435'456.0).input == 268'435'456 / 4 + 16);
     CHECK_NOTHROW(plan(0, 2 * 1200 * 4));
-    CHECK_THROWS_WITH(plan(0, 2 * 1200 * 4 - 1), Catch::Contains("2 ranks here need 9.6 kB (largest task 0 \"copy\")"));
+    CHECK_THROWS_WITH(plan(0, 2 * 1200 * 4 - 1),
+                      Catch::Contains("2 ranks here need 9.6 kB (largest task 0 \"copy\")"));
 }
 
 TEST_CASE("each rank's memory begins with numbers of its own and with zeros") {
@@ -55,8 +64,10 @@ TEST_CASE("each rank's memory begins with numbers of its own and with zeros") {
 
 TEST_CASE("a graph that does not fit is refused with the largest task, also for absurd sizes") {
     TaskGraph graph(1, true);
-    graph.add("small", Phase::forward, Gemm{8, 8, 8, 1, Dtype::fp32}, {Place(0, Lane::compute)}, {});
-    graph.add("huge", Phase::forward, Gemm{1L << 40, 1L << 40, 8, 1, Dtype::fp32}, {Place(0, Lane::compute)}, {});
+    graph.add("small", Phase::forward, Gemm{8, 8, 8, 1, Dtype::fp32}, {Place(0, Lane::compute)},
+              {});
+    graph.add("huge", Phase::forward, Gemm{1L << 40, 1L << 40, 8, 1, Dtype::fp32},
+              {Place(0, Lane::compute)}, {});
     CHECK_THROWS_AS(plan_memory(graph, 1, Bytes(0), Bytes(1e9)), ConfigError);
     CHECK_THROWS_WITH(plan_memory(graph, 1, Bytes(0), Bytes(1e9)),
                       Catch::Contains("task 1 \"huge\"") && Catch::Contains("the host has 1 GB"));

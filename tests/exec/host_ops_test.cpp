@@ -19,13 +19,16 @@ Floats random_floats(long count, std::uint64_t seed) {
     return values;
 }
 
-float& at(Floats& m, long columns, long i, long j) { return m[static_cast<std::size_t>(i * columns + j)]; }
+float& at(Floats& m, long columns, long i, long j) {
+    return m[static_cast<std::size_t>(i * columns + j)];
+}
 float at(std::span<const float> m, long columns, long i, long j) {
     return m[static_cast<std::size_t>(i * columns + j)];
 }
 
 // The definition: c[i,j] = sum over l of a[i,l] b[l,j].
-Floats reference_product(std::span<const float> a, std::span<const float> b, long m, long n, long k) {
+Floats reference_product(std::span<const float> a, std::span<const float> b, long m, long n,
+                         long k) {
     Floats c(static_cast<std::size_t>(m * n));
     for (long i = 0; i < m; ++i)
         for (long j = 0; j < n; ++j)
@@ -37,11 +40,13 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
     REQUIRE(a.size() == b.size());
     double largest = 0;
     for (std::size_t i = 0; i < a.size(); ++i)
-        largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+        largest =
+            std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
     return largest;
 }
 
-// One head by the definition; query i sees the keys up to i + seq_k - seq_q when causal, and of a window its last.
+// One head by the definition; query i sees the keys up to i + seq_k - seq_q when causal, and of a
+// window its last.
 Floats reference_attention(const Attention& s, std::span<const float> q, std::span<const float> k,
                            std::span<const float> v) {
     Floats out(static_cast<std::size_t>(s.seq_q * s.head_dim));
@@ -53,13 +58,16 @@ Floats reference_attention(const Attention& s, std::span<const float> q, std::sp
         for (long j = first; j < seen; ++j) {
             double dot = 0;
             for (long l = 0; l < s.head_dim; ++l)
-                dot += static_cast<double>(at(q, s.head_dim, i, l)) * static_cast<double>(at(k, s.head_dim, j, l));
-            sum += weight[static_cast<std::size_t>(j)] = std::exp(dot / std::sqrt(static_cast<double>(s.head_dim)));
+                dot += static_cast<double>(at(q, s.head_dim, i, l)) *
+                       static_cast<double>(at(k, s.head_dim, j, l));
+            sum += weight[static_cast<std::size_t>(j)] =
+                std::exp(dot / std::sqrt(static_cast<double>(s.head_dim)));
         }
         for (long l = 0; l < s.head_dim; ++l)
             for (long j = 0; j < seen; ++j)
                 at(out, s.head_dim, i, l) +=
-                    static_cast<float>(weight[static_cast<std::size_t>(j)] / sum) * at(v, s.head_dim, j, l);
+                    static_cast<float>(weight[static_cast<std::size_t>(j)] / sum) *
+                    at(v, s.head_dim, j, l);
     }
     return out;
 }
@@ -71,18 +79,21 @@ TEST_CASE("a product equals the triple loop, each batch on its own operands") {
     Floats c(2 * 7 * 6);
     multiply(a, b, c, 7, 6, 5, 2);
     CHECK(largest_difference(std::span(c).first(42), reference_product(a, b, 7, 6, 5)) < 1e-5);
-    CHECK(largest_difference(std::span(c).last(42),
-                             reference_product(std::span(a).last(35), std::span(b).last(30), 7, 6, 5)) < 1e-5);
+    CHECK(largest_difference(
+              std::span(c).last(42),
+              reference_product(std::span(a).last(35), std::span(b).last(30), 7, 6, 5)) < 1e-5);
 }
 
-TEST_CASE("a grouped product multiplies each group by its own weights and skips groups without rows") {
+TEST_CASE(
+    "a grouped product multiplies each group by its own weights and skips groups without rows") {
     const GroupedGemm op{{2, 0, 3}, 4, 6, Dtype::fp32};
     const Floats a = random_floats(5 * 6, 3), b = random_floats(2 * 6 * 4, 4);
     Floats c(5 * 4);
     multiply_groups(op, a, b, c);
     CHECK(largest_difference(std::span(c).first(8), reference_product(a, b, 2, 4, 6)) < 1e-5);
-    CHECK(largest_difference(std::span(c).last(12),
-                             reference_product(std::span(a).last(18), std::span(b).last(24), 3, 4, 6)) < 1e-5);
+    CHECK(largest_difference(
+              std::span(c).last(12),
+              reference_product(std::span(a).last(18), std::span(b).last(24), 3, 4, 6)) < 1e-5);
 }
 
 TEST_CASE("a grouped weight gradient sums over the rows of each group") {
@@ -93,7 +104,8 @@ TEST_CASE("a grouped weight gradient sums over the rows of each group") {
     multiply_groups(op, a, b, c);
     for (long r = 0; r < 5; ++r)
         for (long i = 0; i < 6; ++i)
-            for (long j = 0; j < 4; ++j) at(expected, 4, (r < 2 ? 0 : 6) + i, j) += at(a, 6, r, i) * at(b, 4, r, j);
+            for (long j = 0; j < 4; ++j)
+                at(expected, 4, (r < 2 ? 0 : 6) + i, j) += at(a, 6, r, i) * at(b, 4, r, j);
     CHECK(largest_difference(c, expected) < 1e-5);
 }
 
@@ -101,31 +113,37 @@ TEST_CASE("attention equals its definition, for every head, causal and not, over
     for (const auto& [causal, window] : {std::pair(false, 0L), {true, 0L}, {true, 2L}}) {
         Attention shape{2, 1, 3, 5, 4, causal, false, Dtype::fp32};
         shape.window = window;
-        const Floats q = random_floats(2 * 12, 7), k = random_floats(2 * 20, 8), v = random_floats(2 * 20, 9);
+        const Floats q = random_floats(2 * 12, 7), k = random_floats(2 * 20, 8),
+                     v = random_floats(2 * 20, 9);
         Floats out(2 * 12), scores(15);
         attend(shape, q, k, v, out, scores);
-        CHECK(largest_difference(std::span(out).first(12), reference_attention(shape, q, k, v)) < 1e-5);
-        CHECK(largest_difference(std::span(out).last(12),
-                                 reference_attention(shape, std::span(q).last(12), std::span(k).last(20),
-                                                     std::span(v).last(20))) < 1e-5);
+        CHECK(largest_difference(std::span(out).first(12), reference_attention(shape, q, k, v)) <
+              1e-5);
+        CHECK(largest_difference(
+                  std::span(out).last(12),
+                  reference_attention(shape, std::span(q).last(12), std::span(k).last(20),
+                                      std::span(v).last(20))) < 1e-5);
     }
 }
 
 TEST_CASE("attention's gradients equal difference quotients of its definition") {
-    // With loss = sum of d_out * attention(q, k, v): d loss / d x = (loss(x + h) - loss(x - h)) / 2h, h = 0.01.
-    // Two heads, one after the other in every tensor.
+    // With loss = sum of d_out * attention(q, k, v): d loss / d x = (loss(x + h) - loss(x - h)) /
+    // 2h, h = 0.01. Two heads, one after the other in every tensor.
     const Attention shape{1, 2, 3, 4, 2, true, true, Dtype::fp32};
-    const Floats q = random_floats(2 * 6, 10), k = random_floats(2 * 8, 11), v = random_floats(2 * 8, 12),
-                 d_out = random_floats(2 * 6, 13);
+    const Floats q = random_floats(2 * 6, 10), k = random_floats(2 * 8, 11),
+                 v = random_floats(2 * 8, 12), d_out = random_floats(2 * 6, 13);
     Floats d_q(2 * 6), d_k(2 * 8), d_v(2 * 8), scores(2 * 12);
     attend_backward(shape, q, k, v, d_out, {d_q, d_k, d_v}, scores);
     std::vector<Floats> inputs{q, k, v};
     const auto loss = [&] {
         double sum = 0;
         for (std::size_t head = 0; head < 2; ++head) {
-            const auto of = [&](std::size_t which, std::size_t size) { return std::span(inputs[which]).subspan(head * size, size); };
+            const auto of = [&](std::size_t which, std::size_t size) {
+                return std::span(inputs[which]).subspan(head * size, size);
+            };
             const Floats out = reference_attention(shape, of(0, 6), of(1, 8), of(2, 8));
-            for (std::size_t i = 0; i < out.size(); ++i) sum += static_cast<double>(out[i]) * static_cast<double>(d_out[head * 6 + i]);
+            for (std::size_t i = 0; i < out.size(); ++i)
+                sum += static_cast<double>(out[i]) * static_cast<double>(d_out[head * 6 + i]);
         }
         return sum;
     };
@@ -138,7 +156,8 @@ TEST_CASE("attention's gradients equal difference quotients of its definition") 
             inputs[which][i] = value - 0.01f;
             const double below = loss();
             inputs[which][i] = value;
-            CHECK(static_cast<double>(gradients[which][i]) == Approx((above - below) / 0.02).margin(2e-3));
+            CHECK(static_cast<double>(gradients[which][i]) ==
+                  Approx((above - below) / 0.02).margin(2e-3));
         }
 }
 
@@ -158,7 +177,8 @@ TEST_CASE("a memory pass reads what its target has no room for") {
 }
 
 TEST_CASE("a transposing pass puts columns of the source into rows of the target") {
-    // 2 rows of 64: element (row 1, column 3) moves from 67 to 3 * 2 + 1; one float is left over on each side.
+    // 2 rows of 64: element (row 1, column 3) moves from 67 to 3 * 2 + 1; one float is left over on
+    // each side.
     Floats source(129), target(129);
     for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
     CHECK(stream_transposed(source, target) == 0);

@@ -1,4 +1,5 @@
-// Which operands an op takes from a rank's buffers, one after the other on lines of 16 floats, and what it leaves.
+// Which operands an op takes from a rank's buffers, one after the other on lines of 16 floats, and
+// what it leaves.
 #include "exec/host_rank.h"
 
 #include <catch2/catch.hpp>
@@ -38,19 +39,23 @@ TEST_CASE("a rank multiplies what lies in its input") {
         for (int i = 0; i < 2; ++i)
             for (int j = 0; j < 3; ++j) {
                 double sum = 0;
-                for (int l = 0; l < 4; ++l) sum += ran.input(0)[b * 8 + i * 4 + l] * ran.input(16)[b * 12 + l * 3 + j];
+                for (int l = 0; l < 4; ++l)
+                    sum += ran.input(0)[b * 8 + i * 4 + l] * ran.input(16)[b * 12 + l * 3 + j];
                 CHECK(ran.output(0)[b * 6 + i * 3 + j] == Approx(sum).margin(1e-6));
             }
 }
 
-// 2 and 3 rows of 4, and none between: 20 floats on two lines, then two groups' weights of 4 x 3. Gradients of weights: the rows' gradients of 3 there.
+// 2 and 3 rows of 4, and none between: 20 floats on two lines, then two groups' weights of 4 x 3.
+// Gradients of weights: the rows' gradients of 3 there.
 TEST_CASE("a rank multiplies groups of rows, forward and for their weights") {
     Ran forward(GroupedGemm{{2, 0, 3}, 3, 4, Dtype::fp32, false});
     CHECK(forward.next == 16);
     for (int row = 0; row < 5; ++row)
         for (int j = 0; j < 3; ++j) {
             double sum = 0;
-            for (int l = 0; l < 4; ++l) sum += forward.input(0)[row * 4 + l] * forward.input(32)[(row < 2 ? 0 : 12) + l * 3 + j];
+            for (int l = 0; l < 4; ++l)
+                sum += forward.input(0)[row * 4 + l] *
+                       forward.input(32)[(row < 2 ? 0 : 12) + l * 3 + j];
             CHECK(forward.output(0)[row * 3 + j] == Approx(sum).margin(1e-6));
         }
     Ran weights(GroupedGemm{{2, 0, 3}, 3, 4, Dtype::fp32, true});
@@ -59,19 +64,22 @@ TEST_CASE("a rank multiplies groups of rows, forward and for their weights") {
         for (int l = 0; l < 4; ++l)
             for (int j = 0; j < 3; ++j) {
                 double sum = 0;
-                for (int row = group == 0 ? 0 : 2; row < (group == 0 ? 2 : 5); ++row) sum += weights.input(0)[row * 4 + l] * weights.input(32)[row * 3 + j];
+                for (int row = group == 0 ? 0 : 2; row < (group == 0 ? 2 : 5); ++row)
+                    sum += weights.input(0)[row * 4 + l] * weights.input(32)[row * 3 + j];
                 CHECK(weights.output(0)[group * 12 + l * 3 + j] == Approx(sum).margin(1e-6));
             }
     // One row is a group as well: two gradients of 12 lie on two lines.
     CHECK(Ran(GroupedGemm{{1, 0, 1}, 3, 4, Dtype::fp32, true}).next == 32);
 }
 
-// Two sequences of two heads, 4 queries and 6 keys of 3: 48 floats of queries, 72 of keys on 80, 72 of values, then 48 of the gradient that comes.
+// Two sequences of two heads, 4 queries and 6 keys of 3: 48 floats of queries, 72 of keys on 80, 72
+// of values, then 48 of the gradient that comes.
 TEST_CASE("a rank attends with what lies in its input, forward and backward") {
     Attention op{2, 2, 4, 6, 3, false, false, Dtype::fp32};
     Ran forward(op);
     CHECK(forward.next == 48 + 32);  // results, then 24 scores
-    std::vector<float> q = copy(forward.input(0), 48), k = copy(forward.input(48), 72), v = copy(forward.input(128), 72);
+    std::vector<float> q = copy(forward.input(0), 48), k = copy(forward.input(48), 72),
+                       v = copy(forward.input(128), 72);
     std::vector<float> result(48), scores(24);
     attend(op, q, k, v, result, scores);
     CHECK(copy(forward.output(0), 48) == result);
@@ -90,17 +98,21 @@ TEST_CASE("a rank passes over as many bytes as are read and written") {
         Ran ran(MemoryPass{Bytes(4 * 36), Bytes(4 * 20), access});
         CHECK(ran.next == 32);
         std::vector<float> source = copy(ran.input(0), 36), target(20);
-        access == MemoryPass::Access::stream ? stream(source, target) : stream_transposed(source, target);
+        access == MemoryPass::Access::stream ? stream(source, target)
+                                             : stream_transposed(source, target);
         CHECK(copy(ran.output(0), 20) == target);
     }
 }
 
 TEST_CASE("a rank leaves exchanges to its device, and needs no buffers to work for its host") {
-    for (const Op& op : {Op(HostWork{HostWork::Kind::layer, 1}), Op(AllReduce{Bytes(64)}), Op(FusedGemm{})}) CHECK(Ran(op).next == 0);
+    for (const Op& op :
+         {Op(HostWork{HostWork::Kind::layer, 1}), Op(AllReduce{Bytes(64)}), Op(FusedGemm{})})
+        CHECK(Ran(op).next == 0);
 }
 
 // Asleep, a thread has no core.
-TEST_CASE("a rank knows what share of a step its thread had a core, and when its tasks began and ended") {
+TEST_CASE(
+    "a rank knows what share of a step its thread had a core, and when its tasks began and ended") {
     HostRank rank;
     rank.prepare({16, 16}, 3);
     rank.begin_step();

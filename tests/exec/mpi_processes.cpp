@@ -1,4 +1,5 @@
-// Started by mpirun as two processes: the collectives' results, then a whole graph. Exit code 0 when all is right.
+// Started by mpirun as two processes: the collectives' results, then a whole graph. Exit code 0
+// when all is right.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -58,7 +59,8 @@ void check_collectives(const MpiGroup& world) {
     expect("send_receive", message, {1, 2, 3, 4, 5});
 }
 
-// Rank r shows 8 floats, 10 r + 0 .. 7. An offset past the last place for two floats starts again: 9 mod 7 = 2.
+// Rank r shows 8 floats, 10 r + 0 .. 7. An offset past the last place for two floats starts again:
+// 9 mod 7 = 2.
 void check_windows(const MpiGroup& world) {
     const bool first = world.index == 0;
     const int peer = first ? 1 : 0;
@@ -99,7 +101,8 @@ int main(int count, char** arguments) {
                    &failed};
     if (lost) {
         try {
-            if (world.index == 1) std::this_thread::sleep_for(std::chrono::seconds(30));  // mpirun ends it before
+            // mpirun ends it before
+            if (world.index == 1) std::this_thread::sleep_for(std::chrono::seconds(30));
             meet(world);
         } catch (const std::exception& error) {
             std::printf("%s\n", error.what());

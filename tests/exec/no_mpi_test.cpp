@@ -5,9 +5,12 @@
 
 using namespace stepcast;
 
-TEST_CASE("a build without MPI that an MPI launcher started says what to install and what works instead") {
-    CHECK_THROWS_WITH(open_mpi_device(), Catch::Contains("built without MPI; install libopenmpi-dev") &&
-                                             Catch::Contains("without the launcher to run ranks as threads"));
+TEST_CASE(
+    "a build without MPI that an MPI launcher started says what to install and what works "
+    "instead") {
+    CHECK_THROWS_WITH(open_mpi_device(),
+                      Catch::Contains("built without MPI; install libopenmpi-dev") &&
+                          Catch::Contains("without the launcher to run ranks as threads"));
 }
 
 TEST_CASE("GPU processes that cannot find rank 0 without MPI are told how to name it") {

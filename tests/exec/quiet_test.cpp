@@ -14,17 +14,20 @@ TEST_CASE("a machine is quiet up to 30 % of rejected samples and down to 95 % id
     const std::vector<double> four_of_ten{1, 1, 1, 1, 1, 1, 0.9, 0.9, 0.9, 0.9};
     CHECK(quiet_doubts(0.95, three_of_ten).empty());
     CHECK(quiet_doubts(1, four_of_ten) ==
-          std::vector<std::string>{"busy: 4 of 10 steps had a rank off its core for more than 3 % of the time"});
+          std::vector<std::string>{
+              "busy: 4 of 10 steps had a rank off its core for more than 3 % of the time"});
     CHECK(quiet_doubts(0.5, three_of_ten).size() == 1);
     CHECK(quiet_doubts(1, {}).empty());
 }
 
 TEST_CASE("samples are repeated for rejected ones, bounded by count and by time") {
     const RetryLimits limits{3, Seconds(10)};
-    CHECK(wants_another(5, 0, false, 4, Seconds(100), limits));       // not yet as many as asked for
-    CHECK_FALSE(wants_another(5, 5, false, 5, Seconds(1), limits));   // enough
-    CHECK(wants_another(5, 5, true, 5, Seconds(1), limits));          // whose median is not known well
-    CHECK(wants_another(5, 4, false, 5, Seconds(1), limits));         // one was rejected
-    CHECK_FALSE(wants_another(5, 4, true, 8, Seconds(1), limits));    // three extra ones taken
-    CHECK_FALSE(wants_another(5, 4, true, 5, Seconds(10), limits));   // too late
+    // not yet as many as asked for
+    CHECK(wants_another(5, 0, false, 4, Seconds(100), limits));
+    CHECK_FALSE(wants_another(5, 5, false, 5, Seconds(1), limits));  // enough
+    // whose median is not known well
+    CHECK(wants_another(5, 5, true, 5, Seconds(1), limits));
+    CHECK(wants_another(5, 4, false, 5, Seconds(1), limits));        // one was rejected
+    CHECK_FALSE(wants_another(5, 4, true, 8, Seconds(1), limits));   // three extra ones taken
+    CHECK_FALSE(wants_another(5, 4, true, 5, Seconds(10), limits));  // too late
 }

@@ -25,9 +25,9 @@ Launch launch_of(int rank, int ranks, int test, const std::string& token) {
 }
 
 // Ranks as threads that talk over the loopback.
-std::vector<std::string> run_ranks(int ranks, int test,
-                                   const std::function<std::string(int rank, Rendezvous& rendezvous)>& body,
-                                   const std::function<void()>& before_others = {}) {
+std::vector<std::string> run_ranks(
+    int ranks, int test, const std::function<std::string(int rank, Rendezvous& rendezvous)>& body,
+    const std::function<void()>& before_others = {}) {
     std::vector<std::string> results(static_cast<std::size_t>(ranks));
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank)
@@ -48,7 +48,8 @@ std::vector<std::string> run_ranks(int ranks, int test,
 // Who is no rank of the run but reaches its port.
 class Stranger {
 public:
-    explicit Stranger(int test, const char* host = "127.0.0.1") : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    explicit Stranger(int test, const char* host = "127.0.0.1")
+        : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
         sockaddr_in at{};
         at.sin_family = AF_INET;
         at.sin_port = htons(static_cast<std::uint16_t>(port_of(test)));
@@ -63,11 +64,14 @@ public:
     Stranger& operator=(const Stranger&) = delete;
 
     [[nodiscard]] bool is_connected() const { return connected_; }
-    void say(const std::string& bytes) const { (void)!send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+    void say(const std::string& bytes) const {
+        (void)!send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    }
     // Bytes up to a greeting or the end of the connection.
     [[nodiscard]] std::size_t hears() const {
         std::string bytes(16 + longest_token, '\0');
-        return static_cast<std::size_t>(std::max<ssize_t>(0, recv(socket_, bytes.data(), bytes.size(), MSG_WAITALL)));
+        return static_cast<std::size_t>(
+            std::max<ssize_t>(0, recv(socket_, bytes.data(), bytes.size(), MSG_WAITALL)));
     }
 
 private:
@@ -85,12 +89,16 @@ std::string hello(std::int32_t rank, std::int32_t ranks, const std::string& toke
     return text;
 }
 
-// Rank 1 comes after `strangers` have done what they do; both must meet, long before the 20 s of patience.
+// Rank 1 comes after `strangers` have done what they do; both must meet, long before the 20 s of
+// patience.
 std::vector<std::string> meet_among(int test, const std::function<void()>& strangers) {
-    return run_ranks(2, test, [&](int, Rendezvous& rendezvous) {
-        rendezvous.meet();
-        return std::string("met");
-    }, strangers);
+    return run_ranks(
+        2, test,
+        [&](int, Rendezvous& rendezvous) {
+            rendezvous.meet();
+            return std::string("met");
+        },
+        strangers);
 }
 
 }  // namespace
@@ -98,7 +106,8 @@ std::vector<std::string> meet_among(int test, const std::function<void()>& stran
 TEST_CASE("processes gather at rank 0 in the order of their ranks and hear what it says") {
     const auto results = run_ranks(3, 0, [](int rank, Rendezvous& rendezvous) {
         std::string joined;
-        for (const std::string& text : rendezvous.gather("r" + std::to_string(rank))) joined += text;
+        for (const std::string& text : rendezvous.gather("r" + std::to_string(rank)))
+            joined += text;
         rendezvous.meet();
         return rendezvous.broadcast(joined);
     });
@@ -107,14 +116,16 @@ TEST_CASE("processes gather at rank 0 in the order of their ranks and hear what 
 
 TEST_CASE("values longer than a socket's buffer arrive whole") {
     const std::string large(8 << 20, 'x');
-    const auto results =
-        run_ranks(2, 1, [&](int rank, Rendezvous& rendezvous) { return rendezvous.broadcast(rank == 0 ? large : ""); });
+    const auto results = run_ranks(2, 1, [&](int rank, Rendezvous& rendezvous) {
+        return rendezvous.broadcast(rank == 0 ? large : "");
+    });
     CHECK(results[0] == large);
     CHECK(results[1] == large);
 }
 
 TEST_CASE("clocks of one machine are found to agree") {
-    // Both read the same steady clock, so the offset is the round trip's asymmetry: far below a tenth of a second.
+    // Both read the same steady clock, so the offset is the round trip's asymmetry: far below a
+    // tenth of a second.
     const auto results = run_ranks(2, 2, [](int, Rendezvous& rendezvous) {
         return std::string(std::abs(rendezvous.clock_offset().si()) < 0.1 ? "same" : "apart");
     });
@@ -136,8 +147,8 @@ TEST_CASE("all ranks learn which rank failed, also those that talk to rank 0 onl
         }
         return "met";
     });
-    CHECK(results ==
-          std::vector<std::string>{"given up because rank 2 failed", "given up because rank 2 failed", "failed"});
+    CHECK(results == std::vector<std::string>{"given up because rank 2 failed",
+                                              "given up because rank 2 failed", "failed"});
 }
 
 TEST_CASE("a rank that ends without a word is named") {
@@ -165,7 +176,8 @@ TEST_CASE("a rank that never arrives ends the wait") {
 }
 
 TEST_CASE("rank 0 that waits for a rank which waits for a failed one hears of the failed one") {
-    // Rank 1 never sends: it stands for one that hangs in a collective with rank 2. Far sooner than the 20 s of patience.
+    // Rank 1 never sends: it stands for one that hangs in a collective with rank 2. Far sooner than
+    // the 20 s of patience.
     const auto results = run_ranks(3, 6, [](int rank, Rendezvous& rendezvous) -> std::string {
         if (rank == 2) {
             rendezvous.fail();
@@ -186,29 +198,36 @@ TEST_CASE("rank 0 that waits for a rank which waits for a failed one hears of th
     CHECK(results[1] == "given up because rank 2 failed");
 }
 
-// Garbage, silence, half a greeting, a greeting of another run, of no rank, of another size, and a flood of callers.
+// Garbage, silence, half a greeting, a greeting of another run, of no rank, of another size, and a
+// flood of callers.
 TEST_CASE("strangers neither take a rank's place nor hold the others up") {
     const std::vector<std::string> met(2, "met");
     std::vector<std::unique_ptr<Stranger>> held;  // silent ones stay until the end
     const auto say = [&](int test, const std::vector<std::string>& texts) {
-        for (const std::string& text : texts) held.push_back(std::make_unique<Stranger>(test)), held.back()->say(text);
+        for (const std::string& text : texts)
+            held.push_back(std::make_unique<Stranger>(test)), held.back()->say(text);
     };
-    CHECK(meet_among(7, [&] { say(7, {std::string(4096, 'x'), "GET / HTTP/1.1\r\n\r\n", "", "step"}); }) == met);
+    CHECK(meet_among(7, [&] {
+              say(7, {std::string(4096, 'x'), "GET / HTTP/1.1\r\n\r\n", "", "step"});
+          }) == met);
     CHECK(meet_among(8, [&] {
-              say(8, {hello(1, 2, "theirs"), hello(1, 2, ""), hello(1, 2, "our"), hello(1, 2, "ours2"), hello(0, 2, "ours"),
-                      hello(2, 2, "ours"), hello(-1, 2, "ours"), hello(1, 3, "ours")});
+              say(8, {hello(1, 2, "theirs"), hello(1, 2, ""), hello(1, 2, "our"),
+                      hello(1, 2, "ours2"), hello(0, 2, "ours"), hello(2, 2, "ours"),
+                      hello(-1, 2, "ours"), hello(1, 3, "ours")});
           }) == met);
     CHECK(meet_among(9, [&] { say(9, std::vector<std::string>(600, "s")); }) == met);
 }
 
-// Three ranks, of which two are raw sockets that know the token: who comes second as rank 1 hears nothing and is hung up on.
+// Three ranks, of which two are raw sockets that know the token: who comes second as rank 1 hears
+// nothing and is hung up on.
 TEST_CASE("a rank that asks twice has one place") {
     const std::uint64_t one = 1;
     const auto message = [&](const std::string& text) {
         return "d" + std::string(reinterpret_cast<const char*>(&one), sizeof one) + text;
     };
     std::vector<std::string> found;
-    std::thread first([&] { found = Rendezvous(launch_of(0, 3, 10, "ours"), Seconds(20)).gather("0"); });
+    std::thread first(
+        [&] { found = Rendezvous(launch_of(0, 3, 10, "ours"), Seconds(20)).gather("0"); });
     const Stranger rank_1(10);
     rank_1.say(hello(1, 3, "ours"));
     CHECK(rank_1.hears() == hello(0, 3, "ours").size());
@@ -235,7 +254,8 @@ TEST_CASE("processes of one host listen on its loopback only") {
     CHECK(results == std::vector<std::string>(2, "met"));
 }
 
-// As Debian's own host name leads to 127.0.1.1: rank 0 listens at every address, so that others reach it at one of theirs.
+// As Debian's own host name leads to 127.0.1.1: rank 0 listens at every address, so that others
+// reach it at one of theirs.
 TEST_CASE("rank 0 whose name leads to the loopback listens at every address") {
     for (const std::string address : {"127.0.0.1", "::1"}) {
         const int test = address == "::1" ? 15 : 14;
@@ -245,7 +265,8 @@ TEST_CASE("rank 0 whose name leads to the loopback listens at every address") {
             launch.one_host = false;
             launch.address = address;
             try {
-                for (const std::string& text : Rendezvous(launch, Seconds(20)).gather("0")) found += text;
+                for (const std::string& text : Rendezvous(launch, Seconds(20)).gather("0"))
+                    found += text;
             } catch (const std::exception& error) {
                 found = error.what();
             }
@@ -279,8 +300,9 @@ TEST_CASE("who answers in rank 0's place without the token is not rank 0") {
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
         close(caller);
     });
-    CHECK_THROWS_WITH(Rendezvous(launch_of(1, 2, 12, "ours"), Seconds(0.2)),
-                      "rank 0 did not answer at 127.0.0.1:" + std::to_string(port_of(12)) + " within 200 ms");
+    CHECK_THROWS_WITH(
+        Rendezvous(launch_of(1, 2, 12, "ours"), Seconds(0.2)),
+        "rank 0 did not answer at 127.0.0.1:" + std::to_string(port_of(12)) + " within 200 ms");
     answers.join();
 }
 
@@ -308,11 +330,14 @@ TEST_CASE("a rank whose greeting comes byte by byte is let in") {
     CHECK(heard == std::vector<std::string>{"zero", "one"});
 }
 
-// Kind 'd', then a length that no memory holds; an unknown kind; a failure of no number. Rank 1 is a raw socket that knows the token.
-TEST_CASE("a message that is none names its sender instead of taking memory or ending the program") {
+// Kind 'd', then a length that no memory holds; an unknown kind; a failure of no number. Rank 1 is
+// a raw socket that knows the token.
+TEST_CASE(
+    "a message that is none names its sender instead of taking memory or ending the program") {
     const std::uint64_t huge = std::uint64_t{1} << 60, one = 1;
     const auto frame = [](char kind, std::uint64_t size, const std::string& text) {
-        return std::string(1, kind) + std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
+        return std::string(1, kind) +
+               std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
     };
     const std::vector<std::pair<std::string, std::string>> messages{
         {frame('d', huge, ""), "rank 1 sends what is no message of this program"},

@@ -17,8 +17,9 @@ struct ScriptedSample {
     bool asks_to_stop = false;
 };
 
-// Holds rank 0 of two; what another process's rank 1 would report is in the script too. Rank 0 begins at 10 and computes to 11, rank 1
-// begins at 9 and computes from 9.5 to 12, then both exchange. The last sample repeats.
+// Holds rank 0 of two; what another process's rank 1 would report is in the script too. Rank 0
+// begins at 10 and computes to 11, rank 1 begins at 9 and computes from 9.5 to 12, then both
+// exchange. The last sample repeats.
 class ScriptedDevice final : public Device {
 public:
     explicit ScriptedDevice(std::vector<ScriptedSample> samples) : samples_(std::move(samples)) {}
@@ -29,18 +30,28 @@ public:
     [[nodiscard]] std::vector<std::string> versions() const override { return {"script 3"}; }
     [[nodiscard]] int rank_count() const override { return 2; }
     [[nodiscard]] std::vector<int> local_ranks() const override { return {0}; }
-    std::vector<std::string> prepare(const TaskGraph&, Seconds timeout) override { return {"prepared for " + to_string(timeout)}; }
+    std::vector<std::string> prepare(const TaskGraph&, Seconds timeout) override {
+        return {"prepared for " + to_string(timeout)};
+    }
     void attach(int rank) override { call("attach", rank); }
     Seconds begin_step(int rank) override {
         call("begin", rank);
         return Seconds(10 + now().begins);
     }
-    void wait(TaskId task, int rank, TaskId predecessor) override { call("wait " + std::to_string(task) + " for " + std::to_string(predecessor), rank); }
-    void launch(TaskId task, const Op&, int rank) override { call("launch " + std::to_string(task), rank); }
-    void record(TaskId task, int rank, Edge edge) override { call((edge == Edge::start ? "start " : "finish ") + std::to_string(task), rank); }
+    void wait(TaskId task, int rank, TaskId predecessor) override {
+        call("wait " + std::to_string(task) + " for " + std::to_string(predecessor), rank);
+    }
+    void launch(TaskId task, const Op&, int rank) override {
+        call("launch " + std::to_string(task), rank);
+    }
+    void record(TaskId task, int rank, Edge edge) override {
+        call((edge == Edge::start ? "start " : "finish ") + std::to_string(task), rank);
+    }
     void synchronize(int rank) override { call("synchronize", rank); }
     [[nodiscard]] Seconds elapsed(TaskId task, int, Edge edge) const override {
-        const double since = edge == Edge::start ? (task == 0 ? 10 : 11) : task == 0 ? 11 : 9 + now().end;
+        const double since = edge == Edge::start ? (task == 0 ? 10 : 11)
+                             : task == 0         ? 11
+                                                 : 9 + now().end;
         return Seconds(since + now().begins);
     }
     [[nodiscard]] Seconds clock_error(int) const override { return Seconds(0.001); }
@@ -49,7 +60,8 @@ public:
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
         call("gather", rank);
         const ScriptedSample& s = now();
-        std::vector<double> other{9, s.cpu_share, s.clock_error, s.asks_to_stop ? 1.0 : 0.0, 9.5, 12, 12, 9 + s.end - 0.25};
+        std::vector<double> other{9,  s.cpu_share, s.clock_error,   s.asks_to_stop ? 1.0 : 0.0, 9.5,
+                                  12, 12,          9 + s.end - 0.25};
         for (const std::size_t i : {0u, 4u, 5u, 6u, 7u}) other[i] += s.begins;
         ++taken_;
         return {std::move(values), std::move(other)};
@@ -58,17 +70,24 @@ public:
     void abort(int) noexcept override {}
 
 private:
-    void call(const std::string& what, int rank) { calls.push_back(what + " on " + std::to_string(rank)); }
-    [[nodiscard]] const ScriptedSample& now() const { return samples_[std::min(taken_, samples_.size() - 1)]; }
+    void call(const std::string& what, int rank) {
+        calls.push_back(what + " on " + std::to_string(rank));
+    }
+    [[nodiscard]] const ScriptedSample& now() const {
+        return samples_[std::min(taken_, samples_.size() - 1)];
+    }
     std::vector<ScriptedSample> samples_;
     std::size_t taken_ = 0;
 };
 
 TaskGraph passes_and_exchange() {
     TaskGraph graph(2, true);
-    const TaskId zero = graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(0, Lane::compute)}, {});
-    const TaskId one = graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(1, Lane::compute)}, {});
-    graph.add("exchange", Phase::gradient_sync, AllReduce{64_B}, {Place(0, Lane::collective), Place(1, Lane::collective)}, {zero, one});
+    const TaskId zero =
+        graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(0, Lane::compute)}, {});
+    const TaskId one =
+        graph.add("pass", Phase::forward, MemoryPass{64_B, 64_B}, {Place(1, Lane::compute)}, {});
+    graph.add("exchange", Phase::gradient_sync, AllReduce{64_B},
+              {Place(0, Lane::collective), Place(1, Lane::collective)}, {zero, one});
     return graph;
 }
 
@@ -95,9 +114,10 @@ std::vector<ScriptedSample> of_lengths(const std::vector<double>& ends) {
 
 }  // namespace
 
-// Times count from rank 1's begin, at 9: its pass from 0.5 to 3, that of rank 0 from 1 to 2. The exchange starts when the later
-// arrives, at 3, and ends at 6 and 5.75.
-TEST_CASE("a sample's trace counts from the earliest begin, and exchanges from the latest arrival") {
+// Times count from rank 1's begin, at 9: its pass from 0.5 to 3, that of rank 0 from 1 to 2. The
+// exchange starts when the later arrives, at 3, and ends at 6 and 5.75.
+TEST_CASE(
+    "a sample's trace counts from the earliest begin, and exchanges from the latest arrival") {
     const TaskGraph graph = passes_and_exchange();
     ExecuteOptions options = so_many(1);
     options.warmup = 2;
@@ -121,14 +141,17 @@ TEST_CASE("a sample's trace counts from the earliest begin, and exchanges from t
     CHECK(m.warmup == 2);
     CHECK(m.date.size() == 20);
     CHECK(m.idle_share == 1);
-    CHECK(m.warnings == std::vector<std::string>{"prepared for 17 s", "too few: 1 undisturbed steps", "a doubt"});
+    CHECK(m.warnings ==
+          std::vector<std::string>{"prepared for 17 s", "too few: 1 undisturbed steps", "a doubt"});
     CHECK(m.quiet);
     CHECK(seen == std::vector<std::size_t>{1});
     CHECK(progress == std::vector<std::string>{"step 1 of 1"});
-    // Each of two steps to warm up and one that counts: what rank 0 takes part in, after what it waits for.
+    // Each of two steps to warm up and one that counts: what rank 0 takes part in, after what it
+    // waits for.
     std::vector<std::string> calls{"attach on 0"};
     for (int step = 0; step < 3; ++step)
-        for (const char* one : {"begin", "start 0", "launch 0", "finish 0", "wait 2 for 0", "wait 2 for 1", "start 2", "launch 2", "finish 2", "synchronize"})
+        for (const char* one : {"begin", "start 0", "launch 0", "finish 0", "wait 2 for 0",
+                                "wait 2 for 1", "start 2", "launch 2", "finish 2", "synchronize"})
             calls.push_back(std::string(one) + " on 0");
     calls.emplace_back("gather on 0");
     CHECK(device.calls == calls);
@@ -144,7 +167,8 @@ TEST_CASE("who leaves an exchange early has no negative time in it") {
     CHECK(trace.spans[3].start == Seconds(2.25));
 }
 
-// Below 97 % of a core a sample is kept and not counted. Of three that were asked for one is repeated, by at most two extra ones.
+// Below 97 % of a core a sample is kept and not counted. Of three that were asked for one is
+// repeated, by at most two extra ones.
 TEST_CASE("disturbed samples are repeated and named") {
     const ScriptedSample good{}, bad{.cpu_share = 0.9};
     const auto accepted = [](const Measurement& m) {
@@ -156,14 +180,19 @@ TEST_CASE("disturbed samples are repeated and named") {
     ExecuteOptions told = so_many(3, 2);
     told.progress = [&](std::string_view text) { progress.emplace_back(text); };
     Measurement m = measured({good, bad, good, good}, told);
-    CHECK(progress == std::vector<std::string>{"step 1 of 3", "step 2 of 3", "step 3 of 3", "step 4, 3 of 3 undisturbed"});
+    CHECK(progress == std::vector<std::string>{"step 1 of 3", "step 2 of 3", "step 3 of 3",
+                                               "step 4, 3 of 3 undisturbed"});
     CHECK(accepted(m) == std::vector<bool>{true, false, true, true});
-    CHECK(m.warnings == std::vector<std::string>{"prepared for 17 s", "too few: 3 undisturbed steps", "a doubt"});
+    CHECK(m.warnings ==
+          std::vector<std::string>{"prepared for 17 s", "too few: 3 undisturbed steps", "a doubt"});
     m = measured({bad}, so_many(3, 2));
     CHECK(accepted(m) == std::vector<bool>(5, false));
     CHECK_FALSE(m.quiet);
-    CHECK(m.warnings == std::vector<std::string>{"prepared for 17 s", "busy: 5 of 5 steps had a rank off its core for more than 3 % of the time",
-                                                "no step of 5 was undisturbed; medians are over all", "a doubt"});
+    CHECK(m.warnings ==
+          std::vector<std::string>{
+              "prepared for 17 s",
+              "busy: 5 of 5 steps had a rank off its core for more than 3 % of the time",
+              "no step of 5 was undisturbed; medians are over all", "a doubt"});
     // No extra sample later than the time for them, counted from the first sample's begin.
     ExecuteOptions soon = so_many(3, 5);
     soon.retry.wall_time = 20_s;
@@ -172,17 +201,19 @@ TEST_CASE("disturbed samples are repeated and named") {
         s.begins = begins;
         return s;
     };
-    CHECK(measured({later(100), later(110), later(119), later(119.5), later(121)}, soon).steps.size() == 5);
+    CHECK(measured({later(100), later(110), later(119), later(119.5), later(121)}, soon)
+              .steps.size() == 5);
 }
 
-// Of 6 samples of 4 to 6 s the median lies between the first and the last: 5 +- 20 %, so that samples go on while there are
-// extra ones. Of six equal ones it is known.
+// Of 6 samples of 4 to 6 s the median lies between the first and the last: 5 +- 20 %, so that
+// samples go on while there are extra ones. Of six equal ones it is known.
 TEST_CASE("samples go on until their median is known well enough") {
     const std::vector<double> apart{4, 6, 4, 6, 4, 6};
     CHECK(measured(of_lengths({6, 6, 6, 6, 6, 6}), so_many(6, 3)).steps.size() == 6);
     CHECK(measured(of_lengths(apart), so_many(6, 0)).steps.size() == 6);
     CHECK(measured(of_lengths(apart), so_many(6, 3)).steps.size() == 9);
-    CHECK(measured(of_lengths({4, 6, 4, 6, 4}), so_many(5, 3)).steps.size() == 5);  // too few to know
+    // too few to know
+    CHECK(measured(of_lengths({4, 6, 4, 6, 4}), so_many(5, 3)).steps.size() == 5);
     ExecuteOptions vague = so_many(6, 3);
     vague.median_width = 0.2;
     CHECK(measured(of_lengths(apart), vague).steps.size() == 6);
@@ -191,15 +222,19 @@ TEST_CASE("samples go on until their median is known well enough") {
     CHECK(measured(of_lengths(apart), soon).steps.size() == 6);
 }
 
-// 4 and 6 in turn spread by 1 of 5 s. 4.9 and 5.1: by 2 %, and the median is known to 2 %. A fourth of 8 s widens neither.
+// 4 and 6 in turn spread by 1 of 5 s. 4.9 and 5.1: by 2 %, and the median is known to 2 %. A fourth
+// of 8 s widens neither.
 TEST_CASE("steps that spread and medians that are not known are doubts") {
     const std::vector<std::string> none{"prepared for 17 s", "a doubt"};
     CHECK(measured(of_lengths({4.9, 5.1, 4.9, 5.1, 4.9, 5.1}), so_many(6)).warnings == none);
     CHECK(measured(of_lengths({4, 6, 4, 6, 4, 6}), so_many(6)).warnings ==
-          std::vector<std::string>{"prepared for 17 s", "noisy: undisturbed steps spread by 20 %", "noisy: the median step is known to +- 20 % only", "a doubt"});
+          std::vector<std::string>{"prepared for 17 s", "noisy: undisturbed steps spread by 20 %",
+                                   "noisy: the median step is known to +- 20 % only", "a doubt"});
     CHECK(measured(of_lengths({4, 6, 4, 6}), so_many(4)).warnings ==
-          std::vector<std::string>{"prepared for 17 s", "too few: 4 undisturbed steps", "noisy: undisturbed steps spread by 20 %", "a doubt"});
-    CHECK(measured(of_lengths({5, 5, 5, 5, 5}), so_many(5)).warnings ==  // of five no median is known
+          std::vector<std::string>{"prepared for 17 s", "too few: 4 undisturbed steps",
+                                   "noisy: undisturbed steps spread by 20 %", "a doubt"});
+    // of five no median is known
+    CHECK(measured(of_lengths({5, 5, 5, 5, 5}), so_many(5)).warnings ==
           std::vector<std::string>{"prepared for 17 s", "too few: 5 undisturbed steps", "a doubt"});
 }
 
@@ -214,7 +249,8 @@ TEST_CASE("a run ends after the sample in which any rank was asked to stop") {
     CHECK(measured({{}}, options).steps.size() == 3);
 }
 
-// The exchange ends 0.5 s before a rank's pass: wrong, but for clocks that are off by as much against each other, each by half.
+// The exchange ends 0.5 s before a rank's pass: wrong, but for clocks that are off by as much
+// against each other, each by half.
 TEST_CASE("a trace is refused unless its clocks are known to be off by as much") {
     CHECK_THROWS_AS(measured({{.end = 1.5}}, so_many(1)), std::logic_error);
     CHECK_NOTHROW(measured({{.end = 1.5, .clock_error = 1}}, so_many(1)));
@@ -230,7 +266,8 @@ TEST_CASE("a run's options are the experiment's, and a captured step wants two t
     CHECK(execute_options(run).warmup == 1);
     CHECK(execute_options(run).timeout == 11_s);
     run.cuda_graph = true;
-    CHECK_THROWS_WITH(execute_options(run), Catch::Contains("1 warm-up step with run.cuda_graph") && Catch::Contains("expected at least 2"));
+    CHECK_THROWS_WITH(execute_options(run), Catch::Contains("1 warm-up step with run.cuda_graph") &&
+                                                Catch::Contains("expected at least 2"));
     run.warmup = 0;
     CHECK_THROWS_WITH(execute_options(run), Catch::Contains("0 warm-up steps with"));
     run.warmup = 2;

@@ -15,7 +15,8 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// Runs `body(group, index)` for three participants at once; twice, so that a second use of the group is covered.
+// Runs `body(group, index)` for three participants at once; twice, so that a second use of the
+// group is covered.
 void with_three_ranks(const std::function<void(RankGroup&, std::size_t)>& body) {
     const FailedRank failed{-1};
     RankGroup group({0, 2, 5}, Patience{Seconds(20), false}, failed);
@@ -32,7 +33,8 @@ void with_three_ranks(const std::function<void(RankGroup&, std::size_t)>& body) 
 Floats values_of(std::size_t rank, std::size_t count) {
     Floats values;
     float factor = 1;
-    for (std::size_t i = 0; i < count; ++i, factor *= 10) values.push_back(factor * static_cast<float>(rank + 1));
+    for (std::size_t i = 0; i < count; ++i, factor *= 10)
+        values.push_back(factor * static_cast<float>(rank + 1));
     return values;
 }
 
@@ -44,7 +46,8 @@ TEST_CASE("all-reduce leaves the sum on every rank") {
         Floats in = values_of(i, 5);
         communicate(group, i, AllReduce{20_B}, {{in}, {out[i]}});
     });
-    for (const Floats& sum : out) CHECK(sum == Floats{6, 60, 600, 6000, 60000});  // (1 + 2 + 3) 10^i
+    // (1 + 2 + 3) 10^i
+    for (const Floats& sum : out) CHECK(sum == Floats{6, 60, 600, 6000, 60000});
 }
 
 // 5 elements over 3 ranks: [0, 1), [1, 3), [3, 5), in buffers for two.
@@ -70,7 +73,8 @@ TEST_CASE("broadcast and reduce name their root by its position among the partic
     std::vector<Floats> copies{Floats(3), {}, Floats(3)}, sums{{}, {}, Floats(3)};
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 3);
-        communicate(group, i, Broadcast{12_B, 1}, {{i == 1 ? in : std::span<float>()}, {copies[i]}});
+        communicate(group, i, Broadcast{12_B, 1},
+                    {{i == 1 ? in : std::span<float>()}, {copies[i]}});
         communicate(group, i, Reduce{12_B, 2}, {{in}, {sums[i]}});
     });
     CHECK(copies == std::vector<Floats>{{2, 20, 200}, {}, {2, 20, 200}});
@@ -78,7 +82,8 @@ TEST_CASE("broadcast and reduce name their root by its position among the partic
 }
 
 TEST_CASE("all-to-all delivers every row to its target, in the order of the sources") {
-    // Source s sends counts[s][t] rows tagged 100 s + 10 t + row to target t; some pairs exchange nothing.
+    // Source s sends counts[s][t] rows tagged 100 s + 10 t + row to target t; some pairs exchange
+    // nothing.
     const std::vector<std::size_t> counts{0, 2, 1, 3, 0, 0, 1, 2, 0};
     AllToAll op;
     for (const std::size_t count : counts) op.bytes.push_back(static_cast<double>(count) * 4_B);

@@ -13,7 +13,8 @@ TEST_CASE("five samples say nothing about their median, six do") {
 }
 
 TEST_CASE("the interval of the median comes from order statistics") {
-    // 1 .. 25: (25 -+ 1.96 * 5) / 2 = 7.6 and 17.4, so the sorted samples at 7 and 18 (from 0): 8 and 19; median 13.
+    // 1 .. 25: (25 -+ 1.96 * 5) / 2 = 7.6 and 17.4, so the sorted samples at 7 and 18 (from 0): 8
+    // and 19; median 13.
     std::vector<double> samples;
     for (int i = 25; i > 0; --i) samples.push_back(i);
     CHECK(median_uncertainty(samples) == Approx(0.5 * (19 - 8) / 13.0));

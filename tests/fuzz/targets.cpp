@@ -53,18 +53,21 @@ std::string file_of(const std::string& name, const std::string& bytes) {
     return path.string();
 }
 
-// What readers begin with. Without the presets they would refuse every input unread, and find nothing.
+// What readers begin with. Without the presets they would refuse every input unread, and find
+// nothing.
 template <class Read>
 auto preset(Read read, const char* name) {
     try {
         return read(name);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "fuzz: preset %s: %s; expected STEPCAST_HOME to name the sources\n", name, error.what());
+        std::fprintf(stderr, "fuzz: preset %s: %s; expected STEPCAST_HOME to name the sources\n",
+                     name, error.what());
         std::abort();
     }
 }
 Experiment start() {
-    static const Experiment experiment = preset([](const char* name) { return read_experiment(name); }, "host_moe");
+    static const Experiment experiment =
+        preset([](const char* name) { return read_experiment(name); }, "host_moe");
     return experiment;
 }
 
@@ -74,8 +77,12 @@ void read_experiment_file(const std::string& bytes) {
     (void)read_experiment(path);
 }
 void read_cluster_file(const std::string& bytes) { (void)read_cluster(file_of("c.toml", bytes)); }
-void read_model_config(const std::string& bytes) { (void)read_hub_config(file_of("config.json", bytes)); }
-void read_case_table(const std::string& bytes) { (void)read_comparisons(file_of("cases.csv", bytes), ""); }
+void read_model_config(const std::string& bytes) {
+    (void)read_hub_config(file_of("config.json", bytes));
+}
+void read_case_table(const std::string& bytes) {
+    (void)read_comparisons(file_of("cases.csv", bytes), "");
+}
 void read_samples(const std::string& bytes) { (void)read_measurements(file_of("m.csv", bytes)); }
 void read_blocks(const std::string& bytes) {
     const std::string path = file_of("blocks.csv", bytes);
@@ -95,12 +102,15 @@ void read_routing_layer(const std::string& bytes) {
 void read_trace_file(const std::string& bytes) { (void)read_trace(file_of("trace.csv", bytes)); }
 void read_log(const std::string& bytes) {
     const std::string path = file_of("a.log", bytes);
-    for (const LogFormat format : {LogFormat::automatic, LogFormat::moe_steps, LogFormat::moe_phases, LogFormat::opt_prime,
-                                   LogFormat::deepspeed})
+    for (const LogFormat format :
+         {LogFormat::automatic, LogFormat::moe_steps, LogFormat::moe_phases, LogFormat::opt_prime,
+          LogFormat::deepspeed})
         try {
             ImportRequest options;
             options.format = format;
-            (void)stream_log(path, options, [](ImportedRun&&, SampleRecord& samples) { samples.replay([](const auto&) {}); });
+            (void)stream_log(path, options, [](ImportedRun&&, SampleRecord& samples) {
+                samples.replay([](const auto&) {});
+            });
         } catch (const ConfigError&) {  // the next dialect may take it
         }
 }
@@ -109,7 +119,8 @@ void read_pattern(const std::string& bytes) {
     const std::string line(4096, 'a');
     std::vector<double> values;
     for (const LinePattern& one : pattern.lines)
-        for (const std::string& text : {std::string("iteration 12/ 100 | elapsed time per iteration (ms): 1,650.5 |"), line})
+        for (const std::string& text :
+             {std::string("iteration 12/ 100 | elapsed time per iteration (ms): 1,650.5 |"), line})
             (void)one.match(text, values);
 }
 void read_run_head(const std::string& bytes) {
@@ -129,7 +140,8 @@ void read_sweep(const std::string& bytes) {
     question.experiment = start();
     question.axes.push_back(parse_axis("run.seed=1,2"));
     fs::create_directories(scratch() / "sweep");
-    file_of("sweep/sweep.csv", "# stepcast sweep 1\n# question: " + fingerprint(question) + "\n" + bytes);
+    file_of("sweep/sweep.csv",
+            "# stepcast sweep 1\n# question: " + fingerprint(question) + "\n" + bytes);
     SweepFile((scratch() / "sweep").string(), question, true);
 }
 void read_override(const std::string& bytes) {
@@ -149,9 +161,12 @@ void read_names(const std::string& bytes) {
     if (plain_text(plain) != plain) throw std::logic_error("plain_text: what it made is not plain");
 }
 
-void read_framework_file(const std::string& bytes) { (void)read_framework(file_of("framework.toml", bytes)); }
+void read_framework_file(const std::string& bytes) {
+    (void)read_framework(file_of("framework.toml", bytes));
+}
 void read_family_file(const std::string& bytes) {
-    const std::string text = "[workload]\nfamily = \"" + file_of("family.toml", bytes) + "\"\nlayers = 2\nhidden = 64\nheads = 4\nseq = 64\n";
+    const std::string text = "[workload]\nfamily = \"" + file_of("family.toml", bytes) +
+                             "\"\nlayers = 2\nhidden = 64\nheads = 4\nseq = 64\n";
     (void)read_unchecked_experiment({(scratch() / "of_family.toml").string(), text}, {});
 }
 void read_prices(const std::string& bytes) { (void)read_market(file_of("market.toml", bytes)); }
@@ -163,15 +178,23 @@ void use(const Profile& profile) {
     (void)collective_times({profile});
     (void)replay({profile});
 }
-void read_kineto_trace(const std::string& bytes) { use(read_profiles(file_of("trace.json", bytes)).front()); }
-void read_nsight_export(const std::string& bytes) { use(read_profiles(file_of("export.sqlite", bytes)).front()); }
-void read_benchmark(const std::string& bytes) { (void)read_nccl_tests(file_of("all_reduce.log", bytes)); }
+void read_kineto_trace(const std::string& bytes) {
+    use(read_profiles(file_of("trace.json", bytes)).front());
+}
+void read_nsight_export(const std::string& bytes) {
+    use(read_profiles(file_of("export.sqlite", bytes)).front());
+}
+void read_benchmark(const std::string& bytes) {
+    (void)read_nccl_tests(file_of("all_reduce.log", bytes));
+}
 
 // Of another launcher or framework, as each of them; what comes out of it is a legal file of ours.
 void read_configuration(const std::string& bytes) {
-    for (const ForeignFormat format : {ForeignFormat::megatron, ForeignFormat::nemo, ForeignFormat::megatron_bridge,
-                                       ForeignFormat::torchtitan, ForeignFormat::deepspeed}) {
-        const std::string path = file_of(format == ForeignFormat::megatron ? "launch.sh" : "configuration.yaml", bytes);
+    for (const ForeignFormat format :
+         {ForeignFormat::megatron, ForeignFormat::nemo, ForeignFormat::megatron_bridge,
+          ForeignFormat::torchtitan, ForeignFormat::deepspeed}) {
+        const std::string path =
+            file_of(format == ForeignFormat::megatron ? "launch.sh" : "configuration.yaml", bytes);
         std::string text;
         try {
             TranslateOptions how;
@@ -185,7 +208,8 @@ void read_configuration(const std::string& bytes) {
 }
 void read_machine(const std::string& bytes) {
     (void)recognise_foreign(file_of("machine.txt", bytes));
-    for (const auto& read : {read_topology_matrix, read_nccl_topology, read_nvidia_smi, read_lspci}) {
+    for (const auto& read :
+         {read_topology_matrix, read_nccl_topology, read_nvidia_smi, read_lspci}) {
         std::string text;
         try {
             Machine machine;
@@ -201,7 +225,9 @@ void read_machine(const std::string& bytes) {
 // A stranger says the bytes to rank 0 and leaves; the run's own rank 1 must come in all the same.
 void say_to_rank_0(const std::string& bytes) {
     const int port = 20000 + static_cast<int>(getpid()) % 20000;
-    const auto launch = [&](int rank) { return Launch{rank, 2, rank, "127.0.0.1", port, true, "token"}; };
+    const auto launch = [&](int rank) {
+        return Launch{rank, 2, rank, "127.0.0.1", port, true, "token"};
+    };
     std::string failure;
     std::thread first([&] {
         try {
@@ -215,7 +241,8 @@ void say_to_rank_0(const std::string& bytes) {
     at.sin_family = AF_INET;
     at.sin_port = htons(static_cast<std::uint16_t>(port));
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int look = 0; look < 1000 && connect(stranger, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0; ++look)
+    for (int look = 0;
+         look < 1000 && connect(stranger, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0; ++look)
         usleep(1000);
     (void)!send(stranger, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     close(stranger);
@@ -226,7 +253,8 @@ void say_to_rank_0(const std::string& bytes) {
         throw std::runtime_error("rendezvous: a stranger kept rank 1 out: " + failure);
     }
     first.join();
-    if (!failure.empty()) throw std::runtime_error("rendezvous: a stranger made rank 0 fail: " + failure);
+    if (!failure.empty())
+        throw std::runtime_error("rendezvous: a stranger made rank 0 fail: " + failure);
 }
 
 constexpr std::array targets{FuzzTarget{"experiment", read_experiment_file},

@@ -1,4 +1,5 @@
-// One target a reader: takes any bytes and must answer with a value or an error of the user's; anything else is a finding.
+// One target a reader: takes any bytes and must answer with a value or an error of the user's;
+// anything else is a finding.
 #pragma once
 
 #include <span>

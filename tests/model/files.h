@@ -1,4 +1,5 @@
-// What tests of files need: the test presets as home folder, and files that are removed with the test.
+// What tests of files need: the test presets as home folder, and files that are removed with the
+// test.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -22,7 +23,9 @@ public:
         if (const char* home = std::getenv("STEPCAST_HOME")) before_ = home;
         setenv("STEPCAST_HOME", folder.c_str(), 1);
     }
-    ~TestHome() { before_.empty() ? unsetenv("STEPCAST_HOME") : setenv("STEPCAST_HOME", before_.c_str(), 1); }
+    ~TestHome() {
+        before_.empty() ? unsetenv("STEPCAST_HOME") : setenv("STEPCAST_HOME", before_.c_str(), 1);
+    }
     TestHome(const TestHome&) = delete;
     TestHome& operator=(const TestHome&) = delete;
 
@@ -53,7 +56,8 @@ private:
     std::filesystem::path path_;
 };
 
-// The message of the ConfigError that `call` throws, without the folder in its position; "" if it throws none.
+// The message of the ConfigError that `call` throws, without the folder in its position; "" if it
+// throws none.
 template <class Call>
 std::string complaint(Call call, const std::string& folder = "") {
     try {

@@ -15,9 +15,11 @@ namespace {
 
 // A run of 13 billion weights on 16 ranks, as in a file.
 const std::string run_13b =
-    "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = 13824\nvocab = 32000\nseq = 4096\n"
+    "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = 13824\nvocab = "
+    "32000\nseq = 4096\n"
     "dtype = \"bf16\"\noptimizer = \"adam\"\n"
-    "[parallelism]\ntp = 4\npp = 2\ndp = 2\nzero = 1\nsequence_parallel = true\nmicro_batch = 1\nglobal_batch = 128\n"
+    "[parallelism]\ntp = 4\npp = 2\ndp = 2\nzero = 1\nsequence_parallel = true\nmicro_batch = "
+    "1\nglobal_batch = 128\n"
     "[cluster]\npreset = \"dgx-h100\"\nnodes = 2\n";
 
 Experiment read(const std::string& text, std::vector<Override> overrides = {}) {
@@ -37,7 +39,8 @@ TEST_CASE("every shipped framework reads, says what it is and is written as it w
     }
 }
 
-// An untuned loop, by default.toml: fp32 gradients, exchanged after the last backward in one bucket, eager passes.
+// An untuned loop, by default.toml: fp32 gradients, exchanged after the last backward in one
+// bucket, eager passes.
 TEST_CASE("an experiment without a framework has the default one") {
     const Experiment e = read(run_13b);
     CHECK(e.framework.name == "default");
@@ -45,17 +48,20 @@ TEST_CASE("an experiment without a framework has the default one") {
     CHECK(e.parallelism.gradient_dtype == Dtype::fp32);
     CHECK(e.parallelism.bucket > Bytes(4.0 * 13e9));
     CHECK(e.parallelism.eager);
-    CHECK_FALSE((e.parallelism.overlap || e.parallelism.overlap_params || e.parallelism.overlap_tp));
+    CHECK_FALSE(
+        (e.parallelism.overlap || e.parallelism.overlap_params || e.parallelism.overlap_tp));
 }
 
 TEST_CASE("a framework may be others, which have to be known") {
     CHECK(read(run_13b).framework.may_be == std::vector<std::string>{"eager", "megatron-bridge"});
-    CHECK(read(run_13b, {{"framework.may_be", "[\"fsdp\"]"}}).framework.may_be == std::vector<std::string>{"fsdp"});
-    CHECK_THROWS_WITH(read(run_13b, {{"framework.may_be", "[\"fsdp\", \"fsp\"]"}}), Catch::Contains("\"fsp\" is no preset framework"));
+    CHECK(read(run_13b, {{"framework.may_be", "[\"fsdp\"]"}}).framework.may_be ==
+          std::vector<std::string>{"fsdp"});
+    CHECK_THROWS_WITH(read(run_13b, {{"framework.may_be", "[\"fsdp\", \"fsp\"]"}}),
+                      Catch::Contains("\"fsp\" is no preset framework"));
 }
 
-// Conventions of nemo-2, by hand: bf16 gradients; buckets of 40 million weights of 2 bytes; collectives of tensor parallelism overlap
-// GEMMs, as the sequence is split too.
+// Conventions of nemo-2, by hand: bf16 gradients; buckets of 40 million weights of 2 bytes;
+// collectives of tensor parallelism overlap GEMMs, as the sequence is split too.
 TEST_CASE("keys that an experiment states stay as its framework finds them") {
     const std::string recipe = run_13b + "[framework]\npreset = \"nemo-2\"\n";
     const Experiment e = read(recipe);
@@ -63,7 +69,8 @@ TEST_CASE("keys that an experiment states stay as its framework finds them") {
     CHECK(e.parallelism.bucket == Bytes(80e6));
     CHECK(e.parallelism.overlap_tp);
     CHECK_FALSE(read(recipe, {{"parallelism.sequence_parallel", "false"}}).parallelism.overlap_tp);
-    const Experiment stated = read(recipe, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
+    const Experiment stated =
+        read(recipe, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
     CHECK(stated.parallelism.gradient_dtype == Dtype::fp32);
     CHECK(stated.parallelism.bucket == Bytes(160e6));
     CHECK_FALSE(stated.parallelism.overlap);
@@ -92,13 +99,15 @@ TEST_CASE("naming another framework gives back what the one before had replaced"
     CHECK(second == first);
 }
 
-// deepspeed-2021 states 0.12. Below ZeRO 3 the machine's own rate stays, and it returns when another framework is named.
+// deepspeed-2021 states 0.12. Below ZeRO 3 the machine's own rate stays, and it returns when
+// another framework is named.
 TEST_CASE("a framework's rate of sharded exchanges is that of ZeRO 3 between nodes alone") {
     const double usual = read(run_13b).cluster.inter.training;
     CHECK(read(run_13b, {{"framework.preset", "deepspeed-2021"}}).cluster.inter.training == usual);
-    const std::vector<Override> sharded{{"parallelism.tp", "1"}, {"parallelism.pp", "1"}, {"parallelism.dp", "16"},
-                                        {"parallelism.sequence_parallel", "false"}, {"parallelism.zero", "3"},
-                                        {"framework.preset", "deepspeed-2021"}};
+    const std::vector<Override> sharded{
+        {"parallelism.tp", "1"},   {"parallelism.pp", "1"},
+        {"parallelism.dp", "16"},  {"parallelism.sequence_parallel", "false"},
+        {"parallelism.zero", "3"}, {"framework.preset", "deepspeed-2021"}};
     Experiment e = read(run_13b, sharded);
     CHECK(e.cluster.inter.training == 0.12);
     set_key(e, {"framework.preset", "native"});
@@ -111,12 +120,15 @@ TEST_CASE("a framework's rate of sharded exchanges is that of ZeRO 3 between nod
     CHECK(read(run_13b, stated).cluster.inter.training == 0.74);
 }
 
-TEST_CASE("costs of a framework's own code replace the cluster's, and those that it does not state stay") {
-    const Experiment e = read(run_13b + "[framework]\npreset = \"nemo\"\nhost.layer = \"1.5 ms\"\n");
+TEST_CASE(
+    "costs of a framework's own code replace the cluster's, and those that it does not state "
+    "stay") {
+    const Experiment e =
+        read(run_13b + "[framework]\npreset = \"nemo\"\nhost.layer = \"1.5 ms\"\n");
     CHECK(e.cluster.host.layer == Seconds(1.5e-3));
     CHECK(e.cluster.host.expert_layer == read_cluster("dgx-h100").host.expert_layer);
-    CHECK(read(run_13b, {{"framework.host.layer", "2 ms"}, {"cluster.host.layer", "3 ms"}}).cluster.host.layer ==
-          Seconds(3e-3));
+    CHECK(read(run_13b, {{"framework.host.layer", "2 ms"}, {"cluster.host.layer", "3 ms"}})
+              .cluster.host.layer == Seconds(3e-3));
     Experiment other = e;
     set_key(other, {"cluster.preset", "dgx-a100"});
     CHECK(other.cluster.host.layer == Seconds(1.5e-3));
@@ -126,7 +138,8 @@ TEST_CASE("costs of a framework's own code replace the cluster's, and those that
 
 // Fused products exist only for narrow types, on devices that multiply fp4.
 TEST_CASE("a framework's fused experts are one by one where no such kernel runs") {
-    Experiment e = read(run_13b, {{"framework.preset", "megatron-bridge-26.06"}, {"workload.moe.experts", "8"}});
+    Experiment e = read(
+        run_13b, {{"framework.preset", "megatron-bridge-26.06"}, {"workload.moe.experts", "8"}});
     const auto on = [&](const std::string& cluster, const std::string& dtype) {
         set_key(e, {"cluster.preset", cluster});
         set_key(e, {"workload.dtype", dtype});
@@ -135,14 +148,19 @@ TEST_CASE("a framework's fused experts are one by one where no such kernel runs"
     CHECK(on("dgx-h100", "fp8") == ExpertProducts::each);
     CHECK(on("b200-x8", "bf16") == ExpertProducts::each);
     CHECK(on("b200-x8", "fp8") == ExpertProducts::fused);
-    CHECK(read(run_13b, {{"framework.preset", "nemo"}, {"workload.moe.experts", "8"}}).parallelism.expert_products ==
-          ExpertProducts::grouped);
+    CHECK(read(run_13b, {{"framework.preset", "nemo"}, {"workload.moe.experts", "8"}})
+              .parallelism.expert_products == ExpertProducts::grouped);
 }
 
 TEST_CASE("each cost of a framework's own code takes the place of the cluster's of that name") {
-    for (const std::string key : {"call", "layer", "expert_layer", "micro_batch", "exchange", "exchange_setup", "update"})
-        CHECK(get_key(read(run_13b, {{"framework.host." + key, "7 ms"}}), "cluster.host." + key) == "7 ms");
-    const Experiment graphs = read(run_13b, {{"framework.expert_graphs", "true"}, {"workload.moe.experts", "8"}, {"cluster.preset", "b200-x8"}, {"cluster.nodes", "2"},
+    for (const std::string key :
+         {"call", "layer", "expert_layer", "micro_batch", "exchange", "exchange_setup", "update"})
+        CHECK(get_key(read(run_13b, {{"framework.host." + key, "7 ms"}}), "cluster.host." + key) ==
+              "7 ms");
+    const Experiment graphs = read(run_13b, {{"framework.expert_graphs", "true"},
+                                             {"workload.moe.experts", "8"},
+                                             {"cluster.preset", "b200-x8"},
+                                             {"cluster.nodes", "2"},
                                              {"framework.host.expert_layer", "7 ms"}});
     CHECK(graphs.cluster.host.expert_layer == Seconds(0));  // they run as graphs
 }
@@ -150,20 +168,30 @@ TEST_CASE("each cost of a framework's own code takes the place of the cluster's 
 // Hooks gather weights under ZeRO 3 alone, so other stages have no common base with it.
 TEST_CASE("the cost of a module's hooks takes the place of the cluster's under ZeRO 3") {
     for (const std::string key : {"module_forward", "module_backward"}) {
-        std::vector<Override> hooked{{"framework.host." + key, "7 ms"}, {"parallelism.dp", "16"}, {"parallelism.tp", "1"}, {"parallelism.pp", "1"},
-                                     {"parallelism.sequence_parallel", "false"}, {"parallelism.zero", "2"}};
+        std::vector<Override> hooked{{"framework.host." + key, "7 ms"},
+                                     {"parallelism.dp", "16"},
+                                     {"parallelism.tp", "1"},
+                                     {"parallelism.pp", "1"},
+                                     {"parallelism.sequence_parallel", "false"},
+                                     {"parallelism.zero", "2"}};
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "500 us");
         hooked.back().value = "3";
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "7 ms");
-        CHECK(split_keys_beyond(read(run_13b, hooked)) == std::vector<std::string_view>{"parallelism.zero"});
+        CHECK(split_keys_beyond(read(run_13b, hooked)) ==
+              std::vector<std::string_view>{"parallelism.zero"});
     }
 }
 
-// A framework with dispatch_once uses it between ranks and without capacity limits; expert_tensor_parallel splits wide experts over tp.
+// A framework with dispatch_once uses it between ranks and without capacity limits;
+// expert_tensor_parallel splits wide experts over tp.
 TEST_CASE("what a framework does with experts holds where they are split") {
     const auto e = [&](std::vector<Override> more) {
-        std::vector<Override> all{{"workload.moe.experts", "8"}, {"framework.dispatch_once", "true"}, {"framework.expert_tensor_parallel", "true"}, {"parallelism.dp", "4"},
-                                  {"parallelism.tp", "2"}, {"parallelism.ep", "4"}};
+        std::vector<Override> all{{"workload.moe.experts", "8"},
+                                  {"framework.dispatch_once", "true"},
+                                  {"framework.expert_tensor_parallel", "true"},
+                                  {"parallelism.dp", "4"},
+                                  {"parallelism.tp", "2"},
+                                  {"parallelism.ep", "4"}};
         all.insert(all.end(), more.begin(), more.end());
         return read(run_13b, all).parallelism;
     };
@@ -172,26 +200,37 @@ TEST_CASE("what a framework does with experts holds where they are split") {
     CHECK_FALSE(e({{"workload.moe.capacity_factor", "1.5"}}).dispatch_once);
     CHECK_FALSE(e({{"framework.dispatch_once", "false"}}).dispatch_once);
     CHECK(e({}).expert_tensor_parallel);
-    CHECK(e({{"workload.moe.ffn", "5120"}}).expert_tensor_parallel);          // as wide as the model
+    // as wide as the model
+    CHECK(e({{"workload.moe.ffn", "5120"}}).expert_tensor_parallel);
     CHECK_FALSE(e({{"workload.moe.ffn", "5118"}}).expert_tensor_parallel);
     CHECK_FALSE(e({{"framework.expert_tensor_parallel", "false"}}).expert_tensor_parallel);
 }
 
-// 8 experts over 2 ranks and 40 layers over 2 stages make 4 x 20 experts of two tensors on a rank, besides what is fused.
+// 8 experts over 2 ranks and 40 layers over 2 stages make 4 x 20 experts of two tensors on a rank,
+// besides what is fused.
 TEST_CASE("experts that run one by one are tensors that the optimizer goes over") {
     const auto groups = [](const std::string& framework, const std::string& ep) {
-        const Experiment e = read(run_13b, {{"framework.preset", framework}, {"workload.moe.experts", "8"}, {"workload.moe.top_k", "2"},
+        const Experiment e = read(run_13b, {{"framework.preset", framework},
+                                            {"workload.moe.experts", "8"},
+                                            {"workload.moe.top_k", "2"},
                                             {"parallelism.ep", ep}});
         return std::pair{e.workload.optimizer_groups, e.workload.optimizer_calls};
     };
     CHECK(groups("megatron-lm-profiled", "2") == std::pair{161, 12});
     CHECK(groups("megatron-lm-profiled", "1") == std::pair{321, 12});
     CHECK(groups("megatron-lm", "2") == std::pair{1, Workload{}.optimizer_calls});
-    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.optimizer_groups == 1);
+    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.optimizer_groups ==
+          1);
     CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.reads_loss);
-    const auto split = [](const std::string& framework, const std::string& pp, const std::string& dp) {
-        return read(run_13b, {{"framework.preset", framework}, {"workload.moe.experts", "8"}, {"workload.moe.top_k", "2"},
-                              {"workload.moe.ffn", "1408"}, {"parallelism.pp", pp}, {"parallelism.dp", dp}}).parallelism;
+    const auto split = [](const std::string& framework, const std::string& pp,
+                          const std::string& dp) {
+        return read(run_13b, {{"framework.preset", framework},
+                              {"workload.moe.experts", "8"},
+                              {"workload.moe.top_k", "2"},
+                              {"workload.moe.ffn", "1408"},
+                              {"parallelism.pp", pp},
+                              {"parallelism.dp", dp}})
+            .parallelism;
     };
     CHECK(split("megatron-lm-profiled", "2", "2").expert_tensor_parallel);
     CHECK_FALSE(split("megatron-lm", "2", "2").expert_tensor_parallel);
@@ -211,7 +250,8 @@ Experiment under(const std::string& key, const std::string& value, Experiment e 
 
 }  // namespace
 
-// The framework's value of a key becomes the experiment's, unless the experiment states it; without a value the experiment keeps its own.
+// The framework's value of a key becomes the experiment's, unless the experiment states it; without
+// a value the experiment keeps its own.
 TEST_CASE("each sentence of a framework sets its key") {
     struct Sentence {
         std::string key, value, decided, becomes;
@@ -222,15 +262,25 @@ TEST_CASE("each sentence of a framework sets its key") {
                               {"head_share", "0.125", "workload.head_share", "0.125"},
                               {"gradients", "fp16", "parallelism.gradient_dtype", "fp16"},
                               {"gradients", "training", "parallelism.gradient_dtype", "bf16"},
-                              {"bucket_weights", "3e6", "parallelism.bucket", "12 MB"},    // of fp32
-                              {"bucket_weights", "0", "parallelism.bucket", "4 TB"},  // one for all, beyond any model
+                              // of fp32
+                              {"bucket_weights", "3e6", "parallelism.bucket", "12 MB"},
+                              // one for all, beyond any model
+                              {"bucket_weights", "0", "parallelism.bucket", "4 TB"},
                               {"eager_traffic", "3", "parallelism.eager_traffic", "3"}};
     const std::vector<std::pair<std::string, std::string>> flags{
-        {"fused_loss", "workload."},       {"reads_loss", "workload."},   {"overlap", "parallelism."},  {"overlap_params", "parallelism."},
-        {"overlap_p2p", "parallelism."},   {"overlap_weight_gradient", "parallelism."}, {"fused_accumulation", "parallelism."},
-        {"eager", "parallelism."},         {"unfused", "parallelism."},   {"recompute_stops_early", "parallelism."}};
+        {"fused_loss", "workload."},
+        {"reads_loss", "workload."},
+        {"overlap", "parallelism."},
+        {"overlap_params", "parallelism."},
+        {"overlap_p2p", "parallelism."},
+        {"overlap_weight_gradient", "parallelism."},
+        {"fused_accumulation", "parallelism."},
+        {"eager", "parallelism."},
+        {"unfused", "parallelism."},
+        {"recompute_stops_early", "parallelism."}};
     for (const auto& [key, table] : flags)
-        for (const std::string value : {"true", "false"}) all.push_back({key, value, table + key, value});
+        for (const std::string value : {"true", "false"})
+            all.push_back({key, value, table + key, value});
     for (const auto& [key, value, decided, becomes] : all) {
         INFO(key << " = " << value);
         CHECK(get_key(under(key, value), decided) == becomes);
@@ -284,16 +334,20 @@ TEST_CASE("sentences of a framework that hold under a condition") {
         change(model);
         return under("attention", "flash", model).workload.attention;
     };
-    CHECK(attention([](Experiment& m) { m.workload.attention = AttentionKind::mla; }) == AttentionKind::mla);
-    CHECK(attention([](Experiment& m) { m.workload.positions = Positions::relative; }) == AttentionKind::plain);
+    CHECK(attention([](Experiment& m) { m.workload.attention = AttentionKind::mla; }) ==
+          AttentionKind::mla);
+    CHECK(attention([](Experiment& m) { m.workload.positions = Positions::relative; }) ==
+          AttentionKind::plain);
     CHECK(attention([](Experiment& m) { m.parallelism.unfused = true; }) == AttentionKind::plain);
-    CHECK(attention([](Experiment& m) { m.parallelism.eager_script = true; }) == AttentionKind::plain);
+    CHECK(attention([](Experiment& m) { m.parallelism.eager_script = true; }) ==
+          AttentionKind::plain);
     CHECK(attention([](Experiment& m) {
               m.parallelism.unfused = true;
               m.framework.unfused = true;  // the framework's own way: its kernel stands
           }) == AttentionKind::flash);
 
-    // Latent and relative attention have their own projections, so the framework's key for query, key and value does not apply.
+    // Latent and relative attention have their own projections, so the framework's key for query,
+    // key and value does not apply.
     const auto fused = [](AttentionKind kind, Positions positions) {
         Experiment model = small_gpt();
         model.workload.attention = kind;
@@ -306,14 +360,17 @@ TEST_CASE("sentences of a framework that hold under a condition") {
     CHECK(fused(AttentionKind::flash, Positions::relative));
 }
 
-// ZeRO 3 gathers ahead of use whatever the framework states; exchanges beside GEMMs need a split sequence.
+// ZeRO 3 gathers ahead of use whatever the framework states; exchanges beside GEMMs need a split
+// sequence.
 TEST_CASE("overlaps follow the split") {
     const auto overlaps = [](int zero, bool sequence) {
         Experiment e = small_gpt();
         e.parallelism.zero = zero;
         e.parallelism.sequence_parallel = sequence;
-        e = under("overlap", "false", under("overlap_params", "false", under("overlap_tp", "true", e)));
-        return std::array{e.parallelism.overlap, e.parallelism.overlap_params, e.parallelism.overlap_tp};
+        e = under("overlap", "false",
+                  under("overlap_params", "false", under("overlap_tp", "true", e)));
+        return std::array{e.parallelism.overlap, e.parallelism.overlap_params,
+                          e.parallelism.overlap_tp};
     };
     CHECK(overlaps(2, false) == std::array{false, false, false});
     CHECK(overlaps(3, true) == std::array{true, true, true});
@@ -334,9 +391,13 @@ TEST_CASE("experts run as graphs on Blackwell alone") {
 // By kind of workload: what its step reads.
 TEST_CASE("a framework decides of a step that is no transformer what that step reads") {
     const TestFolder folder;
-    const std::string mine = folder.write("mine.toml", "attention = \"flash\"\ndropout = 0.3\nbucket_weights = 30e6\noverlap = true\n"
-                                                       "host.call = \"9 us\"\nhost.update = \"7 ms\"\nhost.layer = \"5 ms\"\n");
-    const auto of = [&](const char* experiment) { return read_experiment(experiment, std::vector<Override>{{"framework.preset", mine}}); };
+    const std::string mine =
+        folder.write("mine.toml",
+                     "attention = \"flash\"\ndropout = 0.3\nbucket_weights = 30e6\noverlap = true\n"
+                     "host.call = \"9 us\"\nhost.update = \"7 ms\"\nhost.layer = \"5 ms\"\n");
+    const auto of = [&](const char* experiment) {
+        return read_experiment(experiment, std::vector<Override>{{"framework.preset", mine}});
+    };
     const Experiment coca = of("coca_zero1");
     CHECK(coca.cluster.host.call == Seconds(9e-6));
     CHECK(coca.cluster.host.update == Seconds(7e-3));
@@ -346,28 +407,37 @@ TEST_CASE("a framework decides of a step that is no transformer what that step r
     CHECK(coca.workload.attention == AttentionKind::plain);
     CHECK(coca.workload.dropout == 0);
     CHECK(of("moe_layer_alltoall").cluster.host.call == Seconds(9e-6));
-    CHECK(of("moe_layer_alltoall").cluster.host.layer == read_experiment("moe_layer_alltoall").cluster.host.layer);
+    CHECK(of("moe_layer_alltoall").cluster.host.layer ==
+          read_experiment("moe_layer_alltoall").cluster.host.layer);
     CHECK(of("host_ddp").cluster.host.call == Seconds(9e-6));
-    const auto unfused = [](const char* experiment) { return read_experiment(experiment, std::vector<Override>{{"framework.preset", "tutel"}}).parallelism.unfused; };
+    const auto unfused = [](const char* experiment) {
+        return read_experiment(experiment, std::vector<Override>{{"framework.preset", "tutel"}})
+            .parallelism.unfused;
+    };
     CHECK(unfused("moe_layer_alltoall"));
     CHECK_FALSE(unfused("moe_layer_mix_moe"));  // whose kernels are one by one already
     CHECK(read_experiment("coca_zero1").framework.name.empty());  // none is assumed
     for (const auto& name : preset_names(PresetKind::framework))
-        for (const char* experiment : {"coca_zero1", "moe_layer_alltoall", "moe_layer_mix_moe", "host_ddp", "host_moe"}) {
+        for (const char* experiment :
+             {"coca_zero1", "moe_layer_alltoall", "moe_layer_mix_moe", "host_ddp", "host_moe"}) {
             INFO(name << " " << experiment);
-            CHECK_NOTHROW(read_experiment(experiment, std::vector<Override>{{"framework.preset", name}}));
+            CHECK_NOTHROW(
+                read_experiment(experiment, std::vector<Override>{{"framework.preset", name}}));
         }
 }
 
 TEST_CASE("a framework file's mistakes are named with line and column") {
     const TestFolder folder;
     const auto told = [&](const std::string& text) {
-        return complaint([&] { (void)read_framework(folder.write("mine.toml", text)); }, folder.path());
+        return complaint([&] { (void)read_framework(folder.write("mine.toml", text)); },
+                         folder.path());
     };
     CHECK(told("preset = \"nemo\"\nattension = \"flash\"\n") ==
           "mine.toml:2:1: attension: unknown key, did you mean \"attention\"?");
-    CHECK(told("dropout = 2\n").starts_with("mine.toml:1:11: dropout: 2 is out of range; expected 0 to 1"));
+    CHECK(told("dropout = 2\n")
+              .starts_with("mine.toml:1:11: dropout: 2 is out of range; expected 0 to 1"));
     CHECK(told("preset = \"nemmo\"\n")
-              .starts_with("mine.toml:1:10: preset: \"nemmo\" is no preset framework, did you mean \"nemo\"?"));
+              .starts_with("mine.toml:1:10: preset: \"nemmo\" is no preset framework, did you mean "
+                           "\"nemo\"?"));
     CHECK(told("[can]\nschedules = [\"1f2b\"]\n").starts_with("mine.toml:2:13: can.schedules: "));
 }

@@ -1,4 +1,5 @@
-// Texts for users: the message of every key for a wrong value and a misspelt name, and what is read from config.json files.
+// Texts for users: the message of every key for a wrong value and a misspelt name, and what is read
+// from config.json files.
 #include <set>
 
 #include <fmt/format.h>
@@ -25,13 +26,18 @@ std::string assigned(const Key& key, const std::string& text) {
 
 std::string below(const Key& key, std::string_view kind) {
     if (kind == "integer") return std::to_string(static_cast<long>(key.least) - 1);
-    const char* unit = kind == "time" ? " s" : kind == "bytes" ? " B" : kind == "bytes per second" ? " B/s" : kind == "flop per second" ? " FLOP/s" : "";
+    const char* unit = kind == "time"               ? " s"
+                       : kind == "bytes"            ? " B"
+                       : kind == "bytes per second" ? " B/s"
+                       : kind == "flop per second"  ? " FLOP/s"
+                                                    : "";
     return fmt::format("{}{}", key.least - 1, unit);
 }
 
 }  // namespace
 
-// For every key a number below the smallest allowed one; for the first key of each kind also words, wrong units and numbers.
+// For every key a number below the smallest allowed one; for the first key of each kind also words,
+// wrong units and numbers.
 TEST_CASE("golden words: values that keys do not take") {
     std::string text;
     std::set<std::string_view> met;
@@ -39,9 +45,12 @@ TEST_CASE("golden words: values that keys do not take") {
         if (is_preset(key)) continue;
         const std::string_view kind = key.type->kind;
         if (kind == "boolean" && !met.insert(kind).second) continue;
-        text += fmt::format("{} ({}): {} -> {}\n", key.path, kind, below(key, kind), assigned(key, below(key, kind)));
-        if (kind.ends_with("s") || !met.insert(kind).second) continue;  // the TOML reader refuses lists
-        for (const char* value : {"nonsense", "3 parsecs", "1.5", "true", "2", "2e30", "-0"}) text += fmt::format("  {} -> {}\n", value, assigned(key, value));
+        text += fmt::format("{} ({}): {} -> {}\n", key.path, kind, below(key, kind),
+                            assigned(key, below(key, kind)));
+        // the TOML reader refuses lists
+        if (kind.ends_with("s") || !met.insert(kind).second) continue;
+        for (const char* value : {"nonsense", "3 parsecs", "1.5", "true", "2", "2e30", "-0"})
+            text += fmt::format("  {} -> {}\n", value, assigned(key, value));
     }
     check_golden("model/golden/values.txt", text);
 }
@@ -69,20 +78,37 @@ TEST_CASE("golden words: what config.json files say") {
         Experiment e;
         e.workload = read.workload;
         for (const Key& key : keys_of("workload."))
-            if (!is_preset(key) && !is_unset(key, e)) text += fmt::format("{} = {}\n", key.path, text_of(key, e));
+            if (!is_preset(key) && !is_unset(key, e))
+                text += fmt::format("{} = {}\n", key.path, text_of(key, e));
         for (const std::string& note : read.notes) text += "note: " + note + "\n";
     }
     check_golden("model/golden/configs.txt", replaced(text, home_folder(), "HOME"));
 }
 
-// The keys that every framework changes, for a dense run of 13 billion weights, one sharded over 16 ranks, and one with experts in fp8.
+// The keys that every framework changes, for a dense run of 13 billion weights, one sharded over 16
+// ranks, and one with experts in fp8.
 TEST_CASE("golden words: what every shipped framework makes of a run") {
-    const std::string run = "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = 13824\nvocab = 32000\nseq = 4096\n"
-                            "dtype = \"bf16\"\noptimizer = \"adam\"\n[cluster]\npreset = \"dgx-h100\"\nnodes = 2\n[parallelism]\nmicro_batch = 1\nglobal_batch = 128\n";
+    const std::string run =
+        "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = "
+        "13824\nvocab = 32000\nseq = 4096\n"
+        "dtype = \"bf16\"\noptimizer = \"adam\"\n[cluster]\npreset = \"dgx-h100\"\nnodes = "
+        "2\n[parallelism]\nmicro_batch = 1\nglobal_batch = 128\n";
     const std::vector<std::pair<std::string, std::vector<Override>>> runs{
-        {"split", {{"parallelism.tp", "4"}, {"parallelism.pp", "2"}, {"parallelism.dp", "2"}, {"parallelism.zero", "1"}, {"parallelism.sequence_parallel", "true"}}},
+        {"split",
+         {{"parallelism.tp", "4"},
+          {"parallelism.pp", "2"},
+          {"parallelism.dp", "2"},
+          {"parallelism.zero", "1"},
+          {"parallelism.sequence_parallel", "true"}}},
         {"sharded", {{"parallelism.dp", "16"}, {"parallelism.zero", "3"}}},
-        {"experts", {{"parallelism.dp", "8"}, {"parallelism.tp", "2"}, {"parallelism.sequence_parallel", "true"}, {"parallelism.ep", "8"}, {"workload.moe.experts", "64"}, {"workload.moe.ffn", "1024"}, {"workload.dtype", "fp8"}}}};
+        {"experts",
+         {{"parallelism.dp", "8"},
+          {"parallelism.tp", "2"},
+          {"parallelism.sequence_parallel", "true"},
+          {"parallelism.ep", "8"},
+          {"workload.moe.experts", "64"},
+          {"workload.moe.ffn", "1024"},
+          {"workload.dtype", "fp8"}}}};
     const TestFolder folder;
     const std::string path = folder.write("run.toml", run);
     std::string text;
@@ -102,7 +128,8 @@ TEST_CASE("golden words: what every shipped framework makes of a run") {
                 text += fmt::format("refused: {}\n", error.what());
             }
             for (const Key& key : all_keys())
-                if (!is_preset(key) && !key.path.starts_with("framework.") && text_of(key, e) != text_of(key, native))
+                if (!is_preset(key) && !key.path.starts_with("framework.") &&
+                    text_of(key, e) != text_of(key, native))
                     text += fmt::format("{} = {}\n", key.path, text_of(key, e));
         }
     }

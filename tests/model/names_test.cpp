@@ -13,7 +13,8 @@ using namespace stepcast;
 TEST_CASE("the nearest valid word is proposed, a far one is not") {
     const std::vector<std::string> valid{"simulate", "sweep", "execute"};
     CHECK(did_you_mean("simulat", valid) == ", did you mean \"simulate\"?");
-    CHECK(did_you_mean("siumlate", valid) == ", did you mean \"simulate\"?");  // two neighbouring letters swapped
+    // two neighbouring letters swapped
+    CHECK(did_you_mean("siumlate", valid) == ", did you mean \"simulate\"?");
     CHECK(did_you_mean("swep", valid) == ", did you mean \"sweep\"?");
     CHECK(did_you_mean("plot", valid).empty());
     CHECK(did_you_mean("", valid).empty());
@@ -26,14 +27,17 @@ TEST_CASE("every name reads back to its enumerator") {
         CHECK(parse_name<Dtype>(to_string(d)) == d);
     for (const auto o : {Optimizer::none, Optimizer::sgd, Optimizer::adam, Optimizer::lamb})
         CHECK(parse_name<Optimizer>(to_string(o)) == o);
-    for (const auto k : {Workload::Kind::moe_layer, Workload::Kind::mlp}) CHECK(parse_name<Workload::Kind>(to_string(k)) == k);
-    for (const auto s : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe, MoeSystem::alltoall})
+    for (const auto k : {Workload::Kind::moe_layer, Workload::Kind::mlp})
+        CHECK(parse_name<Workload::Kind>(to_string(k)) == k);
+    for (const auto s :
+         {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe, MoeSystem::alltoall})
         CHECK(parse_name<MoeSystem>(to_string(s)) == s);
-    for (const auto s : {Schedule::gpipe, Schedule::one_f_one_b}) CHECK(parse_name<Schedule>(to_string(s)) == s);
+    for (const auto s : {Schedule::gpipe, Schedule::one_f_one_b})
+        CHECK(parse_name<Schedule>(to_string(s)) == s);
     for (const auto r : {Recompute::none, Recompute::selective, Recompute::full})
         CHECK(parse_name<Recompute>(to_string(r)) == r);
-    for (const auto k :
-         {RoutingSpec::Kind::uniform, RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate, RoutingSpec::Kind::file})
+    for (const auto k : {RoutingSpec::Kind::uniform, RoutingSpec::Kind::zipf,
+                         RoutingSpec::Kind::random_gate, RoutingSpec::Kind::file})
         CHECK(parse_name<RoutingSpec::Kind>(to_string(k)) == k);
 }
 
@@ -51,7 +55,8 @@ TEST_CASE("enumerators that files call as the source does have each their own wo
 
 TEST_CASE("an unknown name lists the valid ones") {
     CHECK(complaint([] { parse_name<Dtype>("fp61"); }) ==
-          "\"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4, did you mean \"fp16\"?");
+          "\"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4, did you mean "
+          "\"fp16\"?");
     CHECK(complaint([] { parse_name<MoeSystem>("naive"); }) ==
           "\"naive\" is not an MoE system; expected fast_moe, faster_moe, mix_moe or alltoall");
 }
@@ -69,11 +74,13 @@ TEST_CASE("a device without a rate names those it has") {
     gpu.peaks[Dtype::fp16] = FlopsPerSecond(300e12);
     CHECK(peak(gpu, Dtype::fp16) == FlopsPerSecond(300e12));
     CHECK(complaint([&] { (void)peak(gpu, Dtype::fp8); }) ==
-          "cluster.gpu.peak.fp8: device \"X100\" has no such rate, which begins at compute capability 89; it has fp16; set this key or choose another "
+          "cluster.gpu.peak.fp8: device \"X100\" has no such rate, which begins at compute "
+          "capability 89; it has fp16; set this key or choose another "
           "workload.dtype");
 }
 
 // 1 + 2 + 4 + 8 + 16 + 32 = 63, so every part counts exactly once.
 TEST_CASE("the parts of a breakdown add up") {
-    CHECK(total({Seconds(1), Seconds(2), Seconds(4), Seconds(8), Seconds(16), Seconds(32)}) == Seconds(63));
+    CHECK(total({Seconds(1), Seconds(2), Seconds(4), Seconds(8), Seconds(16), Seconds(32)}) ==
+          Seconds(63));
 }

@@ -31,7 +31,8 @@ std::vector<std::string> all_orders() {
     do {
         std::string order;
         for (const int axis : axes)
-            order += (order.empty() ? "" : "-") + std::string(axis_names[static_cast<std::size_t>(axis)]);
+            order += (order.empty() ? "" : "-") +
+                     std::string(axis_names[static_cast<std::size_t>(axis)]);
         orders.push_back(order);
     } while (std::next_permutation(axes.begin(), axes.end()));
     return orders;
@@ -43,7 +44,8 @@ std::vector<Coordinates> coordinates_of_ranks(const Parallelism& p) {
     std::array<std::size_t, 4> order{};
     for (std::size_t i = 0; i < 4; ++i)
         order[i] = static_cast<std::size_t>(
-            std::find(axis_names.begin(), axis_names.end(), p.rank_order.substr(3 * i, 2)) - axis_names.begin());
+            std::find(axis_names.begin(), axis_names.end(), p.rank_order.substr(3 * i, 2)) -
+            axis_names.begin());
     std::vector<Coordinates> ranks;
     Coordinates at{};
     for (int n = 0; n < p.tp * p.cp * p.dp * p.pp; ++n) {
@@ -56,9 +58,10 @@ std::vector<Coordinates> coordinates_of_ranks(const Parallelism& p) {
     return ranks;
 }
 
-// Ranks that agree in every coordinate except those named, in rank order, cut into runs of `run`; with `across`, the ranks at the same
-// position of these runs.
-std::set<Ranks> defined_groups(const Parallelism& p, std::set<std::size_t> varying, int run, bool across) {
+// Ranks that agree in every coordinate except those named, in rank order, cut into runs of `run`;
+// with `across`, the ranks at the same position of these runs.
+std::set<Ranks> defined_groups(const Parallelism& p, std::set<std::size_t> varying, int run,
+                               bool across) {
     const auto ranks = coordinates_of_ranks(p);
     std::map<Coordinates, Ranks> pools;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -70,7 +73,8 @@ std::set<Ranks> defined_groups(const Parallelism& p, std::set<std::size_t> varyi
     for (const auto& [fixed, pool] : pools) {
         std::map<std::size_t, Ranks> cut;
         for (std::size_t i = 0; i < pool.size(); ++i)
-            cut[across ? i % static_cast<std::size_t>(run) : i / static_cast<std::size_t>(run)].push_back(pool[i]);
+            cut[across ? i % static_cast<std::size_t>(run) : i / static_cast<std::size_t>(run)]
+                .push_back(pool[i]);
         for (const auto& [n, group] : cut) groups.insert(group);
     }
     return groups;
@@ -111,7 +115,8 @@ std::set<Ranks> stage_pairs(const Parallelism& p, bool ends) {
 
 }  // namespace
 
-// tp 2, cp 3, dp 2, pp 2 in the usual order have strides 1, 2, 6, 12. ep 3 takes one cp group; its replicas are the two dp ranks.
+// tp 2, cp 3, dp 2, pp 2 in the usual order have strides 1, 2, 6, 12. ep 3 takes one cp group; its
+// replicas are the two dp ranks.
 TEST_CASE("the usual order puts tensor ranks next to each other and stages farthest apart") {
     auto p = split_of(2, 3, 2, 2, "tp-cp-dp-pp");
     p.ep = 3;
@@ -167,27 +172,33 @@ TEST_CASE("groups of every order are what counting through the coordinates gives
     CHECK(compared == 24 * 5);
 }
 
-TEST_CASE("expert and shard groups of every order are runs of their ranks, or refused where a run is no pattern") {
+TEST_CASE(
+    "expert and shard groups of every order are runs of their ranks, or refused where a run is no "
+    "pattern") {
     int compared = 0, refused = 0;
     for (const auto& order : all_orders())
-        for (const auto& [tp, cp, dp, pp] : {Coordinates{2, 2, 4, 3}, {3, 2, 6, 2}, {2, 3, 2, 2}, {1, 4, 2, 2}})
+        for (const auto& [tp, cp, dp, pp] :
+             {Coordinates{2, 2, 4, 3}, {3, 2, 6, 2}, {2, 3, 2, 2}, {1, 4, 2, 2}})
             for (int n = 1; n <= tp * cp * dp; ++n)
                 for (const bool experts_over_tensor_ranks : {false, true}) {
                     auto p = split_of(tp, cp, dp, pp, order);
-                    const std::set<std::size_t> axes =
-                        experts_over_tensor_ranks ? std::set<std::size_t>{0, 1, 2} : std::set<std::size_t>{1, 2};
+                    const std::set<std::size_t> axes = experts_over_tensor_ranks
+                                                           ? std::set<std::size_t>{0, 1, 2}
+                                                           : std::set<std::size_t>{1, 2};
                     const int pool = experts_over_tensor_ranks ? tp * cp * dp : cp * dp;
                     if (pool % n != 0) continue;
                     p.ep = n;
                     p.expert_tensor_parallel = !experts_over_tensor_ranks;
                     if (!experts_over_tensor_ranks) p.shard = n;
                     const int count = tp * cp * dp * pp;
-                    INFO(order << " tp " << tp << " cp " << cp << " dp " << dp << " pp " << pp << " n " << n);
+                    INFO(order << " tp " << tp << " cp " << cp << " dp " << dp << " pp " << pp
+                               << " n " << n);
                     RankGroups groups;
                     try {
                         groups = rank_groups(p);
                     } catch (const ConfigError&) {
-                        // refused only where runs end inside a pattern of the pool, so that not all of them look alike
+                        // refused only where runs end inside a pattern of the pool, so that not all
+                        // of them look alike
                         std::set<Ranks> shifted;
                         for (auto run : defined_groups(p, axes, n, false)) {
                             for (auto r = run.rbegin(); r != run.rend(); ++r) *r -= run.front();
@@ -211,8 +222,9 @@ TEST_CASE("expert and shard groups of every order are runs of their ranks, or re
     CHECK(refused > 0);
 }
 
-// 16 ranks in two copies of 8. An expert has 16, 8 or 4 replicas (ep 1, 2, 4), of which 8, 4 or 2 share it, and its two copies are 8 ranks
-// apart. With ep = 8 none share; with ep = 16 there is only one. With two tensor ranks as well, ep = 2 has 8 of 16.
+// 16 ranks in two copies of 8. An expert has 16, 8 or 4 replicas (ep 1, 2, 4), of which 8, 4 or 2
+// share it, and its two copies are 8 ranks apart. With ep = 8 none share; with ep = 16 there is
+// only one. With two tensor ranks as well, ep = 2 has 8 of 16.
 TEST_CASE("replicas of an expert share it within a copy of the model") {
     const auto groups = [](int tp, int ep, int shard) {
         auto p = split_of(tp, 1, 16, 1, "tp-cp-dp-pp");
@@ -236,22 +248,25 @@ TEST_CASE("replicas of an expert share it within a copy of the model") {
 }
 
 TEST_CASE("a rank order is four names, once each") {
-    for (const auto* wrong : {"", "tp", "tp-cp-dp", "tp-cp-dp-dp", "tp-cp-dp-pp-ep", "tp-cp-dp-pp-", "-tp-cp-dp-pp",
-                              "tp cp dp pp", "tp-cp-ep-pp", "TP-CP-DP-PP", "tpcp-dp-pp"}) {
+    for (const auto* wrong :
+         {"", "tp", "tp-cp-dp", "tp-cp-dp-dp", "tp-cp-dp-pp-ep", "tp-cp-dp-pp-", "-tp-cp-dp-pp",
+          "tp cp dp pp", "tp-cp-ep-pp", "TP-CP-DP-PP", "tpcp-dp-pp"}) {
         CHECK(complaint([&] { rank_groups(split_of(2, 1, 2, 1, wrong)); }) ==
               "parallelism.rank_order: found \"" + std::string(wrong) +
-                  "\"; expected tp, cp, dp and pp once each, innermost first, for example \"tp-cp-dp-pp\"");
+                  "\"; expected tp, cp, dp and pp once each, innermost first, for example "
+                  "\"tp-cp-dp-pp\"");
     }
 }
 
-// cp 3 inside and dp 2 outside of two tensor ranks: experts over pairs of the six ranks would be {0, 1}, {2, 6}, {7, 8}.
+// cp 3 inside and dp 2 outside of two tensor ranks: experts over pairs of the six ranks would be
+// {0, 1}, {2, 6}, {7, 8}.
 TEST_CASE("expert ranks that would straddle a gap of the order are refused with the remedy") {
     auto p = split_of(2, 3, 2, 1, "cp-tp-dp-pp");
     p.ep = 2;
-    CHECK(
-        complaint([&] { rank_groups(p); }) ==
-        "parallelism.ep: groups of 2 ranks would straddle the 3 neighbouring ranks of dp x cp; expected a divisor or a "
-        "multiple of 3, or another rank_order");
+    CHECK(complaint([&] { rank_groups(p); }) ==
+          "parallelism.ep: groups of 2 ranks would straddle the 3 neighbouring ranks of dp x cp; "
+          "expected a divisor or a "
+          "multiple of 3, or another rank_order");
     p.ep = 4;
     CHECK(complaint([&] { rank_groups(p); }) == "parallelism.ep: 4 does not divide dp x cp = 6");
     p.ep = 1, p.shard = 4;
@@ -259,7 +274,8 @@ TEST_CASE("expert ranks that would straddle a gap of the order are refused with 
 }
 
 // By definition: count the members on each node and place of every group, from its first node on.
-TEST_CASE("groups that lie alike on every node are those whose members take the same places there") {
+TEST_CASE(
+    "groups that lie alike on every node are those whose members take the same places there") {
     int alike = 0, different = 0;
     for (const int node : {4, 6, 8})
         for (int ranks = 1; ranks <= 12; ++ranks)

@@ -43,17 +43,21 @@ TEST_CASE("rates are read as sold, bits and bytes told apart") {
     CHECK(to_string(parse_bandwidth("400 Gb/s")) == "50 GB/s");
 }
 
-// gb/s may mean bits or bytes, so neither is proposed. GHz is similar to GB/s in spelling, but no bandwidth.
+// gb/s may mean bits or bytes, so neither is proposed. GHz is similar to GB/s in spelling, but no
+// bandwidth.
 TEST_CASE("a hint never changes a quantity") {
     CHECK(complaint([] { parse_bandwidth("100 gb/s"); }) ==
-          "\"100 gb/s\" has the unknown unit \"gb/s\"; expected bytes per second, for example \"900 GB/s\"; write "
+          "\"100 gb/s\" has the unknown unit \"gb/s\"; expected bytes per second, for example "
+          "\"900 GB/s\"; write "
           "\"GB/s\" (bytes) or \"Gb/s\" (bits)");
     CHECK(complaint([] { parse_bytes("80 Gb"); }) ==
           "\"80 Gb\" has the unknown unit \"Gb\"; expected bytes, for example \"80 GiB\"");
     CHECK(complaint([] { parse_bandwidth("100 GB"); }) ==
-          "\"100 GB\" has the unknown unit \"GB\"; expected bytes per second, for example \"900 GB/s\"");
+          "\"100 GB\" has the unknown unit \"GB\"; expected bytes per second, for example \"900 "
+          "GB/s\"");
     CHECK(complaint([] { parse_seconds("8 US"); }) ==
-          "\"8 US\" has the unknown unit \"US\"; expected a time, for example \"8 us\", did you mean \"us\"?");
+          "\"8 US\" has the unknown unit \"US\"; expected a time, for example \"8 us\", did you "
+          "mean \"us\"?");
 }
 
 TEST_CASE("a text without a fitting unit says what was expected") {
@@ -93,7 +97,8 @@ TEST_CASE("quantities are printed with the prefix that needs the fewest digits")
 }
 
 TEST_CASE("printed quantities read back within 1e-6, exact ones exactly") {
-    for (const double v : {1e-12, 3.1e-6 / 7, 1.0 / 3, 0.1 + 0.2, 123.456789123, 9.9999999, 7.2345678901234e9, 1e20}) {
+    for (const double v : {1e-12, 3.1e-6 / 7, 1.0 / 3, 0.1 + 0.2, 123.456789123, 9.9999999,
+                           7.2345678901234e9, 1e20}) {
         INFO(exact_text(Seconds(v)) + " " + exact_text(BytesPerSecond(v)));
         CHECK(parse_seconds(to_string(Seconds(v))).si() == Approx(v).epsilon(1e-6));
         CHECK(parse_seconds(exact_text(Seconds(v))) == Seconds(v));
@@ -118,19 +123,49 @@ TEST_CASE("every unit is worth what it is called") {
     CHECK(bytes("3 MB") == 3e6);
     CHECK(bytes("3 TiB") == 3 * 1099511627776.0);
     CHECK(bytes("3 TB") == 3e12);
-    for (const auto& [text, rate] : {std::pair{"3 FLOP/s", 3.0}, {"3 kFLOP/s", 3e3}, {"3 MFLOP/s", 3e6}, {"3 GFLOP/s", 3e9}, {"3 PFLOP/s", 3e15}, {"3 GFLOPS", 3e9}, {"3 PFLOPS", 3e15}})
+    for (const auto& [text, rate] : {std::pair{"3 FLOP/s", 3.0},
+                                     {"3 kFLOP/s", 3e3},
+                                     {"3 MFLOP/s", 3e6},
+                                     {"3 GFLOP/s", 3e9},
+                                     {"3 PFLOP/s", 3e15},
+                                     {"3 GFLOPS", 3e9},
+                                     {"3 PFLOPS", 3e15}})
         CHECK(parse_flop_rate(text).si() == rate);
-    for (const auto& [text, rate] : {std::pair{"3 B/s", 3.0}, {"3 KiB/s", 3072.0}, {"3 kB/s", 3e3}, {"3 KB/s", 3e3}, {"3 MiB/s", 3 * 1048576.0}, {"3 MB/s", 3e6}, {"3 GiB/s", 3 * 1073741824.0},
-                                     {"3 TiB/s", 3 * 1099511627776.0}, {"3 TB/s", 3e12}, {"3 kBps", 3e3}, {"3 MBps", 3e6}, {"3 GBps", 3e9}, {"3 TBps", 3e12}, {"24 b/s", 3.0}, {"24 kb/s", 3e3},
-                                     {"24 Mb/s", 3e6}, {"24 Gb/s", 3e9}, {"24 Tb/s", 3e12}, {"24 kbps", 3e3}, {"24 Mbps", 3e6}, {"24 Gbps", 3e9}, {"24 Tbps", 3e12}, {"24 kbit/s", 3e3},
-                                     {"24 Mbit/s", 3e6}, {"24 Gbit/s", 3e9}, {"24 Tbit/s", 3e12}})
+    for (const auto& [text, rate] : {std::pair{"3 B/s", 3.0},
+                                     {"3 KiB/s", 3072.0},
+                                     {"3 kB/s", 3e3},
+                                     {"3 KB/s", 3e3},
+                                     {"3 MiB/s", 3 * 1048576.0},
+                                     {"3 MB/s", 3e6},
+                                     {"3 GiB/s", 3 * 1073741824.0},
+                                     {"3 TiB/s", 3 * 1099511627776.0},
+                                     {"3 TB/s", 3e12},
+                                     {"3 kBps", 3e3},
+                                     {"3 MBps", 3e6},
+                                     {"3 GBps", 3e9},
+                                     {"3 TBps", 3e12},
+                                     {"24 b/s", 3.0},
+                                     {"24 kb/s", 3e3},
+                                     {"24 Mb/s", 3e6},
+                                     {"24 Gb/s", 3e9},
+                                     {"24 Tb/s", 3e12},
+                                     {"24 kbps", 3e3},
+                                     {"24 Mbps", 3e6},
+                                     {"24 Gbps", 3e9},
+                                     {"24 Tbps", 3e12},
+                                     {"24 kbit/s", 3e3},
+                                     {"24 Mbit/s", 3e6},
+                                     {"24 Gbit/s", 3e9},
+                                     {"24 Tbit/s", 3e12}})
         CHECK(parse_bandwidth(text).si() == rate);
     CHECK(parse_seconds("1.5E+2 ms").si() == 0.15);
     CHECK(parse_seconds("\t2 s\t").si() == 2);
-    CHECK(complaint([] { parse_seconds("1e99999999999 s"); }) == "\"1e99999999999 s\" is not a finite number; expected a time, for example \"8 us\"");
+    CHECK(complaint([] { parse_seconds("1e99999999999 s"); }) ==
+          "\"1e99999999999 s\" is not a finite number; expected a time, for example \"8 us\"");
 }
 
-// Below a nanosecond and above the largest unit the number takes more digits: 0.0625 ns, 125000 s; with many zeros it has an exponent.
+// Below a nanosecond and above the largest unit the number takes more digits: 0.0625 ns, 125000 s;
+// with many zeros it has an exponent.
 TEST_CASE("what is beyond all units keeps the nearest") {
     CHECK(to_string(Seconds(6.25e-11)) == "0.0625 ns");
     CHECK(to_string(Seconds(125000)) == "125000 s");

@@ -12,12 +12,14 @@ using namespace stepcast::literals;
 
 namespace {
 
-// 110 ms predicted, 105 ms replayed, 100 ms measured: cost error (110 - 105) / 100, schedule error 105 / 100 - 1.
+// 110 ms predicted, 105 ms replayed, 100 ms measured: cost error (110 - 105) / 100, schedule error
+// 105 / 100 - 1.
 ErrorAttribution sample() {
     return {110_ms,
             105_ms,
             100_ms,
-            {{"gemm", Phase::forward, 66_ms, 60_ms, 6_ms}, {"all_reduce", Phase::gradient_sync, 9_ms, 10_ms, -1_ms}}};
+            {{"gemm", Phase::forward, 66_ms, 60_ms, 6_ms},
+             {"all_reduce", Phase::gradient_sync, 9_ms, 10_ms, -1_ms}}};
 }
 
 }  // namespace

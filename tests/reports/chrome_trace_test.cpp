@@ -17,8 +17,8 @@ namespace {
 // Rank 0 computes a GEMM for 2 us; then both ranks all-reduce for 3 us.
 TaskGraph two_rank_graph() {
     TaskGraph graph(2);
-    const TaskId gemm =
-        graph.add("gemm \"a\"", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16}, {Place(0, Lane::compute)}, {});
+    const TaskId gemm = graph.add("gemm \"a\"", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16},
+                                  {Place(0, Lane::compute)}, {});
     graph.add("sum", Phase::gradient_sync, AllReduce{Bytes(4096)},
               {Place(0, Lane::collective), Place(1, Lane::collective)}, {gemm});
     return graph;
@@ -40,20 +40,23 @@ std::vector<Json> events_of(const Json& trace, const std::string& kind) {
 
 Json written(const Trace& trace, const std::vector<MemoryPoint>& memory = {}) {
     const std::string path = samples::temporary_folder("trace") + "/step.json";
-    write_chrome_trace(two_rank_graph(), trace, path, {.notes = {{"draw", "3 of \"5\""}}, .memory = memory});
+    write_chrome_trace(two_rank_graph(), trace, path,
+                       {.notes = {{"draw", "3 of \"5\""}}, .memory = memory});
     return Json::parse(samples::file_text(path));
 }
 
 }  // namespace
 
-TEST_CASE("A trace has a process per rank, a named track per used lane and a span per task and place") {
+TEST_CASE(
+    "A trace has a process per rank, a named track per used lane and a span per task and place") {
     const Json trace = written(two_rank_trace());
     CHECK(trace["otherData"] == Json{{"origin", "simulated"}, {"draw", "3 of \"5\""}});
     std::vector<std::string> processes, tracks;
     for (const Json& event : events_of(trace, "M")) {
         if (event["name"] == "process_name") processes.push_back(event["args"]["name"]);
         if (event["name"] == "thread_name")
-            tracks.push_back(std::to_string(event["pid"].get<int>()) + " " + event["args"]["name"].get<std::string>());
+            tracks.push_back(std::to_string(event["pid"].get<int>()) + " " +
+                             event["args"]["name"].get<std::string>());
     }
     CHECK(processes == std::vector<std::string>{"rank 0", "rank 1"});
     CHECK(tracks == std::vector<std::string>{"0 compute", "0 collective", "1 collective"});
@@ -63,8 +66,13 @@ TEST_CASE("A trace has a process per rank, a named track per used lane and a spa
     CHECK(spans[0]["cat"] == "gemm");
     CHECK(spans[0]["ts"] == 0.0);
     CHECK(spans[0]["dur"] == 2.0);
-    CHECK(spans[0]["args"] ==
-          Json{{"task", 0}, {"phase", "forward"}, {"m", 64}, {"n", 32}, {"k", 16}, {"batch", 1}, {"dtype", "fp16"}});
+    CHECK(spans[0]["args"] == Json{{"task", 0},
+                                   {"phase", "forward"},
+                                   {"m", 64},
+                                   {"n", 32},
+                                   {"k", 16},
+                                   {"batch", 1},
+                                   {"dtype", "fp16"}});
     CHECK(spans[2]["pid"] == 1);
     CHECK(spans[2]["ts"] == 2.0);
     CHECK(spans[2]["dur"] == 3.0);
@@ -81,7 +89,8 @@ TEST_CASE("An executed trace looks like a simulated one but for its origin") {
 }
 
 TEST_CASE("Memory is a counter track of its rank") {
-    const auto counters = events_of(written(two_rank_trace(), {{1, Seconds(1e-6), Bytes(2048)}}), "C");
+    const auto counters =
+        events_of(written(two_rank_trace(), {{1, Seconds(1e-6), Bytes(2048)}}), "C");
     REQUIRE(counters.size() == 1);
     CHECK(counters[0]["pid"] == 1);
     CHECK(counters[0]["ts"] == 1.0);
@@ -126,9 +135,13 @@ TEST_CASE("An empty trace is a whole file") {
 TEST_CASE("A trace that cannot be written is said and leaves nothing behind") {
     const std::string folder = samples::temporary_folder("unwritable");
     std::ofstream(folder + "/file") << "no folder";
-    CHECK_THROWS_AS(write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/file/step.json"), ConfigError);
-    std::filesystem::create_directories(folder + "/taken.json/inside");  // a folder where the file should go
-    CHECK_THROWS_AS(write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/taken.json"), ConfigError);
+    CHECK_THROWS_AS(
+        write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/file/step.json"),
+        ConfigError);
+    // a folder where the file should go
+    std::filesystem::create_directories(folder + "/taken.json/inside");
+    CHECK_THROWS_AS(write_chrome_trace(two_rank_graph(), two_rank_trace(), folder + "/taken.json"),
+                    ConfigError);
     const std::filesystem::directory_iterator entries(folder);
     CHECK(std::distance(begin(entries), end(entries)) == 2);
 }
@@ -141,8 +154,10 @@ TEST_CASE("A span without a finite time is a bug of ours") {
 
 TEST_CASE("labels, arrows between ranks and traced work stand in the same file") {
     TaskGraph graph(2);
-    const TaskId gemm = graph.add("gemm", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16}, {Place(0, Lane::compute)}, {});
-    graph.add("send", Phase::forward, SendRecv{Bytes(8)}, {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {gemm});
+    const TaskId gemm = graph.add("gemm", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16},
+                                  {Place(0, Lane::compute)}, {});
+    graph.add("send", Phase::forward, SendRecv{Bytes(8)},
+              {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {gemm});
     Trace trace;
     trace.spans = {{0, Place(0, Lane::compute), Seconds(0), Seconds(2e-6)},
                    {1, Place(0, Lane::send_down), Seconds(2e-6), Seconds(4e-6)},
@@ -150,7 +165,10 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
     TraceExtras extras;
     extras.labels = {{0, -1}, {0, -1}};
     extras.prefix = "predicted ";
-    extras.traced = {{{1000, "traced rank 0"}}, {{1000, 7, "nvjet \"x\"", "gemm", "forward", Seconds(1e-6), Seconds(2e-6), 0, 1}}, {{1000, Seconds(0), Bytes(5)}}};
+    extras.traced = {
+        {{1000, "traced rank 0"}},
+        {{1000, 7, "nvjet \"x\"", "gemm", "forward", Seconds(1e-6), Seconds(2e-6), 0, 1}},
+        {{1000, Seconds(0), Bytes(5)}}};
     const std::string path = samples::temporary_folder("both") + "/both.json";
     write_chrome_trace(graph, trace, path, extras);
     const Json json = Json::parse(samples::file_text(path));
@@ -174,12 +192,23 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
     // Tracks in the order of their numbers: ranks, their lanes, and what was traced beneath.
     std::vector<std::string> tracks;
     for (const Json& event : events_of(json, "M"))
-        tracks.push_back(event["name"].get<std::string>() + " " + std::to_string(event["pid"].get<int>()) + (event.contains("tid") ? ":" + std::to_string(event["tid"].get<int>()) : "") + " " +
-                         (event["args"].contains("name") ? event["args"]["name"].get<std::string>() : std::to_string(event["args"]["sort_index"].get<int>())));
+        tracks.push_back(
+            event["name"].get<std::string>() + " " + std::to_string(event["pid"].get<int>()) +
+            (event.contains("tid") ? ":" + std::to_string(event["tid"].get<int>()) : "") + " " +
+            (event["args"].contains("name")
+                 ? event["args"]["name"].get<std::string>()
+                 : std::to_string(event["args"]["sort_index"].get<int>())));
     const auto lane = [](Lane of) { return std::to_string(static_cast<int>(of)); };
-    const std::string compute = lane(Lane::compute), send = lane(Lane::send_down), receive = lane(Lane::receive_down);
-    CHECK(tracks == std::vector<std::string>{"process_name 0 predicted rank 0", "process_sort_index 0 0", "process_name 1 predicted rank 1", "process_sort_index 1 1",
-                                             "thread_name 0:" + compute + " compute", "thread_sort_index 0:" + compute + " " + compute, "thread_name 0:" + send + " send_down",
-                                             "thread_sort_index 0:" + send + " " + send, "thread_name 1:" + receive + " receive_down", "thread_sort_index 1:" + receive + " " + receive,
-                                             "process_name 1000 traced rank 0", "process_sort_index 1000 1000", "thread_name 1000:7 stream 7"});
+    const std::string compute = lane(Lane::compute), send = lane(Lane::send_down),
+                      receive = lane(Lane::receive_down);
+    CHECK(tracks ==
+          std::vector<std::string>{
+              "process_name 0 predicted rank 0", "process_sort_index 0 0",
+              "process_name 1 predicted rank 1", "process_sort_index 1 1",
+              "thread_name 0:" + compute + " compute",
+              "thread_sort_index 0:" + compute + " " + compute,
+              "thread_name 0:" + send + " send_down", "thread_sort_index 0:" + send + " " + send,
+              "thread_name 1:" + receive + " receive_down",
+              "thread_sort_index 1:" + receive + " " + receive, "process_name 1000 traced rank 0",
+              "process_sort_index 1000 1000", "thread_name 1000:7 stream 7"});
 }

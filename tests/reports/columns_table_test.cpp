@@ -12,7 +12,8 @@ ForecastColumn column(const char* label, double step) {
     c.forecast.cluster = "dgx";
     c.forecast.calibrated = true;
     c.forecast.step = {Seconds(step), Seconds(step), Seconds(step), Seconds(step)};
-    c.forecast.phases = {Seconds(step), Seconds(step / 4), Seconds(step / 2), Seconds(0), Seconds(step / 4)};
+    c.forecast.phases = {Seconds(step), Seconds(step / 4), Seconds(step / 2), Seconds(0),
+                         Seconds(step / 4)};
     c.forecast.tokens_per_second = 1000 / step;
     c.forecast.memory.peak = Bytes(2147483648.0);
     return c;
@@ -70,14 +71,16 @@ TEST_CASE("a training is told with what its money and energy rest on") {
     Campaign cheap = campaign();  // less than a dollar is a price, too, and half a joule is known
     cheap.money = {0.4, 0.5, 0.75};
     cheap.energy = {Joules(0.4), Joules(0.5), Joules(0.6)};
-    CHECK_THAT(campaign_table(cheap), Catch::Contains(": 512 x 6.16 USD an hour (a list)") && Catch::Contains("at most "));
+    CHECK_THAT(campaign_table(cheap),
+               Catch::Contains(": 512 x 6.16 USD an hour (a list)") && Catch::Contains("at most "));
     CHECK(duration_text(Seconds(90)) == "1.5 min");
     CHECK(duration_text(Seconds(26'280)) == "7.3 h");
     CHECK(spoken_count(300e9) == "300 B");
     CHECK(spoken_count(2048) == "2,048");
 }
 
-// Three figures of each: 9.99, 99.9 and from 100 on none behind the point; units change at a full thousand.
+// Three figures of each: 9.99, 99.9 and from 100 on none behind the point; units change at a full
+// thousand.
 TEST_CASE("money and energy have three figures and the unit of their size") {
     Campaign c = campaign();
     const auto money = [&](double value) {

@@ -12,7 +12,9 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-Interval exactly(double seconds) { return {Seconds(seconds), Seconds(seconds), Seconds(seconds), Seconds(seconds)}; }
+Interval exactly(double seconds) {
+    return {Seconds(seconds), Seconds(seconds), Seconds(seconds), Seconds(seconds)};
+}
 
 // Backward 0.5 s, gradient_sync 0.1 s, optimizer 0.2 s; kernels q and up on two ranks.
 Comparison recorded() {
@@ -37,7 +39,8 @@ TEST_CASE("a log's backward is predicted as the phases that its timer spans") {
     c.what.experiment.recorded.backward = "backward, gradient_sync,optimizer";
     CHECK(predicted_backward(c).si() == Approx(0.8));
     c.what.measured_backward = Seconds(0.8);
-    CHECK(nlohmann::json::parse(to_json(summarise({c}), {c}))["rows"][0]["predicted_backward_s"] == Approx(0.8));
+    CHECK(nlohmann::json::parse(to_json(summarise({c}), {c}))["rows"][0]["predicted_backward_s"] ==
+          Approx(0.8));
 }
 
 // One that measured the forward alone has a line too, with nothing to compare the backward with.
@@ -45,12 +48,14 @@ TEST_CASE("a case that measured one of forward and backward has a line of both")
     Comparison c = recorded();
     c.what.measured_forward = Seconds(0.25);
     c.what.measured_backward.reset();
-    CHECK_THAT(comparison_table({c}), Contains("250.0 ms     300.0 ms   +20.0 %            -     500.0 ms         -"));
+    CHECK_THAT(comparison_table({c}),
+               Contains("250.0 ms     300.0 ms   +20.0 %            -     500.0 ms         -"));
     c.what.measured_forward.reset();
     CHECK_THAT(comparison_table({c}), !Contains("300.0 ms"));
 }
 
-// timed.forward of rank 0 is q + up = 0.03; q.forward of no rank is the longest, rank 1's 0.04; q alone has no phase: 0.51.
+// timed.forward of rank 0 is q + up = 0.03; q.forward of no rank is the longest, rank 1's 0.04; q
+// alone has no phase: 0.51.
 TEST_CASE("measured phases find the phase or the kernels that they name, and others are left out") {
     Comparison c = recorded();
     c.what.measured_phases = {{"optimizer", -1, Seconds(0.25)},

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
-#include "reports/plots.h"
 #include "reports/json.h"
+#include "reports/plots.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;
@@ -73,13 +73,18 @@ std::vector<std::vector<std::string>> texts_of(const Table& table) {
 
 }  // namespace
 
-// Of 10 s: kinds of 0.7, 1.1 and 1.3 s; links of one level, devices and hosts each summed up. Twelve parameters and five uncertainties at most.
+// Of 10 s: kinds of 0.7, 1.1 and 1.3 s; links of one level, devices and hosts each summed up.
+// Twelve parameters and five uncertainties at most.
 TEST_CASE("an explanation's tables: every figure in its place") {
     using Texts = std::vector<std::vector<std::string>>;
     Explanation x;
     x.step = Seconds(10);
-    x.path = {{"grouped_gemm", LinkLevel::none, false, Seconds(0.7), 3}, {"all_reduce", LinkLevel::leaf, false, Seconds(1.1), 5}, {"send_recv", LinkLevel::leaf, false, Seconds(1.3), 7},
-              {"cast", LinkLevel::none, false, Seconds(1.7), 1}, {"host_work", LinkLevel::none, true, Seconds(1.9), 2}, {"issue", LinkLevel::none, true, Seconds(2.3), 4}};
+    x.path = {{"grouped_gemm", LinkLevel::none, false, Seconds(0.7), 3},
+              {"all_reduce", LinkLevel::leaf, false, Seconds(1.1), 5},
+              {"send_recv", LinkLevel::leaf, false, Seconds(1.3), 7},
+              {"cast", LinkLevel::none, false, Seconds(1.7), 1},
+              {"host_work", LinkLevel::none, true, Seconds(1.9), 2},
+              {"issue", LinkLevel::none, true, Seconds(2.3), 4}};
     x.slowest = {3, 1, Seconds(7), Seconds(1), Seconds(0.5), Seconds(0.25), Seconds(0.125)};
     x.median = {5, 2, Seconds(6), Seconds(2), Seconds(0.75), Seconds(1.25), Seconds(0.375)};
     x.change = 0.3;
@@ -92,29 +97,44 @@ TEST_CASE("an explanation's tables: every figure in its place") {
     x.uncertainty = Seconds(0.9);
     const std::vector<Table> tables = explanation_tables(x);
     REQUIRE(tables.size() == 5);
-    CHECK(texts_of(tables[0]) == Texts{{"grouped gemm", "700.0 ms", "7.0 %", "3"}, {"all reduce, between nodes", "1100.0 ms", "11.0 %", "5"}, {"send recv, between nodes", "1300.0 ms", "13.0 %", "7"},
-                                       {"cast", "1700.0 ms", "17.0 %", "1"}, {"host: its own work", "1900.0 ms", "19.0 %", "2"}, {"host: issuing kernels", "2300.0 ms", "23.0 %", "4"}});
-    CHECK(texts_of(tables[1]) == Texts{{"devices", "2400.0 ms", "24.0 %"}, {"links between nodes", "2400.0 ms", "24.0 %"}, {"hosts", "4200.0 ms", "42.0 %"}});
+    CHECK(texts_of(tables[0]) == Texts{{"grouped gemm", "700.0 ms", "7.0 %", "3"},
+                                       {"all reduce, between nodes", "1100.0 ms", "11.0 %", "5"},
+                                       {"send recv, between nodes", "1300.0 ms", "13.0 %", "7"},
+                                       {"cast", "1700.0 ms", "17.0 %", "1"},
+                                       {"host: its own work", "1900.0 ms", "19.0 %", "2"},
+                                       {"host: issuing kernels", "2300.0 ms", "23.0 %", "4"}});
+    CHECK(texts_of(tables[1]) == Texts{{"devices", "2400.0 ms", "24.0 %"},
+                                       {"links between nodes", "2400.0 ms", "24.0 %"},
+                                       {"hosts", "4200.0 ms", "42.0 %"}});
     CHECK(tables[2].columns[1].name == "slowest 3");
     CHECK(tables[2].columns[3].name == "median 5 (of 2 alike)");
-    CHECK(texts_of(tables[2]) == Texts{{"pipeline bubble", "1000.0 ms", "10.0 %", "2000.0 ms", "20.0 %"}, {"straggler", "500.0 ms", "5.0 %", "750.0 ms", "7.5 %"},
-                                       {"exposed communication", "250.0 ms", "2.5 %", "1250.0 ms", "12.5 %"}, {"host", "125.0 ms", "1.2 %", "375.0 ms", "3.8 %"}, {"idle in all", "3000.0 ms", "30.0 %", "4000.0 ms", "40.0 %"}});
+    CHECK(texts_of(tables[2]) ==
+          Texts{{"pipeline bubble", "1000.0 ms", "10.0 %", "2000.0 ms", "20.0 %"},
+                {"straggler", "500.0 ms", "5.0 %", "750.0 ms", "7.5 %"},
+                {"exposed communication", "250.0 ms", "2.5 %", "1250.0 ms", "12.5 %"},
+                {"host", "125.0 ms", "1.2 %", "375.0 ms", "3.8 %"},
+                {"idle in all", "3000.0 ms", "30.0 %", "4000.0 ms", "40.0 %"}});
     CHECK(tables[3].columns[0].name == "30 % more of");
     REQUIRE(tables[3].rows.size() == 12);
-    CHECK(texts_of(tables[3])[0] == std::vector<std::string>{"gpu.peak.bf16", "7 FLOP/s", "-5.00 %", "0"});
+    CHECK(texts_of(tables[3])[0] ==
+          std::vector<std::string>{"gpu.peak.bf16", "7 FLOP/s", "-5.00 %", "0"});
     CHECK(texts_of(tables[3])[11] == std::vector<std::string>{"gpu.memory", "1 B", "0", "+7.50 %"});
     CHECK(tables[3].rows[1][3].value == 0.075);
     CHECK(tables[3].rows[0][2].value == -0.05);
     CHECK(tables[3].below == "2 more change it by less, 3 not at all");
     REQUIRE(tables[4].rows.size() == 5);
-    CHECK(texts_of(tables[4])[0] == std::vector<std::string>{"host.call", "2 us", "fitted", "50.0 %", "200.0 ms", "40.0 %"});
+    CHECK(texts_of(tables[4])[0] ==
+          std::vector<std::string>{"host.call", "2 us", "fitted", "50.0 %", "200.0 ms", "40.0 %"});
     CHECK(texts_of(tables[4])[1][2] == "never fitted");
-    CHECK(texts_of(tables[4])[4] == std::vector<std::string>{"k", "2", "not determined", "70.0 %", "300.0 ms", "20.0 %"});
+    CHECK(texts_of(tables[4])[4] ==
+          std::vector<std::string>{"k", "2", "not determined", "70.0 %", "300.0 ms", "20.0 %"});
     CHECK(tables[4].below == "all 7 together: step +- 900.0 ms (9.0 %), one standard deviation");
-    CHECK(explanation_table(x).find("\nmeasure this next: host.call\nuncertain") != std::string::npos);
+    CHECK(explanation_table(x).find("\nmeasure this next: host.call\nuncertain") !=
+          std::string::npos);
     x.uncertainties.clear();
     CHECK(explanation_tables(x).size() == 4);
-    CHECK(explanation_table(x).ends_with("\nmeasure this next: nothing, no parameter of this step is uncertain\n"));
+    CHECK(explanation_table(x).ends_with(
+        "\nmeasure this next: nothing, no parameter of this step is uncertain\n"));
     x.step = Seconds(0.5);
     CHECK(texts_of(explanation_tables(x)[0])[0][2] == "140.0 %");
     x.step = Seconds(0);  // of no step there are no shares

@@ -49,15 +49,17 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
                              "optimizer_s",
                              "kernels_s",
                              "notes"});
-    CHECK(j["cluster"] ==
-          Json{{"name", "pcie-a100-x4"}, {"calibrated", true}, {"prior_share", nullptr}, {"basis", Json::array()}});
+    CHECK(j["cluster"] == Json{{"name", "pcie-a100-x4"},
+                               {"calibrated", true},
+                               {"prior_share", nullptr},
+                               {"basis", Json::array()}});
     CHECK(keys_of(j["step_s"]) == Keys{"mean", "p10", "p50", "p90"});
     CHECK(j["step_s"]["p90"].get<double>() == Approx(0.02532));
     CHECK(keys_of(j["phases_s"]) == Keys{"forward", "backward", "gradient_sync", "optimizer"});
     CHECK(keys_of(j["breakdown_s"]) ==
           Keys{"compute", "memory", "exposed_communication", "bubble", "imbalance", "host"});
-    CHECK(keys_of(j["memory_bytes"]) ==
-          Keys{"peak", "weights", "gradients", "optimizer", "activations", "buffers", "overheads", "capacity"});
+    CHECK(keys_of(j["memory_bytes"]) == Keys{"peak", "weights", "gradients", "optimizer",
+                                             "activations", "buffers", "overheads", "capacity"});
     CHECK(j["memory_bytes"]["peak"] == 1.5 * 1073741824);
     CHECK(j["fits"] == true);
     CHECK(j["tasks"] == 1234);
@@ -81,15 +83,18 @@ TEST_CASE("What is not finite is null, and a name that is no UTF-8 is no obstacl
 
 // 110/100 - 1 = +10 %; 100 lies in [95, 120].
 TEST_CASE("A comparison as JSON has summary, refusals with reasons and one row a case") {
-    std::vector<Comparison> all{compared("a", "s", 100, 110, 95, 120), samples::refused("r", "no preset")};
+    std::vector<Comparison> all{compared("a", "s", 100, 110, 95, 120),
+                                samples::refused("r", "no preset")};
     all[0].what.assumptions = {"routing assumed"};
     all[0].what.evidence = Evidence::unseen;
     const Json j = Json::parse(to_json(summarise(all), all));
     CHECK(j["cases"] == 2);
     CHECK(j["predicted"] == 1);
     CHECK(j["refused_count"] == 1);
-    CHECK(j["refused"] == Json::array({Json{{"case_id", "r"}, {"source", "cases.csv"}, {"reason", "no preset"}}}));
-    for (const char* key : {"mape", "median_ape", "p90_ape", "bias"}) CHECK(j[key].get<double>() == Approx(0.1));
+    CHECK(j["refused"] ==
+          Json::array({Json{{"case_id", "r"}, {"source", "cases.csv"}, {"reason", "no preset"}}}));
+    for (const char* key : {"mape", "median_ape", "p90_ape", "bias"})
+        CHECK(j[key].get<double>() == Approx(0.1));
     CHECK(j["inside_interval"] == 1.0);
     CHECK(j["rank_correlation"].is_null());
     REQUIRE(j["rows"].size() == 2);
@@ -119,7 +124,8 @@ TEST_CASE("A comparison as JSON has summary, refusals with reasons and one row a
 
 // 11 GB of 10 measured.
 TEST_CASE("A row as JSON has measured and predicted peak memory, null where it is not known") {
-    std::vector<Comparison> all{compared("a", "s", 100, 110, 95, 120), compared("b", "s", 100, 110, 95, 120)};
+    std::vector<Comparison> all{compared("a", "s", 100, 110, 95, 120),
+                                compared("b", "s", 100, 110, 95, 120)};
     all[0].what.measured_peak = Bytes(10e9);
     all[0].forecast->memory.peak = Bytes(11e9);
     const Json j = Json::parse(to_json(summarise(all), all));
@@ -140,7 +146,8 @@ TEST_CASE("A comparison that predicted nothing has null errors, not zeros") {
     CHECK(j["peak_mape"].is_null());
 }
 
-// Accepted 10, 12, 11 ms: mean 11, median 11; p10 lies at position 0.2 of {10, 11, 12}: 10.2; p90 at 1.8: 11.8.
+// Accepted 10, 12, 11 ms: mean 11, median 11; p10 lies at position 0.2 of {10, 11, 12}: 10.2; p90
+// at 1.8: 11.8.
 TEST_CASE("A measurement as JSON sums up its accepted samples and keeps all") {
     const Json j = Json::parse(to_json("host_moe", samples::measurement()));
     CHECK(j["experiment"] == "host_moe");

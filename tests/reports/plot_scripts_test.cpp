@@ -16,10 +16,15 @@ namespace {
 constexpr auto after = samples::number_after;
 constexpr double gib = 1024.0 * 1024 * 1024;
 
-// Two seconds. An idle box of 5 ms is less than 0.4 % of them and not drawn; a number of one digit needs 1.1 %, two digits
-// 2.2 %, which is 44 ms.
+// Two seconds. An idle box of 5 ms is less than 0.4 % of them and not drawn; a number of one digit
+// needs 1.1 %, two digits 2.2 %, which is 44 ms.
 Gantt two_ranks() {
-    Gantt g{.title = "job", .step = Seconds(2), .rows = {}, .memory_label = "memory of rank 0", .memory = {}, .capacity = Bytes(16 * gib)};
+    Gantt g{.title = "job",
+            .step = Seconds(2),
+            .rows = {},
+            .memory_label = "memory of rank 0",
+            .memory = {},
+            .capacity = Bytes(16 * gib)};
     g.rows.push_back({"rank 0, first",
                       {{GanttKind::forward, Seconds(0), Seconds(0.5), 0},
                        {GanttKind::exchange, Seconds(0.5), Seconds(0.625), -1},
@@ -30,7 +35,9 @@ Gantt two_ranks() {
                       {{GanttKind::forward, Seconds(0.5), Seconds(0.54), 9},
                        {GanttKind::forward, Seconds(1), Seconds(1.25), 10},
                        {GanttKind::optimizer, Seconds(1.25), Seconds(1.5), -1}}});
-    g.memory = {{Seconds(0), Bytes(2 * gib)}, {Seconds(0.5), Bytes(6 * gib)}, {Seconds(1.625), Bytes(3 * gib)}};
+    g.memory = {{Seconds(0), Bytes(2 * gib)},
+                {Seconds(0.5), Bytes(6 * gib)},
+                {Seconds(1.625), Bytes(3 * gib)}};
     return g;
 }
 
@@ -39,52 +46,79 @@ Gantt two_ranks() {
 // Rows lie at 0, 1, ..; a box reaches 0.4 to both sides, an exchange from 0.22 to 0.4.
 TEST_CASE("a step is drawn box by box, numbered where a number has room") {
     const Gantt g = two_ranks();
-    const std::string script = script_of("gantt", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
-    CHECK_THAT(script, Contains("$g0k0 << EOD\n0 -0.4 0 0.5 -0.4 0.4\n0.5 0.6 0.5 0.54 0.6 1.4\n1 0.6 1 1.25 0.6 1.4\nEOD\n"));
+    const std::string script =
+        script_of("gantt", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
+    CHECK_THAT(script, Contains("$g0k0 << EOD\n0 -0.4 0 0.5 -0.4 0.4\n0.5 0.6 0.5 0.54 0.6 1.4\n1 "
+                                "0.6 1 1.25 0.6 1.4\nEOD\n"));
     CHECK_THAT(script, Contains("$g0k1 << EOD\n0.625 -0.4 0.625 1.625 -0.4 0.4\nEOD\n"));
     CHECK_THAT(script, Contains("$g0k6 << EOD\n0.5 0.22 0.5 0.625 0.22 0.4\nEOD\n"));
     CHECK_THAT(script, Contains("$g0k7 << EOD\n1.75 -0.4 1.75 2 -0.4 0.4\nEOD\n"));
     CHECK_THAT(script, Contains("$n0 << EOD\n0.25 -0.06 1\n1.125 -0.06 1\n1.125 0.94 11\nEOD\n"));
-    CHECK_THAT(script, Contains("set ytics (\"rank 0, first\" 0,\"rank 1\" 1)") && Contains("job: one step, 2000.0 ms"));
+    CHECK_THAT(script, Contains("set ytics (\"rank 0, first\" 0,\"rank 1\" 1)") &&
+                           Contains("job: one step, 2000.0 ms"));
     // Only what occurs is explained; there is one step, so nothing stands above it.
-    CHECK_THAT(script, Contains("\"forward\"") && Contains("\"exposed exchange\"") && Contains("\"idle (bubble)\""));
+    CHECK_THAT(script, Contains("\"forward\"") && Contains("\"exposed exchange\"") &&
+                           Contains("\"idle (bubble)\""));
     CHECK_THAT(script, !Contains("\"other kernels\"") && !Contains("set label 4"));
     CHECK(after(script, "set xrange [0:") == Approx(1.005 * 2));
     CHECK_THAT(script, Contains("set xlabel 'time [s]'"));
 }
 
-// A step of less than a second is in ms. The key begins 0.02 beneath the top of the picture, a square of 0.02 x 0.024 and its name to each kind,
-// 0.036 apart.
+// A step of less than a second is in ms. The key begins 0.02 beneath the top of the picture, a
+// square of 0.02 x 0.024 and its name to each kind, 0.036 apart.
 TEST_CASE("a short step is drawn in milliseconds, with a key of its kinds") {
-    const Gantt g{.title = "job", .step = Seconds(0.5), .rows = {{"rank 0", {{GanttKind::forward, Seconds(0), Seconds(0.125), 2}, {GanttKind::optimizer, Seconds(0.125), Seconds(0.5), -1}}}}, .memory_label = {}, .memory = {}, .capacity = {}};
-    const std::string script = script_of("short", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
-    CHECK_THAT(script, Contains("$g0k0 << EOD\n0 -0.4 0 125 -0.4 0.4\nEOD\n") && Contains("$n0 << EOD\n62.5 -0.06 3\nEOD\n") && Contains("set xlabel 'time [ms]'") && Contains("set xrange [0:502.5]"));
-    const auto corner = [&](int object, const std::string& behind) { return after(script, "set object " + std::to_string(object) + behind); };
-    const double left = corner(100, " rectangle from screen "), y = corner(100, " rectangle from screen 0.83,") + 0.012;
+    const Gantt g{.title = "job",
+                  .step = Seconds(0.5),
+                  .rows = {{"rank 0",
+                            {{GanttKind::forward, Seconds(0), Seconds(0.125), 2},
+                             {GanttKind::optimizer, Seconds(0.125), Seconds(0.5), -1}}}},
+                  .memory_label = {},
+                  .memory = {},
+                  .capacity = {}};
+    const std::string script =
+        script_of("short", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
+    CHECK_THAT(script, Contains("$g0k0 << EOD\n0 -0.4 0 125 -0.4 0.4\nEOD\n") &&
+                           Contains("$n0 << EOD\n62.5 -0.06 3\nEOD\n") &&
+                           Contains("set xlabel 'time [ms]'") && Contains("set xrange [0:502.5]"));
+    const auto corner = [&](int object, const std::string& behind) {
+        return after(script, "set object " + std::to_string(object) + behind);
+    };
+    const double left = corner(100, " rectangle from screen "),
+                 y = corner(100, " rectangle from screen 0.83,") + 0.012;
     CHECK(left == 0.83);
     CHECK(after(script, "set label 100 \"forward\" at screen 0.856,") == Approx(y));
     const std::string first = script.substr(script.find("set object 100"));
     CHECK(after(first, "to screen 0.85,") == Approx(y + 0.012));
     CHECK(after(script, "set tmargin at screen ") == Approx(y + 0.02).epsilon(1e-3));
     CHECK(after(script, "set label 101 \"optimizer\" at screen 0.856,") == Approx(y - 0.036));
-    CHECK_THAT(script, Contains("fc rgb '#7FB8DC' fs solid noborder lw 0.6\nset label 100") && !Contains("set object 102"));
+    CHECK_THAT(script, Contains("fc rgb '#7FB8DC' fs solid noborder lw 0.6\nset label 100") &&
+                           !Contains("set object 102"));
     CHECK_THROWS_WITH(plot_gantts({}, "p"), Contains("no step to draw"));
 }
 
-// A stair of 2, 6 and 3 GiB. 16 GiB are less than thrice 6: shown, and the axis reaches 1.12 x 16; between ticks 5 GiB, as two
-// or more of 1, 2, 5 shall show below 16. A device of 64 GiB is out of the picture: the axis reaches 1.12 x 6, ticks of 2.
+// A stair of 2, 6 and 3 GiB. 16 GiB are less than thrice 6: shown, and the axis reaches 1.12 x 16;
+// between ticks 5 GiB, as two or more of 1, 2, 5 shall show below 16. A device of 64 GiB is out of
+// the picture: the axis reaches 1.12 x 6, ticks of 2.
 TEST_CASE("memory is a stair beneath the step, with the device's line where it is near") {
     Gantt g = two_ranks();
-    const std::string near = script_of("near", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
+    const std::string near =
+        script_of("near", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
     CHECK_THAT(near, Contains("$m0 << EOD\n0 2\n0 2\n0.5 2\n0.5 6\n1.625 6\n1.625 3\nEOD\n"));
-    CHECK_THAT(near, Contains("16 with lines dt 2") && Contains("memory of rank 0 [GiB]\\ndashed: the device's") && Contains("set ytics 5 "));
+    CHECK_THAT(near, Contains("16 with lines dt 2") &&
+                         Contains("memory of rank 0 [GiB]\\ndashed: the device's") &&
+                         Contains("set ytics 5 "));
     CHECK(after(near, "textcolor '#333333'\nset yrange [0:") == Approx(1.12 * 16));
-    // From 0.865 to 0.1 of the picture: two rows, 0.6 of one between them and the memory, which takes two.
-    CHECK_THAT(near, Contains("set tmargin at screen 0.8650\nset bmargin at screen 0.5324\n") && Contains("set tmargin at screen 0.4326\nset bmargin at screen 0.1000\n"));
+    // From 0.865 to 0.1 of the picture: two rows, 0.6 of one between them and the memory, which
+    // takes two.
+    CHECK_THAT(near, Contains("set tmargin at screen 0.8650\nset bmargin at screen 0.5324\n") &&
+                         Contains("set tmargin at screen 0.4326\nset bmargin at screen 0.1000\n"));
     g.capacity = Bytes(10 * gib);  // half of it is a tick itself
-    CHECK_THAT(script_of("half", [&](const std::string& path) { plot_gantts(std::vector{g}, path); }), Contains("set ytics 5 "));
+    CHECK_THAT(
+        script_of("half", [&](const std::string& path) { plot_gantts(std::vector{g}, path); }),
+        Contains("set ytics 5 "));
     g.capacity = Bytes(64 * gib);
-    const std::string far = script_of("far", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
+    const std::string far =
+        script_of("far", [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
     CHECK_THAT(far, !Contains("dt 2 lw 1.2") && !Contains("dashed") && Contains("set ytics 2 "));
     CHECK(after(far, "textcolor '#333333'\nset yrange [0:") == Approx(1.12 * 6));
 }
@@ -94,11 +128,15 @@ TEST_CASE("several steps share one axis, as long as the longest, each under its 
     b.title = "other";
     b.step = Seconds(0.5);
     b.memory.clear();
-    const std::string script = script_of("two", [&](const std::string& path) { plot_gantts(std::vector{a, b}, path); });
+    const std::string script = script_of("two", [&](const std::string& path) {
+        plot_gantts(std::vector{a, b}, path);
+    });
     CHECK_THAT(script, Contains("2 steps on one axis") && !Contains("job: one step"));
     CHECK(after(script, "set xrange [0:") == Approx(1.005 * 2));
-    CHECK_THAT(script, Contains("set label 4 \"job, 2000.0 ms") && Contains("; beneath: memory of rank 0 [GiB], dashed: the device's\""));
-    CHECK_THAT(script, Contains("set label 5 \"\" at") && !Contains("\\ndashed"));  // next to it is the key of colours
+    CHECK_THAT(script, Contains("set label 4 \"job, 2000.0 ms") &&
+                           Contains("; beneath: memory of rank 0 [GiB], dashed: the device's\""));
+    // next to it is the key of colours
+    CHECK_THAT(script, Contains("set label 5 \"\" at") && !Contains("\\ndashed"));
     CHECK_THAT(script, Contains("set label 4 \"other, 500.0 ms\""));
     CHECK_THAT(script, Contains("$g1k0 << EOD\n") && !Contains("$m1 "));
     // The time is written once, below the last.
@@ -106,119 +144,168 @@ TEST_CASE("several steps share one axis, as long as the longest, each under its 
     CHECK(script.find("set xlabel 'time [s]'") == script.rfind("set xlabel 'time [s]'"));
 }
 
-// Axes reach a factor of 1.4 and 1.5 beyond the points above 0. A range of more than 1000 has prefixes on its y axis.
+// Axes reach a factor of 1.4 and 1.5 beyond the points above 0. A range of more than 1000 has
+// prefixes on its y axis.
 TEST_CASE("curves are drawn point by point, on axes a little wider") {
     const auto script = [](double highest) {
         return script_of("curves", [&](const std::string& path) {
-            plot_curves({{"ring", {{0, 1}, {1024, 2}, {4096, highest}}, {{1024, 2.5}}}, {"tree", {}, {{2048, 4}}}}, "t", "x", "y", path);
+            plot_curves({{"ring", {{0, 1}, {1024, 2}, {4096, highest}}, {{1024, 2.5}}},
+                         {"tree", {}, {{2048, 4}}}},
+                        "t", "x", "y", path);
         });
     };
     const std::string narrow = script(2000), wide = script(2048);
     CHECK_THAT(narrow, Contains("$measured0 << EOD\n1024 2\n4096 2000\nEOD\n"));
-    CHECK_THAT(narrow, Contains("$fitted0 << EOD\n1024 2.5\nEOD\n") && Contains("$fitted1 << EOD\n2048 4\nEOD\n"));
+    CHECK_THAT(narrow, Contains("$fitted0 << EOD\n1024 2.5\nEOD\n") &&
+                           Contains("$fitted1 << EOD\n2048 4\nEOD\n"));
     CHECK_THAT(narrow, Contains("left out, not above 0: 1") && Contains("set format y '%.6g'"));
     CHECK_THAT(wide, Contains("set format y '%.0s %c'"));
     CHECK(after(narrow, "set xrange [") == Approx(1024 / 1.4));
     CHECK(after(narrow, "set yrange [") == Approx(2 / 1.5));
     CHECK_THAT(narrow, Contains(":5734.4]") && Contains(":3000]"));  // 4096 x 1.4, 2000 x 1.5
-    CHECK_THAT(narrow, Contains("ring, fit") && Contains("ring, measured") && Contains("tree, fit") && !Contains("tree, measured"));
+    CHECK_THAT(narrow, Contains("ring, fit") && Contains("ring, measured") &&
+                           Contains("tree, fit") && !Contains("tree, measured"));
 }
 
 // 10 ms predicted as 20, in six parts of 50, 10, 20, 0, 15 and 5 %: the axis reaches 1.06 x 20.
 TEST_CASE("bars are the parts of the prediction beside the measured step") {
-    const std::vector<Comparison> cases{compared("run-a", "s", 10, 20, 18, 22), compared("run-b", "s", 8, 4, 4, 4)};
+    const std::vector<Comparison> cases{compared("run-a", "s", 10, 20, 18, 22),
+                                        compared("run-b", "s", 8, 4, 4, 4)};
     const std::string script =
         script_of("bars", [&](const std::string& path) { plot_breakdown(cases, "t", path); });
     CHECK_THAT(script, Contains("$bars << EOD\n10 2 4 0 3 1 10\n2 0.4 0.8 0 0.6 0.2 8\nEOD\n"));
-    CHECK_THAT(script, Contains("set xtics (\"a\" 0,\"b\" 1)") && Contains("all names begin with run-"));
+    CHECK_THAT(script,
+               Contains("set xtics (\"a\" 0,\"b\" 1)") && Contains("all names begin with run-"));
     CHECK(after(script, "set ylabel 'step [ms]' offset 0.5\nset yrange [0:") == Approx(1.06 * 20));
     CHECK(after(script, "set xrange [-0.7:") == Approx(1.7));
-    CHECK_THAT(script, Contains("plot $bars using 1 lc '#0072B2' title \"compute\"") && Contains("$bars using 6 lc "));
+    CHECK_THAT(script, Contains("plot $bars using 1 lc '#0072B2' title \"compute\"") &&
+                           Contains("$bars using 6 lc "));
 }
 
-// Within a factor of 4 the axes are linear: 8 % of the width and 20 % of the highest beyond the data.
-TEST_CASE("measured against predicted: linear within a factor of four, and bars are explained where there are some") {
+// Within a factor of 4 the axes are linear: 8 % of the width and 20 % of the highest beyond the
+// data.
+TEST_CASE(
+    "measured against predicted: linear within a factor of four, and bars are explained where "
+    "there are some") {
     const auto script = [](const std::vector<Comparison>& cases) {
-        return script_of("scatter", [&](const std::string& path) { plot_scatter(cases, "t", path); });
+        return script_of("scatter",
+                         [&](const std::string& path) { plot_scatter(cases, "t", path); });
     };
-    const std::string exact = script({compared("a", "s", 10, 20, 20, 20)}), wide = script({compared("a", "s", 10, 20, 18, 50)});
-    CHECK_THAT(exact, Contains("$series0 << EOD\n10 20 20 20 16 ") && !Contains("p10..p90 of the prediction") && !Contains("logscale"));
+    const std::string exact = script({compared("a", "s", 10, 20, 20, 20)}),
+                      wide = script({compared("a", "s", 10, 20, 18, 50)});
+    CHECK_THAT(exact, Contains("$series0 << EOD\n10 20 20 20 16 ") &&
+                          !Contains("p10..p90 of the prediction") && !Contains("logscale"));
     CHECK(after(exact, "set xrange [") == Approx(10 - (0.08 * 10 + 0.2 * 20)));
     CHECK_THAT(wide, Contains("bars: p10..p90 of the prediction") && Contains("set logscale xy"));
     CHECK(after(wide, "set xrange [") == Approx(10 / std::pow(5, 0.06)));
-    // What the marks mean is said where cases have different evidence: a line in the legend beside nothing that is drawn.
+    // What the marks mean is said where cases have different evidence: a line in the legend beside
+    // nothing that is drawn.
     std::vector<Comparison> marked{compared("a", "s", 10, 20, 20, 20)};
     marked[0].what.evidence = Evidence::seen;
-    CHECK_THAT(script(marked), Contains("NaN with lines lc '#ffffff' title \"open: fitted on, full: seen, diamond: unseen\""));
+    CHECK_THAT(
+        script(marked),
+        Contains(
+            "NaN with lines lc '#ffffff' title \"open: fitted on, full: seen, diamond: unseen\""));
     CHECK_THAT(exact, !Contains("NaN with lines"));
 }
 
-// The x axis reaches 1.15 beyond 16 and 256 experts, the y axis is logarithmic from a factor of 20 on.
+// The x axis reaches 1.15 beyond 16 and 256 experts, the y axis is logarithmic from a factor of 20
+// on.
 TEST_CASE("steps along the experts have a log axis where they differ by more than twentyfold") {
     const auto script = [](double highest) {
-        std::vector<Comparison> cases{compared("a", "s", 10, 11, 10, 12), compared("b", "s", highest, 20, 20, 20)};
+        std::vector<Comparison> cases{compared("a", "s", 10, 11, 10, 12),
+                                      compared("b", "s", highest, 20, 20, 20)};
         cases[1].what.x = 256;
-        return script_of("experts", [&](const std::string& path) { plot_against_experts(cases, "t", path); });
+        return script_of("experts",
+                         [&](const std::string& path) { plot_against_experts(cases, "t", path); });
     };
     const std::string linear = script(200), logarithmic = script(201);
-    CHECK_THAT(linear, Contains("set xlabel 'experts of the layer, over all ranks'") && Contains("set xtics (16,256)") && !Contains("set logscale y"));
+    CHECK_THAT(linear, Contains("set xlabel 'experts of the layer, over all ranks'") &&
+                           Contains("set xtics (16,256)") && !Contains("set logscale y"));
     CHECK(after(linear, "set yrange [0:") == Approx(1.06 * 200));
     CHECK(after(linear, "set xrange [") == Approx(16 / 1.15));
     CHECK_THAT(logarithmic, Contains("set logscale y"));
     CHECK(after(linear, "set xrange [13.913043478260871:") == Approx(256 * 1.15));
     CHECK(after(logarithmic, "set logscale x 2\nset xrange [") == Approx(16 / 1.15));
-    // From 13.9 to 294.4 experts labels lie (21.16)^0.04 = 1.130 apart at least: 17.9 is too near to 16, 18.2 is not, 20 is to that.
+    // From 13.9 to 294.4 experts labels lie (21.16)^0.04 = 1.130 apart at least: 17.9 is too near
+    // to 16, 18.2 is not, 20 is to that.
     std::vector<Comparison> cases;
     for (const double x : {16.0, 17.9, 18.2, 20.0, 256.0}) {
         cases.push_back(compared("a", "s", 10, 11, 10, 12));
         cases.back().what.x = x;
     }
-    CHECK_THAT(script_of("experts", [&](const std::string& path) { plot_against_experts(cases, "t", path); }), Contains("set xtics (16,18.2,256)"));
+    CHECK_THAT(script_of("experts",
+                         [&](const std::string& path) { plot_against_experts(cases, "t", path); }),
+               Contains("set xtics (16,18.2,256)"));
 }
 
-// Measured 8 s, replayed 9 and predicted 10: cost and schedule 1/8 = 12.5 % each. Effects 2, -0.5 and 0.25 s are 25, -6.25 and
-// 3.125 %; what is left of 12.5 is -9.375. Of the second run (measured 8, 8.5, 9): 6.25 each, effects -12.5 and 6.25, left 12.5.
-// The largest share of any run comes first; boxes of a sign stand on each other.
+// Measured 8 s, replayed 9 and predicted 10: cost and schedule 1/8 = 12.5 % each. Effects 2, -0.5
+// and 0.25 s are 25, -6.25 and 3.125 %; what is left of 12.5 is -9.375. Of the second run (measured
+// 8, 8.5, 9): 6.25 each, effects -12.5 and 6.25, left 12.5. The largest share of any run comes
+// first; boxes of a sign stand on each other.
 TEST_CASE("errors are stacked part by part, up and down, under the error of the whole step") {
     Comparison a = compared("a", "s", 1, 1, 1, 1), b = compared("b", "s", 1, 1, 1, 1);
-    a.attribution = {Seconds(10), Seconds(9), Seconds(8),
+    a.attribution = {Seconds(10),
+                     Seconds(9),
+                     Seconds(8),
                      {{"gemm", Phase::forward, {}, {}, Seconds(2)},
                       {"all_reduce", Phase::gradient_sync, {}, {}, Seconds(-0.5)},
                       {"cast", Phase::backward, {}, {}, Seconds(0.25)}}};
-    b.attribution = {Seconds(9), Seconds(8.5), Seconds(8),
-                     {{"gemm", Phase::forward, {}, {}, Seconds(-1)}, {"all_reduce", Phase::gradient_sync, {}, {}, Seconds(0.5)}}};
+    b.attribution = {Seconds(9),
+                     Seconds(8.5),
+                     Seconds(8),
+                     {{"gemm", Phase::forward, {}, {}, Seconds(-1)},
+                      {"all_reduce", Phase::gradient_sync, {}, {}, Seconds(0.5)}}};
     const std::string script = script_of("attribution", [&](const std::string& path) {
         plot_attribution({a, compared("without", "s", 1, 1, 1, 1), b}, "Runs", path);
     });
-    CHECK_THAT(script, Contains("$part0 << EOD\n0 0 25\n1 0 -12.5\nEOD\n"));                // gemm
-    CHECK_THAT(script, Contains("$part1 << EOD\n0 0 -9.375\n1 0 12.5\nEOD\n"));             // together
-    CHECK_THAT(script, Contains("$part2 << EOD\n0 25 37.5\n1 12.5 18.75\nEOD\n"));          // schedule
-    CHECK_THAT(script, Contains("$part3 << EOD\n0 -9.375 -15.625\n1 18.75 25\nEOD\n"));     // all_reduce
-    CHECK_THAT(script, Contains("$part4 << EOD\n0 37.5 40.625\n1 25 25\nEOD\n") && !Contains("$part5"));
-    CHECK_THAT(script, Contains("$whole << EOD\n0 25\n1 12.5\nEOD\n") && Contains("set xtics (\"a\" 0,\"b\" 1)"));
-    CHECK_THAT(script, Contains(" lc '#0072B2' title \"gemm, forward\"") && Contains(" lc '#E69F00' title \"cast, backward\""));
-    CHECK_THAT(script, Contains("title \"kinds together\"") && Contains("title \"all_reduce, gradient_sync\"") && Contains("Runs: where the error comes from"));
+    CHECK_THAT(script, Contains("$part0 << EOD\n0 0 25\n1 0 -12.5\nEOD\n"));  // gemm
+    // together
+    CHECK_THAT(script, Contains("$part1 << EOD\n0 0 -9.375\n1 0 12.5\nEOD\n"));
+    // schedule
+    CHECK_THAT(script, Contains("$part2 << EOD\n0 25 37.5\n1 12.5 18.75\nEOD\n"));
+    // all_reduce
+    CHECK_THAT(script, Contains("$part3 << EOD\n0 -9.375 -15.625\n1 18.75 25\nEOD\n"));
+    CHECK_THAT(script,
+               Contains("$part4 << EOD\n0 37.5 40.625\n1 25 25\nEOD\n") && !Contains("$part5"));
+    CHECK_THAT(script, Contains("$whole << EOD\n0 25\n1 12.5\nEOD\n") &&
+                           Contains("set xtics (\"a\" 0,\"b\" 1)"));
+    CHECK_THAT(script, Contains(" lc '#0072B2' title \"gemm, forward\"") &&
+                           Contains(" lc '#E69F00' title \"cast, backward\""));
+    CHECK_THAT(script, Contains("title \"kinds together\"") &&
+                           Contains("title \"all_reduce, gradient_sync\"") &&
+                           Contains("Runs: where the error comes from"));
     CHECK(after(script, "set yrange [") == Approx(1.08 * -15.625));
     CHECK(after(script, "set yrange [-16.875:") == Approx(1.08 * 40.625));
     CHECK(after(script, "set xrange [-0.7:") == Approx(1.7));
 }
 
-// 13 kinds of 1/16 s of 16 make ten parts at most; of 1/256 s of 8 (0.0488 %) none: the axis still shows 1 % to both sides. 1/200 s is 0.0625 %.
+// 13 kinds of 1/16 s of 16 make ten parts at most; of 1/256 s of 8 (0.0488 %) none: the axis still
+// shows 1 % to both sides. 1/200 s is 0.0625 %.
 TEST_CASE("errors have ten parts at most, and none below 0.05 %") {
     Comparison run = compared("a", "s", 1, 1, 1, 1);
-    run.attribution = {Seconds(8), Seconds(8), Seconds(8), {{"gemm", Phase::forward, {}, {}, Seconds(1.0 / 256)}}};
-    const std::string none = script_of("no_parts", [&](const std::string& path) { plot_attribution({run}, "t", path); });
+    run.attribution = {
+        Seconds(8), Seconds(8), Seconds(8), {{"gemm", Phase::forward, {}, {}, Seconds(1.0 / 256)}}};
+    const std::string none =
+        script_of("no_parts", [&](const std::string& path) { plot_attribution({run}, "t", path); });
     CHECK_THAT(none, !Contains("$part0") && Contains("set yrange [-1.08:1.08]"));
     run.attribution->kinds[0].effect = Seconds(1.0 / 200);
-    CHECK_THAT(script_of("one_part", [&](const std::string& path) { plot_attribution({run}, "t", path); }), Contains("0.0625"));
-    run.attribution->measured = run.attribution->replayed = run.attribution->predicted = Seconds(16);
+    CHECK_THAT(
+        script_of("one_part", [&](const std::string& path) { plot_attribution({run}, "t", path); }),
+        Contains("0.0625"));
+    run.attribution->measured = run.attribution->replayed = run.attribution->predicted =
+        Seconds(16);
     run.attribution->kinds.clear();
-    for (int i = 0; i < 13; ++i) run.attribution->kinds.push_back({"k" + std::to_string(i), Phase::forward, {}, {}, Seconds(1.0 / 16)});
-    const std::string many = script_of("many_parts", [&](const std::string& path) { plot_attribution({run}, "t", path); });
+    for (int i = 0; i < 13; ++i)
+        run.attribution->kinds.push_back(
+            {"k" + std::to_string(i), Phase::forward, {}, {}, Seconds(1.0 / 16)});
+    const std::string many = script_of(
+        "many_parts", [&](const std::string& path) { plot_attribution({run}, "t", path); });
     CHECK_THAT(many, Contains("$part9 ") && !Contains("$part10 "));
 }
 
-// Of a step of 10 s, -0.5 and 0.01 s are -5 and 0.1 %; 6 % of the width of -5.5 .. 0.1 is 0.336. The strongest is the highest.
+// Of a step of 10 s, -0.5 and 0.01 s are -5 and 0.1 %; 6 % of the width of -5.5 .. 0.1 is 0.336.
+// The strongest is the highest.
 TEST_CASE("a parameter's effect is a bar, and its effect along the path a mark") {
     Explanation x;
     x.step = Seconds(10);
@@ -226,43 +313,63 @@ TEST_CASE("a parameter's effect is a bar, and its effect along the path a mark")
     x.elasticities = {{"gpu.peak.bf16", "1 TFLOP/s", Seconds(-0.5), Seconds(-0.55)},
                       {"link.intra.latency", "2 us", Seconds(0.01), Seconds(0.005)},
                       {"host.call", "2 us", Seconds(0), Seconds(9)}};
-    const auto script = [&] { return script_of("effects", [&](const std::string& path) { plot_elasticities(x, "GPT", path); }); };
+    const auto script = [&] {
+        return script_of("effects",
+                         [&](const std::string& path) { plot_elasticities(x, "GPT", path); });
+    };
     const std::string two = script();
-    CHECK_THAT(two, Contains("$gains << EOD\n-5 2\nEOD\n") && Contains("$losses << EOD\n0.1 1\nEOD\n"));
+    CHECK_THAT(two,
+               Contains("$gains << EOD\n-5 2\nEOD\n") && Contains("$losses << EOD\n0.1 1\nEOD\n"));
     CHECK_THAT(two, Contains("$marks << EOD\n-5.5 2\n0.05 1\nEOD\n"));
-    CHECK_THAT(two, Contains("with 100 % more of a parameter: 2 strongest of 2 with an effect") && Contains("of 10.00 s"));
+    CHECK_THAT(two, Contains("with 100 % more of a parameter: 2 strongest of 2 with an effect") &&
+                        Contains("of 10.00 s"));
     CHECK_THAT(two, Contains("set ytics (\"gpu.peak.bf16\" 2,\"link.intra.latency\" 1)"));
-    CHECK_THAT(two, Contains("set yrange [0.3:2.7]") && Contains("nohead") && Contains("to 0,2.7 "));
+    CHECK_THAT(two,
+               Contains("set yrange [0.3:2.7]") && Contains("nohead") && Contains("to 0,2.7 "));
     CHECK_THAT(two, Contains("set xrange [-5.836:0.436]"));
-    CHECK_THAT(two, Contains("$gains using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '#009E73' title \"shorter step\"") &&
-                        Contains("$losses using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '#D55E00' title \"longer step\"") && Contains("pt 2 ps 1.6 lw 2.2 lc rgb '#111111' title \"along the path\""));
+    CHECK_THAT(two, Contains("$gains using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb "
+                             "'#009E73' title \"shorter step\"") &&
+                        Contains("$losses using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb "
+                                 "'#D55E00' title \"longer step\"") &&
+                        Contains("pt 2 ps 1.6 lw 2.2 lc rgb '#111111' title \"along the path\""));
     x.elasticities.assign(20, {"k", "1", Seconds(0.3), Seconds(0.7)});
     const std::string most = script();
-    CHECK_THAT(most, Contains("18 strongest of 20") && Contains("$gains << EOD\nNaN NaN\nEOD\n") && Contains("\n3 1\nEOD"));
+    CHECK_THAT(most, Contains("18 strongest of 20") && Contains("$gains << EOD\nNaN NaN\nEOD\n") &&
+                         Contains("\n3 1\nEOD"));
     CHECK_THAT(most, Contains("set xrange [-0.42:7.42]"));  // of 0 to 7 %
 }
 
-// Errors of -50, +5 and +10 %. Nine of ten cases and a fifth more decide: 1.2 x 50 is beyond 50, so the picture ends at 100 %,
-// and with one case of 41 % (49.2) at 50. What lies beyond an edge is drawn at 0.98 of it.
+// Errors of -50, +5 and +10 %. Nine of ten cases and a fifth more decide: 1.2 x 50 is beyond 50, so
+// the picture ends at 100 %, and with one case of 41 % (49.2) at 50. What lies beyond an edge is
+// drawn at 0.98 of it.
 TEST_CASE("errors stand along the measured step and along the length of the sequence") {
-    std::vector<Comparison> cases{compared("a", "s", 2000, 1000, 900, 1100), compared("b", "s", 1000, 1050, 1000, 1100), compared("c", "t", 4000, 4400, 4400, 4400)};
+    std::vector<Comparison> cases{compared("a", "s", 2000, 1000, 900, 1100),
+                                  compared("b", "s", 1000, 1050, 1000, 1100),
+                                  compared("c", "t", 4000, 4400, 4400, 4400)};
     cases[0].what.experiment.workload.seq = 2048;
     cases[1].what.experiment.workload.seq = 128;
     cases[2].what.experiment.workload.seq = 512;
     cases[2].what.evidence = Evidence::unseen;
-    const auto script = [&] { return script_of("errors", [&](const std::string& path) { plot_errors(cases, "T", path); }); };
+    const auto script = [&] {
+        return script_of("errors", [&](const std::string& path) { plot_errors(cases, "T", path); });
+    };
     const std::string wide = script();
-    CHECK_THAT(wide, Contains("$error0 << EOD\n2 2048 -50 7\n1 128 5 7\nEOD\n") && Contains("$error1 << EOD\n4 512 10 13\nEOD\n"));
-    CHECK_THAT(wide, Contains("set yrange [-100:100]") && Contains("at the edge: 100 % and more") && Contains("T on plain-x4: error of 3 of 3 cases"));
+    CHECK_THAT(wide, Contains("$error0 << EOD\n2 2048 -50 7\n1 128 5 7\nEOD\n") &&
+                         Contains("$error1 << EOD\n4 512 10 13\nEOD\n"));
+    CHECK_THAT(wide, Contains("set yrange [-100:100]") && Contains("at the edge: 100 % and more") &&
+                         Contains("T on plain-x4: error of 3 of 3 cases"));
     CHECK(after(wide, "set xlabel 'measured step [s]'\nset xrange [") == Approx(1 / 1.4));
     CHECK_THAT(wide, Contains(":5.6]"));  // 4 s x 1.4
     CHECK(after(wide, "set logscale x 2\nset xrange [") == Approx(128 / 1.4));
     // the legend stands once, in the first half; the halves leave 0.04 of the picture between them
     CHECK_THAT(wide, Contains("$error0 using 1:3:4 ") && Contains("$error0 using 2:3:4 "));
     CHECK(wide.find("title \"s: 2 cases, mean error 27.5 %\"") == wide.rfind("title \"s: 2 cases"));
-    const double left = after(wide, "offset 0.5\nset rmargin at screen "), right = after(wide, "unset key\nset lmargin at screen ");
+    const double left = after(wide, "offset 0.5\nset rmargin at screen "),
+                 right = after(wide, "unset key\nset lmargin at screen ");
     CHECK(right - left == Approx(0.04));
-    CHECK((left + right) / 2 == Approx((0.1 + after(wide, "set lmargin at screen 0.1\nset rmargin at screen ")) / 2).epsilon(1e-3));
+    CHECK((left + right) / 2 ==
+          Approx((0.1 + after(wide, "set lmargin at screen 0.1\nset rmargin at screen ")) / 2)
+              .epsilon(1e-3));
     cases[0].forecast->step.p50 = Seconds(1.18);
     CHECK_THAT(script(), Contains("\n2 2048 -41 7\n") && Contains("set yrange [-50:50]"));
     cases[0].forecast->step.p50 = Seconds(2);
@@ -272,24 +379,37 @@ TEST_CASE("errors stand along the measured step and along the length of the sequ
     CHECK_THAT(script(), Contains("\n4 512 14.7 13\n"));
 }
 
-// Points of a kind by rising fitted time in us, and fitted over measured: errors of 25, 50, 12.5 and twice 0 %, the middle of which is 12.5.
+// Points of a kind by rising fitted time in us, and fitted over measured: errors of 25, 50, 12.5
+// and twice 0 %, the middle of which is 12.5.
 TEST_CASE("a fit is drawn as fitted over measured, a colour a kind") {
-    const std::vector<CaseResult> points{{"", "gemm", Seconds(4e-6), Seconds(5e-6), {}}, {"", "cast", Seconds(4e-6), Seconds(2e-6), {}}, {"", "gemm", Seconds(4e-6), Seconds(3.5e-6), {}}, {"", "tick", Seconds(1), Seconds(1), {}}, {"", "tick", Seconds(2), Seconds(2), {}}};
-    const std::string script = script_of("fit", [&](const std::string& path) { plot_fit("kernels", points, "dgx", path); });
-    CHECK_THAT(script, Contains("$data0 << EOD\n2 0.5\nEOD\n") && Contains("$data1 << EOD\n3.5 0.875\n5 1.25\nEOD\n"));
-    CHECK_THAT(script, Contains("5 points on dgx; median error 12.5 %, worst 50.0 %") && Contains("kernels: fitted law against measurement"));
-    CHECK_THAT(script, Contains("pt 7 ps 0.6 lc rgb '#0072B2' title \"cast\"") && Contains("pt 5 ps 0.6 lc rgb '#D55E00' title \"gemm\""));
+    const std::vector<CaseResult> points{{"", "gemm", Seconds(4e-6), Seconds(5e-6), {}},
+                                         {"", "cast", Seconds(4e-6), Seconds(2e-6), {}},
+                                         {"", "gemm", Seconds(4e-6), Seconds(3.5e-6), {}},
+                                         {"", "tick", Seconds(1), Seconds(1), {}},
+                                         {"", "tick", Seconds(2), Seconds(2), {}}};
+    const std::string script = script_of(
+        "fit", [&](const std::string& path) { plot_fit("kernels", points, "dgx", path); });
+    CHECK_THAT(script, Contains("$data0 << EOD\n2 0.5\nEOD\n") &&
+                           Contains("$data1 << EOD\n3.5 0.875\n5 1.25\nEOD\n"));
+    CHECK_THAT(script, Contains("5 points on dgx; median error 12.5 %, worst 50.0 %") &&
+                           Contains("kernels: fitted law against measurement"));
+    CHECK_THAT(script, Contains("pt 7 ps 0.6 lc rgb '#0072B2' title \"cast\"") &&
+                           Contains("pt 5 ps 0.6 lc rgb '#D55E00' title \"gemm\""));
     CHECK_THROWS_AS(plot_fit("", {}, "dgx", "p"), ConfigError);
 }
 
-// 16 times 8 ms is 128: up to twentyfold bars are in ms, from 10 s on in s, beyond in percent of each measured step.
+// 16 times 8 ms is 128: up to twentyfold bars are in ms, from 10 s on in s, beyond in percent of
+// each measured step.
 TEST_CASE("bars have the unit that suits them") {
     const auto label = [](double least, double most) {
-        const std::vector<Comparison> cases{compared("a", "s", least, least, least, least), compared("b", "s", most, most, most, most)};
-        return script_of("units", [&](const std::string& path) { plot_breakdown(cases, "t", path); });
+        const std::vector<Comparison> cases{compared("a", "s", least, least, least, least),
+                                            compared("b", "s", most, most, most, most)};
+        return script_of("units",
+                         [&](const std::string& path) { plot_breakdown(cases, "t", path); });
     };
     CHECK_THAT(label(8, 160), Contains("set ylabel 'step [ms]'"));
-    CHECK_THAT(label(8, 161), Contains("set ylabel 'share of the measured step [%]'") && Contains("\n50 10 20 0 15 5 100\n"));
+    CHECK_THAT(label(8, 161), Contains("set ylabel 'share of the measured step [%]'") &&
+                                  Contains("\n50 10 20 0 15 5 100\n"));
     CHECK_THAT(label(1000, 9999), Contains("set ylabel 'step [ms]'"));
     CHECK_THAT(label(1000, 10000), Contains("set ylabel 'step [s]'"));
 }
@@ -298,28 +418,47 @@ TEST_CASE("bars have the unit that suits them") {
 TEST_CASE("points that a log axis cannot show are left out of curves") {
     const double infinite = HUGE_VAL;
     const std::string script = script_of("left_out", [&](const std::string& path) {
-        plot_curves({{"ring", {{1, 0}, {0, 1}, {-1, 2}, {3, infinite}, {infinite, 3}, {4, 5}}, {}}}, "t", "x", "y", path);
+        plot_curves({{"ring", {{1, 0}, {0, 1}, {-1, 2}, {3, infinite}, {infinite, 3}, {4, 5}}, {}}},
+                    "t", "x", "y", path);
     });
-    CHECK_THAT(script, Contains("$measured0 << EOD\n4 5\nEOD\n") && Contains("left out, not above 0: 5"));
+    CHECK_THAT(script,
+               Contains("$measured0 << EOD\n4 5\nEOD\n") && Contains("left out, not above 0: 5"));
 }
 
-// 1201 boxes on an axis of 400 s, a part of it a second: a quarter forward, half backward and a quarter exchange of each. Shares stand on each other from
-// the lower edge (-0.4 of 0.8 in all), exchanges on the other edge. 1200 boxes are drawn one by one. An idle second is less than 0.4 % of the step.
+// 1201 boxes on an axis of 400 s, a part of it a second: a quarter forward, half backward and a
+// quarter exchange of each. Shares stand on each other from the lower edge (-0.4 of 0.8 in all),
+// exchanges on the other edge. 1200 boxes are drawn one by one. An idle second is less than 0.4 %
+// of the step.
 TEST_CASE("too many boxes become shares of each part of the axis") {
-    Gantt g{.title = "job", .step = Seconds(400), .rows = {{"rank 0", {}}}, .memory_label = {}, .memory = {}, .capacity = {}};
+    Gantt g{.title = "job",
+            .step = Seconds(400),
+            .rows = {{"rank 0", {}}},
+            .memory_label = {},
+            .memory = {},
+            .capacity = {}};
     for (int i = 0; i < 400; ++i) {
         g.rows[0].boxes.push_back({GanttKind::forward, Seconds(i), Seconds(i + 0.25), 0});
         g.rows[0].boxes.push_back({GanttKind::backward, Seconds(i + 0.25), Seconds(i + 0.75), 0});
         g.rows[0].boxes.push_back({GanttKind::exchange, Seconds(i + 0.75), Seconds(i + 1), -1});
     }
-    const auto script = [&] { return script_of("crowd", [&](const std::string& path) { plot_gantts(std::vector{g}, path); }); };
-    CHECK_THAT(script(), Contains("$g0k0 << EOD\n0 -0.4 0 0.25 -0.4 0.4\n") && Contains("numbers: micro-batches"));
+    const auto script = [&] {
+        return script_of("crowd",
+                         [&](const std::string& path) { plot_gantts(std::vector{g}, path); });
+    };
+    CHECK_THAT(script(), Contains("$g0k0 << EOD\n0 -0.4 0 0.25 -0.4 0.4\n") &&
+                             Contains("numbers: micro-batches"));
     g.rows[0].boxes.push_back({GanttKind::idle, Seconds(0), Seconds(1), -1});
     const std::string shares = script();
-    CHECK_THAT(shares, Contains("$g0k0 << EOD\n0 -0.4 0 1 -0.4 -0.2\n1 -0.4 1 2 -0.4 -0.2\n") && Contains("\n399 -0.4 399 400 -0.4 -0.2\nEOD\n"));
-    CHECK_THAT(shares, Contains("$g0k1 << EOD\n0 -0.2 0 1 -0.2 0.2\n") && Contains("$g0k6 << EOD\n0 0.2 0 1 0.2 0.4\n"));
-    CHECK_THAT(shares, !Contains("$g0k7") && !Contains("$n0") && Contains("heights: shares of the time"));
+    CHECK_THAT(shares, Contains("$g0k0 << EOD\n0 -0.4 0 1 -0.4 -0.2\n1 -0.4 1 2 -0.4 -0.2\n") &&
+                           Contains("\n399 -0.4 399 400 -0.4 -0.2\nEOD\n"));
+    CHECK_THAT(shares, Contains("$g0k1 << EOD\n0 -0.2 0 1 -0.2 0.2\n") &&
+                           Contains("$g0k6 << EOD\n0 0.2 0 1 0.2 0.4\n"));
+    CHECK_THAT(shares,
+               !Contains("$g0k7") && !Contains("$n0") && Contains("heights: shares of the time"));
     g.rows[0].boxes.back() = {GanttKind::idle, Seconds(0), Seconds(2), -1};  // 0.5 %: shown
-    g.rows[0].boxes[0].finish = Seconds(0.005);                             // half a percent of its part: not
-    CHECK_THAT(script(), Contains("$g0k7 << EOD\n0 -0.4 0 2 -0.4 0.4\nEOD\n") && Contains("$g0k0 << EOD\n1 -0.4 1 2 -0.4 -0.2\n") && Contains("$g0k1 << EOD\n0 -0.4 0 1 -0.4 0\n"));
+    // half a percent of its part: not
+    g.rows[0].boxes[0].finish = Seconds(0.005);
+    CHECK_THAT(script(), Contains("$g0k7 << EOD\n0 -0.4 0 2 -0.4 0.4\nEOD\n") &&
+                             Contains("$g0k0 << EOD\n1 -0.4 1 2 -0.4 -0.2\n") &&
+                             Contains("$g0k1 << EOD\n0 -0.4 0 1 -0.4 0\n"));
 }

@@ -19,7 +19,8 @@ namespace {
 // PATH for the time of a test.
 class PathSetTo {
 public:
-    explicit PathSetTo(const std::string& path) : before_(std::getenv("PATH") ? std::getenv("PATH") : "") {
+    explicit PathSetTo(const std::string& path)
+        : before_(std::getenv("PATH") ? std::getenv("PATH") : "") {
         setenv("PATH", path.c_str(), 1);
     }
     ~PathSetTo() { setenv("PATH", before_.c_str(), 1); }
@@ -57,8 +58,8 @@ std::vector<Comparison> nine_cases() {
     std::vector<Comparison> cases;
     for (const char* system : {"fast_moe", "faster_moe", "mix_moe"})
         for (const double experts : {16.0, 64.0, 256.0}) {
-            cases.push_back(compared(std::string("bench-") + system, system, experts, experts * 1.05, experts * 0.9,
-                                     experts * 1.1));
+            cases.push_back(compared(std::string("bench-") + system, system, experts,
+                                     experts * 1.05, experts * 0.9, experts * 1.1));
             cases.back().what.x = experts;
         }
     return cases;
@@ -74,11 +75,14 @@ TEST_CASE("Without gnuplot on PATH a plot names the package to install") {
 }
 
 TEST_CASE("A gnuplot that exits at once is noticed, with its status and last words") {
-    const std::string folder = fake_gnuplot("gnuplot_exits", "echo 'cannot open shared object' >&2; exit 3");
+    const std::string folder =
+        fake_gnuplot("gnuplot_exits", "echo 'cannot open shared object' >&2; exit 3");
     const PathSetTo path(folder + ":" + std::getenv("PATH"));
-    CHECK_THAT(message_of_plot(folder + "/p"),
-               Catch::Contains("p.png: gnuplot made no picture: it ended with status 3: cannot open shared object") &&
-                   Catch::Contains("gnuplot-nox"));
+    CHECK_THAT(
+        message_of_plot(folder + "/p"),
+        Catch::Contains(
+            "p.png: gnuplot made no picture: it ended with status 3: cannot open shared object") &&
+            Catch::Contains("gnuplot-nox"));
     CHECK(is_empty_but_for_gnuplot(folder));
 }
 
@@ -89,8 +93,8 @@ TEST_CASE("A gnuplot that reads everything and writes nothing is noticed") {
 }
 
 TEST_CASE("A gnuplot that leaves an empty or cut picture is noticed, and the picture removed") {
-    for (const auto& [body, complaint] :
-         {std::pair{":", "it wrote nothing"}, std::pair{"printf half", "it wrote a broken picture"}}) {
+    for (const auto& [body, complaint] : {std::pair{":", "it wrote nothing"},
+                                          std::pair{"printf half", "it wrote a broken picture"}}) {
         const std::string folder = fake_gnuplot("gnuplot_empty", body);
         const PathSetTo path(folder + ":" + std::getenv("PATH"));
         CHECK_THAT(message_of_plot(folder + "/p"), Catch::Contains(complaint));
@@ -118,14 +122,16 @@ TEST_CASE("A gnuplot that hangs is given up") {
 
 TEST_CASE("A script that gnuplot refuses is told with gnuplot's words") {
     const std::string folder = samples::temporary_folder("gnuplot_refuses");
-    CHECK_THROWS_WITH(render_plot("plot no_such_function(x)\n", folder + "/p"), Catch::Contains("undefined function"));
+    CHECK_THROWS_WITH(render_plot("plot no_such_function(x)\n", folder + "/p"),
+                      Catch::Contains("undefined function"));
     CHECK(fs::is_empty(folder));
 }
 
 TEST_CASE("A place where nothing can be written is said") {
     const std::string folder = samples::temporary_folder("gone");
     std::ofstream(folder + "/file") << "no folder";
-    CHECK_THROWS_WITH(render_plot("plot x\n", folder + "/file/p"), Catch::Contains("p.png: cannot be written"));
+    CHECK_THROWS_WITH(render_plot("plot x\n", folder + "/file/p"),
+                      Catch::Contains("p.png: cannot be written"));
 }
 
 TEST_CASE("A path with quotes and blanks gets its pictures") {
@@ -139,7 +145,8 @@ TEST_CASE("A path with quotes and blanks gets its pictures") {
 TEST_CASE("A path and a title are no commands") {
     const std::string folder = samples::temporary_folder("no_commands"), mark = folder + "/HACKED";
     const std::string evil = "o\nsystem \"touch " + mark + "\"\n#`touch " + mark + "`'\\";
-    render_plot("plot x title " + gnuplot_text(evil) + "\n", folder + "/" + "o\nsystem \"true\"\n#");
+    render_plot("plot x title " + gnuplot_text(evil) + "\n",
+                folder + "/" + "o\nsystem \"true\"\n#");
     CHECK_FALSE(fs::exists(mark));
     CHECK(fs::file_size(folder + "/o\nsystem \"true\"\n#.png") > 1000);
 }
@@ -191,10 +198,13 @@ TEST_CASE("Every plot says how many of how many cases it shows and keeps names a
         CHECK(samples::file_text(folder + name + ".png").starts_with("\x89PNG"));
         CHECK_FALSE(fs::exists(folder + name + ".png.part"));
     }
-    CHECK(samples::file_text(folder + "/scatter.svg").find("faster_moe: 3 cases, mean error 5.0 %") !=
+    CHECK(
+        samples::file_text(folder + "/scatter.svg").find("faster_moe: 3 cases, mean error 5.0 %") !=
+        std::string::npos);
+    CHECK(samples::file_text(folder + "/experts.svg").find("mix_moe, measured") !=
           std::string::npos);
-    CHECK(samples::file_text(folder + "/experts.svg").find("mix_moe, measured") != std::string::npos);
-    CHECK(samples::file_text(folder + "/breakdown.svg").find("exposed communication") != std::string::npos);
+    CHECK(samples::file_text(folder + "/breakdown.svg").find("exposed communication") !=
+          std::string::npos);
 }
 
 // Three of each system from one source; then three of another source.
@@ -209,12 +219,14 @@ TEST_CASE("Cases of several sources have a colour a source") {
     CHECK(svg.find("mix_moe: ") == std::string::npos);
 }
 
-// Fourteen series of 2, 3, .. 15 cases and twelve colours: the smallest of all, then the smaller of the rest but "others", make one of
-// 2 + 3 + 4 = 9 cases.
+// Fourteen series of 2, 3, .. 15 cases and twelve colours: the smallest of all, then the smaller of
+// the rest but "others", make one of 2 + 3 + 4 = 9 cases.
 TEST_CASE("More series than colours: the smallest are one") {
     std::vector<Comparison> cases;
     for (int series = 2; series <= 15; ++series)
-        for (int i = 0; i < series; ++i) cases.push_back(compared("c" + std::to_string(cases.size()), "s" + std::to_string(series), 20, 21, 19, 22));
+        for (int i = 0; i < series; ++i)
+            cases.push_back(compared("c" + std::to_string(cases.size()),
+                                     "s" + std::to_string(series), 20, 21, 19, 22));
     const std::string folder = samples::temporary_folder("many_series");
     plot_scatter(cases, "Many", folder + "/scatter");
     const std::string svg = samples::file_text(folder + "/scatter.svg");
@@ -249,11 +261,12 @@ TEST_CASE("A plot of fewer cases than stated says so") {
     cases[0].forecast.reset();
     cases[1].what.x = 0;
     plot_scatter(cases, "Recorded", folder + "/scatter");
-    CHECK(samples::file_text(folder + "/scatter.svg").find("Recorded on plain-x4: only 8 of 9 cases (1 refused)") !=
-          std::string::npos);
+    CHECK(samples::file_text(folder + "/scatter.svg")
+              .find("Recorded on plain-x4: only 8 of 9 cases (1 refused)") != std::string::npos);
     plot_against_experts(cases, "Recorded", folder + "/experts");
     CHECK(samples::file_text(folder + "/experts.svg")
-              .find("Recorded on plain-x4: only 7 of 9 cases (1 refused, 1 not shown)") != std::string::npos);
+              .find("Recorded on plain-x4: only 7 of 9 cases (1 refused, 1 not shown)") !=
+          std::string::npos);
 }
 
 TEST_CASE("All plots that the cases allow are written, and named") {
@@ -272,7 +285,8 @@ TEST_CASE("All plots that the cases allow are written, and named") {
 
 TEST_CASE("A plot of no case is not written rather than empty") {
     const std::string folder = samples::temporary_folder("none"), path = folder + "/p";
-    for (const auto plot : {plot_scatter, plot_errors, plot_breakdown, plot_against_experts, plot_attribution})
+    for (const auto plot :
+         {plot_scatter, plot_errors, plot_breakdown, plot_against_experts, plot_attribution})
         CHECK_FALSE(plot({samples::refused("r", "why")}, "t", path));
     CHECK(fs::is_empty(folder));
     CHECK_THROWS_AS(plot_curves({{"a", {{0, 1}}, {}}}, "t", "x", "y", path), ConfigError);
@@ -281,17 +295,27 @@ TEST_CASE("A plot of no case is not written rather than empty") {
 TEST_CASE("A single exact case, and curves with points that a log axis cannot show, still plot") {
     const std::string folder = samples::temporary_folder("single");
     plot_scatter({compared("only", "", 20, 20, 20, 20)}, "One", folder + "/scatter");
-    CHECK(samples::file_text(folder + "/scatter.svg").find("One on plain-x4: 1 of 1 cases") != std::string::npos);
-    plot_curves({{"all_reduce", {{0, 1}, {1024, 1e-5}, {4096, 2e-5}}, {{1024, 1e-5}, {4096, 1.9e-5}}}}, "Curves",
-                "payload [bytes]", "time [s]", folder + "/curves");
-    CHECK(samples::file_text(folder + "/curves.svg").find("left out, not above 0: 1") != std::string::npos);
+    CHECK(samples::file_text(folder + "/scatter.svg").find("One on plain-x4: 1 of 1 cases") !=
+          std::string::npos);
+    plot_curves(
+        {{"all_reduce", {{0, 1}, {1024, 1e-5}, {4096, 2e-5}}, {{1024, 1e-5}, {4096, 1.9e-5}}}},
+        "Curves", "payload [bytes]", "time [s]", folder + "/curves");
+    CHECK(samples::file_text(folder + "/curves.svg").find("left out, not above 0: 1") !=
+          std::string::npos);
 }
 
-// 3,000 slots of 1 ms, every other one backward, on an axis of 400 parts: each part is half forward, half backward.
+// 3,000 slots of 1 ms, every other one backward, on an axis of 400 parts: each part is half
+// forward, half backward.
 TEST_CASE("a step of more slots than a picture holds shows shares, all along the axis") {
-    Gantt gantt{.title = "many", .step = Seconds(3), .rows = {{"rank 0", {}}}, .memory_label = {}, .memory = {}, .capacity = {}};
+    Gantt gantt{.title = "many",
+                .step = Seconds(3),
+                .rows = {{"rank 0", {}}},
+                .memory_label = {},
+                .memory = {},
+                .capacity = {}};
     for (int i = 0; i < 3000; ++i)
-        gantt.rows[0].boxes.push_back({i % 2 == 0 ? GanttKind::forward : GanttKind::backward, Seconds(i * 1e-3), Seconds((i + 1) * 1e-3), i});
+        gantt.rows[0].boxes.push_back({i % 2 == 0 ? GanttKind::forward : GanttKind::backward,
+                                       Seconds(i * 1e-3), Seconds((i + 1) * 1e-3), i});
     const std::string folder = samples::temporary_folder("crowded");
     plot_gantts(std::vector{gantt}, folder + "/many");
     const std::string svg = samples::file_text(folder + "/many.svg");

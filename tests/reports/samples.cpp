@@ -27,8 +27,8 @@ struct TemporaryRoot {
 
 }  // namespace
 
-Comparison compared(const std::string& case_id, const std::string& series, double measured, double p50, double p10,
-                    double p90) {
+Comparison compared(const std::string& case_id, const std::string& series, double measured,
+                    double p50, double p10, double p90) {
     Comparison c;
     c.what.source = "measurements";
     c.what.case_id = case_id;
@@ -39,7 +39,8 @@ Comparison compared(const std::string& case_id, const std::string& series, doubl
     Forecast f;
     f.experiment = case_id;
     f.step = {ms(p50), ms(p10), ms(p50), ms(p90)};
-    f.breakdown = {ms(p50 * 0.5), ms(p50 * 0.1), ms(p50 * 0.2), ms(0), ms(p50 * 0.15), ms(p50 * 0.05)};
+    f.breakdown = {ms(p50 * 0.5), ms(p50 * 0.1),  ms(p50 * 0.2),
+                   ms(0),         ms(p50 * 0.15), ms(p50 * 0.05)};
     c.forecast = f;
     return c;
 }
@@ -79,10 +80,12 @@ Forecast forecast() {
     f.tasks = 1234;
     f.ranks_simulated = 4;
     f.draws = 200;
-    f.kernels = {
-        {"AG", Phase::forward, 0, ms(1.9)}, {"AG", Phase::forward, 1, ms(1.7)}, {"GA", Phase::backward, 0, ms(2.1)}};
+    f.kernels = {{"AG", Phase::forward, 0, ms(1.9)},
+                 {"AG", Phase::forward, 1, ms(1.7)},
+                 {"GA", Phase::backward, 0, ms(2.1)}};
     f.notes = {
-        "gemm 64x8x8 fp16: extrapolated, the nearest measured shape is more than twice as large in m; the law of tiles "
+        "gemm 64x8x8 fp16: extrapolated, the nearest measured shape is more than twice as large in "
+        "m; the law of tiles "
         "and waves is used instead"};
     return f;
 }
@@ -94,8 +97,9 @@ Measurement measurement() {
     m.versions = {"OpenBLAS 0.3.21"};
     m.warmup = 3;
     const auto step = [](double total, bool accepted) {
-        return MeasuredStep{
-            {ms(total), ms(total * 0.25), ms(total * 0.5), ms(total * 0.25), ms(0)}, accepted, accepted ? 0.99 : 0.4};
+        return MeasuredStep{{ms(total), ms(total * 0.25), ms(total * 0.5), ms(total * 0.25), ms(0)},
+                            accepted,
+                            accepted ? 0.99 : 0.4};
     };
     m.steps = {step(10, true), step(30, false), step(12, true), step(11, true)};
     m.idle_share = 0.98;
@@ -108,14 +112,15 @@ Cluster fitted_cluster() {
     c.name = "pcie-a100-x4";
     c.gpus_per_node = 4;
     c.gpu.name = "A100-PCIe";
-    c.fitted =
-        Fitted{.date = "2026-01-02",
-               .sources = {"calibrate/measurements/bench.csv"},
-               .samples = 11,
-               .condition = 42,
-               .parameters = {{"host.call", "5 us", "5 us", 0.1, true}, {"host.schedule", "3 ms", "3 ms", 0, false}},
-               .errors = {{"step", "leave-one-out", 9, 0, 0.051, -0.01, -0.12}, {"forward", "leave-one-out", 9, 0, 0.04, 0.01, 0.1}},
-               .rows = {}};
+    c.fitted = Fitted{.date = "2026-01-02",
+                      .sources = {"calibrate/measurements/bench.csv"},
+                      .samples = 11,
+                      .condition = 42,
+                      .parameters = {{"host.call", "5 us", "5 us", 0.1, true},
+                                     {"host.schedule", "3 ms", "3 ms", 0, false}},
+                      .errors = {{"step", "leave-one-out", 9, 0, 0.051, -0.01, -0.12},
+                                 {"forward", "leave-one-out", 9, 0, 0.04, 0.01, 0.1}},
+                      .rows = {}};
     return c;
 }
 
@@ -133,9 +138,11 @@ std::string temporary_folder(const std::string& name) {
     return folder.string();
 }
 
-std::string folder_of_scripts(const std::string& name, const std::function<void(const std::string&)>& draw) {
+std::string folder_of_scripts(const std::string& name,
+                              const std::function<void(const std::string&)>& draw) {
     namespace fs = std::filesystem;
-    const std::string folder = temporary_folder("script_" + name), program = temporary_folder("gnuplot_" + name), before = std::getenv("PATH");
+    const std::string folder = temporary_folder("script_" + name),
+                      program = temporary_folder("gnuplot_" + name), before = std::getenv("PATH");
     std::ofstream(program + "/gnuplot") << "#!/bin/sh\ncat\necho '<svg></svg>'\n";
     fs::permissions(program + "/gnuplot", fs::perms::owner_all);
     setenv("PATH", (program + ":" + before).c_str(), 1);
@@ -144,8 +151,11 @@ std::string folder_of_scripts(const std::string& name, const std::function<void(
     return folder;
 }
 
-std::string script_of(const std::string& name, const std::function<void(const std::string&)>& draw) {
-    return file_text(folder_of_scripts(name, [&](const std::string& folder) { draw(folder + "/p"); }) + "/p.svg");
+std::string script_of(const std::string& name,
+                      const std::function<void(const std::string&)>& draw) {
+    return file_text(
+        folder_of_scripts(name, [&](const std::string& folder) { draw(folder + "/p"); }) +
+        "/p.svg");
 }
 
 double number_after(const std::string& script, const std::string& text) {

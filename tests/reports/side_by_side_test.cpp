@@ -15,7 +15,8 @@ Comparison step(const char* source, const char* id, int batch, double measured, 
     c.what.measured_forward = Seconds(measured / 3);
     Forecast f;
     f.step = {Seconds(predicted), Seconds(predicted), Seconds(predicted), Seconds(predicted)};
-    f.forward = {Seconds(predicted / 3), Seconds(predicted / 3), Seconds(predicted / 3), Seconds(predicted / 3)};
+    f.forward = {Seconds(predicted / 3), Seconds(predicted / 3), Seconds(predicted / 3),
+                 Seconds(predicted / 3)};
     c.forecast = f;
     return c;
 }
@@ -39,9 +40,11 @@ TEST_CASE("errors of phases are summed up over cases") {
                              step("pytorch", "c", 1, 0.3, 0.3)}) ==
           "errors of phases (median, mean): forward 20.0 %, 15.0 %");
     CHECK(phase_errors_text({step("pytorch", "a", 1, 0.4, 0.5)}).empty());
-    Comparison none = step("pytorch", "d", 1, 0.3, 0.6), zero = none;  // a phase that was not measured, or took no time, has no error
+    // a phase that was not measured, or took no time, has no error
+    Comparison none = step("pytorch", "d", 1, 0.3, 0.6), zero = none;
     none.what.measured_forward.reset();
     zero.what.measured_forward = Seconds(0);
-    CHECK(phase_errors_text({step("pytorch", "a", 1, 0.4, 0.5), step("pytorch", "b", 1, 0.5, 0.4), step("pytorch", "c", 1, 0.3, 0.3), none, zero}) ==
+    CHECK(phase_errors_text({step("pytorch", "a", 1, 0.4, 0.5), step("pytorch", "b", 1, 0.5, 0.4),
+                             step("pytorch", "c", 1, 0.3, 0.3), none, zero}) ==
           "errors of phases (median, mean): forward 20.0 %, 15.0 %");
 }

@@ -1,7 +1,7 @@
 #include "reports/pages.h"
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -35,9 +35,11 @@ Experiment on_four() {
 Explanation explanation() {
     Explanation x;
     x.step = Seconds(10);
-    x.elasticities = {{"gpu.memory_bandwidth", "1 TB/s", Seconds(-2), Seconds(-2)}, {"gpu.peak.bf16", "1 TFLOP/s", Seconds(-5), Seconds(-6)},
+    x.elasticities = {{"gpu.memory_bandwidth", "1 TB/s", Seconds(-2), Seconds(-2)},
+                      {"gpu.peak.bf16", "1 TFLOP/s", Seconds(-5), Seconds(-6)},
                       {"host.call", "1 us", Seconds(7), Seconds(7)}};
-    x.uncertainties = {{"kernel.launch", "2 us", Uncertainty::Source::prior, 0.5, Seconds(0.25), 1}};
+    x.uncertainties = {
+        {"kernel.launch", "2 us", Uncertainty::Source::prior, 0.5, Seconds(0.25), 1}};
     return x;
 }
 
@@ -51,7 +53,12 @@ Campaign campaign() {
 }
 
 Gantt gantt() {
-    return {.title = "job", .step = Seconds(1), .rows = {{"rank 0", {{GanttKind::forward, Seconds(0), Seconds(1), 0}}}}, .memory_label = {}, .memory = {}, .capacity = {}};
+    return {.title = "job",
+            .step = Seconds(1),
+            .rows = {{"rank 0", {{GanttKind::forward, Seconds(0), Seconds(1), 0}}}},
+            .memory_label = {},
+            .memory = {},
+            .capacity = {}};
 }
 
 ForecastColumn column(const char* label, double p10, double p50, double p90) {
@@ -64,31 +71,43 @@ ForecastColumn column(const char* label, double p10, double p50, double p90) {
 
 }  // namespace
 
-// 1.5 GiB and 512 MiB of context leave 78 of 80; 1472719.1 tokens/s on 4. Of the step compute is 50 %, memory 10, communication
-// 20, imbalance 15, the host 5; the largest first.
+// 1.5 GiB and 512 MiB of context leave 78 of 80; 1472719.1 tokens/s on 4. Of the step compute is 50
+// %, memory 10, communication 20, imbalance 15, the host 5; the largest first.
 TEST_CASE("a forecast's page answers, says why, and what to do about it") {
     Forecast f = samples::forecast();
     const Page page = forecast_page(on_four(), f, explanation(), campaign());
     CHECK(page.title == "moe_layer_mix_moe on pcie-a100-x4");
-    CHECK(page.question == "How long does a training step of moe_layer_mix_moe take on 4 ranks of pcie-a100-x4?");
+    CHECK(page.question ==
+          "How long does a training step of moe_layer_mix_moe take on 4 ranks of pcie-a100-x4?");
     CHECK(page.answer == "22.25 ms");
     CHECK(page.answer_note == "a step; p10 .. p90 20.10 .. 25.32 ms over 200 draws");
-    CHECK(page.facts == std::vector<Fact>{
-                            {"Training on 15 T tokens", "2.0 d (1.0 .. 3.0), money 2.00 M (1.00 .. 3.00), energy at most 2.00 GWh (1.00 .. 3.00)"},
-                            {"Memory of the fullest GPU", "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free", Tone::good},
-                            {"What the step goes to", "compute 50.0 %, exposed communication 20.0 %, imbalance 15.0 %, memory passes 10.0 %, host 5.0 %"},
-                            {"Throughput", "1,472,719 tokens/s, 368,180 a GPU"},
-                            {"Model FLOP utilization", "11.9 %"},
-                            {"Costs", "calibrated", Tone::good},
-                            {"What would help most", "10 % more gpu.peak.bf16 changes the step by -50.0 %"},
-                            {"Measure this next", "kernel.launch: alone it moves the step by +- 250.0 ms"}});
+    CHECK(page.facts ==
+          std::vector<Fact>{
+              {"Training on 15 T tokens",
+               "2.0 d (1.0 .. 3.0), money 2.00 M (1.00 .. 3.00), energy at most 2.00 GWh (1.00 .. "
+               "3.00)"},
+              {"Memory of the fullest GPU",
+               "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free",
+               Tone::good},
+              {"What the step goes to",
+               "compute 50.0 %, exposed communication 20.0 %, imbalance 15.0 %, memory passes 10.0 "
+               "%, host 5.0 %"},
+              {"Throughput", "1,472,719 tokens/s, 368,180 a GPU"},
+              {"Model FLOP utilization", "11.9 %"},
+              {"Costs", "calibrated", Tone::good},
+              {"What would help most", "10 % more gpu.peak.bf16 changes the step by -50.0 %"},
+              {"Measure this next", "kernel.launch: alone it moves the step by +- 250.0 ms"}});
     CHECK(page.warnings.size() == 1);
-    CHECK(titles_of(page) == Titles{"The step over time", "Where the step goes", "Why, and what would change it", "The whole training", "Kernels"});
+    CHECK(titles_of(page) == Titles{"The step over time", "Where the step goes",
+                                    "Why, and what would change it", "The whole training",
+                                    "Kernels"});
     CHECK(page.sections[4].is_folded);
     REQUIRE(page.sections[1].tables.size() == 3);
     const auto& phases = page.sections[1].tables[1].rows;
-    CHECK(phases[0] == std::vector<Cell>{{"forward"}, time_cell(f.phases.forward), range_cell(f.forward)});
-    CHECK(phases[1] == std::vector<Cell>{{"backward"}, time_cell(f.phases.backward), range_cell(f.backward)});
+    CHECK(phases[0] ==
+          std::vector<Cell>{{"forward"}, time_cell(f.phases.forward), range_cell(f.forward)});
+    CHECK(phases[1] ==
+          std::vector<Cell>{{"backward"}, time_cell(f.phases.backward), range_cell(f.backward)});
     CHECK(phases[3][2].text == "-");
     CHECK_FALSE(page.sections[3].listing.empty());
     const Page plain = forecast_page(on_four(), f, std::nullopt, std::nullopt);
@@ -107,16 +126,23 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
 TEST_CASE("the table of memory holds each part and what all take") {
     constexpr double gib = 1024.0 * 1024 * 1024;
     Forecast f;
-    f.memory = {Bytes(15 * gib), Bytes(1 * gib), Bytes(2 * gib), Bytes(3 * gib), Bytes(4 * gib), Bytes(5 * gib), true, Bytes(80 * gib), Bytes(6 * gib)};
+    f.memory = {Bytes(15 * gib), Bytes(1 * gib), Bytes(2 * gib),  Bytes(3 * gib), Bytes(4 * gib),
+                Bytes(5 * gib),  true,           Bytes(80 * gib), Bytes(6 * gib)};
     const Table table = memory_table(f);
     std::vector<std::pair<std::string, std::string>> rows;
     for (const auto& row : table.rows) rows.emplace_back(row.at(0).text, row.at(1).text);
-    CHECK(rows == std::vector<std::pair<std::string, std::string>>{{"weights", "1.00 GiB"}, {"gradients", "2.00 GiB"}, {"optimizer", "3.00 GiB"},
-                                                                   {"activations", "4.00 GiB"}, {"buffers", "5.00 GiB"},
-                                                                   {"context and allocator", "6.00 GiB"}, {"all", "21.00 GiB"}});
+    CHECK(rows ==
+          std::vector<std::pair<std::string, std::string>>{{"weights", "1.00 GiB"},
+                                                           {"gradients", "2.00 GiB"},
+                                                           {"optimizer", "3.00 GiB"},
+                                                           {"activations", "4.00 GiB"},
+                                                           {"buffers", "5.00 GiB"},
+                                                           {"context and allocator", "6.00 GiB"},
+                                                           {"all", "21.00 GiB"}});
 }
 
-// 80 GiB: 75.5 leave 4.5, more than a twentieth; 76 leave 4 exactly, 76.5 3.5: tight. 81 are 1 too much.
+// 80 GiB: 75.5 leave 4.5, more than a twentieth; 76 leave 4 exactly, 76.5 3.5: tight. 81 are 1 too
+// much.
 TEST_CASE("memory is good, tight or too much, and unknown where the device is") {
     constexpr double gib = 1024.0 * 1024 * 1024;
     const auto fact = [&](double peak, bool fits, double capacity) {
@@ -126,11 +152,15 @@ TEST_CASE("memory is good, tight or too much, and unknown where the device is") 
         f.memory.capacity = Bytes(capacity * gib);
         return facts_of(f).front();
     };
-    CHECK(fact(75.5, true, 80) == Fact{"Memory of the fullest GPU", "fits: 75.50 GiB of 80.00 GiB, 4.50 GiB free", Tone::good});
+    CHECK(fact(75.5, true, 80) == Fact{"Memory of the fullest GPU",
+                                       "fits: 75.50 GiB of 80.00 GiB, 4.50 GiB free", Tone::good});
     CHECK(fact(76, true, 80).tone == Tone::good);
     CHECK(fact(76.5, true, 80).tone == Tone::doubt);
-    CHECK(fact(81, false, 80) == Fact{"Memory of the fullest GPU", "DOES NOT FIT: 81.00 GiB of 80.00 GiB, 1.00 GiB too much", Tone::bad});
-    CHECK(fact(2, true, 0) == Fact{"Memory of the fullest GPU", "2.00 GiB; the device's own is not known", Tone::plain});
+    CHECK(fact(81, false, 80) == Fact{"Memory of the fullest GPU",
+                                      "DOES NOT FIT: 81.00 GiB of 80.00 GiB, 1.00 GiB too much",
+                                      Tone::bad});
+    CHECK(fact(2, true, 0) == Fact{"Memory of the fullest GPU",
+                                   "2.00 GiB; the device's own is not known", Tone::plain});
     // Nothing is known of an empty forecast's speed; priors of 5 % and more are a doubt.
     Forecast f;
     CHECK(facts_of(f).size() == 2);
@@ -147,21 +177,29 @@ TEST_CASE("memory is good, tight or too much, and unknown where the device is") 
     CHECK(facts_of(f)[1] == Fact{"Throughput", "10 tokens/s, 2 a GPU"});  // 2.5 to even
 }
 
-TEST_CASE("notes become warnings: what lies outside, what is not determined, and the rest as it is") {
+TEST_CASE(
+    "notes become warnings: what lies outside, what is not determined, and the rest as it is") {
     CHECK(plain_warnings({}).empty());
-    CHECK(plain_warnings({"extrapolated: all_reduce.bytes up to 1073741824, fitted on 512 to 16384",
-                          "cluster.host.call: not determined by the data, kept its prior 5 us", "first2 of 7",
-                          "extrapolated: gemm.k up to 128256, fitted on 512 to 16384",
-                          "cluster.kernel.launch: not determined by the data, kept its prior 1 us"}) ==
-          std::vector<std::string>{"Outside what was measured (the laws are extrapolated): all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 16.0 KiB; "
-                                   "gemm.k up to 128,256, fitted on 512 to 16,384.",
-                                   "The measurements do not determine 2 of the parameters, which stay at assumed values: cluster.host.call, cluster.kernel.launch.",
-                                   "first2 of 7"});
+    CHECK(plain_warnings(
+              {"extrapolated: all_reduce.bytes up to 1073741824, fitted on 512 to 16384",
+               "cluster.host.call: not determined by the data, kept its prior 5 us", "first2 of 7",
+               "extrapolated: gemm.k up to 128256, fitted on 512 to 16384",
+               "cluster.kernel.launch: not determined by the data, kept its prior 1 us"}) ==
+          std::vector<std::string>{
+              "Outside what was measured (the laws are extrapolated): all_reduce.bytes up to 1.00 "
+              "GiB, fitted on 512 B to 16.0 KiB; "
+              "gemm.k up to 128,256, fitted on 512 to 16,384.",
+              "The measurements do not determine 2 of the parameters, which stay at assumed "
+              "values: cluster.host.call, cluster.kernel.launch.",
+              "first2 of 7"});
 }
 
-// 0.2 s is the shortest; p10 of 0.25 s is at its p90, which cannot be told apart, p10 of 0.3 s beyond it.
-TEST_CASE("steps beside each other: the fastest answers, the others say by how much they are longer") {
-    std::vector<ForecastColumn> columns{column("a", 0.26, 0.3, 0.4), column("b", 0.15, 0.2, 0.25), column("c", 0.25, 0.26, 0.27)};
+// 0.2 s is the shortest; p10 of 0.25 s is at its p90, which cannot be told apart, p10 of 0.3 s
+// beyond it.
+TEST_CASE(
+    "steps beside each other: the fastest answers, the others say by how much they are longer") {
+    std::vector<ForecastColumn> columns{column("a", 0.26, 0.3, 0.4), column("b", 0.15, 0.2, 0.25),
+                                        column("c", 0.25, 0.26, 0.27)};
     columns[2].forecast.memory.fits = false;
     columns[0].forecast.notes = {"own remark"};
     Page page = columns_page(columns);
@@ -171,8 +209,11 @@ TEST_CASE("steps beside each other: the fastest answers, the others say by how m
     CHECK(page.answer_note == "a step with b; p10 .. p90 150.0 .. 250.0 ms over 200 draws");
     REQUIRE(page.facts.size() == 7);
     CHECK(page.facts[5] == Fact{"a", "300.0 ms: 50.0 % longer", Tone::plain});
-    CHECK(page.facts[6] == Fact{"c", "260.0 ms: 30.0 % longer; the intervals overlap: not distinguishable", Tone::doubt});
-    CHECK(page.warnings == std::vector<std::string>{"c does not fit into memory.", "a: own remark"});
+    CHECK(page.facts[6] ==
+          Fact{"c", "260.0 ms: 30.0 % longer; the intervals overlap: not distinguishable",
+               Tone::doubt});
+    CHECK(page.warnings ==
+          std::vector<std::string>{"c does not fit into memory.", "a: own remark"});
     CHECK(titles_of(page) == Titles{"The steps over time, on one axis", "Side by side"});
     columns.pop_back();
     columns[0].forecast.step.p10 = columns[0].forecast.step.p90 = Seconds(0.2);  // no interval
@@ -181,45 +222,60 @@ TEST_CASE("steps beside each other: the fastest answers, the others say by how m
     CHECK(page.facts.back().tone == Tone::plain);
 }
 
-// 1,024 tokens in 0.2 s are 5,120 a second, 4,096 in 0.4 s twice as many; of a token p10 is 0.16 s / 1,024 = 156 us beyond p90, 0.5 s /
-// 4,096 = 122 us, and 0.1 s / 1,024 = 98 us is not.
+// 1,024 tokens in 0.2 s are 5,120 a second, 4,096 in 0.4 s twice as many; of a token p10 is 0.16 s
+// / 1,024 = 156 us beyond p90, 0.5 s / 4,096 = 122 us, and 0.1 s / 1,024 = 98 us is not.
 TEST_CASE("steps of unequally many tokens beside each other: tokens a second rank, not steps") {
-    std::vector<ForecastColumn> columns{column("seq = 1", 0.16, 0.2, 0.25), column("seq = 4", 0.3, 0.4, 0.5)};
+    std::vector<ForecastColumn> columns{column("seq = 1", 0.16, 0.2, 0.25),
+                                        column("seq = 4", 0.3, 0.4, 0.5)};
     columns[0].forecast.tokens_per_second = 5120;
     Page page = columns_page(columns);
     CHECK(page.question == "Which of the two is faster, token for token?");
     CHECK(page.answer == "10,240 tokens/s");
-    CHECK(page.answer_note == "with seq = 4, 400.0 ms a step; p10 .. p90 300.0 .. 500.0 ms over 200 draws");
+    CHECK(page.answer_note ==
+          "with seq = 4, 400.0 ms a step; p10 .. p90 300.0 .. 500.0 ms over 200 draws");
     CHECK(page.facts.back() == Fact{"seq = 1", "5,120 tokens/s: 50.0 % fewer", Tone::plain});
     columns[0].forecast.step.p10 = Seconds(0.1);
     page = columns_page(columns);
-    CHECK(page.facts.back() == Fact{"seq = 1", "5,120 tokens/s: 50.0 % fewer; the intervals overlap: not distinguishable", Tone::doubt});
+    CHECK(page.facts.back() ==
+          Fact{"seq = 1",
+               "5,120 tokens/s: 50.0 % fewer; the intervals overlap: not distinguishable",
+               Tone::doubt});
 }
 
 TEST_CASE("a folder of a forecast has its page and its plots") {
     const auto written = [](const std::optional<Explanation>& why) {
         return samples::folder_of_scripts("forecast", [&](const std::string& to) {
-            write_forecast(to, forecast_page(on_four(), samples::forecast(), why, std::nullopt), gantt(), why);
+            write_forecast(to, forecast_page(on_four(), samples::forecast(), why, std::nullopt),
+                           gantt(), why);
         });
     };
     const auto drawn = [](const char* plot) { return fmt::format("aria-label=\"{}\"", plot); };
     const std::string plain = written(std::nullopt);
     CHECK(fs::exists(plain + "/gantt.svg"));
     CHECK_FALSE(fs::exists(plain + "/elasticity.svg"));
-    CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing") && Contains(drawn("gantt")) && !Contains(drawn("elasticity")));
+    CHECK_THAT(samples::file_text(plain + "/report.html"), !Contains("The plots are missing") &&
+                                                               Contains(drawn("gantt")) &&
+                                                               !Contains(drawn("elasticity")));
     const std::string why = written(explanation());
-    CHECK_THAT(samples::file_text(why + "/elasticity.svg"), Contains("moe_layer_mix_moe on pcie-a100-x4"));
+    CHECK_THAT(samples::file_text(why + "/elasticity.svg"),
+               Contains("moe_layer_mix_moe on pcie-a100-x4"));
     const std::string page = samples::file_text(why + "/report.html");
     std::vector<std::size_t> places;  // each plot under its title
-    for (const std::string& text : {std::string(">The step over time<"), drawn("gantt"), std::string(">Where the step goes<"), std::string(">Why, and what would change it<"), drawn("elasticity"), std::string(">Kernels<")})
+    for (const std::string& text :
+         {std::string(">The step over time<"), drawn("gantt"), std::string(">Where the step goes<"),
+          std::string(">Why, and what would change it<"), drawn("elasticity"),
+          std::string(">Kernels<")})
         places.push_back(page.find(text));
     CHECK(places.back() != std::string::npos);
     CHECK(std::ranges::is_sorted(places));
     const std::string both = samples::folder_of_scripts("columns", [&](const std::string& to) {
-        write_columns(to, {column("a", 1, 2, 3), column("b", 1, 2, 3)}, {gantt(), gantt()}, {{"program", "stepcast 1"}});
+        write_columns(to, {column("a", 1, 2, 3), column("b", 1, 2, 3)}, {gantt(), gantt()},
+                      {{"program", "stepcast 1"}});
     });
     CHECK(fs::exists(both + "/gantt.svg"));
-    CHECK_THAT(samples::file_text(both + "/report.html"), Contains("stepcast 1") && Contains("Which of the two is faster?") && Contains(drawn("gantt")));
+    CHECK_THAT(samples::file_text(both + "/report.html"),
+               Contains("stepcast 1") && Contains("Which of the two is faster?") &&
+                   Contains(drawn("gantt")));
 }
 
 TEST_CASE("a page says where its numbers come from") {
@@ -235,7 +291,8 @@ TEST_CASE("a page says where its numbers come from") {
     const Fact fitted = provenance_of(e.framework).front();
     CHECK(fitted.text == "what we run; fitted 2026-01-02 to 11 samples");
     REQUIRE(fitted.tables.size() == 1);
-    CHECK(fitted.tables[0].name == "Errors of framework own by the program of 2026-01-02, from bench.csv");
+    CHECK(fitted.tables[0].name ==
+          "Errors of framework own by the program of 2026-01-02, from bench.csv");
     REQUIRE(fitted.tables[0].rows.size() == 2);  // its errors, a row each
     CHECK(fitted.tables[0].rows[0][0].text == "step");
     CHECK(fitted.tables[0].rows[0][4].text == "5.1 %");
@@ -257,9 +314,16 @@ TEST_CASE("a run on a busy machine says so") {
     CHECK(page.answer_note == "measured: median of 2 steps, p10 .. p90 12.00 .. 28.00 ms");
     CHECK(page.facts[0] == Fact{"Machine", "BUSY, 98.0 % idle before the run", Tone::bad});
     CHECK(page.facts[1] == Fact{"Samples", "0 accepted of 2, after 3 to warm up", Tone::bad});
-    CHECK(page.sections[0].tables[0].rows[1] ==
-          std::vector<Cell>{{"2", 2.0}, time_cell(Seconds(0.03)), time_cell(Seconds(0.0075)), time_cell(Seconds(0.015)), time_cell(Seconds(0.0075)), time_cell(Seconds(0)), {"no: the machine was busy"}});
-    CHECK(page.provenance == std::vector<Fact>{{"device", "host, 2 ranks as threads"}, {"date", "2026-01-02"}, {"version", "OpenBLAS 0.3.21"}});
+    CHECK(page.sections[0].tables[0].rows[1] == std::vector<Cell>{{"2", 2.0},
+                                                                  time_cell(Seconds(0.03)),
+                                                                  time_cell(Seconds(0.0075)),
+                                                                  time_cell(Seconds(0.015)),
+                                                                  time_cell(Seconds(0.0075)),
+                                                                  time_cell(Seconds(0)),
+                                                                  {"no: the machine was busy"}});
+    CHECK(page.provenance == std::vector<Fact>{{"device", "host, 2 ranks as threads"},
+                                               {"date", "2026-01-02"},
+                                               {"version", "OpenBLAS 0.3.21"}});
     const Page quiet = run_page(e, samples::measurement());
     CHECK(quiet.facts[0] == Fact{"Machine", "quiet, 98.0 % idle before the run", Tone::good});
     CHECK(quiet.facts[1] == Fact{"Samples", "3 accepted of 4, after 3 to warm up"});

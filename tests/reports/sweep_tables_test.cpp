@@ -8,7 +8,8 @@
 
 using namespace stepcast;
 
-TEST_CASE("a sweep's table has the varied keys, what is common beneath, counts, reasons and the proof") {
+TEST_CASE(
+    "a sweep's table has the varied keys, what is common beneath, counts, reasons and the proof") {
     CHECK(sweep_table(sample_sweep()) == R"(gpt on dgx, calibrated: shortest step
 
    tp      step         p10 .. p90  tokens/s     MFU    memory   bound
@@ -43,7 +44,10 @@ TEST_CASE("costs, fronts, sizes, broken bounds and schedules left out show in a 
     CHECK_THAT(text, Catch::Contains("Pareto front of shortest step and cheapest tokens"));
     CHECK_THAT(text, Catch::Contains("cost/M tokens"));
     CHECK_THAT(text, Catch::Contains("the best of each number of ranks"));
-    CHECK_THAT(text, Catch::Contains("NOT proven: 1 of 2 simulated configurations were faster than their lower bound"));
+    CHECK_THAT(
+        text,
+        Catch::Contains(
+            "NOT proven: 1 of 2 simulated configurations were faster than their lower bound"));
 }
 
 TEST_CASE("what cannot be told from the first is marked, and a single draw is said") {
@@ -52,7 +56,9 @@ TEST_CASE("what cannot be told from the first is marked, and a single draw is sa
     answer.best[1].behind = Behind{-0.02, 0.03, 0.08, false};
     std::string text = sweep_table(answer);
     CHECK_THAT(text, Catch::Contains("~ -2.0 .. +8.0 %"));
-    CHECK_THAT(text, Catch::Contains("~ not distinguishable from 1 (1 of 2): over the 100 draws that both met"));
+    CHECK_THAT(
+        text,
+        Catch::Contains("~ not distinguishable from 1 (1 of 2): over the 100 draws that both met"));
     CHECK_THAT(text, Catch::Contains("each by its median over 100"));
     const auto json = nlohmann::json::parse(to_json(answer));
     CHECK(json["top"][1]["behind_first"]["distinguishable"] == false);
@@ -67,7 +73,8 @@ TEST_CASE("what cannot be told from the first is marked, and a single draw is sa
     CHECK_THAT(sweep_table(answer), Catch::Contains("most tokens/s, as tokens per step differ"));
 }
 
-// Each machine once, in the order of the best of each, the best and the best of each size; else the one that was asked.
+// Each machine once, in the order of the best of each, the best and the best of each size; else the
+// one that was asked.
 TEST_CASE("a sweep's title names the machines of its rows") {
     SweepAnswer answer = sample_sweep();
     CHECK(sweep_title(answer) == "gpt on dgx, calibrated: shortest step");
@@ -84,18 +91,27 @@ TEST_CASE("a sweep's title names the machines of its rows") {
     CHECK(sweep_title(answer) == "gpt on b, a, c, framework own, UNCALIBRATED on c: shortest step");
 }
 
-// Of several reasons the most frequent with the sum of all; reasons why nothing fits each with its count, the most frequent first.
+// Of several reasons the most frequent with the sum of all; reasons why nothing fits each with its
+// count, the most frequent first.
 TEST_CASE("a sweep's counts say why points were left out") {
     SweepAnswer answer = sample_sweep();
     answer.counts.illegal = {{"a is odd", 3}, {"b is even", 1100}, {"c is c", 7}};
     answer.counts.infeasible = {{"too large", 2}, {"too slow", 5}};
     answer.counts.twins = 1;
     const std::string text = sweep_counts(answer);
-    CHECK_THAT(text, Catch::Contains("            1,110 illegal, most of them: b is even (--json: all 3 reasons)\n"));
-    CHECK_THAT(text, Catch::Contains("                5 infeasible: too slow\n                2 infeasible: too large\n"));
-    CHECK_THAT(text, Catch::Contains("                1 of them as a twin: other switches without effect\n"));
+    CHECK_THAT(text,
+               Catch::Contains(
+                   "            1,110 illegal, most of them: b is even (--json: all 3 reasons)\n"));
+    CHECK_THAT(
+        text,
+        Catch::Contains(
+            "                5 infeasible: too slow\n                2 infeasible: too large\n"));
+    CHECK_THAT(text, Catch::Contains(
+                         "                1 of them as a twin: other switches without effect\n"));
     answer.counts.illegal = {{"a is odd", 3}, {"b is even", 5}};
-    CHECK_THAT(sweep_counts(answer), Catch::Contains("                8 illegal, most of them: b is even (--json: all 2 reasons)\n"));
+    CHECK_THAT(sweep_counts(answer),
+               Catch::Contains(
+                   "                8 illegal, most of them: b is even (--json: all 2 reasons)\n"));
     answer.counts.illegal.clear();
     CHECK_THAT(sweep_counts(answer), !Catch::Contains("illegal"));
 }
@@ -106,7 +122,8 @@ TEST_CASE("the best of each machine stands with days, money, energy and what the
     answer.each_of = {"machines"};
     answer.of_each = answer.best;
     for (SweepRow& row : answer.of_each) {
-        row.settings = {{"machines", row.settings[0].second == "2" ? "8xa" : "16xb"}, {"parallelism.tp", "2"}};
+        row.settings = {{"machines", row.settings[0].second == "2" ? "8xa" : "16xb"},
+                        {"parallelism.tp", "2"}};
         row.forecast.cluster = row.settings[0].second.substr(row.settings[0].second.find('x') + 1);
         Campaign c;
         c.tokens = 1e12;
@@ -121,14 +138,19 @@ TEST_CASE("the best of each machine stands with days, money, energy and what the
     answer.within = Seconds(1'000'000);
     answer.of_each[0].campaign->energy = {Joules(1), Joules(2), Joules(3)};
     const Table table = rows_table(answer, answer.of_each);
-    const std::size_t last = table.columns.size() - 1;  // time, money and energy sort by their medians
-    CHECK((table.rows[0][last - 2].value == 950'400 && table.rows[0][last - 1].value == 1.1e6 && table.rows[0][last].value == 2));
+    // time, money and energy sort by their medians
+    const std::size_t last = table.columns.size() - 1;
+    CHECK((table.rows[0][last - 2].value == 950'400 && table.rows[0][last - 1].value == 1.1e6 &&
+           table.rows[0][last].value == 2));
     const std::string text = sweep_table(answer);
     CHECK_THAT(text, Catch::Contains("the best of each machines"));
     CHECK_THAT(text, Catch::Contains("11.0 d (10.0 .. 12.0)  1.10 M (1.00 .. 1.20)"));
-    CHECK_THAT(text, Catch::Contains("8 ranks of b are the least that end within 11.6 d: 11.0 d (10.0 .. 12.0)"));
+    CHECK_THAT(text,
+               Catch::Contains(
+                   "8 ranks of b are the least that end within 11.6 d: 11.0 d (10.0 .. 12.0)"));
     CHECK_THAT(text, Catch::Contains("(not at the p90 of"));
-    CHECK_THAT(text, Catch::Contains("8 GPUs of a: useful 100.0 %, no failures counted; 2.5 USD an hour"));
+    CHECK_THAT(
+        text, Catch::Contains("8 GPUs of a: useful 100.0 %, no failures counted; 2.5 USD an hour"));
     answer.of_each[1].least_within = false;
     CHECK_THAT(sweep_table(answer), Catch::Contains("none ends within 11.6 d"));
     const auto json = nlohmann::json::parse(to_json(answer));

@@ -19,7 +19,8 @@ inline SweepAnswer sample_sweep() {
         r.forecast.model_flops_utilization = 0.05 / step;
         return r;
     };
-    SweepAnswer answer{.experiment = "gpt", .cluster = "dgx", .calibrated = true, .second = {}, .asked = 2};
+    SweepAnswer answer{
+        .experiment = "gpt", .cluster = "dgx", .calibrated = true, .second = {}, .asked = 2};
     answer.varied = {"parallelism.tp", "parallelism.zero"};
     answer.where = {"step < 1 s"};
     answer.best = {row("2", 0.1, 4, 0.02), row("4", 0.2, 2, 0.01)};

@@ -1,5 +1,6 @@
-// Compares the breakdown of pipelines with the closed forms of their papers, schedule by schedule. Per stage and micro-batch a forward
-// takes 1 s and a backward 2 s, whatever the chunks; a split backward takes 1 s for each half. Sends take no time.
+// Compares the breakdown of pipelines with the closed forms of their papers, schedule by schedule.
+// Per stage and micro-batch a forward takes 1 s and a backward 2 s, whatever the chunks; a split
+// backward takes 1 s for each half. Sends take no time.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -19,12 +20,15 @@ namespace {
 struct Pipeline {
     Schedule schedule = Schedule::one_f_one_b;
     int stages = 4, micro_batches = 8, chunks = 1;
-    int ranks_of_stage = 1;     // ranks of a stage meet in an exchange after every slot, as tensor-parallel ranks do
-    bool meets_at_end = false;  // first and last stage sum the shared embedding, then all ranks agree on a norm
-    Seconds issue = {};         // of every kernel
+    // ranks of a stage meet in an exchange after every slot, as tensor-parallel ranks do
+    int ranks_of_stage = 1;
+    // first and last stage sum the shared embedding, then all ranks agree on a norm
+    bool meets_at_end = false;
+    Seconds issue = {};  // of every kernel
 };
 
-// Writes each stage's order as the closed forms assume: one kernel per slot and a send to the stage of the next chunk.
+// Writes each stage's order as the closed forms assume: one kernel per slot and a send to the stage
+// of the next chunk.
 class Writer {
 public:
     explicit Writer(const Pipeline& p)
@@ -46,7 +50,8 @@ public:
             std::vector<Place> ends, all;
             for (int r = 0; r < graph_.rank_count(); ++r) {
                 all.push_back(collective(r));
-                if (const int s = r / p_.ranks_of_stage; s == 0 || s == p_.stages - 1) ends.push_back(collective(r));
+                if (const int s = r / p_.ranks_of_stage; s == 0 || s == p_.stages - 1)
+                    ends.push_back(collective(r));
             }
             add("embedding", Phase::gradient_sync, AllReduce{Bytes(8)}, ends, last_, 0_s);
             add("norm", Phase::optimizer, AllReduce{Bytes(8)}, all, last_, 0_s);
@@ -72,7 +77,8 @@ private:
         return graph_.add(name, phase, std::move(op), places, after);
     }
 
-    // One kernel on each rank of the stage; a send per rank carries the result to the stage whose slot needs it.
+    // One kernel on each rank of the stage; a send per rank carries the result to the stage whose
+    // slot needs it.
     bool write_slot(int stage, const stepcast::Slot& slot) {
         const int g = global_chunk(stage, slot), end = p_.stages * p_.chunks - 1;
         const bool down = slot.pass != Pass::forward;
@@ -94,7 +100,8 @@ private:
         if (p_.ranks_of_stage > 1) {
             std::vector<Place> peers;
             for (int i = 0; i < p_.ranks_of_stage; ++i) peers.push_back(collective(rank(stage, i)));
-            done = {add("peers", down ? Phase::backward : Phase::forward, AllReduce{Bytes(8)}, peers, done, 0_s)};
+            done = {add("peers", down ? Phase::backward : Phase::forward, AllReduce{Bytes(8)},
+                        peers, done, 0_s)};
         }
         last_ = done;
         if (slot.pass == Pass::weight_backward) return true;
@@ -132,7 +139,8 @@ Seen seen(const Pipeline& p) {
     Timeline timeline;
     run(graph, costs, {}, timeline);
     Seen result{timeline.end, {}};
-    for (int r = 0; r < graph.rank_count(); ++r) result.ranks.push_back(breakdown(graph, costs, timeline, r));
+    for (int r = 0; r < graph.rank_count(); ++r)
+        result.ranks.push_back(breakdown(graph, costs, timeline, r));
     return result;
 }
 
@@ -149,31 +157,38 @@ void check_bubble(const Pipeline& p, double bubble) {
 
 }  // namespace
 
-// GPipe and 1F1B: (p - 1) (f + b), which is a share of (p - 1) / m of the 3 m s of work: 3 / 8 of 24 s = 9 s.
+// GPipe and 1F1B: (p - 1) (f + b), which is a share of (p - 1) / m of the 3 m s of work: 3 / 8 of
+// 24 s = 9 s.
 TEST_CASE("the bubble of GPipe and 1F1B is (p - 1) / m of the work on every rank") {
     check_bubble({.schedule = Schedule::gpipe}, 9);
     check_bubble({.schedule = Schedule::one_f_one_b}, 9);
     check_bubble({.schedule = Schedule::one_f_one_b, .stages = 8, .micro_batches = 16}, 21);
 }
 
-// Interleaved with v chunks per stage: (p - 1) / (v m) of the work: 3 / 16 of 24 s = 4.5 s, and 2.25 s with v = 4.
+// Interleaved with v chunks per stage: (p - 1) / (v m) of the work: 3 / 16 of 24 s = 4.5 s,
+// and 2.25 s with v = 4.
 TEST_CASE("the bubble of interleaved 1F1B is (p - 1) / (v m) of the work") {
     check_bubble({.chunks = 2}, 4.5);
     check_bubble({.chunks = 4}, 2.25);
 }
 
-// ZB-H1 fills the drain with weight gradients of 1 s: (p - 1) (f + b_input - w) = 3 (1 + 1 - 1) = 3 s, a third of 1F1B's.
-TEST_CASE("the bubble of ZB-H1 is a third of that of 1F1B") { check_bubble({.schedule = Schedule::zb_h1}, 3); }
+// ZB-H1 fills the drain with weight gradients of 1 s: (p - 1) (f + b_input - w) = 3 (1 + 1 - 1) = 3
+// s, a third of 1F1B's.
+TEST_CASE("the bubble of ZB-H1 is a third of that of 1F1B") {
+    check_bubble({.schedule = Schedule::zb_h1}, 3);
+}
 
-// The last stage finishes early and waits for the first in the embedding's all-reduce; all stages wait for the first in the norm.
+// The last stage finishes early and waits for the first in the embedding's all-reduce; all stages
+// wait for the first in the norm.
 TEST_CASE("waiting for a stage is bubble also inside an exchange") {
     check_bubble({.meets_at_end = true}, 9);
     check_bubble({.schedule = Schedule::gpipe, .ranks_of_stage = 2, .meets_at_end = true}, 9);
     check_bubble({.chunks = 2, .ranks_of_stage = 2, .meets_at_end = true}, 4.5);
 }
 
-// Hosts issue a kernel in 0.1 s and run ahead of devices that take at least 1 s. Only the first kernel of the first stage waits for its
-// host, so the step is 0.1 s longer. The first stage counts this as host time, the others as a longer wait for a stage.
+// Hosts issue a kernel in 0.1 s and run ahead of devices that take at least 1 s. Only the first
+// kernel of the first stage waits for its host, so the step is 0.1 s longer. The first stage counts
+// this as host time, the others as a longer wait for a stage.
 TEST_CASE("hosts that work ahead while their devices wait are no cause") {
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
         const Seen s = seen({.schedule = schedule, .meets_at_end = true, .issue = 0.1_s});
@@ -186,10 +201,11 @@ TEST_CASE("hosts that work ahead while their devices wait are no cause") {
     }
 }
 
-// Two stages, one micro-batch, kernels of 1 and 2 s; a host issues each in 4 s. Stage 0: F, issued at 4, runs [4, 5]. Stage 1: F, issued at
-// 4, runs [5, 6]; B, issued at 8, runs [8, 10]. Stage 0: B, issued at 8, waits for stage 1: [10, 12]. Stage 0 waits [0, 4] for its host and
-// [5, 10] for stage 1, because its own host was done at 8. Stage 1 waits [0, 5] for stage 0 (its host was done at 4), [6, 8] for its host,
-// and [10, 12] at the end.
+// Two stages, one micro-batch, kernels of 1 and 2 s; a host issues each in 4 s. Stage 0: F, issued
+// at 4, runs [4, 5]. Stage 1: F, issued at 4, runs [5, 6]; B, issued at 8, runs [8, 10]. Stage 0:
+// B, issued at 8, waits for stage 1: [10, 12]. Stage 0 waits [0, 4] for its host and [5, 10] for
+// stage 1, because its own host was done at 8. Stage 1 waits [0, 5] for stage 0 (its host was done
+// at 4), [6, 8] for its host, and [10, 12] at the end.
 TEST_CASE("a slow host is a cause where it is the last to be waited for") {
     const Seen s = seen({.stages = 2, .micro_batches = 1, .issue = 4_s});
     CHECK(s.step == 12_s);

@@ -32,8 +32,8 @@ void for_experiments(const Law& law, std::uint64_t count = drawn) {
     for (std::uint64_t seed = 1; seed <= count; ++seed) {
         const Experiment e = random_experiment(seed);
         const Parallelism& p = e.parallelism;
-        CAPTURE(seed, p.tp, p.pp, p.vp, p.dp, p.cp, p.ep, p.zero, p.micro_batch, p.global_batch, to_string(p.schedule),
-                to_string(p.recompute), p.overlap, p.sequence_parallel);
+        CAPTURE(seed, p.tp, p.pp, p.vp, p.dp, p.cp, p.ep, p.zero, p.micro_batch, p.global_batch,
+                to_string(p.schedule), to_string(p.recompute), p.overlap, p.sequence_parallel);
         law(e);
     }
 }
@@ -55,13 +55,16 @@ Experiment with(Experiment e, const std::string& key, const std::string& value) 
 TEST_CASE("any experiment: folded is unfolded") {
     for_experiments(
         [](const Experiment& e) {
-            const Seconds folded = timeline_of(e, Folding::automatic).end, whole = timeline_of(e, Folding::never).end;
+            const Seconds folded = timeline_of(e, Folding::automatic).end,
+                          whole = timeline_of(e, Folding::never).end;
             CHECK(folded / whole == Approx(1).epsilon(1e-9));
         },
         60);
 }
 
-TEST_CASE("any experiment: the forecast is the end of its trace, its row in a sweep, and the same a second time") {
+TEST_CASE(
+    "any experiment: the forecast is the end of its trace, its row in a sweep, and the same a "
+    "second time") {
     for_experiments([](const Experiment& e) {
         const Prediction p = predict_step(e);
         CHECK(step_end(to_trace(p.graph, p.timeline)) == p.forecast.step.p50);
@@ -69,14 +72,17 @@ TEST_CASE("any experiment: the forecast is the end of its trace, its row in a sw
         Experiment roomy = e;
         roomy.cluster.gpu.memory = Bytes(1e15);
         const SweepAnswer one =
-            sweep(question_of(roomy, {"parallelism.zero=" + std::to_string(e.parallelism.zero)}), {.threads = 1});
+            sweep(question_of(roomy, {"parallelism.zero=" + std::to_string(e.parallelism.zero)}),
+                  {.threads = 1});
         REQUIRE(one.best.size() == 1);
         CHECK(one.best.front().step == p.forecast.step.p50);
         CHECK(one.best.front().forecast.step.p50 == p.forecast.step.p50);
     });
 }
 
-TEST_CASE("any experiment: the closed form's bound is not above the step, its estimate not below the bound") {
+TEST_CASE(
+    "any experiment: the closed form's bound is not above the step, its estimate not below the "
+    "bound") {
     for_experiments(
         [](const Experiment& e) {
             if (!StepBounds::cover(e)) return;
@@ -92,7 +98,8 @@ TEST_CASE("any experiment: the parts of the breakdown are none below zero and ad
     for_experiments([](const Experiment& e) {
         const Forecast f = predict(e);
         const Breakdown& b = f.breakdown;
-        for (const Seconds part : {b.compute, b.memory, b.exposed_communication, b.bubble, b.imbalance, b.host})
+        for (const Seconds part :
+             {b.compute, b.memory, b.exposed_communication, b.bubble, b.imbalance, b.host})
             CHECK(part >= Seconds(0));
         CHECK(total(b) / f.step.p50 == Approx(1).epsilon(1e-9));
         if (e.parallelism.pp == 1) CHECK(b.bubble == Seconds(0));
@@ -101,14 +108,16 @@ TEST_CASE("any experiment: the parts of the breakdown are none below zero and ad
     });
 }
 
-// The law holds only without interference: where tasks slow each other, an earlier end of one can move another onto a third.
+// The law holds only without interference: where tasks slow each other, an earlier end of one can
+// move another onto a third.
 TEST_CASE("any experiment: more bandwidth, peak or memory is never slower") {
     for_experiments([](Experiment e) {
         e.cluster.interference = {};
         const Seconds step = simulated_step(e);
         for (const ClusterParameter& parameter : cluster_parameters(e.cluster)) {
             if (parameter.key.find("bandwidth") == std::string::npos &&
-                parameter.key.find("gpu.peak") == std::string::npos && parameter.key != "gpu.memory")
+                parameter.key.find("gpu.peak") == std::string::npos &&
+                parameter.key != "gpu.memory")
                 continue;
             CAPTURE(parameter.key);
             Experiment faster = e;
@@ -126,7 +135,8 @@ TEST_CASE("any experiment: memory rises with the micro-batch, states fall with Z
         two.parallelism.micro_batch *= 2;
         two.parallelism.global_batch *= 2;
         CHECK(memory_use(two, routing_of(two)).peak >= one.peak);
-        // The peak is the fullest rank's, which can change with the ZeRO stage; each stage has its own buffers.
+        // The peak is the fullest rank's, which can change with the ZeRO stage; each stage has its
+        // own buffers.
         Bytes states(1e30), peak(1e30);
         for (e.parallelism.zero = 0; e.parallelism.zero <= 3; ++e.parallelism.zero) {
             CAPTURE(e.parallelism.zero);
@@ -165,7 +175,8 @@ TEST_CASE("any experiment: on one replica the ZeRO stage changes nothing") {
     CHECK(accumulating > seen / 2);
 }
 
-// What a rank adds up is what it keeps of the gradients: all, or from zero 2 on its shard of dp x cp ranks, or of a group of `shard`.
+// What a rank adds up is what it keeps of the gradients: all, or from zero 2 on its shard of dp x
+// cp ranks, or of a group of `shard`.
 TEST_CASE("any experiment: gradients that are added up are a rank's shard from zero 2 on") {
     int accumulating = 0;
     for_experiments([&](Experiment e) {
@@ -175,7 +186,8 @@ TEST_CASE("any experiment: gradients that are added up are a rank's shard from z
             const TaskGraph graph = build_step(e, routing_of(e));
             double bytes = 0;
             for (TaskId t = 0; t < graph.size(); ++t)
-                if (graph.name(t) == "accumulate_gradient") bytes += std::get<MemoryPass>(graph.op(t)).read.si();
+                if (graph.name(t) == "accumulate_gradient")
+                    bytes += std::get<MemoryPass>(graph.op(t)).read.si();
             return bytes;
         };
         p.zero = 0;
@@ -198,7 +210,8 @@ TEST_CASE("any experiment: gradients that are added up are a rank's shard from z
 TEST_CASE("any experiment: a sweep over it answers alike with one thread and with two") {
     for_experiments(
         [](const Experiment& e) {
-            const SweepQuestion q = question_of(e, {"parallelism.zero=0,1,2,3", "parallelism.micro_batch=1,2,4"});
+            const SweepQuestion q =
+                question_of(e, {"parallelism.zero=0,1,2,3", "parallelism.micro_batch=1,2,4"});
             CHECK(sweep(q, {.threads = 1}) == sweep(q, {.threads = 2}));
         },
         20);
@@ -207,9 +220,11 @@ TEST_CASE("any experiment: a sweep over it answers alike with one thread and wit
 TEST_CASE("any experiment: other spellings of a quantity are the same machine") {
     for_experiments(
         [](const Experiment& e) {
-            const auto same = [&](const std::string& key, const std::string& a, const std::string& b) {
+            const auto same = [&](const std::string& key, const std::string& a,
+                                  const std::string& b) {
                 CAPTURE(key, a, b);
-                CHECK(simulated_step(with(e, key, a)) / simulated_step(with(e, key, b)) == Approx(1).epsilon(1e-12));
+                CHECK(simulated_step(with(e, key, a)) / simulated_step(with(e, key, b)) ==
+                      Approx(1).epsilon(1e-12));
             };
             same("cluster.link.intra.bandwidth", "300 GB/s", "0.3 TB/s");
             same("cluster.link.inter.latency", "8 us", "0.008 ms");
@@ -223,7 +238,8 @@ TEST_CASE("any experiment: other spellings of a quantity are the same machine") 
 
 TEST_CASE("any experiment: written key by key as TOML it reads equal") {
     const std::string path =
-        (std::filesystem::temp_directory_path() / ("drawn_" + std::to_string(getpid()) + ".toml")).string();
+        (std::filesystem::temp_directory_path() / ("drawn_" + std::to_string(getpid()) + ".toml"))
+            .string();
     for_experiments(
         [&](Experiment e) {
             {
@@ -236,7 +252,8 @@ TEST_CASE("any experiment: written key by key as TOML it reads equal") {
             read.name = e.name;
             for (const Key& key : all_keys())
                 if (!is_preset(key)) {
-                    if (key.path.starts_with("framework.")) continue;  // a file without one gets the default framework
+                    // a file without one gets the default framework
+                    if (key.path.starts_with("framework.")) continue;
                     CAPTURE(key.path);
                     CHECK(text_of(key, read) == text_of(key, e));
                 }
@@ -247,8 +264,10 @@ TEST_CASE("any experiment: written key by key as TOML it reads equal") {
     std::remove(path.c_str());
 }
 
-// For every number of the cluster: 10 % more changes the step, or the explanation says that the number has no effect.
-TEST_CASE("any experiment: a number of the cluster changes the step or is reported without effect") {
+// For every number of the cluster: 10 % more changes the step, or the explanation says that the
+// number has no effect.
+TEST_CASE(
+    "any experiment: a number of the cluster changes the step or is reported without effect") {
     for_experiments(
         [](const Experiment& e) {
             const Explanation why = explain(e);
@@ -259,10 +278,12 @@ TEST_CASE("any experiment: a number of the cluster changes the step or is report
                 Experiment changed = e;
                 changed.cluster = with_scaled(e.cluster, parameter.key, 1.1);
                 const bool moves = std::abs(simulated_step(changed) / step - 1) > 1e-6;
-                const bool unused = std::ranges::find(why.without_effect, parameter.key) != why.without_effect.end();
+                const bool unused = std::ranges::find(why.without_effect, parameter.key) !=
+                                    why.without_effect.end();
                 CHECK_FALSE((moves && unused));
-                CHECK((unused || std::ranges::any_of(why.elasticities,
-                                                     [&](const Elasticity& x) { return x.key == parameter.key; })));
+                CHECK((unused || std::ranges::any_of(why.elasticities, [&](const Elasticity& x) {
+                           return x.key == parameter.key;
+                       })));
             }
         },
         15);

@@ -58,7 +58,8 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     e.parallelism.zero = 3;
     e.parallelism.shard = 4;
     check_folds(e);
-    // With experts: at ep = 2 two of an expert's replicas shard it; at ep = 4 each rank holds its own whole and the two copies are summed.
+    // With experts: at ep = 2 two of an expert's replicas shard it; at ep = 4 each rank holds its
+    // own whole and the two copies are summed.
     e.workload.moe.experts = 4;
     e.workload.moe.top_k = 2;
     e.cluster.nodes = 2;
@@ -93,8 +94,8 @@ TEST_CASE("folded equals unfolded under every pipeline schedule, within and acro
     e.parallelism.pp = 4;
     e.parallelism.global_batch = 8;
     for (const int dp : {1, 2, 4})
-        for (const Schedule schedule :
-             {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe}) {
+        for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1,
+                                        Schedule::zb_v, Schedule::dualpipe}) {
             e.parallelism.dp = dp;
             e.parallelism.global_batch = 8 * dp;
             e.parallelism.schedule = schedule;
@@ -126,7 +127,8 @@ TEST_CASE("folded equals unfolded under expert parallelism") {
     }
 }
 
-// All slots go to the two experts of the second rank, so it computes twice as much as with balanced routing.
+// All slots go to the two experts of the second rank, so it computes twice as much as with balanced
+// routing.
 TEST_CASE("skewed routing is simulated rank by rank and costs more than balanced") {
     Experiment e = sized(small_moe());
     e.cluster.host.layer = e.cluster.host.call = Seconds(0);  // else the host sets the pace

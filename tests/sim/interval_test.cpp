@@ -17,7 +17,8 @@ double log_of(Seconds time) { return std::log(time.si()); }
 
 }  // namespace
 
-// Squares add: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
+// Squares add: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above
+// sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
 TEST_CASE("the parts of an interval add up as squares, to either side by themselves") {
     Doubts d;
     d.constants = 0.04 / z;
@@ -31,8 +32,9 @@ TEST_CASE("the parts of an interval add up as squares, to either side by themsel
     CHECK(i.mean == Seconds(1.1));
 }
 
-// Two equally likely readings without doubt, one twice as long: p10 is the first, p90 the second. With a narrow doubt of 0.01 to p90, the
-// upper tenth of the mixture is the upper fifth of the second reading: 0.8416 / 1.2816 x 0.01 above it.
+// Two equally likely readings without doubt, one twice as long: p10 is the first, p90 the second.
+// With a narrow doubt of 0.01 to p90, the upper tenth of the mixture is the upper fifth of the
+// second reading: 0.8416 / 1.2816 x 0.01 above it.
 TEST_CASE("of two readings p10 and p90 are the quantiles of their mixture") {
     Doubts d;
     d.readings = {{"recompute", 2}};
@@ -40,11 +42,13 @@ TEST_CASE("of two readings p10 and p90 are the quantiles of their mixture") {
     CHECK(bare.p10.si() == Approx(1));
     CHECK(bare.p90.si() == Approx(2));
     d.faster = d.slower = 0.01;
-    CHECK(log_of(predictive_interval(Seconds(1), Seconds(1), d).p90) - std::log(2) == Approx(0.8416 / z * 0.01).epsilon(1e-3));
+    CHECK(log_of(predictive_interval(Seconds(1), Seconds(1), d).p90) - std::log(2) ==
+          Approx(0.8416 / z * 0.01).epsilon(1e-3));
 }
 
-// The lower tenth of the mixture is the lower fifth of the shorter reading, the upper tenth is the upper fifth of the longer; each uses the
-// width of its own side. For readings of 1/2, 1 and 4 without doubt p10 is the shortest; with five readings a tenth lies in the outermost.
+// The lower tenth of the mixture is the lower fifth of the shorter reading, the upper tenth is the
+// upper fifth of the longer; each uses the width of its own side. For readings of 1/2, 1 and 4
+// without doubt p10 is the shortest; with five readings a tenth lies in the outermost.
 TEST_CASE("readings shorter than the median and widths of both sides") {
     Doubts d;
     d.readings = {{"recompute", 2}};
@@ -77,14 +81,15 @@ TEST_CASE("draws of a routing reach from their lower tenth to their upper") {
     CHECK(none == Doubts{});
 }
 
-// What a framework's fit determined is no longer assumed, whoever measured the rest: 0.4 x 0.2 from the framework's fit. The other share,
-// 0.6, is of latencies, which are times: error 0.5.
+// What a framework's fit determined is no longer assumed, whoever measured the rest: 0.4 x 0.2 from
+// the framework's fit. The other share, 0.6, is of latencies, which are times: error 0.5.
 TEST_CASE("what a framework's fit determined is not assumed") {
     Experiment e;
     e.workload.kind = Workload::Kind::transformer;
     e.framework.fitted.emplace();
     e.framework.fitted->parameters = {{"host.layer", "1 ms", "1 ms", 0.2, true}};
-    const std::vector<CostBasis> basis{{"host", "host.layer", false, 0.4}, {"intra", "link.intra.latency", false, 0.6}};
+    const std::vector<CostBasis> basis{{"host", "host.layer", false, 0.4},
+                                       {"intra", "link.intra.latency", false, 0.6}};
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.4 * 0.2, 0.6 * 0.5)));
     e.framework.fitted->parameters[0].determined = false;
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.4 * 0.5, 0.6 * 0.5)));
@@ -94,9 +99,10 @@ TEST_CASE("what a framework's fit determined is not assumed") {
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.08, 0.06)));
 }
 
-// Host work with an error of 0.5 is half of the step: 0.25. GEMMs and attention have 0.15 each and independent errors: 0.3 x 0.15 and
-// 0.2 x 0.15. A GEMM rate fitted to 4 %, 0.3 of the step, counts 0.012; with host calls at 10 % and a correlation of -0.5:
-// 0.012^2 + 0.05^2 - 2 x 0.5 x 0.012 x 0.05.
+// Host work with an error of 0.5 is half of the step: 0.25. GEMMs and attention have 0.15 each and
+// independent errors: 0.3 x 0.15 and 0.2 x 0.15. A GEMM rate fitted to 4 %, 0.3 of the step, counts
+// 0.012; with host calls at 10 % and a correlation of -0.5: 0.012^2 + 0.05^2 - 2 x 0.5 x 0.012 x
+// 0.05.
 TEST_CASE("constants widen a step by their errors times the shares of the step that they price") {
     Experiment e;
     e.workload.kind = Workload::Kind::transformer;
@@ -110,16 +116,19 @@ TEST_CASE("constants widen a step by their errors times the shares of the step t
     basis[0].measured = basis[1].measured = basis[2].measured = true;
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.012, 0.05)));
     e.cluster.fitted->correlation = {1, -0.5, 1};
-    CHECK(doubts_of(e, basis).constants == Approx(std::sqrt(0.012 * 0.012 + 0.05 * 0.05 - 0.012 * 0.05)));
-    // The bytes of eager passes, fitted to 10 %, are moved by memory passes: an error of 0.1 of a share of 0.1 on top.
+    CHECK(doubts_of(e, basis).constants ==
+          Approx(std::sqrt(0.012 * 0.012 + 0.05 * 0.05 - 0.012 * 0.05)));
+    // The bytes of eager passes, fitted to 10 %, are moved by memory passes: an error of 0.1 of a
+    // share of 0.1 on top.
     basis.push_back({"memory passes", "kernel.memory_efficiency", true, 0.1});
     e.framework.fitted.emplace();
     e.framework.fitted->parameters = {{"eager_traffic", "2", "2", 0.1, true}};
-    CHECK(doubts_of(e, basis).constants == Approx(std::sqrt(0.012 * 0.012 + 0.05 * 0.05 - 0.012 * 0.05 + 0.01 * 0.01)));
+    CHECK(doubts_of(e, basis).constants ==
+          Approx(std::sqrt(0.012 * 0.012 + 0.05 * 0.05 - 0.012 * 0.05 + 0.01 * 0.01)));
 }
 
-// Prior belief: 0.1 from the device's noise, and unfitted frameworks are 0.24 slower: 0.26 together. Two blocks at 0.02 weigh as much as
-// the belief: sqrt((0.02^2 + 0.26^2) / 2).
+// Prior belief: 0.1 from the device's noise, and unfitted frameworks are 0.24 slower: 0.26
+// together. Two blocks at 0.02 weigh as much as the belief: sqrt((0.02^2 + 0.26^2) / 2).
 TEST_CASE("a framework's own blocks narrow what is believed of frameworks nobody fitted") {
     ScatterTable table;
     table.frameworks = {0, 0.24};
@@ -127,12 +136,14 @@ TEST_CASE("a framework's own blocks narrow what is believed of frameworks nobody
     cluster.gpu.name = "A100";
     cluster.noise.step = 0.1 / z;
     Framework framework;
-    CHECK(scatter_of(table, framework, cluster).slower == Approx(0.1));  // no framework: the experiment states every key itself
+    // no framework: the experiment states every key itself
+    CHECK(scatter_of(table, framework, cluster).slower == Approx(0.1));
     framework.name = "trainer";
     CHECK(scatter_of(table, framework, cluster).slower == Approx(0.26));
     CHECK(scatter_of(table, framework, cluster).faster == Approx(0.1));
     table.groups = {{"trainer", "A100", 30, 2, {0.02, 0.02}}};
-    CHECK(scatter_of(table, framework, cluster).slower == Approx(std::sqrt((0.02 * 0.02 + 0.26 * 0.26) / 2)));
+    CHECK(scatter_of(table, framework, cluster).slower ==
+          Approx(std::sqrt((0.02 * 0.02 + 0.26 * 0.26) / 2)));
 }
 
 // Student's t at 0.9, from tables.
@@ -172,15 +183,18 @@ constexpr double t2 = 1.8856, t4 = 1.5332, t5 = 1.4759;  // Student's t at 0.9
 
 }  // namespace
 
-// Three left-out models with a deviation of 0.03 count (1 - 1/9) 0.0009 = 0.0008 each, beside two degrees of the belief, 0.26 / t2 each;
-// the quantile is that of 5 degrees of freedom. Two left-out rank counts with 0.1 count (1 - 1/4) 0.01 = 0.0075, with 4 degrees, and give
-// the wider end. An exact fit keeps the rest of the belief.
+// Three left-out models with a deviation of 0.03 count (1 - 1/9) 0.0009 = 0.0008 each, beside two
+// degrees of the belief, 0.26 / t2 each; the quantile is that of 5 degrees of freedom. Two left-out
+// rank counts with 0.1 count (1 - 1/4) 0.01 = 0.0075, with 4 degrees, and give the wider end. An
+// exact fit keeps the rest of the belief.
 TEST_CASE("blocks left out of a framework's fit narrow what is believed, few of them little") {
     FittedTrainer t;
-    const double believed = 2 * (0.26 / t2) * (0.26 / t2), models = t5 * std::sqrt((3 * 0.0008 + believed) / 5),
+    const double believed = 2 * (0.26 / t2) * (0.26 / t2),
+                 models = t5 * std::sqrt((3 * 0.0008 + believed) / 5),
                  ranks = t4 * std::sqrt((2 * 0.0075 + believed) / 4);
     REQUIRE(ranks > models);
-    t.framework.fitted->errors = {step_error(left_out_by("model", 3), 0.03), step_error("fitted", 0.02)};
+    t.framework.fitted->errors = {step_error(left_out_by("model", 3), 0.03),
+                                  step_error("fitted", 0.02)};
     CHECK(t.slower() == Approx(models).epsilon(2e-3));
     t.framework.fitted->errors.push_back(step_error(left_out_by("ranks", 2), 0.1));
     CHECK(t.slower() == Approx(ranks).epsilon(2e-3));
@@ -191,14 +205,16 @@ TEST_CASE("blocks left out of a framework's fit narrow what is believed, few of 
     CHECK(t.slower() == Approx(z * 0.03).epsilon(1e-2));
 }
 
-// The spread of one model's rows is at least that of other models; left-out ranks say nothing about models. The errors that fits to one
-// model made on other models count where they are wider than the spread of shipped frameworks, and only there.
+// The spread of one model's rows is at least that of other models; left-out ranks say nothing about
+// models. The errors that fits to one model made on other models count where they are wider than
+// the spread of shipped frameworks, and only there.
 TEST_CASE("a framework fitted to one model keeps what is believed") {
     FittedTrainer t;
     CHECK(t.slower() == Approx(0.26));
     t.framework.fitted->errors = {step_error("fitted", 0.05)};
     CHECK(t.slower() == Approx(0.26));
-    t.framework.fitted->errors = {step_error(left_out_by("ranks", 3), 0.01), step_error("fitted", 0.05)};
+    t.framework.fitted->errors = {step_error(left_out_by("ranks", 3), 0.01),
+                                  step_error("fitted", 0.05)};
     CHECK(t.slower() == Approx(0.26));
     t.framework.fitted->errors = {step_error("fitted", 0.4)};
     CHECK(t.slower() == Approx(0.4 * z).epsilon(1e-4));
@@ -213,7 +229,8 @@ TEST_CASE("a framework fitted to one model keeps what is believed") {
     CHECK(scatter_of(t.table, t.framework, t.cluster).faster == Approx(0.2));
 }
 
-// Fitted on 8 to 16 ranks: 8, 12 and 16 are known; 4 and 24 are as little known as another model is to a fit of one model.
+// Fitted on 8 to 16 ranks: 8, 12 and 16 are known; 4 and 24 are as little known as another model is
+// to a fit of one model.
 TEST_CASE("ranks beyond those of the rows widen a fitted framework's interval") {
     FittedTrainer t;
     t.framework.fitted->errors = {step_error(left_out_by("model", 3), 0.03)};
@@ -239,15 +256,16 @@ TEST_CASE("a file that does not say how many blocks it left out") {
     const double two = t.slower();
     t.framework.fitted->errors = {step_error("left out by model (2)", 0.03)};
     CHECK(t.slower() == two);
-    // The pair's measured scatter outweighs a fit that does not count its blocks, and a fit that counts them outweighs it.
+    // The pair's measured scatter outweighs a fit that does not count its blocks, and a fit that
+    // counts them outweighs it.
     t.table.groups = {{"trainer", "A100", 30, 2, {0.02, 0.02}}};
     CHECK(t.slower() == two);
     t.framework.fitted->errors = {step_error("left out by model", 0.03)};
     CHECK(t.slower() == Approx(std::sqrt((0.02 * 0.02 + 0.26 * 0.26) / 2)));
 }
 
-// 3 % behind with a reach of 2 % (logarithms) is distinguishable, with 5 % it is not. On another machine each forecast has its own error:
-// half of the logarithm of p90 over p10, here 0.3 and 0.4.
+// 3 % behind with a reach of 2 % (logarithms) is distinguishable, with 5 % it is not. On another
+// machine each forecast has its own error: half of the logarithm of p90 over p10, here 0.3 and 0.4.
 TEST_CASE("two forecasts are told apart by the error of their difference") {
     const Behind by_draws{0.03, 0.03, 0.03, true};
     CHECK(widened(by_draws, 0.02).distinguishable);
@@ -264,7 +282,8 @@ TEST_CASE("two forecasts are told apart by the error of their difference") {
     CHECK(reach_of_pair(a, b, {0.03, 0.1}) == Approx(0.5));
 }
 
-TEST_CASE("a scatter file is read back as it was written, and a wrong key is refused with its place") {
+TEST_CASE(
+    "a scatter file is read back as it was written, and a wrong key is refused with its place") {
     const TestFolder folder;
     ScatterTable table;
     table.date = "2026-01-02";
@@ -277,12 +296,18 @@ TEST_CASE("a scatter file is read back as it was written, and a wrong key is ref
                       Catch::Contains("wrong.toml:2:1") && Catch::Contains("near"));
 }
 
-// Experts over two nodes: with a recipe that sends a token once to each rank, the step takes three quarters of that with an all-to-all.
-TEST_CASE("nobody named a framework: the step is also read as the slow and the fast one that it may be") {
+// Experts over two nodes: with a recipe that sends a token once to each rank, the step takes three
+// quarters of that with an all-to-all.
+TEST_CASE(
+    "nobody named a framework: the step is also read as the slow and the fast one that it may be") {
     Experiment experts = read_experiment("mixtral_8x7b_h100");
-    for (const auto& [key, value] : {std::pair{"parallelism.tp", "1"}, {"parallelism.dp", "16"}, {"parallelism.ep", "16"},
-                                    {"parallelism.sequence_parallel", "false"}, {"parallelism.overlap_tp", "false"},
-                                    {"workload.moe.experts", "64"}, {"workload.moe.top_k", "8"}})
+    for (const auto& [key, value] : {std::pair{"parallelism.tp", "1"},
+                                     {"parallelism.dp", "16"},
+                                     {"parallelism.ep", "16"},
+                                     {"parallelism.sequence_parallel", "false"},
+                                     {"parallelism.overlap_tp", "false"},
+                                     {"workload.moe.experts", "64"},
+                                     {"workload.moe.top_k", "8"}})
         set_key(experts, {key, value});
     for (Experiment e : {read_experiment("llama3_8b_h100_fsdp"), experts}) {
         set_key(e, {"framework.preset", "default"});
@@ -300,8 +325,10 @@ TEST_CASE("nobody named a framework: the step is also read as the slow and the f
     }
 }
 
-// A measured machine, known only by its datasheet and the other machines: the step of its own fit lies within p10 .. p90.
-TEST_CASE("a machine that is known by its datasheet holds the step of the fitted one in its interval") {
+// A measured machine, known only by its datasheet and the other machines: the step of its own fit
+// lies within p10 .. p90.
+TEST_CASE(
+    "a machine that is known by its datasheet holds the step of the fitted one in its interval") {
     for (const char* name : {"dgx-a100", "dgx-h100", "b200-x8"}) {
         Experiment e = read_experiment("llama3_8b_h100_fsdp");
         const auto on = [&](const Cluster& machine) {
@@ -311,7 +338,8 @@ TEST_CASE("a machine that is known by its datasheet holds the step of the fitted
             return predict(there).step;
         };
         const Interval sheet = on(cluster_from_others(name)), fitted = on(read_cluster(name));
-        INFO(name << ": " << sheet.p10.si() << " .. " << sheet.p90.si() << ", fitted " << fitted.p50.si());
+        INFO(name << ": " << sheet.p10.si() << " .. " << sheet.p90.si() << ", fitted "
+                  << fitted.p50.si());
         CHECK(sheet.p10 < fitted.p50);
         CHECK(fitted.p50 < sheet.p90);
         CHECK(sheet.p90 / sheet.p10 > fitted.p90 / fitted.p10);

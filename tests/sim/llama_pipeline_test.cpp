@@ -40,7 +40,8 @@ Experiment blocking_pair() {
 }
 
 bool has_note(const Forecast& f, const std::string& text) {
-    return std::ranges::any_of(f.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
+    return std::ranges::any_of(
+        f.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
 }
 
 }  // namespace
@@ -50,12 +51,14 @@ TEST_CASE("a blocking hop costs its bytes once and each message a call") {
     Experiment e = blocking_pair();
     e.cluster.host.message = Seconds(100e-6);
     const SendRecv hop{Bytes(32e3), 5, true};
-    CHECK(collective_time(hop, Group{2, 1}, e.cluster).si() == Approx(5 * 100e-6 + 2e-6 + 32e3 / 100e9));
+    CHECK(collective_time(hop, Group{2, 1}, e.cluster).si() ==
+          Approx(5 * 100e-6 + 2e-6 + 32e3 / 100e9));
 }
 
-// Two stages, 1F1B. After the first forward the second stage never waits for work: it receives a micro-batch (hop there), runs it forward
-// and back, sends the gradients (hop back) and only then receives the next. The first stage computes meanwhile, and less. The step: first
-// forward, six times (hop + forward + backward + hop), last backward.
+// Two stages, 1F1B. After the first forward the second stage never waits for work: it receives a
+// micro-batch (hop there), runs it forward and back, sends the gradients (hop back) and only then
+// receives the next. The first stage computes meanwhile, and less. The step: first forward, six
+// times (hop + forward + backward + hop), last backward.
 TEST_CASE("a blocking pipeline of two stages takes what its closed form says") {
     Experiment e = blocking_pair();
     e.workload.layers = 5;
@@ -66,8 +69,10 @@ TEST_CASE("a blocking pipeline of two stages takes what its closed form says") {
     std::map<Phase, double> hops;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const Place place = graph.places(t).front();
-        if (place.lane() == Lane::compute) computed[{place.rank(), graph.phase(t)}] += costs.duration[t].si() / 6;
-        if (std::holds_alternative<SendRecv>(graph.op(t))) hops[graph.phase(t)] += costs.duration[t].si() / 6;
+        if (place.lane() == Lane::compute)
+            computed[{place.rank(), graph.phase(t)}] += costs.duration[t].si() / 6;
+        if (std::holds_alternative<SendRecv>(graph.op(t)))
+            hops[graph.phase(t)] += costs.duration[t].si() / 6;
     }
     const double f0 = computed[{0, Phase::forward}], b0 = computed[{0, Phase::backward}];
     const double f1 = computed[{1, Phase::forward}], b1 = computed[{1, Phase::backward}];
@@ -99,7 +104,8 @@ TEST_CASE("folded equals unfolded when messages hold the hosts") {
     }
 }
 
-// Between the rows of 95 and 101 tokens: 4.547 + 3/6 (3.66 - 4.547). Outside them, and for another weight, there is no value.
+// Between the rows of 95 and 101 tokens: 4.547 + 3/6 (3.66 - 4.547). Outside them, and for another
+// weight, there is no value.
 TEST_CASE("rows of a measured weight are interpolated, other weights are left to the law") {
     const std::vector<GemmPoint> table{{101, 128256, 2048, Dtype::fp32, Seconds(3.66e-3)},
                                        {95, 128256, 2048, Dtype::fp32, Seconds(4.547e-3)}};
@@ -123,8 +129,9 @@ TEST_CASE("kernels of a rank take as long as its rate says, messages do not") {
     }
 }
 
-// The run's layer timers in ms, summed by stage and micro-batch: 2.26 2.73 2.55 2.51 2.41 2.42 2.38 6.85 (pipeline_llama.log, medians over
-// steps; docs/recorded-runs.md).
+// The run's layer timers in ms, summed by stage and
+// micro-batch: 2.26 2.73 2.55 2.51 2.41 2.42 2.38 6.85 (pipeline_llama.log, medians over steps;
+// docs/recorded-runs.md).
 TEST_CASE("products of each stage of the Llama pipeline take what the run's timers say") {
     const double measured[] = {2.26, 2.73, 2.55, 2.51, 2.41, 2.42, 2.38, 6.85};
     const Experiment e = recorded();
@@ -135,31 +142,38 @@ TEST_CASE("products of each stage of the Llama pipeline take what the run's time
     for (int s = 0; s < 8; ++s) CHECK(predicted[s] == Approx(measured[s]).epsilon(0.04));
 }
 
-// The run's median is 1613 ms per step. 100 us per message was the assumption before any step was looked at.
-TEST_CASE("the Llama pipeline's step is near the run's from priors, and nearer with the fitted message") {
+// The run's median is 1613 ms per step. 100 us per message was the assumption before any step was
+// looked at.
+TEST_CASE(
+    "the Llama pipeline's step is near the run's from priors, and nearer with the fitted message") {
     Experiment e = recorded();
     CHECK(step_of(e).si() == Approx(1.613).epsilon(0.01));
     e.cluster.host.message = Seconds(100e-6);
     CHECK(step_of(e).si() == Approx(1.613).epsilon(0.12));
-    // Medians of the steps of one length: the fit contains 109 to 124 tokens but not 95, 108 and 122. The step of 108 tokens was long
-    // without a sign of it in its timers: the forecast is 5.4 % off, and the list keeps it all the same.
+    // Medians of the steps of one length: the fit contains 109 to 124 tokens but not 95, 108 and
+    // 122. The step of 108 tokens was long without a sign of it in its timers: the forecast is 5.4
+    // % off, and the list keeps it all the same.
     for (const auto& [seq, measured, within] :
          {std::tuple(95, 1.581, 0.025), std::tuple(108, 1.676, 0.06), std::tuple(109, 1.600, 0.025),
-          std::tuple(116, 1.613, 0.025), std::tuple(120, 1.626, 0.025), std::tuple(122, 1.640, 0.025),
-          std::tuple(124, 1.605, 0.025)}) {
+          std::tuple(116, 1.613, 0.025), std::tuple(120, 1.626, 0.025),
+          std::tuple(122, 1.640, 0.025), std::tuple(124, 1.605, 0.025)}) {
         e = recorded();
         e.workload.seq = seq;
         CHECK(step_of(e).si() == Approx(measured).epsilon(within));
     }
 }
 
-// Steps 7 to 10 (95, 108 and 122 tokens) count as unfitted, so the cluster file must hold no logits time of these lengths.
-TEST_CASE("the file of the Llama pipeline's cluster holds no measured time of a step that it is not fitted on") {
+// Steps 7 to 10 (95, 108 and 122 tokens) count as unfitted, so the cluster file must hold no logits
+// time of these lengths.
+TEST_CASE(
+    "the file of the Llama pipeline's cluster holds no measured time of a step that it is not "
+    "fitted on") {
     for (const GemmPoint& p : recorded().cluster.kernel.gemm_table)
         CHECK((p.m == 109 || p.m == 116 || p.m == 120 || p.m == 124));
 }
 
-// Period law: the last stage takes a micro-batch every 43.5 ms; fill, drain and optimizer take another 221 ms.
+// Period law: the last stage takes a micro-batch every 43.5 ms; fill, drain and optimizer take
+// another 221 ms.
 TEST_CASE("the last stage limits the Llama pipeline and its messages are a quarter of the step") {
     const Experiment e = recorded();
     const Forecast f = predict(e);
@@ -179,10 +193,12 @@ TEST_CASE("the last stage limits the Llama pipeline and its messages are a quart
     CHECK(has_note(f, "cluster.link.intra.bandwidth: not determined"));
 }
 
-// The last stage handles 84 messages per micro-batch. Without headers there are 9 there and 7 back, 68 fewer: 6.9 ms of 102 us each. This
-// counts 32 times on the last stage. The first micro-batch's way there and the last one's way back cross seven hops, so it counts 39 times
-// in all.
-TEST_CASE("what if: without message headers the step is shorter by theirs on the last stage and on the way") {
+// The last stage handles 84 messages per micro-batch. Without headers there are 9 there and 7 back,
+// 68 fewer: 6.9 ms of 102 us each. This counts 32 times on the last stage. The first micro-batch's
+// way there and the last one's way back cross seven hops, so it counts 39 times in all.
+TEST_CASE(
+    "what if: without message headers the step is shorter by theirs on the last stage and on the "
+    "way") {
     Experiment e = recorded();
     const double with_headers = step_of(e).si();
     e.parallelism.messages_per_tensor = 1;
@@ -191,10 +207,12 @@ TEST_CASE("what if: without message headers the step is shorter by theirs on the
     CHECK(saved == Approx(39 * 68 * 102e-6).epsilon(0.15));
 }
 
-// Without the logits and their copy of the embedding the last stage no longer sets the period; interior stages do. Neighbours meet after
-// every pass, one's forward beside the other's backward, so the period is two meetings and two backwards. A meeting takes 10.7 ms: 84
-// messages of 102 us and 25.8 MB over 12 GB/s. A backward takes 8.0 ms: products 2 x 2.3 ms, gradients of 121.6 M weights at 12 bytes over
-// 626 GB/s 2.3 ms, a layer's host code 0.65 ms, small kernels 0.4 ms. In all 32 x 37.4 ms, and 221 ms as before.
+// Without the logits and their copy of the embedding the last stage no longer sets the period;
+// interior stages do. Neighbours meet after every pass, one's forward beside the other's backward,
+// so the period is two meetings and two backwards. A meeting takes 10.7 ms: 84 messages of 102 us
+// and 25.8 MB over 12 GB/s. A backward takes 8.0 ms: products 2 x 2.3 ms, gradients of 121.6 M
+// weights at 12 bytes over 626 GB/s 2.3 ms, a layer's host code 0.65 ms, small kernels 0.4 ms. In
+// all 32 x 37.4 ms, and 221 ms as before.
 TEST_CASE("what if: with the logits on a stage of their own an interior stage sets the period") {
     Experiment e = recorded();
     e.cluster.gpu.rank_rates.clear();
@@ -206,9 +224,11 @@ TEST_CASE("what if: with the logits on a stage of their own an interior stage se
     CHECK(step_of(e).si() == Approx(32 * 37.4e-3 + 0.221).epsilon(0.04));
 }
 
-// The step alone cannot determine the schedule or the link: the other schedule (1700 instead of 1611 ms) and a link twice as fast (1556 ms)
-// change it by less than the priors' uncertainty (12 %), and another message cost undoes either. With gpipe all of a stage's 168 messages
-// per micro-batch count, 5400 in all: 88 ms are 16 us of each. For the link, 54 ms are 14 us of each of the 39 x 100 messages that count.
+// The step alone cannot determine the schedule or the link: the other schedule (1700 instead of
+// 1611 ms) and a link twice as fast (1556 ms) change it by less than the priors' uncertainty (12
+// %), and another message cost undoes either. With gpipe all of a stage's 168 messages per
+// micro-batch count, 5400 in all: 88 ms are 16 us of each. For the link, 54 ms are 14 us of each of
+// the 39 x 100 messages that count.
 TEST_CASE("the message cost makes up for another schedule or link speed") {
     const Experiment e = recorded();
     const double step = step_of(e).si();

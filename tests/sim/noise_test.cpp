@@ -19,7 +19,8 @@ Costs whole_seconds(std::vector<Seconds> durations) {
 
 // Calls `look` with each of the draws of the cluster's noise over the quiet costs of a graph.
 template <class Look>
-void for_draws(int draws, const TaskGraph& graph, const Cluster& cluster, const Costs& quiet, Look look) {
+void for_draws(int draws, const TaskGraph& graph, const Cluster& cluster, const Costs& quiet,
+               Look look) {
     Timeline timeline;
     run_in_order(graph, quiet, timeline);
     std::mt19937_64 random(1);
@@ -32,8 +33,8 @@ void for_draws(int draws, const TaskGraph& graph, const Cluster& cluster, const 
 
 }  // namespace
 
-// Bursts of 1e6 s, one every 1e6 s: the 6 s of a step lie wholly inside one with probability 1 - exp(-1) = 63.2 %, and kernels then take
-// 1.5 times as long.
+// Bursts of 1e6 s, one every 1e6 s: the 6 s of a step lie wholly inside one with probability 1 -
+// exp(-1) = 63.2 %, and kernels then take 1.5 times as long.
 TEST_CASE("a burst that covers the step slows every kernel, as often as its rate says") {
     Cluster cluster;
     cluster.noise.burst_slowdown = 0.5;
@@ -60,8 +61,8 @@ TEST_CASE("short bursts slow the share of time that they fill") {
     CHECK(sum / 20000 == Approx(6 * 1.05).epsilon(0.005));
 }
 
-// One burst of 1 s in 100 s on each of three nodes: the step sees the bursts of all of them, 3 % of the time, and takes 1.5 times as long
-// then. Host work and sends are not slowed.
+// One burst of 1 s in 100 s on each of three nodes: the step sees the bursts of all of them, 3 % of
+// the time, and takes 1.5 times as long then. Host work and sends are not slowed.
 TEST_CASE("the bursts of every node strike the step's kernels and nothing else") {
     TaskGraph graph = chain();
     graph.add("call", Phase::backward, HostWork{}, {host(0)}, {2}, 0);
@@ -78,13 +79,15 @@ TEST_CASE("the bursts of every node strike the step's kernels and nothing else")
     });
     CHECK(sum / 20000 - 6 == Approx(6 * 0.03 * 0.5).epsilon(0.05));
     cluster.noise.burst_every = 0_s;  // none
-    for_draws(10, graph, cluster, whole_seconds({1_s, 2_s, 3_s, 5_s, 7_s}),
-              [&](const Costs& c) { CHECK(c.duration == std::vector<Seconds>{1_s, 2_s, 3_s, 5_s, 7_s}); });
+    for_draws(10, graph, cluster, whole_seconds({1_s, 2_s, 3_s, 5_s, 7_s}), [&](const Costs& c) {
+        CHECK(c.duration == std::vector<Seconds>{1_s, 2_s, 3_s, 5_s, 7_s});
+    });
 }
 
-// Each of two ranks is late by 2 s with 50 %, so at least one is with 75 %, and then one of the two collectives (ids 4, 5) is longer. The
-// step takes 4 s and the collectives begin after 1 and 2 s. The second is the next one for one moment in four; the first is for the moments
-// before it and, wrapping round, for those after both.
+// Each of two ranks is late by 2 s with 50 %, so at least one is with 75 %, and then one of the two
+// collectives (ids 4, 5) is longer. The step takes 4 s and the collectives begin after 1 and 2 s.
+// The second is the next one for one moment in four; the first is for the moments before it and,
+// wrapping round, for those after both.
 TEST_CASE("a late rank lengthens one collective, as often as any of the ranks is late") {
     Cluster cluster;
     cluster.gpus_per_node = 2;
@@ -103,7 +106,8 @@ TEST_CASE("a late rank lengthens one collective, as often as any of the ranks is
     CHECK(in_second / 4000.0 == Approx(0.75 / 4).margin(0.03));
 }
 
-// The step takes 4 s. A delay of 2 s that was seen in steps of 16 s is a quarter of that here, in steps of 2 s twice.
+// The step takes 4 s. A delay of 2 s that was seen in steps of 16 s is a quarter of that here, in
+// steps of 2 s twice.
 TEST_CASE("a delay is the same share of any step") {
     Cluster cluster;
     cluster.gpus_per_node = 2;
@@ -111,12 +115,15 @@ TEST_CASE("a delay is the same share of any step") {
     cluster.noise.straggler_delay = 2_s;
     for (const auto& [seen_in, late] : {std::pair(16_s, 0.5), {4_s, 2.0}, {2_s, 4.0}, {0_s, 2.0}}) {
         cluster.noise.straggler_step = seen_in;
-        for_draws(5, two_ranks_all_reduce(), cluster, whole_seconds({1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s}),
-                  [&](const Costs& c) { CHECK((c.duration[4] + c.duration[5] - 2_s).si() == Approx(late)); });
+        for_draws(5, two_ranks_all_reduce(), cluster,
+                  whole_seconds({1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s}), [&](const Costs& c) {
+                      CHECK((c.duration[4] + c.duration[5] - 2_s).si() == Approx(late));
+                  });
     }
 }
 
-// Both of two ranks are late by 2 s times exp(0.3 x), x normal. All wait for the later: the larger of two x is 1 / sqrt(pi) on average.
+// Both of two ranks are late by 2 s times exp(0.3 x), x normal. All wait for the later: the larger
+// of two x is 1 / sqrt(pi) on average.
 TEST_CASE("the latest rank is waited for, by its own lateness") {
     Cluster cluster;
     cluster.gpus_per_node = 2;
@@ -124,12 +131,15 @@ TEST_CASE("the latest rank is waited for, by its own lateness") {
     cluster.noise.straggler_delay = 2_s;
     cluster.noise.straggler_spread = 0.3;
     double logs = 0;
-    for_draws(4000, two_ranks_all_reduce(), cluster, whole_seconds({1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s}),
-              [&](const Costs& c) { logs += std::log((c.duration[4] + c.duration[5] - 2_s).si() / 2); });
+    for_draws(4000, two_ranks_all_reduce(), cluster,
+              whole_seconds({1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s}), [&](const Costs& c) {
+                  logs += std::log((c.duration[4] + c.duration[5] - 2_s).si() / 2);
+              });
     CHECK(logs / 4000 == Approx(0.3 / std::sqrt(3.14159265)).epsilon(0.05));
 }
 
-// The exchange runs beside the backward, so the wait shows in the kernel before it: a0 is the only one that has finished.
+// The exchange runs beside the backward, so the wait shows in the kernel before it: a0 is the only
+// one that has finished.
 TEST_CASE("an exchange beside the backward hides no late rank") {
     TaskGraph graph(1);
     const TaskId a = graph.add("a", Phase::backward, small_gemm(), {compute(0)}, {});
@@ -144,15 +154,19 @@ TEST_CASE("an exchange beside the backward hides no late rank") {
     });
 }
 
-// Before the bucket, a ends on the same rank, 0.5 s of d on the other, and b last, so the wait shows in b. An all-reduce that its own layer
-// awaits, or one after the backward, shows the wait itself.
-TEST_CASE("a wait shows in the last kernel before an exchange beside the backward, else in the exchange") {
+// Before the bucket, a ends on the same rank, 0.5 s of d on the other, and b last, so the wait
+// shows in b. An all-reduce that its own layer awaits, or one after the backward, shows the wait
+// itself.
+TEST_CASE(
+    "a wait shows in the last kernel before an exchange beside the backward, else in the "
+    "exchange") {
     Cluster cluster;
     cluster.gpus_per_node = 2;
     cluster.noise.straggler_rate = 1;
     cluster.noise.straggler_delay = 2_s;
-    for (const auto& [phase, lane, late] : {std::tuple(Phase::backward, Lane::data, 1), {Phase::backward, Lane::collective, 3},
-                                           {Phase::gradient_sync, Lane::data, 3}}) {
+    for (const auto& [phase, lane, late] : {std::tuple(Phase::backward, Lane::data, 1),
+                                            {Phase::backward, Lane::collective, 3},
+                                            {Phase::gradient_sync, Lane::data, 3}}) {
         TaskGraph graph(2);
         const TaskId a = graph.add("a", Phase::backward, small_gemm(), {compute(0)}, {});
         const TaskId b = graph.add("b", Phase::backward, small_gemm(), {compute(0)}, {a});
@@ -162,7 +176,8 @@ TEST_CASE("a wait shows in the last kernel before an exchange beside the backwar
         std::vector<Seconds> expected{1_s, 1_s, Seconds(0.5), 1_s, 5_s};
         const Costs quiet = whole_seconds(expected);
         expected[static_cast<std::size_t>(late)] += 2_s;
-        for_draws(5, graph, cluster, quiet, [&](const Costs& costs) { CHECK(costs.duration == expected); });
+        for_draws(5, graph, cluster, quiet,
+                  [&](const Costs& costs) { CHECK(costs.duration == expected); });
     }
 }
 
@@ -174,7 +189,8 @@ TEST_CASE("the noise of tasks is each one's own") {
     Costs quiet = whole_seconds({1_s, 2_s, 3_s});
     quiet.issue = {5_s, 7_s, 11_s};
     for_draws(4000, chain(), cluster, quiet, [&](const Costs& c) {
-        const double first = std::log(c.duration[0].si()), second = std::log(c.duration[1].si() / 2);
+        const double first = std::log(c.duration[0].si()),
+                     second = std::log(c.duration[1].si() / 2);
         squares += second * second;
         products += first * second;
         if (c.issue != std::vector<Seconds>{5_s, 7_s, 11_s}) FAIL("the host is another noise's");

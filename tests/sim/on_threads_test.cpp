@@ -26,9 +26,10 @@ TEST_CASE("threads: each number below the size is worked on once, whichever thre
     each_on_threads(4, 0, [](std::size_t) { throw std::logic_error("there is none"); });
 }
 
-// An exception that leaves a thread would end the whole program. The call must rethrow it, also when the caller's own share went well, and
-// the other threads must still finish theirs.
-TEST_CASE("threads: what one of them throws is thrown by the call, after the others have finished") {
+// An exception that leaves a thread would end the whole program. The call must rethrow it, also
+// when the caller's own share went well, and the other threads must still finish theirs.
+TEST_CASE(
+    "threads: what one of them throws is thrown by the call, after the others have finished") {
     std::atomic<int> started = 0, finished = 0;
     const auto third_fails = [&] {
         if (++started == 3) throw std::runtime_error("the third");

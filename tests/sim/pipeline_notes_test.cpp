@@ -29,8 +29,9 @@ Experiment blocking_stages() {
 
 double ms_of(const Experiment& e) { return steps_of_draws(e).front().si() * 1e3; }
 
-// Of 10 s: rank 0 computes 3 s; rank 1 computes 4 s and spends 2 s in a message; rank 2 exchanges 5 s within its stage; rank 3 computes
-// 1 s. Other host work, and a send on a lane of its own, do not count as busy.
+// Of 10 s: rank 0 computes 3 s; rank 1 computes 4 s and spends 2 s in a message; rank 2 exchanges 5
+// s within its stage; rank 3 computes 1 s. Other host work, and a send on a lane of its own, do not
+// count as busy.
 struct Busy {
     TaskGraph graph{4};
     Timeline timeline;
@@ -58,13 +59,17 @@ TEST_CASE("what limits a pipeline is the rank that is busiest, else the one that
     CHECK(limiting_rank(pipelined.graph, pipelined.timeline) == 1);
     const Busy alone(HostWork{});
     CHECK(limiting_rank(alone.graph, alone.timeline) == 0);
-    const std::vector<std::string> notes = pipeline_notes(blocking_stages(), pipelined.graph, pipelined.timeline);
+    const std::vector<std::string> notes =
+        pipeline_notes(blocking_stages(), pipelined.graph, pipelined.timeline);
     REQUIRE(notes.size() == 3);
-    CHECK(notes[0] == "rank 1 limits the pipeline: 60 % of the step computing or in messages, rank 2 as the next 50 %");
+    CHECK(notes[0] ==
+          "rank 1 limits the pipeline: 60 % of the step computing or in messages, rank 2 as the "
+          "next 50 %");
     Busy first(SendRecv{8_B, 1});  // 4 s more on rank 0: 7 s against 6 s on rank 1
     first.add(graphs::small_gemm(), {0, Lane::compute}, 6, 10);
     CHECK(pipeline_notes(blocking_stages(), first.graph, first.timeline)[0] ==
-          "rank 0 limits the pipeline: 70 % of the step computing or in messages, rank 1 as the next 60 %");
+          "rank 0 limits the pipeline: 70 % of the step computing or in messages, rank 1 as the "
+          "next 60 %");
     Experiment other = blocking_stages();
     other.parallelism.blocking_p2p = false;
     CHECK(pipeline_notes(other, pipelined.graph, pipelined.timeline).empty());
@@ -74,10 +79,13 @@ TEST_CASE("what limits a pipeline is the rank that is busiest, else the one that
 }
 
 // Each figure of a note is the step of the experiment with that one thing changed.
-TEST_CASE("notes on blocking messages say what the step would be without them, and what it cannot tell") {
+TEST_CASE(
+    "notes on blocking messages say what the step would be without them, and what it cannot tell") {
     const Experiment e = blocking_stages();
     const Busy any(SendRecv{8_B, 1});
-    const auto notes = [&](const Experiment& of) { return pipeline_notes(of, any.graph, any.timeline); };
+    const auto notes = [&](const Experiment& of) {
+        return pipeline_notes(of, any.graph, any.timeline);
+    };
     Experiment free = e, data_alone = e, gpipe = e, faster = e;
     free.cluster.host.message = Seconds(0);
     data_alone.parallelism.messages_per_tensor = 1;
@@ -87,25 +95,33 @@ TEST_CASE("notes on blocking messages say what the step would be without them, a
     const double step = ms_of(e);
     REQUIRE(ms_of(free) < 0.9 * step);
     REQUIRE(ms_of(data_alone) < 0.9 * step);
-    CHECK(notes(e)[1] == fmt::format("what the messages between stages cost the hosts is {:.0f} % of the step ({:.0f} ms without; {:.0f} ms with one "
+    CHECK(notes(e)[1] == fmt::format("what the messages between stages cost the hosts is {:.0f} % "
+                                     "of the step ({:.0f} ms without; {:.0f} ms with one "
                                      "message a tensor and no headers)",
-                                     100 * (1 - ms_of(free) / step), ms_of(free), ms_of(data_alone)));
-    CHECK(notes(e)[2] == fmt::format("schedule and link speed are not determined by such a step, their priors are used: gpipe instead of 1f1b {:.0f} ms, "
-                                     "a link twice as fast {:.0f} ms, against {:.0f} ms; the cost of a message makes up for either",
+                                     100 * (1 - ms_of(free) / step), ms_of(free),
+                                     ms_of(data_alone)));
+    CHECK(notes(e)[2] == fmt::format("schedule and link speed are not determined by such a step, "
+                                     "their priors are used: gpipe instead of 1f1b {:.0f} ms, "
+                                     "a link twice as fast {:.0f} ms, against {:.0f} ms; the cost "
+                                     "of a message makes up for either",
                                      ms_of(gpipe), ms_of(faster), step));
-    CHECK_THAT(notes(gpipe)[2], Catch::Contains(fmt::format("1f1b instead of gpipe {:.0f} ms", step)));
+    CHECK_THAT(notes(gpipe)[2],
+               Catch::Contains(fmt::format("1f1b instead of gpipe {:.0f} ms", step)));
 
     Experiment fitted = e;
     fitted.cluster.fitted.emplace();
-    fitted.cluster.fitted->parameters = {{"host.call", "5 us", "7 us", 0.1, true}, {"host.message", "3 ms", "5 ms", 0.1, false}};
+    fitted.cluster.fitted->parameters = {{"host.call", "5 us", "7 us", 0.1, true},
+                                         {"host.message", "3 ms", "5 ms", 0.1, false}};
     CHECK(notes(fitted).size() == 3);  // not determined
     fitted.cluster.fitted->parameters[1].determined = true;
     Experiment before = e;
     before.cluster.host.message = 5_ms;
     REQUIRE(notes(fitted).size() == 4);
-    CHECK(notes(fitted)[0] == fmt::format("from priors alone (datasheet, the run's layer timers, one message 5 ms; nothing fitted to a step): {:.0f} ms; with "
-                                          "the message fitted to steps of the run (3 ms): {:.0f} ms",
-                                          ms_of(before), step));
+    CHECK(notes(fitted)[0] ==
+          fmt::format("from priors alone (datasheet, the run's layer timers, one message 5 ms; "
+                      "nothing fitted to a step): {:.0f} ms; with "
+                      "the message fitted to steps of the run (3 ms): {:.0f} ms",
+                      ms_of(before), step));
     fitted.cluster.fitted->parameters[1].prior = "3 ms";
     CHECK(notes(fitted)[0] == "from priors alone: no constant was fitted to a step time");
 }

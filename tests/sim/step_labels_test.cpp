@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "model/transformer/step.h"
 #include "sim/gantt.h"
 #include "sim/memory/memory.h"
-#include "model/transformer/step.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -23,8 +23,10 @@ Experiment two_stages() {
 
 }  // namespace
 
-// A slot's tasks carry its micro-batch, a layer's tasks its number; tasks after the last of either carry none.
-TEST_CASE("a step's tasks are labelled with the micro-batch and the layer that they were written for") {
+// A slot's tasks carry its micro-batch, a layer's tasks its number; tasks after the last of either
+// carry none.
+TEST_CASE(
+    "a step's tasks are labelled with the micro-batch and the layer that they were written for") {
     const Experiment e = two_stages();
     const TaskGraph graph = build_step(e, {});
     const StepLabels labels = step_labels(e, {}, graph);
@@ -33,8 +35,10 @@ TEST_CASE("a step's tasks are labelled with the micro-batch and the layer that t
     REQUIRE(labels.layer.size() == graph.size());
     std::vector<int> of_layers(4), of_slots(3);
     for (TaskId t = 0; t < graph.size(); ++t) {
-        const auto slot = std::ranges::find_if(written.slots, [&](const WrittenSlot& s) { return s.first <= t && t < s.last; });
-        const auto layer = std::ranges::find_if(written.layers, [&](const WrittenLayer& l) { return l.first <= t && t < l.last; });
+        const auto slot = std::ranges::find_if(
+            written.slots, [&](const WrittenSlot& s) { return s.first <= t && t < s.last; });
+        const auto layer = std::ranges::find_if(
+            written.layers, [&](const WrittenLayer& l) { return l.first <= t && t < l.last; });
         CHECK(labels.micro_batch[t] == (slot == written.slots.end() ? -1 : slot->slot.micro_batch));
         CHECK(labels.layer[t] == (layer == written.layers.end() ? -1 : layer->layer));
         if (labels.layer[t] >= 0) ++of_layers[static_cast<std::size_t>(labels.layer[t])];
@@ -50,7 +54,8 @@ TEST_CASE("a step's tasks are labelled with the micro-batch and the layer that t
     CHECK(memory_points(other, {}, graph, {}).empty());
 }
 
-// Points of each rank: the memory before the first slot, then during and after each slot of its stage, from its first kernel to its last.
+// Points of each rank: the memory before the first slot, then during and after each slot of its
+// stage, from its first kernel to its last.
 TEST_CASE("the memory of every rank follows the slots of its stage") {
     const Experiment e = two_stages();
     const TaskGraph graph = build_step(e, {});

@@ -1,4 +1,5 @@
-// Passes that take turns (parallelism.overlap_experts): the exchanges of one pass run beside the work of the other.
+// Passes that take turns (parallelism.overlap_experts): the exchanges of one pass run beside the
+// work of the other.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -21,8 +22,8 @@ Experiment by_turns(bool turns) {
     return e;
 }
 
-// One second for each exchange, for all products of the experts together and for attention (counted on its norm), nothing for the rest.
-// `passes`: number of passes in each phase.
+// One second for each exchange, for all products of the experts together and for attention (counted
+// on its norm), nothing for the rest. `passes`: number of passes in each phase.
 Costs a_second_each(const TaskGraph& graph, double passes = 2) {
     std::map<Phase, double> products;
     for (TaskId t = 0; t < graph.size(); ++t)
@@ -30,8 +31,11 @@ Costs a_second_each(const TaskGraph& graph, double passes = 2) {
     Costs costs;
     for (TaskId t = 0; t < graph.size(); ++t) {
         double time = 0;
-        if (std::holds_alternative<GroupedGemm>(graph.op(t))) time = passes / products[graph.phase(t)];
-        if (std::holds_alternative<AllToAll>(graph.op(t)) || graph.name(t) == "attention_norm" || graph.name(t) == "attention_norm_backward") time = 1;
+        if (std::holds_alternative<GroupedGemm>(graph.op(t)))
+            time = passes / products[graph.phase(t)];
+        if (std::holds_alternative<AllToAll>(graph.op(t)) || graph.name(t) == "attention_norm" ||
+            graph.name(t) == "attention_norm_backward")
+            time = 1;
         costs.duration.emplace_back(time);
         costs.issue.emplace_back(0.0);
     }
@@ -46,18 +50,21 @@ Seconds step(const TaskGraph& graph, double passes = 2) {
 
 }  // namespace
 
-// A pass takes four seconds: attention, dispatch, experts and combine, or the same backwards. Four passes one after the other take 16. By
-// turns F0 and B1 stand alone, and in [F1 B0] these run side by side: combine back and attention; dispatch and the experts back; dispatch
-// back and the experts; combine and attention back. Both passes together take four seconds, so the step takes 12.
+// A pass takes four seconds: attention, dispatch, experts and combine, or the same backwards. Four
+// passes one after the other take 16. By turns F0 and B1 stand alone, and in [F1 B0] these run side
+// by side: combine back and attention; dispatch and the experts back; dispatch back and the
+// experts; combine and attention back. Both passes together take four seconds, so the step
+// takes 12.
 TEST_CASE("in passes that go by turns each exchange hides behind the other's work") {
-    const TaskGraph alone = build_transformer_step(by_turns(false), {}), pairs = build_transformer_step(by_turns(true), {});
+    const TaskGraph alone = build_transformer_step(by_turns(false), {}),
+                    pairs = build_transformer_step(by_turns(true), {});
     CHECK(step(alone).si() == Approx(16));
     CHECK(step(pairs).si() == Approx(12));
     CHECK(pairs.size() == alone.size());
 }
 
-// Stages of one layer. A forward takes 1 s, a backward 1 s for the gradients of the input and 1 s for those of the weights. A stage has 4 p
-// of each, and waits another (p / 2 - 1)(F + B - 2 W).
+// Stages of one layer. A forward takes 1 s, a backward 1 s for the gradients of the input and 1 s
+// for those of the weights. A stage has 4 p of each, and waits another (p / 2 - 1)(F + B - 2 W).
 TEST_CASE("dualpipe's slots run one after the other: the bubble is (p/2 - 1)(F + B - 2W)") {
     for (const int pp : {4, 8}) {
         Experiment e = small_gpt();
@@ -70,7 +77,8 @@ TEST_CASE("dualpipe's slots run one after the other: the bubble is (p/2 - 1)(F +
         Costs costs;
         for (TaskId t = 0; t < graph.size(); ++t) {
             const std::string_view name = graph.name(t);
-            const auto* gemm = std::get_if<Gemm>(&graph.op(t));  // accumulating GEMMs compute weight gradients
+            // accumulating GEMMs compute weight gradients
+            const auto* gemm = std::get_if<Gemm>(&graph.op(t));
             const bool counts = name == "attention_norm" || name == "attention_norm_backward" ||
                                 (name == "attention_output" && gemm && gemm->accumulate);
             costs.duration.emplace_back(counts ? 1.0 : 0.0);
@@ -82,9 +90,11 @@ TEST_CASE("dualpipe's slots run one after the other: the bubble is (p/2 - 1)(F +
     }
 }
 
-// Experts on two ranks, four stages, 16 micro-batches. A pass takes four seconds as above, half a second of a backward for weight
-// gradients. One after the other, 16 passes of each kind take 128 s and the bubble 4 + 4 - 2 / 2 = 7. In pairs the first stage runs 11
-// pairs of four seconds and 10 single passes: 84 s and at most (p/2 - 1)(F&B + B - 3W) = 6.5, as each half waits only for its own input.
+// Experts on two ranks, four stages, 16 micro-batches. A pass takes four seconds as above, half a
+// second of a backward for weight gradients. One after the other, 16 passes of each kind take 128 s
+// and the bubble 4 + 4 - 2 / 2 = 7. In pairs the first stage runs 11 pairs of four seconds and 10
+// single passes: 84 s and at most (p/2 - 1)(F&B + B - 3W) = 6.5, as each half waits only for its
+// own input.
 TEST_CASE("dualpipe in pairs hides all-to-alls") {
     Experiment e = by_turns(false);
     e.workload.layers = e.parallelism.pp = 4;
@@ -100,8 +110,8 @@ TEST_CASE("dualpipe in pairs hides all-to-alls") {
     CHECK(step(pairs, passes) <= Seconds(84 + 6.5));
 }
 
-// Both micro-batches have the same tasks, and all tasks of the layer are labelled. Each rank's memory has one point before the slots and
-// two for each of the four slots.
+// Both micro-batches have the same tasks, and all tasks of the layer are labelled. Each rank's
+// memory has one point before the slots and two for each of the four slots.
 TEST_CASE("tasks of passes that go by turns are labelled by their own micro-batch") {
     const Experiment e = by_turns(true);
     const TaskGraph graph = build_transformer_step(e, {});
@@ -115,5 +125,6 @@ TEST_CASE("tasks of passes that go by turns are labelled by their own micro-batc
     CHECK(count[{0, Phase::backward}] == count[{1, Phase::backward}]);
     Timeline timeline;
     run_in_order(graph, a_second_each(graph), timeline);
-    CHECK(memory_points(e, {}, graph, to_trace(graph, timeline)).size() == static_cast<std::size_t>(graph.rank_count()) * (1 + 2 * 4));
+    CHECK(memory_points(e, {}, graph, to_trace(graph, timeline)).size() ==
+          static_cast<std::size_t>(graph.rank_count()) * (1 + 2 * 4));
 }

@@ -16,8 +16,10 @@ using Catch::Matchers::Contains;
 namespace {
 
 // 8 layers; its batch of 16 in pieces of one.
-const std::string plain = "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 "
-                          "--global-batch-size 16 --vocab-size 1000 --bf16";
+const std::string plain =
+    "--num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
+    "--max-position-embeddings 16 --micro-batch-size 1 "
+    "--global-batch-size 16 --vocab-size 1000 --bf16";
 
 Translation launched(const std::string& flags) {
     static const TestFolder folder;
@@ -46,7 +48,8 @@ std::vector<std::string> cells_of(const std::string& line) {
 
 }  // namespace
 
-// The values are those of the arguments beside them; what is divided: 8 layers in 3 stages with embedding or loss are 9 in threes.
+// The values are those of the arguments beside them; what is divided: 8 layers in 3 stages with
+// embedding or loss are 9 in threes.
 TEST_CASE("each taken flag sets its key") {
     std::set<std::string> rest(launch_flags().taken.begin(), launch_flags().taken.end());
     for (const std::string& line : lines_of(test_data() + "/launch/taken_flags.csv")) {
@@ -64,13 +67,20 @@ TEST_CASE("each taken flag sets its key") {
     CHECK(rest == std::set<std::string>());
 }
 
-TEST_CASE("each flag that changes a step without a key is a problem, unless it says what is usual") {
+TEST_CASE(
+    "each flag that changes a step without a key is a problem, unless it says what is usual") {
     CHECK(launch_flags().problems.size() > 150);
     for (const auto& [name, flag] : launch_flags().problems) {
         INFO(name);
-        CHECK_THAT(lines(launched(plain + " " + dashed(name) + (flag.usual.empty() ? "" : " 9")).problems), Contains(name + " (") && Contains(flag.instead));
-        if (flag.usual.empty()) CHECK_THAT(lines(launched(plain + " " + dashed(name) + " 0").problems), !Contains(name + " ("));
-        else CHECK_THAT(lines(launched(plain + " " + dashed(name) + " " + flag.usual).problems), !Contains(name + " ("));
+        CHECK_THAT(
+            lines(launched(plain + " " + dashed(name) + (flag.usual.empty() ? "" : " 9")).problems),
+            Contains(name + " (") && Contains(flag.instead));
+        if (flag.usual.empty())
+            CHECK_THAT(lines(launched(plain + " " + dashed(name) + " 0").problems),
+                       !Contains(name + " ("));
+        else
+            CHECK_THAT(lines(launched(plain + " " + dashed(name) + " " + flag.usual).problems),
+                       !Contains(name + " ("));
     }
 }
 
@@ -78,7 +88,12 @@ TEST_CASE("flags without effect set nothing and are no problem") {
     const auto base = launched(plain);
     const LaunchFlags& flags = launch_flags();
     const std::set<std::string> taken(flags.taken.begin(), flags.taken.end());
-    const std::set<std::string> checked{"spec", "rampup_batch_size", "no_pipeline_parallel", "deepspeed_config", "checkpoint_num_layers", "enable_expert_tensor_parallelism"};
+    const std::set<std::string> checked{"spec",
+                                        "rampup_batch_size",
+                                        "no_pipeline_parallel",
+                                        "deepspeed_config",
+                                        "checkpoint_num_layers",
+                                        "enable_expert_tensor_parallelism"};
     for (const std::string& name : flags.quiet) {
         if (taken.contains(name) || flags.of_deepspeed.contains(name)) continue;
         INFO(name);
@@ -90,13 +105,18 @@ TEST_CASE("flags without effect set nothing and are no problem") {
 }
 
 TEST_CASE("flags that no list has are problems if their names are of a step") {
-    for (const char* flag : {"--block-sparse-attention 4", "--my-tensor-slices-parallel 2", "--fp6-training", "--weird-precision int4", "--expert-dropout-rate 0.1",
-                             "--overlap-everything", "--recompute-cheap", "--offload-all", "--pipeline-chunks 3", "--extra-layers 2", "--hidden-multiplier 2",
-                             "--use-lora", "--vocab-parallel-embedding-v2", "--seq-packing", "--fsdp-flavor x", "--graph-capture", "--moe-new-router"}) {
+    for (const char* flag :
+         {"--block-sparse-attention 4", "--my-tensor-slices-parallel 2", "--fp6-training",
+          "--weird-precision int4", "--expert-dropout-rate 0.1", "--overlap-everything",
+          "--recompute-cheap", "--offload-all", "--pipeline-chunks 3", "--extra-layers 2",
+          "--hidden-multiplier 2", "--use-lora", "--vocab-parallel-embedding-v2", "--seq-packing",
+          "--fsdp-flavor x", "--graph-capture", "--moe-new-router"}) {
         INFO(flag);
-        CHECK_THAT(lines(launched(plain + " " + flag).problems), Contains("no flag that is known here"));
+        CHECK_THAT(lines(launched(plain + " " + flag).problems),
+                   Contains("no flag that is known here"));
     }
-    for (const char* flag : {"--my-cat", "--colour blue", "--run-name x", "--note 7", "--moe-new-router false", "--extra-layers 0"}) {
+    for (const char* flag : {"--my-cat", "--colour blue", "--run-name x", "--note 7",
+                             "--moe-new-router false", "--extra-layers 0"}) {
         INFO(flag);
         CHECK(launched(plain + " " + flag).problems.empty());
     }
@@ -106,24 +126,40 @@ TEST_CASE("flags that no list has are problems if their names are of a step") {
 TEST_CASE("a dump's unknown arguments are named in one line") {
     const TestFolder folder;
     const auto dump = [&](const std::string& more) {
-        return translate(folder.write("run.log", "------------ arguments ------------\n  num_layers ...... 4\n  hidden_size ...... 64\n  num_attention_heads ...... 4\n"
-                                                 "  seq_length ...... 16\n  micro_batch_size ...... 1\n  retro_encoder_layers ...... 2\n" + more +
-                                                 "---------- end of arguments ----------\n"), {});
+        return translate(folder.write("run.log",
+                                      "------------ arguments ------------\n  num_layers ...... "
+                                      "4\n  hidden_size ...... 64\n  num_attention_heads ...... 4\n"
+                                      "  seq_length ...... 16\n  micro_batch_size ...... 1\n  "
+                                      "retro_encoder_layers ...... 2\n" +
+                                          more + "---------- end of arguments ----------\n"),
+                         {});
     };
     CHECK(dump("").problems.empty());
-    const auto own = dump("  sparse_attention_size ...... 8\n  block_layers ...... None\n  hidden_tricks ...... True\n");
+    const auto own = dump(
+        "  sparse_attention_size ...... 8\n  block_layers ...... None\n  hidden_tricks ...... "
+        "True\n");
     CHECK(own.problems.empty());
-    CHECK_THAT(lines(own.open), Contains("may change a step: sparse_attention_size = 8, hidden_tricks = True"));
-    CHECK_THAT(lines(dump("  enable_mhc_connections ...... True\n").problems), Contains("enable_mhc_connections ("));
+    CHECK_THAT(lines(own.open),
+               Contains("may change a step: sparse_attention_size = 8, hidden_tricks = True"));
+    CHECK_THAT(lines(dump("  enable_mhc_connections ...... True\n").problems),
+               Contains("enable_mhc_connections ("));
 }
 
-// Files that state no more than sizes, of each reader: what it assumes is the table's, which says where the tool's source has it.
+// Files that state no more than sizes, of each reader: what it assumes is the table's, which says
+// where the tool's source has it.
 TEST_CASE("each reader's defaults are those of its tool's source") {
     const TestFolder folder;
-    const std::string sizes = " --num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 16 --micro-batch-size 1";
-    const auto script = [&](const std::string& launcher, const std::string& flags) { return translate(folder.write("run.sh", launcher + " pretrain_gpt.py" + sizes + flags + "\n"), {}); };
-    const std::string yaml = "  num_layers: 8\n  hidden_size: 64\n  num_attention_heads: 4\n  SEQ: 16\n";
-    const auto sized = [&](const std::string& head, const std::string& seq, const std::string& rest) {
+    const std::string sizes =
+        " --num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
+        "--micro-batch-size 1";
+    const auto script = [&](const std::string& launcher, const std::string& flags) {
+        return translate(
+            folder.write("run.sh", launcher + " pretrain_gpt.py" + sizes + flags + "\n"), {});
+    };
+    const std::string yaml =
+        "  num_layers: 8\n  hidden_size: 64\n  num_attention_heads: 4\n  SEQ: 16\n";
+    const auto sized = [&](const std::string& head, const std::string& seq,
+                           const std::string& rest) {
         std::string text = yaml;
         text.replace(text.find("SEQ"), 3, seq);
         return translate(folder.write("run.yaml", head + text + rest), {});
@@ -137,7 +173,9 @@ TEST_CASE("each reader's defaults are those of its tool's source") {
         {"Megatron-LM, groups", script("torchrun", " --group-query-attention")},
         {"Megatron-DeepSpeed", script("deepspeed", " --deepspeed")},
         {"Megatron-DeepSpeed, experts", script("deepspeed", " --deepspeed --num-experts 4")},
-        {"NeMo 1", sized("trainer:\n  devices: 8\nmodel:\n  mcore_gpt: true\n  micro_batch_size: 1\n", "encoder_seq_length", "")},
+        {"NeMo 1",
+         sized("trainer:\n  devices: 8\nmodel:\n  mcore_gpt: true\n  micro_batch_size: 1\n",
+               "encoder_seq_length", "")},
         {"Megatron-Bridge", sized("train:\n  micro_batch_size: 1\nmodel:\n", "seq_length", "")}};
     std::map<std::string, std::set<std::string>> table;
     for (const std::string& line : lines_of(test_data() + "/launch/reader_defaults.csv")) {
@@ -151,7 +189,8 @@ TEST_CASE("each reader's defaults are those of its tool's source") {
         std::set<std::string> own(t.defaulted.begin(), t.defaulted.end());
         const auto common = table.find(reader.substr(0, reader.find(',')));
         REQUIRE(common != table.end());
-        if (reader.find(',') != std::string::npos)  // beside those of the reader, whatever replaces one of them
+        // beside those of the reader, whatever replaces one of them
+        if (reader.find(',') != std::string::npos)
             for (const auto& line : common->second) own.erase(line);
         CHECK(own == table[reader]);
     }
@@ -161,16 +200,22 @@ TEST_CASE("each reader's defaults are those of its tool's source") {
 // A run prints what it derives of its arguments beside them: 4 ranks / tp 2 = 2 replicas.
 TEST_CASE("what a dump derives of other arguments is no unknown argument") {
     const TestFolder folder;
-    const std::string sizes = "  num_layers .... 4\n  hidden_size .... 64\n  num_attention_heads .... 4\n  seq_length .... 32\n"
-                              "  micro_batch_size .... 2\n  global_batch_size .... 8\n  tensor_model_parallel_size .... 2\n  world_size .... 4\n";
+    const std::string sizes =
+        "  num_layers .... 4\n  hidden_size .... 64\n  num_attention_heads .... 4\n  seq_length "
+        ".... 32\n"
+        "  micro_batch_size .... 2\n  global_batch_size .... 8\n  tensor_model_parallel_size .... "
+        "2\n  world_size .... 4\n";
     const auto unknown = [&](const std::string& more) {
-        const auto path = folder.write("run.log", "------------------------ arguments ------------------------\n" + sizes + more +
-                                                      "-------------------- end of arguments ---------------------\n");
+        const auto path = folder.write(
+            "run.log", "------------------------ arguments ------------------------\n" + sizes +
+                           more + "-------------------- end of arguments ---------------------\n");
         std::string found;
         for (const std::string& line : translate(path, {}).open)
             if (line.starts_with("arguments that are not known")) found += line;
         return found;
     };
-    CHECK(unknown("  data_parallel_size .... 2\n  transformer_pipeline_model_parallel_size .... 1\n").empty());
+    CHECK(
+        unknown("  data_parallel_size .... 2\n  transformer_pipeline_model_parallel_size .... 1\n")
+            .empty());
     CHECK(unknown("  own_expert_width .... 2\n").find("own_expert_width = 2") != std::string::npos);
 }

@@ -23,7 +23,8 @@ inline std::string lines(const std::vector<std::string>& all) {
 }
 
 // "layers=32 tp=2": every pair as the translation says it; workload and parallelism are left out.
-inline void check_values(const Translation& t, const std::vector<std::pair<std::string, std::string>>& expected) {
+inline void check_values(const Translation& t,
+                         const std::vector<std::pair<std::string, std::string>>& expected) {
     for (const auto& [key, wanted] : expected) {
         INFO(t.path + " " + key);
         CHECK(value(t, key) == wanted);

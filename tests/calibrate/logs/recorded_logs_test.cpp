@@ -13,7 +13,9 @@ namespace {
 
 std::string recorded_log(const std::string& name) {
     const std::filesystem::path folder = shared_folder("logs");
-    return !truth_folder().empty() && std::filesystem::exists(folder / name) ? (folder / name).string() : "";
+    return !truth_folder().empty() && std::filesystem::exists(folder / name)
+               ? (folder / name).string()
+               : "";
 }
 
 // What an import writes, against a file that ships; its run may have another name there.
@@ -25,7 +27,8 @@ void check_import(const std::string& log, ImportRequest request, const std::stri
     import_to_files(request);
     const auto rows_of = [](const std::string& path) {
         std::vector<std::tuple<std::string, int, int, double>> rows;
-        for (const Sample& s : read_measurements(path)) rows.emplace_back(s.phase, s.rank, s.step, s.value);
+        for (const Sample& s : read_measurements(path))
+            rows.emplace_back(s.phase, s.rank, s.step, s.value);
         std::sort(rows.begin(), rows.end());
         return rows;
     };
@@ -35,8 +38,8 @@ void check_import(const std::string& log, ImportRequest request, const std::stri
 }  // namespace
 
 TEST_CASE("the shipped measurements are what the recorded logs give, where those are at hand") {
-    for (const std::string log :
-         {"moe_layer_bench.log", "moe_phase_trace.log", "ddp_models.log", "zero_coca.log", "pipeline_llama.log"})
+    for (const std::string log : {"moe_layer_bench.log", "moe_phase_trace.log", "ddp_models.log",
+                                  "zero_coca.log", "pipeline_llama.log"})
         if (is_absent(recorded_log(log), log)) return;
     ImportRequest request;
     request.medians_only = true;
@@ -52,7 +55,8 @@ TEST_CASE("the shipped measurements are what the recorded logs give, where those
     check_import("pipeline_llama.log", request, "pipeline_llama_later.csv");
 }
 
-// The log's own last ms/batch line is of step 11; DeepSpeed's run has 901 steps, 508 and 560 overflow.
+// The log's own last ms/batch line is of step 11; DeepSpeed's run has 901 steps, 508 and 560
+// overflow.
 TEST_CASE("recorded logs give the steps that they hold, where those logs are at hand") {
     for (const std::string log : {"zero_coca.log", "pipeline_llama.log", "ddp_models.log"})
         if (is_absent(recorded_log(log), log)) return;

@@ -42,7 +42,8 @@ TEST_CASE("a run with fewer than ten steady steps has no medians and the reason 
     const Summaries result = summaries(samples);
     CHECK(result.rows.empty());
     CHECK(result.refused ==
-          std::vector<std::string>{"run: no medians: 9 of its 14 steps are steady, expected at least 10"});
+          std::vector<std::string>{
+              "run: no medians: 9 of its 14 steps are steady, expected at least 10"});
 }
 
 // Every step has the values 1, 2 and 9 of ranks not told apart.
@@ -60,7 +61,8 @@ TEST_CASE("several values a step give the medians of the least, the middle and t
     CHECK(result.rows[2].value == 9);
 }
 
-// Two ranks, two rows each; rows of other phases and of ranks that the run has not are not of the routing.
+// Two ranks, two rows each; rows of other phases and of ranks that the run has not are not of the
+// routing.
 TEST_CASE("a recorded routing is written as rows of its ranks and read back from them") {
     ImportedRun run;
     run.run_id = "run";

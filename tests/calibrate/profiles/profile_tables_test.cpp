@@ -15,7 +15,8 @@ Profile written_down() {
     p.ranks = 4;
     p.device.name = "H100, SXM";
     p.names = {"void at::native::add", "triton_poi", "other"};
-    const auto span = [&](std::int64_t start, std::int64_t length, std::int32_t instance, std::int32_t sized, std::uint32_t name = 2) {
+    const auto span = [&](std::int64_t start, std::int64_t length, std::int32_t instance,
+                          std::int32_t sized, std::uint32_t name = 2) {
         DeviceSpan s;
         s.start = start;
         s.finish = start + length;
@@ -26,14 +27,19 @@ Profile written_down() {
         s.launched = start - 1;
         p.spans.push_back(s);
     };
-    p.operators = {{"aten::mm", "c10::Half", Gemm{8, 16, 32, 1, Dtype::fp16, false, {}, Gemm::Layout::tn}, "", 0, true, true},
-                   {"aten::bmm", "c10::Half", Gemm{8, 16, 32, 5, Dtype::fp16}, "", 0, true, false},
-                   {"aten::mm", "double", Gemm{8, 16, 32, 1, Dtype::fp32}, "", 0, false, false},
-                   {"aten::mm", "c10::Half", Gemm{8, 16, 64, 1, Dtype::fp16, false, {}, Gemm::Layout::nn}, "", 0, true, true},
-                   {"aten::mm", "c10::Half", Gemm{8, 16, 128, 1, Dtype::fp16, false, {}, Gemm::Layout::nt}, "", 0, true, true},
-                   {"aten::mm", "c10::Half", Gemm{8, 16, 256, 1, Dtype::fp16}, "", 0, true, false},
-                   {"aten::copy_", "float", MemoryPass{Bytes(3000), Bytes(0)}, "copy"},
-                   {"aten::_flash", "c10::Half", Attention{2, 4, 128, 256, 64, true, true, Dtype::fp16, true}, "", 1}};
+    p.operators = {
+        {"aten::mm", "c10::Half", Gemm{8, 16, 32, 1, Dtype::fp16, false, {}, Gemm::Layout::tn}, "",
+         0, true, true},
+        {"aten::bmm", "c10::Half", Gemm{8, 16, 32, 5, Dtype::fp16}, "", 0, true, false},
+        {"aten::mm", "double", Gemm{8, 16, 32, 1, Dtype::fp32}, "", 0, false, false},
+        {"aten::mm", "c10::Half", Gemm{8, 16, 64, 1, Dtype::fp16, false, {}, Gemm::Layout::nn}, "",
+         0, true, true},
+        {"aten::mm", "c10::Half", Gemm{8, 16, 128, 1, Dtype::fp16, false, {}, Gemm::Layout::nt}, "",
+         0, true, true},
+        {"aten::mm", "c10::Half", Gemm{8, 16, 256, 1, Dtype::fp16}, "", 0, true, false},
+        {"aten::copy_", "float", MemoryPass{Bytes(3000), Bytes(0)}, "copy"},
+        {"aten::_flash", "c10::Half", Attention{2, 4, 128, 256, 64, true, true, Dtype::fp16, true},
+         "", 1}};
     // Three calls of the first: 1 + 2, 4 and 8 us; one each of the others.
     span(0, 1000, 10, 0);
     span(1000, 2000, 10, 0);
@@ -49,7 +55,8 @@ Profile written_down() {
     span(36500, 700, 19, 6, 1);
     span(37200, 900, 20, 7);
     span(38100, 300, 21, -1, 1);
-    // Two launches of 4 and 6 us: 5 in the median. A layer takes 90 us for two calls of which each has 14/2 launches.
+    // Two launches of 4 and 6 us: 5 in the median. A layer takes 90 us for two calls of which each
+    // has 14/2 launches.
     p.launches = {Seconds(4e-6), Seconds(6e-6)};
     p.layer = {"Block", 2, 2, Seconds(90e-6)};
     return p;
@@ -66,35 +73,53 @@ std::string table_of(const std::vector<PlannedFile>& files, const std::string& e
 TEST_CASE("the tables of a profile, line by line") {
     std::vector<std::string> notes;
     const std::vector<PlannedFile> files = profile_tables({written_down()}, "run.csv", 0, notes);
-    CHECK(table_of(files, "gemms") == "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank\n"
-                                      "\"H100, SXM\",8,16,32,1,fp16,TN,kernel,4,3,15,aten::mm,3\n"
-                                      "\"H100, SXM\",8,16,64,1,fp16,NN,kernel,3,1,3,aten::mm,3\n"
-                                      "\"H100, SXM\",8,16,128,1,fp16,NT,kernel,2.5,1,2.5,aten::mm,3\n"
-                                      "\"H100, SXM\",8,16,256,1,fp16,,kernel,2,1,2,aten::mm,3\n");
-    CHECK(table_of(files, "batches") == "gpu,batch,m,n,k,dtype,timer,time_us,calls,total_us,call,rank\n\"H100, SXM\",5,8,16,32,fp16,kernel,13,1,13,aten::bmm,3\n");
+    CHECK(table_of(files, "gemms") ==
+          "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank\n"
+          "\"H100, SXM\",8,16,32,1,fp16,TN,kernel,4,3,15,aten::mm,3\n"
+          "\"H100, SXM\",8,16,64,1,fp16,NN,kernel,3,1,3,aten::mm,3\n"
+          "\"H100, SXM\",8,16,128,1,fp16,NT,kernel,2.5,1,2.5,aten::mm,3\n"
+          "\"H100, SXM\",8,16,256,1,fp16,,kernel,2,1,2,aten::mm,3\n");
+    CHECK(table_of(files, "batches") ==
+          "gpu,batch,m,n,k,dtype,timer,time_us,calls,total_us,call,rank\n\"H100, "
+          "SXM\",5,8,16,32,fp16,kernel,13,1,13,aten::bmm,3\n");
     CHECK(table_of(files, "attention") ==
-          "op,batch,heads,kv_heads,head_dim,seq_q,seq_k,causal,window,gpu,dtype,kernel,pass,implementation,time_us,calls,rank\n"
-          "attention,2,4,1,64,128,256,1,0,\"H100, SXM\",fp16,aten::_flash,backward,profile,0.9,1,3\n");
-    CHECK(table_of(files, "passes") == "gpu,kind,bytes,dtype,timer,time_us,calls,total_us,call,rank\n\"H100, SXM\",copy,3000,float,kernel,0.6,2,1.2,aten::copy_,3\n");
-    // 14 spans of the forward over 2 calls: 7 launches of 5 us; 90 - 35 = 55. Single passes: 0.5 us; compiled: 0.7 and 0.3.
-    CHECK(table_of(files, "launches") == "kind,calls,time_us_per_call,rank\nlaunch call,2,5,3\nhost time of a layer (Block),2,90,3\n"
-                                         "host time of a layer beside its launches,2,55,3\n\"passes, operator by operator\",1,0.5,3\n\"passes, compiled\",2,0.5,3\n");
-    CHECK(notes == std::vector<std::string>{"2 kernels of products whose type is not recorded: not in the table", "run.gemms.csv: 4 rows", "run.batches.csv: 1 rows",
-                                            "run.attention.csv: 1 rows", "run.passes.csv: 1 rows", "run.launches.csv: 5 rows"});
+          "op,batch,heads,kv_heads,head_dim,seq_q,seq_k,causal,window,gpu,dtype,kernel,pass,"
+          "implementation,time_us,calls,rank\n"
+          "attention,2,4,1,64,128,256,1,0,\"H100, "
+          "SXM\",fp16,aten::_flash,backward,profile,0.9,1,3\n");
+    CHECK(table_of(files, "passes") ==
+          "gpu,kind,bytes,dtype,timer,time_us,calls,total_us,call,rank\n\"H100, "
+          "SXM\",copy,3000,float,kernel,0.6,2,1.2,aten::copy_,3\n");
+    // 14 spans of the forward over 2 calls: 7 launches of 5 us; 90 - 35 = 55. Single passes: 0.5
+    // us; compiled: 0.7 and 0.3.
+    CHECK(
+        table_of(files, "launches") ==
+        "kind,calls,time_us_per_call,rank\nlaunch call,2,5,3\nhost time of a layer (Block),2,90,3\n"
+        "host time of a layer beside its launches,2,55,3\n\"passes, operator by "
+        "operator\",1,0.5,3\n\"passes, compiled\",2,0.5,3\n");
+    CHECK(notes == std::vector<std::string>{
+                       "2 kernels of products whose type is not recorded: not in the table",
+                       "run.gemms.csv: 4 rows", "run.batches.csv: 1 rows",
+                       "run.attention.csv: 1 rows", "run.passes.csv: 1 rows",
+                       "run.launches.csv: 5 rows"});
     CHECK(files.size() == 5);
     Profile bare = written_down();
     bare.layer.host = Seconds(35e-6);  // nothing beside the launches
     bare.launches.clear();
     for (DeviceSpan& s : bare.spans) s.launched = not_launched;
-    CHECK(table_of(profile_tables({bare}, "run", 0, notes), "launches").starts_with("kind,calls,time_us_per_call,rank\nhost time of a layer (Block),2,35,3\nhost time of a layer beside its launches,2,35,3\n"));
+    CHECK(table_of(profile_tables({bare}, "run", 0, notes), "launches")
+              .starts_with("kind,calls,time_us_per_call,rank\nhost time of a layer "
+                           "(Block),2,35,3\nhost time of a layer beside its launches,2,35,3\n"));
     bare.layer = {};
-    CHECK(table_of(profile_tables({bare}, "run", 0, notes), "launches").starts_with("kind,calls,time_us_per_call,rank\n\"passes"));
+    CHECK(table_of(profile_tables({bare}, "run", 0, notes), "launches")
+              .starts_with("kind,calls,time_us_per_call,rank\n\"passes"));
 }
 
 namespace {
 
 // One kernel of one collective on the only rank at hand, of `world`.
-std::pair<std::string, std::vector<std::string>> one_exchange(const CollectiveCall& call, int world, int node_devices, int said) {
+std::pair<std::string, std::vector<std::string>> one_exchange(const CollectiveCall& call, int world,
+                                                              int node_devices, int said) {
     Profile p;
     p.ranks = world;
     p.node_devices = node_devices;
@@ -113,14 +138,16 @@ std::pair<std::string, std::vector<std::string>> one_exchange(const CollectiveCa
 std::string nodes_said(const CollectiveCall& call, int world, int node_devices, int said) {
     const std::string row = one_exchange(call, world, node_devices, said).first;
     if (row.empty()) return "";
-    const auto first = row.find(','), second = row.find(',', first + 1), third = row.find(',', second + 1);
+    const auto first = row.find(','), second = row.find(',', first + 1),
+               third = row.find(',', second + 1);
     return row.substr(first + 1, third - first - 1);
 }
 
 }  // namespace
 
 // Ranks fill node after node. "RANKS,NODES" of the row; empty: not in the table.
-TEST_CASE("a collective's nodes follow from its members and the node's devices, or from what was said") {
+TEST_CASE(
+    "a collective's nodes follow from its members and the node's devices, or from what was said") {
     CollectiveCall all{"allreduce", "Half", "dp", "", 8, -1, -1, 500, 500, true};
     CHECK(one_exchange(all, 8, 4, 0).first == "all_reduce,8,2,1000,7,G,1,1,0,upper,dp\n");
     CHECK(nodes_said(all, 8, 8, 0) == "8,1");
@@ -146,7 +173,7 @@ TEST_CASE("a collective's nodes follow from its members and the node's devices, 
     pair.source = 5;
     CHECK(nodes_said(pair, 8, 4, 0) == "2,1");
     CHECK(nodes_said(pair, 16, 4, 0).empty());  // members of a part of the job, not told
-    pair.members = "[0,2,4,6,8,10,12,14]";  // 10 and 8
+    pair.members = "[0,2,4,6,8,10,12,14]";      // 10 and 8
     CHECK(nodes_said(pair, 16, 4, 0) == "2,1");
     CHECK(nodes_said(pair, 16, 1, 8) == "2,2");
     pair.source = -1;
@@ -157,19 +184,26 @@ TEST_CASE("a collective's nodes follow from its members and the node's devices, 
     CHECK(nodes_said(operators, 8, 4, 0) == "8,2");
     CollectiveCall lonely = all;
     lonely.ranks = 1;
-    CHECK(one_exchange(lonely, 8, 4, 0).second == std::vector<std::string>{"1 calls of collectives without operation, group or size: not in the table"});
+    CHECK(one_exchange(lonely, 8, 4, 0).second ==
+          std::vector<std::string>{
+              "1 calls of collectives without operation, group or size: not in the table"});
     lonely = all;
     lonely.op = "barrier";
     CHECK(one_exchange(lonely, 8, 4, 0).first.empty());
     lonely = all;
     lonely.in_elements = 0;
     CHECK(one_exchange(lonely, 8, 4, 0).first.empty());
-    CHECK(one_exchange(all, 8, 3, 0).second == std::vector<std::string>{"1 calls of collectives of groups whose nodes are not told: not in the table (say --nodes N)"});
-    CHECK(one_exchange(all, 8, 4, 0).second == std::vector<std::string>{
-              "one rank only: durations of collectives hold waiting for peers, their least is an upper bound of the transfer", "run.collectives.csv: 1 rows"});
+    CHECK(one_exchange(all, 8, 3, 0).second ==
+          std::vector<std::string>{"1 calls of collectives of groups whose nodes are not told: not "
+                                   "in the table (say --nodes N)"});
+    CHECK(one_exchange(all, 8, 4, 0).second ==
+          std::vector<std::string>{"one rank only: durations of collectives hold waiting for "
+                                   "peers, their least is an upper bound of the transfer",
+                                   "run.collectives.csv: 1 rows"});
 }
 
-// An all-gather's bytes are its result: of an operator's inputs those of all ranks; a receive counts what comes out.
+// An all-gather's bytes are its result: of an operator's inputs those of all ranks; a receive
+// counts what comes out.
 TEST_CASE("a collective's bytes are counted as nccl-tests does") {
     CollectiveCall c{"_allgather_base", "Half", "", "", 4, -1, -1, 10, 40, true};
     CHECK(collective_bytes(c) == Bytes(80));

@@ -17,11 +17,12 @@ namespace {
 
 double us(Seconds time) { return time.si() * 1e6; }
 
-// Two products of a forward, one of a backward launched by another thread, and a fused optimizer; one all-reduce beside the
-// backward. Times in microseconds:
+// Two products of a forward, one of a backward launched by another thread, and a fused optimizer;
+// one all-reduce beside the backward. Times in microseconds:
 //   device  stream 7:  [mm 10..30] [mm 30..45]       [mm' 60..90] [adam 120..130]
 //           stream 20:                               [all-reduce 70 .. 110]
-// span 10..130 = 120; busy 35 + 50 + 10 = 95; idle 25; computing 75; communicating 40, of it 20 beside mm', 20 exposed.
+// span 10..130 = 120; busy 35 + 50 + 10 = 95; idle 25; computing 75; communicating 40, of it 20
+// beside mm', 20 exposed.
 const char* const small_trace = R"json({"schemaVersion": 1,
   "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132, "totalGlobalMem": 85000000000}],
   "distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2},
@@ -49,7 +50,8 @@ const char* const small_trace = R"json({"schemaVersion": 1,
  {"ph":"i","name":"[memory]","pid":5,"tid":5,"ts":5,"args":{"Device Type":1,"Bytes":512,"Total Allocated":4096,"Total Reserved":8192}}
 ], "traceName": "x"})json";
 
-Profile read(const TestFolder& folder, const std::string& text, const std::string& name = "rank1.json") {
+Profile read(const TestFolder& folder, const std::string& text,
+             const std::string& name = "rank1.json") {
     return read_profiles(folder.write(name, text)).front();
 }
 
@@ -74,16 +76,20 @@ TEST_CASE("a trace splits its device's time into computing, communicating and id
     REQUIRE(us(t.phases.at(ProfilePhase::optimizer)) == Approx(10));
 }
 
-TEST_CASE("products have the sizes, type and layout of the innermost operator, and the median of their calls") {
+TEST_CASE(
+    "products have the sizes, type and layout of the innermost operator, and the median of their "
+    "calls") {
     const TestFolder folder;
     const auto products = operator_times(read(folder, small_trace));
     REQUIRE(products.size() == 2);
     // Two calls of 20 and 15 us; one of 30.
-    REQUIRE(products[0].call.work == Op(Gemm{64, 256, 128, 1, Dtype::bf16, false, {}, Gemm::Layout::nt}));
+    REQUIRE(products[0].call.work ==
+            Op(Gemm{64, 256, 128, 1, Dtype::bf16, false, {}, Gemm::Layout::nt}));
     REQUIRE(products[0].calls == 2);
     REQUIRE(us(products[0].total) == Approx(35));
     REQUIRE(us(products[0].typical) == Approx(17.5));
-    REQUIRE(products[1].call.work == Op(Gemm{256, 128, 64, 1, Dtype::bf16, false, {}, Gemm::Layout::tn}));
+    REQUIRE(products[1].call.work ==
+            Op(Gemm{256, 128, 64, 1, Dtype::bf16, false, {}, Gemm::Layout::tn}));
 }
 
 TEST_CASE("a collective's transfer is its shortest duration over the ranks, the rest is waiting") {
@@ -92,7 +98,8 @@ TEST_CASE("a collective's transfer is its shortest duration over the ranks, the 
     other.replace(other.find("\"rank\": 1"), 9, "\"rank\": 0");
     // Rank 0 arrives 30 us later and waits for nobody: 10 us from 100 to 110.
     other.replace(other.find("\"ts\":70,\"dur\":40"), 16, "\"ts\":100,\"dur\":10");
-    const std::vector<Profile> ranks{read(folder, other, "a.json"), read(folder, small_trace, "b.json")};
+    const std::vector<Profile> ranks{read(folder, other, "a.json"),
+                                     read(folder, small_trace, "b.json")};
     const auto all = collective_times(ranks);
     REQUIRE(all.size() == 1);
     REQUIRE(collective_kind(all[0].call) == "all_reduce");
@@ -107,7 +114,8 @@ TEST_CASE("ranks of different jobs are refused") {
     const TestFolder folder;
     std::string other = small_trace;
     other.replace(other.find("allreduce"), 9, "broadcast");
-    const std::vector<Profile> ranks{read(folder, other, "a.json"), read(folder, small_trace, "b.json")};
+    const std::vector<Profile> ranks{read(folder, other, "a.json"),
+                                     read(folder, small_trace, "b.json")};
     REQUIRE_THROWS_WITH(collective_times(ranks), Contains("traces of one job"));
 }
 
@@ -136,13 +144,15 @@ TEST_CASE("gzip is read by its bytes, and a torn stream is said") {
 
 TEST_CASE("an old trace, whose external ids are correlations, links by the call and its time") {
     const TestFolder folder;
-    // External id 2 is the linear's in this file, but the kernel's 2 is its correlation with the second call.
+    // External id 2 is the linear's in this file, but the kernel's 2 is its correlation with the
+    // second call.
     const Profile p = read(folder, R"([
  {"ph":"X","cat":"Operator","name":"aten::linear","pid":1,"tid":1,"ts":10,"dur":5,"args":{"External id":2}},
  {"ph":"X","cat":"cpu_op","name":"autograd::engine::evaluate_function: X","pid":1,"tid":2,"ts":20,"dur":5,"args":{"External id":7}},
  {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":25,"dur":1,"args":{"correlation":2,"External id":2}},
  {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":30,"dur":4,"args":{"device":0,"stream":7,"correlation":2,"External id":2}}])");
-    REQUIRE(p.spans.at(0).phase == ProfilePhase::backward);  // whole microseconds: the call at the operator's very end is inside
+    // whole microseconds: the call at the operator's very end is inside
+    REQUIRE(p.spans.at(0).phase == ProfilePhase::backward);
     REQUIRE_THAT(p.notes.back(), Contains("ProfilerStep"));
 }
 
@@ -155,7 +165,9 @@ TEST_CASE("kernels of a graph launch and kernels from before the window are coun
  {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":40,"dur":4,"args":{"device":0,"stream":7,"correlation":5}},
  {"ph":"X","cat":"kernel","name":"c","pid":0,"tid":7,"ts":50,"dur":4,"args":{"device":0,"stream":7,"correlation":6}}]})");
     REQUIRE(p.counts.graph_kernels == 2);
-    CHECK(std::ranges::find(p.notes, "2 kernels come from CUDA or HIP graphs: no operator, no shapes") != p.notes.end());
+    CHECK(std::ranges::find(p.notes,
+                            "2 kernels come from CUDA or HIP graphs: no operator, no shapes") !=
+          p.notes.end());
     REQUIRE(p.counts.unlinked == 1);
     REQUIRE(operator_times(p).empty());
 }
@@ -164,10 +176,13 @@ TEST_CASE("memory stays bounded: the later half of a trace that is too long is l
     const TestFolder folder;
     std::string text = R"({"traceEvents":[)";
     for (int i = 0; i < 2000; ++i)
-        text += (i > 0 ? "," : "") + std::string(R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":)") + std::to_string(10 * i) +
+        text += (i > 0 ? "," : "") +
+                std::string(R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":)") +
+                std::to_string(10 * i) +
                 R"(,"dur":5,"args":{"device":0,"stream":7,"correlation":1}})";
     const std::string path = folder.write("long.json", text + "]}");
-    const TraceRecords whole = read_kineto_records(path), part = read_kineto_records(path, 1000 * sizeof(DeviceRecord));
+    const TraceRecords whole = read_kineto_records(path),
+                       part = read_kineto_records(path, 1000 * sizeof(DeviceRecord));
     REQUIRE(whole.device.size() == 2000);
     REQUIRE_FALSE(whole.profile.shortened);
     REQUIRE(part.profile.shortened);
@@ -175,12 +190,16 @@ TEST_CASE("memory stays bounded: the later half of a trace that is too long is l
     REQUIRE(part.device.size() >= 499);
 }
 
-// The second kernel begins at no time of ours (0) and lasts no more than 35 minutes, the third takes no time at all.
+// The second kernel begins at no time of ours (0) and lasts no more than 35 minutes, the third
+// takes no time at all.
 TEST_CASE("times beyond all clocks do not overflow") {
     const TestFolder folder;
-    std::string text = R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":10,"dur":5,"args":{"device":0,"stream":7}})";
-    for (const char* times : {R"("ts":-9223372036854775808,"dur":4000000000000000)", R"("ts":1e300,"dur":9223372036854775807)"})
-        text += R"(,{"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,)" + std::string(times) + R"(,"args":{"device":0,"stream":7}})";
+    std::string text =
+        R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":10,"dur":5,"args":{"device":0,"stream":7}})";
+    for (const char* times : {R"("ts":-9223372036854775808,"dur":4000000000000000)",
+                              R"("ts":1e300,"dur":9223372036854775807)"})
+        text += R"(,{"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,)" + std::string(times) +
+                R"(,"args":{"device":0,"stream":7}})";
     const TraceRecords found = read_kineto_records(folder.write("far.json", text + "]}"));
     REQUIRE(found.device.size() == 3);
     for (const DeviceRecord& d : found.device) {
@@ -193,24 +212,39 @@ TEST_CASE("times beyond all clocks do not overflow") {
 
 TEST_CASE("what is no profile is refused, and pipes and devices are") {
     const TestFolder folder;
-    REQUIRE_THROWS_WITH(read_profiles(folder.write("a.txt", "hello")).front(), Contains("nsys export"));
+    REQUIRE_THROWS_WITH(read_profiles(folder.write("a.txt", "hello")).front(),
+                        Contains("nsys export"));
     REQUIRE_THROWS_WITH(read_profiles("/dev/zero").front(), Contains("no regular file"));
-    REQUIRE_THROWS_WITH(read(folder, R"({"traceEvents":[]})"), Contains("none of them work on a GPU"));
-    REQUIRE_THROWS_WITH(read_profiles(folder.write("b.sqlite", std::string("SQLite format 3\0", 16) + "damaged")).front(), Contains("SQLite"));
+    REQUIRE_THROWS_WITH(read(folder, R"({"traceEvents":[]})"),
+                        Contains("none of them work on a GPU"));
+    REQUIRE_THROWS_WITH(
+        read_profiles(folder.write("b.sqlite", std::string("SQLite format 3\0", 16) + "damaged"))
+            .front(),
+        Contains("SQLite"));
 }
 
 TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
     const TestFolder folder;
-    const std::string trace = folder.write("rank1.json", small_trace), out = folder.path() + "/run.csv";
-    const auto said = import_profiles({.paths = {trace}, .out = out, .system = "", .model = "", .context = {.op = "", .nodes = 2}});
-    // The times of the first case: 120 us from first to last, of which kernels take 95; 20 of 40 us of communication have none beside them.
-    REQUIRE(said.at(0) == trace + ": rank 1 of 2, NVIDIA H100 80GB HBM3; 17 events, 5 kernels, 1 steps");
-    REQUIRE(said.at(1) == "  GPU: 0.120 ms from first to last work, 0.095 ms busy, 0.025 ms idle; computing 0.075 ms, communicating 0.040 ms "
-                          "(0.020 ms exposed), copies 0.000 ms");
+    const std::string trace = folder.write("rank1.json", small_trace),
+                      out = folder.path() + "/run.csv";
+    const auto said = import_profiles({.paths = {trace},
+                                       .out = out,
+                                       .system = "",
+                                       .model = "",
+                                       .context = {.op = "", .nodes = 2}});
+    // The times of the first case: 120 us from first to last, of which kernels take 95; 20 of 40 us
+    // of communication have none beside them.
+    REQUIRE(said.at(0) ==
+            trace + ": rank 1 of 2, NVIDIA H100 80GB HBM3; 17 events, 5 kernels, 1 steps");
+    REQUIRE(said.at(1) ==
+            "  GPU: 0.120 ms from first to last work, 0.095 ms busy, 0.025 ms idle; computing "
+            "0.075 ms, communicating 0.040 ms "
+            "(0.020 ms exposed), copies 0.000 ms");
     REQUIRE(std::filesystem::exists(folder.path() + "/run.gemms.csv"));
     REQUIRE(std::filesystem::exists(folder.path() + "/run.launches.csv"));
     REQUIRE_FALSE(std::filesystem::exists(folder.path() + "/run.attention.csv"));
-    // The one GPU in deviceProperties may be all that the process was shown: the nodes of two ranks are said.
+    // The one GPU in deviceProperties may be all that the process was shown: the nodes of two ranks
+    // are said.
     std::ifstream collectives(folder.path() + "/run.collectives.csv");
     std::string header, row;
     std::getline(collectives, header);
@@ -220,55 +254,77 @@ TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
     REQUIRE(read_measurements(out).front().ranks == 2);  // of which one is here
     REQUIRE(read_measurements(out).front().run_id == "run");
     const std::string again = folder.write("copy_rank1.json", small_trace);
-    REQUIRE_THROWS_WITH(import_profiles({.paths = {trace, again}, .out = out, .system = "", .model = "", .context = {}}),
-                        Contains("rank 1, and so is"));
-    REQUIRE_THROWS_WITH(import_profiles({.paths = {trace}, .out = trace, .system = "", .model = "", .context = {}}),
-                        Contains("is an input itself"));
+    REQUIRE_THROWS_WITH(
+        import_profiles(
+            {.paths = {trace, again}, .out = out, .system = "", .model = "", .context = {}}),
+        Contains("rank 1, and so is"));
+    REQUIRE_THROWS_WITH(
+        import_profiles({.paths = {trace}, .out = trace, .system = "", .model = "", .context = {}}),
+        Contains("is an input itself"));
 }
 
 TEST_CASE("operators: products, passes and what attention leaves unsaid") {
-    const auto bmm = sized_operator("aten::baddbmm", {"[[4,8,16],[4,8,32],[4,32,16]]", R"(["float","c10::Half","c10::Half"])", "", ""});
+    const auto bmm = sized_operator(
+        "aten::baddbmm",
+        {"[[4,8,16],[4,8,32],[4,32,16]]", R"(["float","c10::Half","c10::Half"])", "", ""});
     REQUIRE(bmm);
     REQUIRE(bmm->work == Op(Gemm{8, 16, 32, 4, Dtype::fp16, false, {}, Gemm::Layout::nn}));
     REQUIRE_FALSE(sized_operator("aten::mm", {"[[],[]]", "[]", "", ""}));
     // Two tensors of 64 floats read, one written.
-    REQUIRE(sized_operator("aten::add", {"[[64],[64],[]]", R"(["float","float","Scalar"])", "", ""})->work == Op(MemoryPass{Bytes(768), Bytes(0)}));
-    const OperatorInputs sdpa{"[[2,4,128,64],[2,1,128,64],[2,1,128,64]]", R"(["c10::BFloat16"])", "", R"(["","","","0.","True"])"};
+    REQUIRE(sized_operator("aten::add", {"[[64],[64],[]]", R"(["float","float","Scalar"])", "", ""})
+                ->work == Op(MemoryPass{Bytes(768), Bytes(0)}));
+    const OperatorInputs sdpa{"[[2,4,128,64],[2,1,128,64],[2,1,128,64]]", R"(["c10::BFloat16"])",
+                              "", R"(["","","","0.","True"])"};
     const auto attention = sized_operator("aten::_scaled_dot_product_flash_attention", sdpa);
     REQUIRE(attention);
     REQUIRE(std::get<Attention>(attention->work).causal);
     REQUIRE(attention->kv_heads == 1);
-    REQUIRE_FALSE(sized_operator("aten::_scaled_dot_product_flash_attention", {sdpa.dims, sdpa.types, "", ""}));
+    REQUIRE_FALSE(sized_operator("aten::_scaled_dot_product_flash_attention",
+                                 {sdpa.dims, sdpa.types, "", ""}));
 }
 
 namespace {
 
 // One kernel of communication: its group's name and ranks, and what else stands in its arguments.
-std::string exchange(double at, double us, const std::string& op, const std::string& group, const std::string& more = "") {
-    return "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_X(x)\",\"pid\":0,\"tid\":20,\"ts\":" + std::to_string(at) +
-           ",\"dur\":" + std::to_string(us) + ",\"args\":{\"device\":0,\"stream\":20,\"Collective name\":\"" + op +
-           "\",\"In msg nelems\":1000,\"Out msg nelems\":1000,\"dtype\":\"BFloat16\"," + group + more + "}}";
+std::string exchange(double at, double us, const std::string& op, const std::string& group,
+                     const std::string& more = "") {
+    return "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_X(x)\",\"pid\":0,\"tid\":20,"
+           "\"ts\":" +
+           std::to_string(at) + ",\"dur\":" + std::to_string(us) +
+           ",\"args\":{\"device\":0,\"stream\":20,\"Collective name\":\"" + op +
+           "\",\"In msg nelems\":1000,\"Out msg nelems\":1000,\"dtype\":\"BFloat16\"," + group +
+           more + "}}";
 }
 std::string rank_trace(int rank, int world, const std::string& events) {
-    return "{\"deviceProperties\":[{\"id\":0,\"name\":\"H100\"},{\"id\":1,\"name\":\"H100\"}],\"distributedInfo\":{\"rank\":" + std::to_string(rank) +
-           ",\"world_size\":" + std::to_string(world) + "},\"traceEvents\":[" + events + "]}";
+    return "{\"deviceProperties\":[{\"id\":0,\"name\":\"H100\"},{\"id\":1,\"name\":\"H100\"}],"
+           "\"distributedInfo\":{\"rank\":" +
+           std::to_string(rank) + ",\"world_size\":" + std::to_string(world) +
+           "},\"traceEvents\":[" + events + "]}";
 }
 
 }  // namespace
 
-// Four ranks, two of tensor parallelism by two of data parallelism: groups tp {0,1} and {2,3}, dp {0,2} and {1,3}. A rank's duration
-// of the tp call is 10 + rank, of the dp call 20 + 2 rank: the least of tp are 10 and 12 (median 11, on two nodes of two GPUs in
-// the node), of dp 20 and 22 (median 21, across). What takes longest in all comes first: 22 + 26, 20 + 24, then the four of tp, 46.
-TEST_CASE("ranks of several process groups: calls meet within their group, and members tell the nodes") {
+// Four ranks, two of tensor parallelism by two of data parallelism: groups tp {0,1} and {2,3}, dp
+// {0,2} and {1,3}. A rank's duration of the tp call is 10 + rank, of the dp call 20 + 2 rank: the
+// least of tp are 10 and 12 (median 11, on two nodes of two GPUs in the node), of dp 20 and 22
+// (median 21, across). What takes longest in all comes first: 22 + 26, 20 + 24, then the four of
+// tp, 46.
+TEST_CASE(
+    "ranks of several process groups: calls meet within their group, and members tell the nodes") {
     const TestFolder folder;
     std::vector<std::string> files;
     for (int r = 0; r < 4; ++r) {
-        const std::string tp = r < 2 ? R"("Group size":2,"Process Group Name":"tp","Process Group Ranks":"[0, 1]")"
-                                     : R"("Group size":2,"Process Group Name":"tp","Process Group Ranks":"[2, 3]")";
-        const std::string dp = r % 2 == 0 ? R"("Group size":2,"Process Group Name":"5","Process Group Ranks":"[0, 2]")"
-                                          : R"("Group size":2,"Process Group Name":"6","Process Group Ranks":"[1, 3]")";
+        const std::string tp =
+            r < 2 ? R"("Group size":2,"Process Group Name":"tp","Process Group Ranks":"[0, 1]")"
+                  : R"("Group size":2,"Process Group Name":"tp","Process Group Ranks":"[2, 3]")";
+        const std::string dp =
+            r % 2 == 0
+                ? R"("Group size":2,"Process Group Name":"5","Process Group Ranks":"[0, 2]")"
+                : R"("Group size":2,"Process Group Name":"6","Process Group Ranks":"[1, 3]")";
         files.push_back(folder.write("rank" + std::to_string(r) + ".json",
-                                     rank_trace(r, 4, exchange(0, 10 + r, "allreduce", tp) + "," + exchange(50, 20 + 2 * r, "allreduce", dp))));
+                                     rank_trace(r, 4,
+                                                exchange(0, 10 + r, "allreduce", tp) + "," +
+                                                    exchange(50, 20 + 2 * r, "allreduce", dp))));
     }
     const std::string out = folder.path() + "/run.csv";
     (void)import_profiles({.paths = files, .out = out, .system = "", .model = "", .context = {}});
@@ -282,13 +338,19 @@ TEST_CASE("ranks of several process groups: calls meet within their group, and m
     REQUIRE(at("tp") < at("5"));
 }
 
-// Rank 0 sends (30 us, 20 of them waiting), rank 1 receives in 10. Rank 1 sends on to rank 2, whose trace is not here.
+// Rank 0 sends (30 us, 20 of them waiting), rank 1 receives in 10. Rank 1 sends on to rank 2, whose
+// trace is not here.
 TEST_CASE("a send meets its receive, and one whose peer is not here is an upper bound") {
     const TestFolder folder;
-    const std::string group = R"("Group size":3,"Process Group Name":"pp","Process Group Ranks":"[0, 1, 2]")";
+    const std::string group =
+        R"("Group size":3,"Process Group Name":"pp","Process Group Ranks":"[0, 1, 2]")";
     const std::vector<Profile> ranks{
-        read(folder, rank_trace(0, 3, exchange(0, 30, "send", group, R"(,"Dst Rank":1)")), "rank0.json"),
-        read(folder, rank_trace(1, 3, exchange(20, 10, "recv", group, R"(,"Src Rank":0)") + "," + exchange(40, 7, "send", group, R"(,"Dst Rank":2)")),
+        read(folder, rank_trace(0, 3, exchange(0, 30, "send", group, R"(,"Dst Rank":1)")),
+             "rank0.json"),
+        read(folder,
+             rank_trace(1, 3,
+                        exchange(20, 10, "recv", group, R"(,"Src Rank":0)") + "," +
+                            exchange(40, 7, "send", group, R"(,"Dst Rank":2)")),
              "rank1.json")};
     const Meetings m = meetings_of(ranks);
     REQUIRE(m.all.size() == 2);
@@ -300,37 +362,60 @@ TEST_CASE("a send meets its receive, and one whose peer is not here is an upper 
     REQUIRE(m.all[m.of.at(&ranks[1].spans[1])].ranks == std::vector<std::size_t>{1});
 }
 
-// Without a peer's rank a pair cannot be told; without a group's name, other numbers of calls cannot.
+// Without a peer's rank a pair cannot be told; without a group's name, other numbers of calls
+// cannot.
 TEST_CASE("calls that cannot be told to be one are counted, not matched") {
     const TestFolder folder;
     const std::string group = R"("Group size":2,"Process Group Name":"pp")";
-    const std::vector<Profile> ranks{read(folder, rank_trace(0, 2, exchange(0, 30, "send", group) + "," + exchange(40, 30, "allreduce", R"("Group size":2)")), "rank0.json"),
-                                     read(folder, rank_trace(1, 2, exchange(20, 10, "recv", group)), "rank1.json")};
+    const std::vector<Profile> ranks{
+        read(folder,
+             rank_trace(0, 2,
+                        exchange(0, 30, "send", group) + "," +
+                            exchange(40, 30, "allreduce", R"("Group size":2)")),
+             "rank0.json"),
+        read(folder, rank_trace(1, 2, exchange(20, 10, "recv", group)), "rank1.json")};
     const Meetings m = meetings_of(ranks);
     for (const Meeting& meeting : m.all) REQUIRE(meeting.ranks.size() == 1);
-    const std::vector<Profile> other{ranks[0], read(folder, rank_trace(1, 2, exchange(40, 5, "allreduce", R"("Group size":2)") + "," + exchange(60, 5, "allreduce", R"("Group size":2)")), "rank1b.json")};
+    const std::vector<Profile> other{
+        ranks[0], read(folder,
+                       rank_trace(1, 2,
+                                  exchange(40, 5, "allreduce", R"("Group size":2)") + "," +
+                                      exchange(60, 5, "allreduce", R"("Group size":2)")),
+                       "rank1b.json")};
     REQUIRE(meetings_of(other).untold == 3);
 }
 
-// Rank 1's window begins one call later: numbers 8 and 9 on rank 0, 9 and 10 on rank 1. Only 9 is on both.
+// Rank 1's window begins one call later: numbers 8 and 9 on rank 0, 9 and 10 on rank 1. Only 9 is
+// on both.
 TEST_CASE("calls that carry numbers meet by them, whatever the windows hold") {
     const TestFolder folder;
     const std::string group = R"("Group size":2,"Process Group Name":"0","Seq":)";
     const std::vector<Profile> ranks{
-        read(folder, rank_trace(0, 2, exchange(0, 30, "allreduce", group + "8") + "," + exchange(40, 30, "allreduce", group + "9")), "rank0.json"),
-        read(folder, rank_trace(1, 2, exchange(60, 4, "allreduce", group + "9") + "," + exchange(80, 5, "allreduce", group + "10")), "rank1.json")};
+        read(folder,
+             rank_trace(0, 2,
+                        exchange(0, 30, "allreduce", group + "8") + "," +
+                            exchange(40, 30, "allreduce", group + "9")),
+             "rank0.json"),
+        read(folder,
+             rank_trace(1, 2,
+                        exchange(60, 4, "allreduce", group + "9") + "," +
+                            exchange(80, 5, "allreduce", group + "10")),
+             "rank1.json")};
     const Meetings m = meetings_of(ranks);
     REQUIRE(m.all.size() == 3);
     REQUIRE(m.of.at(&ranks[0].spans[1]) == m.of.at(&ranks[1].spans[0]));
     REQUIRE(us(m.all[m.of.at(&ranks[0].spans[1])].least) == Approx(4));
 }
 
-// grad_out, query, key, value, out, logsumexp, .., causal at 11: four heads of queries, two of keys.
+// grad_out, query, key, value, out, logsumexp, .., causal at 11: four heads of queries, two of
+// keys.
 TEST_CASE("the first argument of an attention's backward is a gradient, not the queries") {
-    const OperatorInputs inputs{"[[2,4,128,64],[2,4,128,64],[2,2,256,64],[2,2,256,64]]",
-                                R"(["c10::BFloat16","c10::BFloat16","c10::BFloat16","c10::BFloat16"])", "",
-                                R"(["","","","","","","","","","","0.","False"])"};
-    const auto attention = sized_operator("aten::_scaled_dot_product_flash_attention_backward", inputs);
+    const OperatorInputs inputs{
+        "[[2,4,128,64],[2,4,128,64],[2,2,256,64],[2,2,256,64]]",
+        R"(["c10::BFloat16","c10::BFloat16","c10::BFloat16","c10::BFloat16"])", "",
+        R"(["","","","","","","","","","","0.","False"])"};
+    const auto attention =
+        sized_operator("aten::_scaled_dot_product_flash_attention_backward", inputs);
     REQUIRE(attention);
     REQUIRE(attention->kv_heads == 2);
     REQUIRE(std::get<Attention>(attention->work).seq_k == 256);
@@ -343,17 +428,23 @@ TEST_CASE("names are kept in bounded memory") {
     std::string text = R"({"traceEvents":[)";
     const std::string tail(3000, 'x');
     for (int i = 0; i < 3000; ++i)
-        text += (i > 0 ? "," : "") + std::string(R"({"ph":"X","cat":"kernel","name":")") + std::to_string(i) + tail + R"(","pid":0,"tid":7,"ts":)" +
-                std::to_string(10 * i) + R"(,"dur":5,"args":{"device":0,"stream":7,"correlation":1}})";
+        text += (i > 0 ? "," : "") + std::string(R"({"ph":"X","cat":"kernel","name":")") +
+                std::to_string(i) + tail + R"(","pid":0,"tid":7,"ts":)" + std::to_string(10 * i) +
+                R"(,"dur":5,"args":{"device":0,"stream":7,"correlation":1}})";
     const Profile p = read(folder, text + "]}", "names.json");
     REQUIRE(p.counts.kernels == 3000);
     REQUIRE(p.names.size() < 1500);
-    REQUIRE(std::ranges::any_of(p.notes, [](const std::string& note) { return note.find("more names") != std::string::npos; }));
+    REQUIRE(std::ranges::any_of(p.notes, [](const std::string& note) {
+        return note.find("more names") != std::string::npos;
+    }));
 }
 
-// tests/data/two_processes.sqlite: both processes see their GPU as device 0. gemm 0..100 us (rank 1: 0..150), then an all-reduce to
-// 200, and a graph recorded whole 210..260; a range "iteration 7"; the first has a range ncclAllReduce with a payload of 24 bytes.
-TEST_CASE("an Nsight export of several processes is as many ranks, and a graph recorded whole is busy time") {
+// tests/data/two_processes.sqlite: both processes see their GPU as device 0. gemm 0..100 us (rank
+// 1: 0..150), then an all-reduce to 200, and a graph recorded whole 210..260; a range "iteration
+// 7"; the first has a range ncclAllReduce with a payload of 24 bytes.
+TEST_CASE(
+    "an Nsight export of several processes is as many ranks, and a graph recorded whole is busy "
+    "time") {
     const std::vector<Profile> ranks = read_profiles(test_data() + "/two_processes.sqlite");
     REQUIRE(ranks.size() == 2);
     for (int r = 0; r < 2; ++r) {
@@ -362,10 +453,14 @@ TEST_CASE("an Nsight export of several processes is as many ranks, and a graph r
         CHECK(us(t.compute) == Approx(r == 0 ? 150 : 200));  // the graph's 50 counted
         CHECK(us(t.busy) == Approx(250));
         CHECK(ranks[static_cast<std::size_t>(r)].steps.size() == 1);
-        CHECK(std::ranges::any_of(ranks[static_cast<std::size_t>(r)].notes, [](const std::string& note) { return note.find("one piece") != std::string::npos; }));
+        CHECK(std::ranges::any_of(
+            ranks[static_cast<std::size_t>(r)].notes,
+            [](const std::string& note) { return note.find("one piece") != std::string::npos; }));
     }
     const auto told = [&](std::size_t rank) {
-        return std::ranges::any_of(ranks[rank].notes, [](const std::string& note) { return note.starts_with("1 ranges of NCCL state bytes"); });
+        return std::ranges::any_of(ranks[rank].notes, [](const std::string& note) {
+            return note.starts_with("1 ranges of NCCL state bytes");
+        });
     };
     CHECK(told(0));
     CHECK_FALSE(told(1));
@@ -376,12 +471,15 @@ TEST_CASE("an Nsight export of several processes is as many ranks, and a graph r
 
 TEST_CASE("times written as texts, and a byte order mark, are read as any others") {
     const TestFolder folder;
-    const Profile p = read(folder, "\xef\xbb\xbf" R"({"traceEvents":[
+    const Profile p = read(folder,
+                           "\xef\xbb\xbf"
+                           R"({"traceEvents":[
  {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":"30.5","dur":"4.25","args":{"device":0,"stream":7}},
  {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":40,"dur":1,"args":{"device":0,"stream":7}}]})");
     REQUIRE(us(device_times(p).busy) == Approx(5.25));
     REQUIRE(us(device_times(p).span) == Approx(10.5));
-    // Whole microseconds since 1970 have more digits than a double's thousandth; blanks may stand behind them.
+    // Whole microseconds since 1970 have more digits than a double's thousandth; blanks may stand
+    // behind them.
     const Profile whole = read(folder, R"({"traceEvents":[
  {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":"1700000000000001","dur":"4","args":{"device":0,"stream":7}}	,
  {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":1700000000000007	,"dur":1 ,"args":{"device":0,"stream":7}}]})");
@@ -391,31 +489,41 @@ TEST_CASE("times written as texts, and a byte order mark, are read as any others
     REQUIRE_FALSE(is_kineto(folder.write("text.json", "traceEvents")));
 }
 
-// What stands before the events may have any length and any form; what has no event, or only words of a trace in its texts, is none.
+// What stands before the events may have any length and any form; what has no event, or only words
+// of a trace in its texts, is none.
 TEST_CASE("a trace is known by its structure, however much stands before its events") {
     const TestFolder folder;
     int number = 0;
-    const auto known = [&](const std::string& text) { return is_kineto(folder.write(std::to_string(++number) + ".json", text)); };
-    const std::string event = R"({"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":30,"dur":4,"args":{"device":0,"stream":7}})";
+    const auto known = [&](const std::string& text) {
+        return is_kineto(folder.write(std::to_string(++number) + ".json", text));
+    };
+    const std::string event =
+        R"({"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":30,"dur":4,"args":{"device":0,"stream":7}})";
     for (const std::size_t length : {10UL, 5'000UL, 20'000UL, 3'000'000UL}) {
         CAPTURE(length);
-        const std::string text = "\"" + std::string(length, 'x') + "\"", list = "[" + text + ",{\"a\":[" + text + "]}]";
+        const std::string text = "\"" + std::string(length, 'x') + "\"",
+                          list = "[" + text + ",{\"a\":[" + text + "]}]";
         CHECK(known("{\"metadata\":" + list + ",\"traceEvents\":[" + event + "]}"));
         CHECK(known("{\"a\":1," + text + ":{},\n \"traceEvents\" : []}"));
         CHECK(known("{\"schemaVersion\":1,\"env\":" + list + ",\"traceEvents\":[" + event + "]}"));
-        CHECK(known("[{\"name\":\"process_name\",\"args\":{\"labels\":" + text + "},\"ph\":\"M\"}," + event + "]"));
+        CHECK(known("[{\"name\":\"process_name\",\"args\":{\"labels\":" + text +
+                    "},\"ph\":\"M\"}," + event + "]"));
         CHECK(known("[{\"metadata\":" + list + "}," + event + "]"));
         // Torn: a head that the profiler writes says so; another does not.
         CHECK(known("{\"schemaVersion\":1,\"env\":[" + text));
         CHECK_FALSE(known("{\"metadata\":[" + text));
-        CHECK_FALSE(known("{\"metadata\":" + list + ",\"note\":\"traceEvents\",\"inner\":{\"traceEvents\":[]}}"));
+        CHECK_FALSE(known("{\"metadata\":" + list +
+                          ",\"note\":\"traceEvents\",\"inner\":{\"traceEvents\":[]}}"));
         CHECK_FALSE(known("{\"schemaVersion\":2,\"layers\":" + list + "}"));
         CHECK_FALSE(known("[" + text + "," + event + "]"));
         CHECK_FALSE(known("[{\"loss\":" + list + "},{\"loss\":2}]"));
     }
     CHECK_FALSE(known("{'loss': 2.0, \"traceEvents\": []}"));
     CHECK_FALSE(known("[rank0]: step 1"));
-    const Profile p = read(folder, "{\"metadata\":[\"" + std::string(70 << 20, 'x') + "\"],\"deviceProperties\":[{\"id\":0,\"name\":\"G\"}],\"traceEvents\":[" + event + "]}");
+    const Profile p =
+        read(folder, "{\"metadata\":[\"" + std::string(70 << 20, 'x') +
+                         "\"],\"deviceProperties\":[{\"id\":0,\"name\":\"G\"}],\"traceEvents\":[" +
+                         event + "]}");
     CHECK(p.broken.empty());
     CHECK(p.device.name == "G");
     CHECK(us(device_times(p).busy) == Approx(4));
@@ -425,9 +533,19 @@ TEST_CASE("a trace is known by its structure, however much stands before its eve
 TEST_CASE("what is told to be a profile and is none is refused as such") {
     const TestFolder folder;
     const std::string path = folder.write("x.json", "{\"a\":1}"), out = folder.path() + "/o.csv";
-    CHECK_THROWS_WITH(import_profiles({.paths = {path}, .out = out, .system = {}, .model = {}, .context = {}, .format = "profile"}),
+    CHECK_THROWS_WITH(import_profiles({.paths = {path},
+                                       .out = out,
+                                       .system = {},
+                                       .model = {},
+                                       .context = {},
+                                       .format = "profile"}),
                       Catch::Matchers::Contains("is neither a PyTorch profiler's trace"));
-    CHECK_THROWS_WITH(import_profiles({.paths = {folder.path()}, .out = out, .system = {}, .model = {}, .context = {}, .format = "profile"}),
+    CHECK_THROWS_WITH(import_profiles({.paths = {folder.path()},
+                                       .out = out,
+                                       .system = {},
+                                       .model = {},
+                                       .context = {},
+                                       .format = "profile"}),
                       Catch::Matchers::Contains("holds no profile"));
 }
 
@@ -435,8 +553,12 @@ TEST_CASE("memory stays bounded where all is at one time") {
     const TestFolder folder;
     std::string text = R"({"traceEvents":[)";
     for (int i = 0; i < 200000; ++i)
-        text += (i > 0 ? "," : "") + std::string(R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"device":0,"stream":7}})");
-    const TraceRecords part = read_kineto_records(folder.write("same.json", text + "]}"), 1000 * sizeof(DeviceRecord));
+        text +=
+            (i > 0 ? "," : "") +
+            std::string(
+                R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"device":0,"stream":7}})");
+    const TraceRecords part =
+        read_kineto_records(folder.write("same.json", text + "]}"), 1000 * sizeof(DeviceRecord));
     REQUIRE(part.profile.shortened);
     REQUIRE(part.device.size() < 70000);  // it is looked at every 65536 records
 }

@@ -1,4 +1,5 @@
-// Traces made of a forecast itself, each kind of work so many times slower: what is said of them follows by hand.
+// Traces made of a forecast itself, each kind of work so many times slower: what is said of them
+// follows by hand.
 #include "calibrate/profiles/trace_forecast.h"
 
 #include <catch2/catch.hpp>
@@ -33,21 +34,28 @@ Experiment two_replicas() {
 std::int64_t ns(Seconds time) { return std::llround(1e9 * time.si()); }
 
 ProfilePhase traced_phase(Phase phase) {
-    return phase == Phase::optimizer ? ProfilePhase::optimizer : phase == Phase::backward || phase == Phase::gradient_sync ? ProfilePhase::backward : ProfilePhase::forward;
+    return phase == Phase::optimizer                                   ? ProfilePhase::optimizer
+           : phase == Phase::backward || phase == Phase::gradient_sync ? ProfilePhase::backward
+                                                                       : ProfilePhase::forward;
 }
 
 // The tasks of a rank of the graph on its device, by their start.
 std::vector<TaskId> tasks_of(const Prediction& p, int rank) {
     std::vector<TaskId> tasks;
     for (TaskId t = 0; t < p.graph.size(); ++t)
-        if (std::ranges::any_of(p.graph.places(t), [&](const Place& place) { return place.rank() == rank && place.lane() != Lane::host; })) tasks.push_back(t);
+        if (std::ranges::any_of(p.graph.places(t), [&](const Place& place) {
+                return place.rank() == rank && place.lane() != Lane::host;
+            }))
+            tasks.push_back(t);
     std::ranges::stable_sort(tasks, {}, [&](TaskId t) { return p.timeline.start[t]; });
     return tasks;
 }
 
-// What a rank's profiler would show of them, `slower` times as slow, from `from` on; its step's mark, of 2 and 1/2 of its length before and behind,
-// with a kernel each that is not of the step. The last mark has no end of its own.
-Profile traced(const Prediction& p, int rank, int of_graph, double slower, std::int64_t origin = 0) {
+// What a rank's profiler would show of them, `slower` times as slow, from `from` on; its step's
+// mark, of 2 and 1/2 of its length before and behind, with a kernel each that is not of the step.
+// The last mark has no end of its own.
+Profile traced(const Prediction& p, int rank, int of_graph, double slower,
+               std::int64_t origin = 0) {
     Profile profile;
     profile.path = "/traces/rank" + std::to_string(rank) + ".json";
     profile.rank = rank;
@@ -74,9 +82,12 @@ Profile traced(const Prediction& p, int rank, int of_graph, double slower, std::
         span.stream = 20;
         span.phase = traced_phase(p.graph.phase(t));
         span.instance = static_cast<std::int32_t>(t);
-        if (kind == "gemm") span.sized = 0;
-        else if (kind == "attention") span.sized = 1;
-        else if (kind == "memory_pass") span.sized = 2;
+        if (kind == "gemm")
+            span.sized = 0;
+        else if (kind == "attention")
+            span.sized = 1;
+        else if (kind == "memory_pass")
+            span.sized = 2;
         else {
             span.kind = SpanKind::communication;
             span.instance = -1;
@@ -90,8 +101,12 @@ Profile traced(const Prediction& p, int rank, int of_graph, double slower, std::
         profile.spans.push_back(span);
     }
     other(from + length, from + length);  // launched as the step ends
-    const auto seconds = [](std::int64_t time) { return Seconds(1e-9 * static_cast<double>(time)); };
-    profile.steps = {{"Step#5", Seconds(0), seconds(from)}, {"Step#6", seconds(from), seconds(3)}, {"Step#7", seconds(from + length), seconds(4)},
+    const auto seconds = [](std::int64_t time) {
+        return Seconds(1e-9 * static_cast<double>(time));
+    };
+    profile.steps = {{"Step#5", Seconds(0), seconds(from)},
+                     {"Step#6", seconds(from), seconds(3)},
+                     {"Step#7", seconds(from + length), seconds(4)},
                      {"Step#8", seconds(from + length + length / 2), seconds(9 * length)}};
     return profile;
 }
@@ -105,7 +120,9 @@ Sums sums_of(const Prediction& p, const Costs& costs, int rank, bool phases = tr
     Sums sums;
     for (const TaskId t : tasks_of(p, rank)) {
         const std::string kind(kind_name(p.graph.op(t)));
-        Phase phase = p.graph.phase(t) == Phase::between ? Phase::forward : p.graph.phase(t) == Phase::gradient_sync ? Phase::backward : p.graph.phase(t);
+        Phase phase = p.graph.phase(t) == Phase::between         ? Phase::forward
+                      : p.graph.phase(t) == Phase::gradient_sync ? Phase::backward
+                                                                 : p.graph.phase(t);
         if (kind == "all_reduce" || !phases) phase = Phase::forward;
         sums[{kind, phase}] += costs.duration[t];
     }
@@ -114,8 +131,8 @@ Sums sums_of(const Prediction& p, const Costs& costs, int rank, bool phases = tr
 
 }  // namespace
 
-// One rank takes 2 and one 3 times as long: 2.5 in the mean for what each does by itself; all-reduces 2 times, as on the rank
-// that comes last.
+// One rank takes 2 and one 3 times as long: 2.5 in the mean for what each does by itself;
+// all-reduces 2 times, as on the rank that comes last.
 TEST_CASE("a trace of the forecast's own work, slower, is told kind by kind") {
     const Experiment e = two_replicas();
     const Prediction p = predict_step(e);
@@ -131,7 +148,8 @@ TEST_CASE("a trace of the forecast's own work, slower, is told kind by kind") {
         for (TaskId t = 0; t < p.graph.size(); ++t) {
             const std::string kind(kind_name(p.graph.op(t)));
             const Phase phase = kind == "all_reduce" ? Phase::forward : p.graph.phase(t);
-            const bool left = but && but->kind == kind && (kind == "all_reduce" || but->phase == phase);
+            const bool left =
+                but && but->kind == kind && (kind == "all_reduce" || but->phase == phase);
             if (is_traced(kind) && !left) slower.duration[t] *= kind == "all_reduce" ? 2 : 2.5;
         }
         Timeline timeline;
@@ -154,7 +172,8 @@ TEST_CASE("a trace of the forecast's own work, slower, is told kind by kind") {
         if (exchange) CHECK(k.phase == Phase::gradient_sync);  // where the forecast has them
     }
     const Case& what = found.comparison.what;
-    CHECK((what.source == "/traces/rank0.json" && what.case_id == "rank0.json Step#6" && what.series == "replicas"));
+    CHECK((what.source == "/traces/rank0.json" && what.case_id == "rank0.json Step#6" &&
+           what.series == "replicas"));
     CHECK(what.measured_step == error.measured);
     CHECK(what.experiment == e);
     CHECK(what.evidence == Evidence::unseen);
@@ -168,9 +187,13 @@ TEST_CASE("traced slices stand in the forecast's time, with the layers of its pr
     const Prediction p = predict_step(e);
     std::vector<Profile> job{traced(p, 0, 0, 1, 1000), traced(p, 1, 0, 1, 6000)};
     const DeviceSpan &first = job[0].spans[1], &last = job[0].spans[job[0].spans.size() - 2];
-    job[0].memory = {{first.start - 1, 11, 0}, {first.start, 13, 0}, {last.finish, 17, 0}, {last.finish + 1, 19, 0}};
+    job[0].memory = {{first.start - 1, 11, 0},
+                     {first.start, 13, 0},
+                     {last.finish, 17, 0},
+                     {last.finish + 1, 19, 0}};
     const TraceForecast found = forecast_of_trace(job, e);
-    CHECK(found.traced.processes == std::vector<std::pair<int, std::string>>{{1000, "traced rank 0"}, {1001, "traced rank 1"}});
+    CHECK(found.traced.processes == std::vector<std::pair<int, std::string>>{
+                                        {1000, "traced rank 0"}, {1001, "traced rank 1"}});
     const std::vector<TaskId> tasks = tasks_of(p, 0);
     const StepLabels labels = step_labels(e, routing_of(e), p.graph);
     REQUIRE(found.traced.slices.size() == 2 * tasks.size());
@@ -180,40 +203,48 @@ TEST_CASE("traced slices stand in the forecast's time, with the layers of its pr
         const TracedSlice& s = found.traced.slices[i];
         const TaskId t = tasks[i % tasks.size()];
         const std::string kind(kind_name(p.graph.op(t)));
-        CHECK((s.process == (i < tasks.size() ? 1000 : 1001) && s.name == "kernel" && s.kind == kind));
+        CHECK((s.process == (i < tasks.size() ? 1000 : 1001) && s.name == "kernel" &&
+               s.kind == kind));
         CHECK(s.track == (kind == "all_reduce" ? 30 : 20));
         CHECK(s.phase == to_string(traced_phase(p.graph.phase(t))));
-        CHECK((s.start - work).si() == Approx((p.timeline.start[t] - work).si() + (i < tasks.size() ? 0 : 5e-6)).margin(2e-9));
-        CHECK(s.length.si() == Approx((p.timeline.finish[t] - p.timeline.start[t]).si()).margin(2e-9));
+        CHECK(
+            (s.start - work).si() ==
+            Approx((p.timeline.start[t] - work).si() + (i < tasks.size() ? 0 : 5e-6)).margin(2e-9));
+        CHECK(s.length.si() ==
+              Approx((p.timeline.finish[t] - p.timeline.start[t]).si()).margin(2e-9));
         const bool told = s.layer == labels.layer[t] && s.micro_batch == labels.micro_batch[t];
         CHECK((told || (kind != "gemm" && s.layer == -1 && s.micro_batch == -1)));
         if (kind == "attention" && s.phase == "forward") attentions += told ? 1 : 0;
         labelled += told && s.layer >= 0;
     }
-    CHECK(attentions == 2 * 2 * 3);  // ranks, micro-batches, layers: between two products of the layer
+    // ranks, micro-batches, layers: between two products of the layer
+    CHECK(attentions == 2 * 2 * 3);
     CHECK(labelled > 2 * 2 * 3 * 4);
     REQUIRE(found.traced.memory.size() == 2);
-    CHECK((found.traced.memory[0].rank == 1000 && found.traced.memory[0].in_use == Bytes(13) && found.traced.memory[0].time == found.traced.slices[0].start));
+    CHECK((found.traced.memory[0].rank == 1000 && found.traced.memory[0].in_use == Bytes(13) &&
+           found.traced.memory[0].time == found.traced.slices[0].start));
     CHECK(found.traced.memory[1].in_use == Bytes(17));
 }
 
 namespace {
 
-// Without the products of the forward that are the `nth` of their layer and micro-batch; at most so many of them.
+// Without the products of the forward that are the `nth` of their layer and micro-batch; at most so
+// many of them.
 Profile without(Profile profile, const StepLabels& labels, std::size_t nth, int most) {
     std::map<std::pair<int, int>, std::size_t> seen;
     std::erase_if(profile.spans, [&](const DeviceSpan& s) {
         if (s.sized != 0 || s.phase != ProfilePhase::forward || s.instance < 0) return false;
         const auto t = static_cast<TaskId>(s.instance);
-        return labels.layer[t] >= 0 && seen[{labels.layer[t], labels.micro_batch[t]}]++ == nth && most-- > 0;
+        return labels.layer[t] >= 0 && seen[{labels.layer[t], labels.micro_batch[t]}]++ == nth &&
+               most-- > 0;
     });
     return profile;
 }
 
 }  // namespace
 
-// Three products a layer where the forecast has four (two in one): the layers are told all the same. One product of one layer less is
-// no whole number a layer.
+// Three products a layer where the forecast has four (two in one): the layers are told all the
+// same. One product of one layer less is no whole number a layer.
 TEST_CASE("products that fall evenly on the layers tell theirs, others are said") {
     const Experiment e = two_replicas();
     const Prediction p = predict_step(e);
@@ -221,7 +252,8 @@ TEST_CASE("products that fall evenly on the layers tell theirs, others are said"
     std::map<std::pair<int, int>, int> products;
     std::size_t forward = 0;
     for (const TaskId t : tasks_of(p, 0))
-        if (kind_name(p.graph.op(t)) == "gemm" && p.graph.phase(t) == Phase::forward) ++products[{labels.layer[t], labels.micro_batch[t]}], ++forward;
+        if (kind_name(p.graph.op(t)) == "gemm" && p.graph.phase(t) == Phase::forward)
+            ++products[{labels.layer[t], labels.micro_batch[t]}], ++forward;
     const Profile whole = traced(p, 0, 0, 1);
     const TraceForecast fewer = forecast_of_trace({without(whole, labels, 1, 99)}, e);
     CHECK(fewer.notes.empty());
@@ -231,12 +263,17 @@ TEST_CASE("products that fall evenly on the layers tell theirs, others are said"
     for (auto& [label, count] : products) count -= label.first >= 0;
     CHECK(told == products);
     const TraceForecast odd = forecast_of_trace({without(whole, labels, 1, 1)}, e);
-    CHECK(odd.notes == Names{"rank 0: " + std::to_string(forward - 1) + " products in the forward, the forecast has " + std::to_string(forward) + ": layers and micro-batches of its slices are not told"});
+    CHECK(odd.notes ==
+          Names{"rank 0: " + std::to_string(forward - 1) +
+                " products in the forward, the forecast has " + std::to_string(forward) +
+                ": layers and micro-batches of its slices are not told"});
     for (const TracedSlice& s : odd.traced.slices)
         if (s.phase == "forward") CHECK((s.layer == -1 && s.micro_batch == -1));
     // A phase without products has none to tell.
     Profile no_forward = whole;
-    std::erase_if(no_forward.spans, [](const DeviceSpan& s) { return s.sized == 0 && s.instance >= 0 && s.phase == ProfilePhase::forward; });
+    std::erase_if(no_forward.spans, [](const DeviceSpan& s) {
+        return s.sized == 0 && s.instance >= 0 && s.phase == ProfilePhase::forward;
+    });
     CHECK(forecast_of_trace({no_forward}, e).notes.empty());
     // Kernels of one call of an operator are one product.
     Profile split = whole;
@@ -249,7 +286,8 @@ TEST_CASE("products that fall evenly on the layers tell theirs, others are said"
     CHECK(forecast_of_trace({split}, e).notes.empty());
 }
 
-// Without marks all is one step, from the first kernel's start to the last one's end; without a backward, phases are not told.
+// Without marks all is one step, from the first kernel's start to the last one's end; without a
+// backward, phases are not told.
 TEST_CASE("a trace without marks or phases is held against the whole step") {
     const Experiment e = two_replicas();
     const Prediction p = predict_step(e);
@@ -266,32 +304,41 @@ TEST_CASE("a trace without marks or phases is held against the whole step") {
     CHECK(found.comparison.what.case_id == "rank1.json");
     CHECK(found.comparison.what.evidence == Evidence::fitted);
     CHECK(found.comparison.what.measured_peak == Bytes(77));
-    CHECK(found.comparison.what.measured_step.si() == Approx(2 * (p.timeline.end - p.timeline.start[tasks_of(p, 0).front()]).si()).epsilon(1e-3));
+    CHECK(
+        found.comparison.what.measured_step.si() ==
+        Approx(2 * (p.timeline.end - p.timeline.start[tasks_of(p, 0).front()]).si()).epsilon(1e-3));
     const Sums sums = sums_of(p, price(p.graph, e.cluster), 0, false);
     CHECK(found.comparison.attribution->kinds.size() == sums.size());
-    for (const KindError& k : found.comparison.attribution->kinds) CHECK(k.measured.si() == Approx(2 * sums.at({k.kind, Phase::forward}).si()).epsilon(2e-3));
+    for (const KindError& k : found.comparison.attribution->kinds)
+        CHECK(k.measured.si() == Approx(2 * sums.at({k.kind, Phase::forward}).si()).epsilon(2e-3));
     // A kind that the forecast does not have is measured all the same.
     plain.collectives.back().op = "reduce";
     const TraceForecast odd = forecast_of_trace({plain}, e);
     CHECK(odd.notes.at(1) == "reduce in the forward: traced, and not in the forecast");
     Profile fewer = traced(p, 1, 0, 1);
     fewer.steps.resize(1);
-    CHECK_THROWS_WITH(forecast_of_trace({traced(p, 0, 0, 1), fewer}, e), Contains("rank1.json: 1 steps, not the first rank's step 1"));
+    CHECK_THROWS_WITH(forecast_of_trace({traced(p, 0, 0, 1), fewer}, e),
+                      Contains("rank1.json: 1 steps, not the first rank's step 1"));
     Profile early = traced(p, 0, 0, 1);
     for (DeviceSpan& s : early.spans) s.launched = not_launched;
-    CHECK_THROWS_WITH(forecast_of_trace({early}, e), Contains("no kernel was launched within the step"));
+    CHECK_THROWS_WITH(forecast_of_trace({early}, e),
+                      Contains("no kernel was launched within the step"));
     plain.ranks = 3;
-    CHECK_THROWS_WITH(forecast_of_trace({plain}, e), Contains("a job of 3 ranks, but replicas has 2"));
+    CHECK_THROWS_WITH(forecast_of_trace({plain}, e),
+                      Contains("a job of 3 ranks, but replicas has 2"));
     // Of two marks the first counts, whose end the second tells; alone a mark has its own length.
     Profile marked = traced(p, 0, 0, 1);
     marked.steps = {marked.steps[1], marked.steps[2]};
-    CHECK(forecast_of_trace({marked}, e).comparison.what.measured_step.si() == Approx(1.1 * p.timeline.end.si()).epsilon(1e-3));
+    CHECK(forecast_of_trace({marked}, e).comparison.what.measured_step.si() ==
+          Approx(1.1 * p.timeline.end.si()).epsilon(1e-3));
     marked.steps.pop_back();
     marked.steps[0].duration = 2 * p.timeline.end;
-    CHECK(forecast_of_trace({marked}, e).comparison.what.measured_step.si() == Approx(2 * p.timeline.end.si()).epsilon(1e-3));
+    CHECK(forecast_of_trace({marked}, e).comparison.what.measured_step.si() ==
+          Approx(2 * p.timeline.end.si()).epsilon(1e-3));
 }
 
-// All launched before the step on the device begins: it is told by when its kernels start, and its place by how many are not timed.
+// All launched before the step on the device begins: it is told by when its kernels start, and its
+// place by how many are not timed.
 TEST_CASE("a step that is timed on the device holds what runs there in its time") {
     const Experiment e = two_replicas();
     const Prediction p = predict_step(e);
@@ -304,14 +351,17 @@ TEST_CASE("a step that is timed on the device holds what runs there in its time"
     }
     const TraceForecast found = forecast_of_trace(job, e);
     CHECK(found.comparison.what.measured_step == as_launched.comparison.what.measured_step);
-    CHECK(found.comparison.attribution->kinds.size() == as_launched.comparison.attribution->kinds.size());
+    CHECK(found.comparison.attribution->kinds.size() ==
+          as_launched.comparison.attribution->kinds.size());
     CHECK(found.traced.slices.size() == as_launched.traced.slices.size());
     job[1].steps.erase(job[1].steps.begin());  // Step#5 is not timed
     for (ProfiledStep& s : job[1].steps) s.skipped = 1;
-    CHECK(forecast_of_trace(job, e).comparison.what.measured_step == found.comparison.what.measured_step);
+    CHECK(forecast_of_trace(job, e).comparison.what.measured_step ==
+          found.comparison.what.measured_step);
 }
 
-// Two stages of two replicas: ranks 0 and 1 are the first stage, 2 and 3 the second; a folded graph has one rank for each.
+// Two stages of two replicas: ranks 0 and 1 are the first stage, 2 and 3 the second; a folded graph
+// has one rank for each.
 TEST_CASE("a rank of a pipeline is held against its stage") {
     Experiment e = two_replicas();
     e.cluster.gpus_per_node = 4;
@@ -325,7 +375,8 @@ TEST_CASE("a rank of a pipeline is held against its stage") {
         const Sums sums = sums_of(p, costs, rank / 2);
         CAPTURE(rank);
         for (const KindError& k : found.comparison.attribution->kinds)
-            if (k.kind == "gemm") CHECK(k.predicted.si() == Approx(sums.at({"gemm", k.phase}).si()).epsilon(1e-6));
+            if (k.kind == "gemm")
+                CHECK(k.predicted.si() == Approx(sums.at({"gemm", k.phase}).si()).epsilon(1e-6));
         CHECK(found.traced.processes.front().first == 1000 + rank);
         CHECK(found.notes.empty());
         const StepLabels labels = step_labels(e, routing_of(e), p.graph);
@@ -333,21 +384,35 @@ TEST_CASE("a rank of a pipeline is held against its stage") {
         for (const TracedSlice& s : found.traced.slices)
             if (s.kind == "gemm") ++told[{s.layer, s.micro_batch}];
         for (const TaskId t : tasks_of(p, rank / 2))
-            if (kind_name(p.graph.op(t)) == "gemm") ++expected[{labels.layer[t], labels.micro_batch[t]}];
+            if (kind_name(p.graph.op(t)) == "gemm")
+                ++expected[{labels.layer[t], labels.micro_batch[t]}];
         CHECK(told == expected);
     }
 }
 
-// By the operator where it is known, else by words of the kernel's name; collectives that nothing names are all-reduces.
+// By the operator where it is known, else by words of the kernel's name; collectives that nothing
+// names are all-reduces.
 TEST_CASE("the kind of a kernel") {
     const Experiment e = two_replicas();
     const Prediction p = predict_step(e);
     Profile trace = traced(p, 0, 0, 1);
     trace.spans.resize(2);
     trace.steps.clear();
-    const std::pair<const char*, const char*> names[] = {{"flash_fwd", "attention"}, {"fmha_v2_gemm", "attention"}, {"my_attention", "attention"}, {"grouped_gemm_x", "grouped_gemm"}, {"GroupedGemmKernel", "grouped_gemm"},
-                                                         {"aten_grouped_mm", "grouped_gemm"}, {"cutlass<GroupProblemShape>", "grouped_gemm"}, {"sgemm", "gemm"}, {"nvjet_tst", "gemm"}, {"cutlass_80", "gemm"},
-                                                         {"sm80_xmma", "gemm"}, {"Cijk_Alik", "gemm"}, {"gemv2T", "gemm"}, {"elementwise", "memory_pass"}};
+    const std::pair<const char*, const char*> names[] = {
+        {"flash_fwd", "attention"},
+        {"fmha_v2_gemm", "attention"},
+        {"my_attention", "attention"},
+        {"grouped_gemm_x", "grouped_gemm"},
+        {"GroupedGemmKernel", "grouped_gemm"},
+        {"aten_grouped_mm", "grouped_gemm"},
+        {"cutlass<GroupProblemShape>", "grouped_gemm"},
+        {"sgemm", "gemm"},
+        {"nvjet_tst", "gemm"},
+        {"cutlass_80", "gemm"},
+        {"sm80_xmma", "gemm"},
+        {"Cijk_Alik", "gemm"},
+        {"gemv2T", "gemm"},
+        {"elementwise", "memory_pass"}};
     std::size_t i = 0;
     const DeviceSpan any = trace.spans.back();
     trace.spans.clear();
@@ -374,6 +439,7 @@ TEST_CASE("the kind of a kernel") {
     trace.spans.back().collective = 0;
     expected.emplace_back("all_gather");
     Names found;
-    for (const TracedSlice& s : forecast_of_trace({trace}, e).traced.slices) found.push_back(s.kind);
+    for (const TracedSlice& s : forecast_of_trace({trace}, e).traced.slices)
+        found.push_back(s.kind);
     CHECK(found == expected);
 }

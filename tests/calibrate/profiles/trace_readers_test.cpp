@@ -1,6 +1,7 @@
-// What the readers of either profiler keep of a file, field by field, and a replay told task by task.
-#include <catch2/catch.hpp>
+// What the readers of either profiler keep of a file, field by field, and a replay told task by
+// task.
 #include <sqlite3.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,11 +17,19 @@ using namespace stepcast;
 
 namespace {
 
-std::string span_text(const TraceRecords& r, const HostSpan& s) { return fmt::format("{} {} {} {} {}", r.names[s.name], r.threads[s.thread], s.start, s.length.ns(), s.inputs); }
-std::string device_text(const TraceRecords& r, const DeviceRecord& d) {
-    return fmt::format("{} {} {} {} d{} s{} c{} q{} {} {}", r.names[d.name], d.start, d.length.ns(), d.correlation, d.device, d.stream, d.collective, d.sequence, d.bytes, static_cast<int>(d.kind));
+std::string span_text(const TraceRecords& r, const HostSpan& s) {
+    return fmt::format("{} {} {} {} {}", r.names[s.name], r.threads[s.thread], s.start,
+                       s.length.ns(), s.inputs);
 }
-std::string call_text(const DriverCall& c) { return fmt::format("{} {} {} {}{}{}", c.start, c.length.ns(), c.correlation, c.launches, c.graph, c.waits); }
+std::string device_text(const TraceRecords& r, const DeviceRecord& d) {
+    return fmt::format("{} {} {} {} d{} s{} c{} q{} {} {}", r.names[d.name], d.start, d.length.ns(),
+                       d.correlation, d.device, d.stream, d.collective, d.sequence, d.bytes,
+                       static_cast<int>(d.kind));
+}
+std::string call_text(const DriverCall& c) {
+    return fmt::format("{} {} {} {}{}{}", c.start, c.length.ns(), c.correlation, c.launches,
+                       c.graph, c.waits);
+}
 
 template <typename Records, typename Text>
 std::vector<std::string> texts(const Records& records, Text text) {
@@ -32,10 +41,12 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-// Microseconds to the nanosecond; keys of old and recent versions; two calls of one collective are one entry.
+// Microseconds to the nanosecond; keys of old and recent versions; two calls of one collective are
+// one entry.
 TEST_CASE("a PyTorch trace, record by record") {
     const TestFolder folder;
-    const TraceRecords r = read_kineto_records(folder.write("t.json", R"json({"baseTimeNanoseconds": 77,
+    const TraceRecords r =
+        read_kineto_records(folder.write("t.json", R"json({"baseTimeNanoseconds": 77,
  "deviceProperties": [{"id": 3, "name": "G", "numSms": 9, "totalGlobalMem": 500}, 7],
  "distributedInfo": {"rank": 2, "world_size": 5, "pg_config": [{"pg_name": "tp", "ranks": [0, 2]}, {"pg_name": "dp", "ranks": "[1, 2]"}, {"pg_name": "none"}]},
  "traceEvents": [
@@ -64,50 +75,72 @@ TEST_CASE("a PyTorch trace, record by record") {
  {"ph":"X","cat":"overhead","name":"other","pid":1,"tid":2,"ts":-9,"dur":4,"args":{}},
  {"cat":"cpu_op","name":"plain","pid":1,"tid":3,"ts":-1.5,"dur":4}
 ]})json"));
-    CHECK((r.base == 77 && r.rank == 2 && r.profile.ranks == 5 && r.profile.shapes && r.profile.counts.events == 22 && r.profile.counts.dropped == 0));
+    CHECK((r.base == 77 && r.rank == 2 && r.profile.ranks == 5 && r.profile.shapes &&
+           r.profile.counts.events == 22 && r.profile.counts.dropped == 0));
     CHECK(r.devices.at(3) == ProfiledDevice{"G", 9, Bytes(500)});
     CHECK(r.devices.size() == 1);
     CHECK(r.groups == std::map<std::string, std::string>{{"tp", "[0,2]"}, {"dp", "[1,2]"}});
     CHECK(texts(r.host, [&](const HostSpan& s) { return span_text(r, s); }) ==
-          Texts{"aten::mm 1/2 1250 2062 1", "aten::_flash_attention_forward 1/2 4000 1000 2", "ProfilerStep#6 1/2 0 90000 0", "plain 1/3 -1500 4000 0"});
-    CHECK(r.operator_inputs.at(1) == OperatorInputs{"[[8,16],[16,32]]", "[\"float\",\"a b\"]", "[[1,2],[3,4]]", ""});
+          Texts{"aten::mm 1/2 1250 2062 1", "aten::_flash_attention_forward 1/2 4000 1000 2",
+                "ProfilerStep#6 1/2 0 90000 0", "plain 1/3 -1500 4000 0"});
+    CHECK(r.operator_inputs.at(1) ==
+          OperatorInputs{"[[8,16],[16,32]]", "[\"float\",\"a b\"]", "[[1,2],[3,4]]", ""});
     CHECK(r.operator_inputs.at(2) == OperatorInputs{"[[1]]", "", "", "[\"x\"]"});
-    CHECK(texts(r.steps, [&](const HostSpan& s) { return span_text(r, s); }) == Texts{"ProfilerStep#6 1/2 0 90000 0"});
-    CHECK(texts(r.calls, call_text) == Texts{"1500 500 41 truefalsefalse", "2500 500 42 falsetruefalse", "3500 500 43 falsefalsetrue"});
-    CHECK(texts(r.device, [&](const DeviceRecord& d) { return device_text(r, d); }) ==
-          Texts{"k 10000 5000 41 d3 s7 c-1 q-1 0 0", "ncclDevKernel_X 20000 6000 42 d3 s8 c0 q0 0 1", "ncclDevKernel_X 30000 7000 0 d3 s8 c0 q-1 0 1", "ncclDevKernel_Y 40000 8000 0 d3 s8 c1 q-1 0 1",
-                "ncclDevKernel_Z 50000 9000 0 d0 s0 c-1 q-1 0 1", "Memcpy 60000 1000 0 d3 s7 c-1 q-1 96 2", "Memset 70000 1000 0 d3 s7 c-1 q-1 32 3"});
+    CHECK(texts(r.steps, [&](const HostSpan& s) { return span_text(r, s); }) ==
+          Texts{"ProfilerStep#6 1/2 0 90000 0"});
+    CHECK(texts(r.calls, call_text) == Texts{"1500 500 41 truefalsefalse",
+                                             "2500 500 42 falsetruefalse",
+                                             "3500 500 43 falsefalsetrue"});
+    CHECK(
+        texts(r.device, [&](const DeviceRecord& d) { return device_text(r, d); }) ==
+        Texts{"k 10000 5000 41 d3 s7 c-1 q-1 0 0", "ncclDevKernel_X 20000 6000 42 d3 s8 c0 q0 0 1",
+              "ncclDevKernel_X 30000 7000 0 d3 s8 c0 q-1 0 1",
+              "ncclDevKernel_Y 40000 8000 0 d3 s8 c1 q-1 0 1",
+              "ncclDevKernel_Z 50000 9000 0 d0 s0 c-1 q-1 0 1",
+              "Memcpy 60000 1000 0 d3 s7 c-1 q-1 96 2", "Memset 70000 1000 0 d3 s7 c-1 q-1 32 3"});
     REQUIRE(r.profile.collectives.size() == 2);
-    CHECK(r.profile.collectives[0] == CollectiveCall{"send", "Half", "tp", "[0,2]", 4, 5, 6, 11, 12, true});
+    CHECK(r.profile.collectives[0] ==
+          CollectiveCall{"send", "Half", "tp", "[0,2]", 4, 5, 6, 11, 12, true});
     CHECK(r.profile.memory == std::vector<ProfiledMemory>{{5000, 30, 90}, {6000, 40, 80}});
     CHECK((r.profile.peak_reserved == Bytes(90) && r.profile.peak_allocated == Bytes(40)));
-    CHECK(r.modules.at("Decoder_Layer").instances == std::set<std::string>{"Decoder_Layer_0", "Decoder_Layer_1"});
+    CHECK(r.modules.at("Decoder_Layer").instances ==
+          std::set<std::string>{"Decoder_Layer_0", "Decoder_Layer_1"});
     CHECK(r.modules.at("Decoder_Layer").seconds == std::vector<float>{2, 4});
     CHECK(r.modules.size() == 1);
     CHECK(r.first == -1500);
-    const TraceRecords odd = read_kineto_records(folder.write("u.json", R"({"distributedInfo":{"rank":"two"},"deviceProperties":[{"id":"x"}],"traceEvents":[{"ph":1},{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]})"));
+    const TraceRecords odd = read_kineto_records(folder.write(
+        "u.json",
+        R"({"distributedInfo":{"rank":"two"},"deviceProperties":[{"id":"x"}],"traceEvents":[{"ph":1},{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]})"));
     CHECK(odd.profile.counts.dropped == 3);
     CHECK(odd.device.size() == 1);
 }
 
-// No such number fits: 1.7e20 as nanoseconds (a fuzzer's find), 3e9 as a rank of 32 bits, a fraction of a multiprocessor.
+// No such number fits: 1.7e20 as nanoseconds (a fuzzer's find), 3e9 as a rank of 32 bits, a
+// fraction of a multiprocessor.
 TEST_CASE("numbers of a trace that are too large for what they count say nothing") {
     const TestFolder folder;
-    const TraceRecords r = read_kineto_records(folder.write("n.json", R"({"baseTimeNanoseconds":1.7e20,
+    const TraceRecords r =
+        read_kineto_records(folder.write("n.json", R"({"baseTimeNanoseconds":1.7e20,
  "distributedInfo":{"rank":3000000000,"world_size":1e300,"pg_config":[]},"deviceProperties":[{"id":-1,"name":"G","numSms":1.5}],
  "traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"args":{"correlation":-12,"device":1e20,"stream":-3}}]})"));
     CHECK(r.device.at(0).start == 1000);
     CHECK(r.device.at(0).stream == 0);
     CHECK((r.rank == -1 && r.profile.ranks == 0));
-    CHECK(r.devices.at(0) == read_kineto_records(folder.write("g.json", R"({"deviceProperties":[{"name":"G"}],"traceEvents":[]})")).devices.at(0));
+    CHECK(r.devices.at(0) ==
+          read_kineto_records(
+              folder.write("g.json", R"({"deviceProperties":[{"name":"G"}],"traceEvents":[]})"))
+              .devices.at(0));
     CHECK(r.profile.counts.dropped == 4);
 }
 
-// Texts of numbers, with what stands behind them before the next comma, in nanoseconds; a double would round the one of 2023.
+// Texts of numbers, with what stands behind them before the next comma, in nanoseconds; a double
+// would round the one of 2023.
 TEST_CASE("times of a PyTorch trace are read to the nanosecond however they are written") {
     const TestFolder folder;
     const auto start = [&](const std::string& written) {
-        const TraceRecords r = read_kineto_records(folder.write("t.json", R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":)" + written + R"(,"dur":1}]})"));
+        const TraceRecords r = read_kineto_records(
+            folder.write("t.json", R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":)" +
+                                       written + R"(,"dur":1}]})"));
         return r.device.at(0).start;
     };
     CHECK(start("5") == 5000);
@@ -119,25 +152,31 @@ TEST_CASE("times of a PyTorch trace are read to the nanosecond however they are 
     CHECK(start("1E16") == 0);  // no time
 }
 
-// A trace is read in pieces of 1 MiB: wherever a piece ends in an event, be it between a backslash and what it escapes, the event is whole.
+// A trace is read in pieces of 1 MiB: wherever a piece ends in an event, be it between a backslash
+// and what it escapes, the event is whole.
 TEST_CASE("an event of a trace is whole wherever a piece of the file ends in it") {
     const TestFolder folder;
     const std::string event = R"({"a":"\\x\"}]","b":[1,{"c":-2.5e3}]})", member = R"("k" : "v\"w")";
     const std::string head = R"({"traceEvents":[)", tail = "," + event + "]," + member + "}";
     for (std::size_t cut = 0; cut <= event.size() + tail.size(); ++cut) {
         CAPTURE(cut);
-        const std::string path = folder.write("t.json", head + std::string((1 << 20) - head.size() - cut, ' ') + event + tail);
+        const std::string path = folder.write(
+            "t.json", head + std::string((1 << 20) - head.size() - cut, ' ') + event + tail);
         Texts events, members;
-        const TraceReading r = read_trace_events(path, [&](const TraceText& t) { events.emplace_back(t.json); },
-                                                 [&](std::string_view key, const TraceText& t) { members.push_back(std::string(key) + " " + std::string(t.json)); });
+        const TraceReading r = read_trace_events(
+            path, [&](const TraceText& t) { events.emplace_back(t.json); },
+            [&](std::string_view key, const TraceText& t) {
+                members.push_back(std::string(key) + " " + std::string(t.json));
+            });
         CHECK(r == TraceReading{2, ""});
         CHECK(events == Texts{event, event});
         CHECK(members == Texts{R"(k "v\"w")"});
     }
 }
 
-// Exports of other versions and of other options: tables and columns that lack cost nothing but what they would have told. 4e18 ns is the
-// latest time; a graph traced as a whole is one kernel and belongs to a process as kernels do.
+// Exports of other versions and of other options: tables and columns that lack cost nothing but
+// what they would have told. 4e18 ns is the latest time; a graph traced as a whole is one kernel
+// and belongs to a process as kernels do.
 TEST_CASE("an Nsight export with fewer tables") {
     const TestFolder folder;
     int number = 0;
@@ -149,25 +188,40 @@ TEST_CASE("an Nsight export with fewer tables") {
         sqlite3_close(db);
         return read_nsight_records(path, process);
     };
-    const std::string strings = "CREATE TABLE StringIds(id INTEGER, value TEXT); INSERT INTO StringIds VALUES (1,'k');";
-    const std::string gpus = "CREATE TABLE TARGET_INFO_GPU(id INTEGER, name TEXT, smCount INTEGER, totalMemory INTEGER); INSERT INTO TARGET_INFO_GPU VALUES (2,'G',9,500);";
-    const std::string kernels = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER, correlationId INTEGER, deviceId INTEGER, streamId INTEGER, shortName INTEGER);"
-                                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100,150,11,0,7,1),(4000000000000000000,4000000000000000000,12,0,7,1),(4000000000000000001,5,13,0,7,1);";
+    const std::string strings =
+        "CREATE TABLE StringIds(id INTEGER, value TEXT); INSERT INTO StringIds VALUES (1,'k');";
+    const std::string gpus =
+        "CREATE TABLE TARGET_INFO_GPU(id INTEGER, name TEXT, smCount INTEGER, totalMemory "
+        "INTEGER); INSERT INTO TARGET_INFO_GPU VALUES (2,'G',9,500);";
+    const std::string kernels =
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER, correlationId "
+        "INTEGER, deviceId INTEGER, streamId INTEGER, shortName INTEGER);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES "
+        "(100,150,11,0,7,1),(4000000000000000000,4000000000000000000,12,0,7,1),("
+        "4000000000000000001,5,13,0,7,1);";
     CHECK(read(strings + gpus).devices.at(2) == ProfiledDevice{"G", 9, Bytes(500)});
     CHECK_THROWS_AS(read(strings), ConfigError);
     CHECK_THROWS_AS(read(gpus), ConfigError);
     const TraceRecords r = read(strings + kernels);
     CHECK(r.devices.empty());
     CHECK(texts(r.device, [&](const DeviceRecord& d) { return device_text(r, d); }) ==
-          Texts{"k 100 50 11 d0 s7 c-1 q-1 0 0", "k 4000000000000000000 0 12 d0 s7 c-1 q-1 0 0", "k 0 5 13 d0 s7 c-1 q-1 0 0"});
-    // Process 6 (of device 0, by its graphs) before process 5 (of device 1); a process's other work on a later device changes nothing.
-    const std::string graphs = "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER, end INTEGER, correlationId INTEGER, globalPid INTEGER, deviceId INTEGER, streamId INTEGER);"
-                               "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (10,30,1,83886080,1,7),(20,50,2,100663296,3,7),(60,65,3,100663296,0,7);";
-    const TraceRecords first = read(strings + gpus + graphs, 0), second = read(strings + gpus + graphs, 1);
-    CHECK((first.processes == 2 && first.whole_graphs == 2 && first.first == 20 && second.whole_graphs == 1 && second.first == 10));
+          Texts{"k 100 50 11 d0 s7 c-1 q-1 0 0", "k 4000000000000000000 0 12 d0 s7 c-1 q-1 0 0",
+                "k 0 5 13 d0 s7 c-1 q-1 0 0"});
+    // Process 6 (of device 0, by its graphs) before process 5 (of device 1); a process's other work
+    // on a later device changes nothing.
+    const std::string graphs =
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER, end INTEGER, correlationId "
+        "INTEGER, globalPid INTEGER, deviceId INTEGER, streamId INTEGER);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES "
+        "(10,30,1,83886080,1,7),(20,50,2,100663296,3,7),(60,65,3,100663296,0,7);";
+    const TraceRecords first = read(strings + gpus + graphs, 0),
+                       second = read(strings + gpus + graphs, 1);
+    CHECK((first.processes == 2 && first.whole_graphs == 2 && first.first == 20 &&
+           second.whole_graphs == 1 && second.first == 10));
 }
 
-// One process alone: its correlation ids are taken with the upper bits of its global id (0x5000001 >> 24 = 5).
+// One process alone: its correlation ids are taken with the upper bits of its global id (0x5000001
+// >> 24 = 5).
 TEST_CASE("an Nsight export, record by record") {
     const TestFolder folder;
     const std::string path = folder.path() + "/t.sqlite";
@@ -197,20 +251,29 @@ INSERT INTO NVTX_EVENTS VALUES (10,60,83886083,'aten::mm, op_id = 12, sizes = [[
     const std::uint64_t upper = std::uint64_t{5} << 32;
     CHECK(r.devices.at(3) == ProfiledDevice{"G", 9, Bytes(500)});
     CHECK(texts(r.device, [&](const DeviceRecord& d) { return device_text(r, d); }) ==
-          Texts{fmt::format("sgemm<float>(int) 100 50 {} d3 s7 c-1 q-1 0 0", upper + 11), fmt::format("ncclDevKernel_X 200 60 {} d3 s8 c-1 q-1 0 1", upper + 12),
-                fmt::format(" 300 10 {} d3 s7 c-1 q-1 96 2", upper + 13), fmt::format(" 400 5 {} d3 s7 c-1 q-1 32 3", upper + 14)});
-    CHECK(texts(r.calls, call_text) == Texts{fmt::format("20 10 {} truefalsefalse", upper + 11), fmt::format("40 5 {} falsefalsetrue", upper + 15)});
+          Texts{fmt::format("sgemm<float>(int) 100 50 {} d3 s7 c-1 q-1 0 0", upper + 11),
+                fmt::format("ncclDevKernel_X 200 60 {} d3 s8 c-1 q-1 0 1", upper + 12),
+                fmt::format(" 300 10 {} d3 s7 c-1 q-1 96 2", upper + 13),
+                fmt::format(" 400 5 {} d3 s7 c-1 q-1 32 3", upper + 14)});
+    CHECK(texts(r.calls, call_text) == Texts{fmt::format("20 10 {} truefalsefalse", upper + 11),
+                                             fmt::format("40 5 {} falsefalsetrue", upper + 15)});
     CHECK(texts(r.host, [&](const HostSpan& s) { return span_text(r, s); }) ==
-          Texts{"aten::mm 83886083 10 50 1", "named by id 83886083 11 50 0", "aten::add 83886083 12 50 0", "ncclAllReduce 83886083 13 50 0", "aten::x 83886083 14 50 0", "Iteration 12 83886083 17 50 0", "step_7 83886083 18 50 0",
-                "footstep 7 83886083 19 50 0", "train_step #3 83886083 20 50 0", "12 83886083 21 50 0", "step 83886083 22 50 0"});
-    CHECK(texts(r.steps, [&](const HostSpan& s) { return r.names[s.name]; }) == Texts{"Iteration 12", "step_7", "train_step #3"});
+          Texts{"aten::mm 83886083 10 50 1", "named by id 83886083 11 50 0",
+                "aten::add 83886083 12 50 0", "ncclAllReduce 83886083 13 50 0",
+                "aten::x 83886083 14 50 0", "Iteration 12 83886083 17 50 0",
+                "step_7 83886083 18 50 0", "footstep 7 83886083 19 50 0",
+                "train_step #3 83886083 20 50 0", "12 83886083 21 50 0", "step 83886083 22 50 0"});
+    CHECK(texts(r.steps, [&](const HostSpan& s) { return r.names[s.name]; }) ==
+          Texts{"Iteration 12", "step_7", "train_step #3"});
     CHECK(r.operator_inputs.at(1).dims == "[[8, 16], [16, 32]]");
-    CHECK((r.profile.shapes && r.nccl_payloads == 1 && r.processes == 1 && r.whole_graphs == 0 && r.first == 100 && r.profile.counts.events == 2 + 1 + 1 + 2 + 11));
+    CHECK((r.profile.shapes && r.nccl_payloads == 1 && r.processes == 1 && r.whole_graphs == 0 &&
+           r.first == 100 && r.profile.counts.events == 2 + 1 + 1 + 2 + 11));
 }
 
 namespace {
 
-DeviceSpan work(std::int64_t launched, std::int64_t start, std::int64_t finish, std::uint32_t name, std::uint32_t stream) {
+DeviceSpan work(std::int64_t launched, std::int64_t start, std::int64_t finish, std::uint32_t name,
+                std::uint32_t stream) {
     DeviceSpan s;
     s.launched = launched == 0 ? not_launched : 1000 * launched;
     s.start = 1000 * start;
@@ -223,15 +286,18 @@ DeviceSpan work(std::int64_t launched, std::int64_t start, std::int64_t finish, 
 
 }  // namespace
 
-// Microseconds. k1 is launched at 10 and runs 20 .. 120; the host waits for it from 30 on; k2, launched at 130, runs 140 .. 200; an
-// all-reduce, launched at 131, begins behind it (201 .. 280); k3, launched at 206, begins behind that (281 .. 300); a copy, launched
-// at 207, runs 250 .. 260 on a third stream. From k1's start on, without the latencies of launches: k1 0 .. 100, k2 110 .. 170 (the host
-// goes on for 10 after its wait), the all-reduce 170 .. 249, k3 249 .. 268; as traced to 280. What held k1 for 10 is not told: kept.
+// Microseconds. k1 is launched at 10 and runs 20 .. 120; the host waits for it from 30 on; k2,
+// launched at 130, runs 140 .. 200; an all-reduce, launched at 131, begins behind it (201 .. 280);
+// k3, launched at 206, begins behind that (281 .. 300); a copy, launched at 207, runs 250 .. 260 on
+// a third stream. From k1's start on, without the latencies of launches: k1 0 .. 100, k2 110 .. 170
+// (the host goes on for 10 after its wait), the all-reduce 170 .. 249, k3 249 .. 268; as traced to
+// 280. What held k1 for 10 is not told: kept.
 TEST_CASE("a replay keeps what waits for what, task by task") {
     Profile p;
     p.path = "one";
     p.names = {"k1", "k2", "nccl", "k3", "copied"};
-    p.spans = {work(10, 20, 120, 0, 7), work(130, 140, 200, 1, 7), work(131, 201, 280, 2, 20), work(207, 250, 260, 4, 9), work(206, 281, 300, 3, 7)};
+    p.spans = {work(10, 20, 120, 0, 7), work(130, 140, 200, 1, 7), work(131, 201, 280, 2, 20),
+               work(207, 250, 260, 4, 9), work(206, 281, 300, 3, 7)};
     p.spans[2].kind = SpanKind::communication;
     p.spans[2].collective = 0;
     p.collectives = {{"allreduce", "Half", "dp", "", 2, -1, -1, 500, 500, true}};
@@ -243,13 +309,19 @@ TEST_CASE("a replay keeps what waits for what, task by task") {
     const Replay r = replay({p});
     std::string text;
     for (TaskId t = 0; t < r.graph.size(); ++t) {
-        text += fmt::format("{} {} {} {} {}:", t, r.graph.name(t), to_string(r.graph.places(t)[0].lane()), to_string(r.graph.phase(t)), std::lround(1e6 * r.measured[t].si()));
+        text += fmt::format("{} {} {} {} {}:", t, r.graph.name(t),
+                            to_string(r.graph.places(t)[0].lane()), to_string(r.graph.phase(t)),
+                            std::lround(1e6 * r.measured[t].si()));
         for (const TaskId before : r.graph.predecessors(t)) text += fmt::format(" {}", before);
         text += "\n";
     }
-    CHECK(text == "0 launched elsewhere receive_up between 10:\n1 host host between 0:\n2 k1 compute forward 100: 0 1\n3 host host between 20:\n4 host host between 0: 2\n"
-                  "5 host host between 10:\n6 k2 compute optimizer 60: 2 5\n7 host host between 1:\n8 nccl collective backward 79: 6 7\n9 host host between 75:\n"
-                  "10 k3 compute backward 19: 6 8 9\n11 host host between 1:\n12 Memcpy send_up backward 10: 11\n");
+    CHECK(text ==
+          "0 launched elsewhere receive_up between 10:\n1 host host between 0:\n2 k1 compute "
+          "forward 100: 0 1\n3 host host between 20:\n4 host host between 0: 2\n"
+          "5 host host between 10:\n6 k2 compute optimizer 60: 2 5\n7 host host between 1:\n8 nccl "
+          "collective backward 79: 6 7\n9 host host between 75:\n"
+          "10 k3 compute backward 19: 6 8 9\n11 host host between 1:\n12 Memcpy send_up backward "
+          "10: 11\n");
     CHECK(r.graph.op(2) == Op(MemoryPass{}));
     CHECK(r.graph.op(8) == Op(AllReduce{Bytes(1000)}));
     CHECK(r.graph.op(12) == Op(MemoryPass{Bytes(64), Bytes(0)}));
@@ -264,16 +336,24 @@ TEST_CASE("a replay keeps what waits for what, task by task") {
     CHECK(us(r.step.ranks[0].measured_exposed) == 79);
     CHECK(us(r.step.ranks[0].predicted_exposed) == 79);
     CHECK(r.step.name == "one");
-    // Kinds of exchanges by their names, with the bytes that nccl-tests counts (the gathered result, twice as much from an operator).
-    for (const auto& [name, op] : {std::pair{"_allgather_base", Op(AllGather{Bytes(1000)})}, {"reduce_scatter", Op(ReduceScatter{Bytes(1000)})}, {"alltoall", Op(AllToAll{{Bytes(1000)}})}, {"broadcast", Op(Broadcast{Bytes(1000), 0})},
-                                   {"reduce", Op(Reduce{Bytes(1000), 0})}, {"send_recv", Op(SendRecv{Bytes(1000)})}, {"nameless", Op(AllReduce{Bytes(1000)})}}) {
+    // Kinds of exchanges by their names, with the bytes that nccl-tests counts (the gathered
+    // result, twice as much from an operator).
+    for (const auto& [name, op] : {std::pair{"_allgather_base", Op(AllGather{Bytes(1000)})},
+                                   {"reduce_scatter", Op(ReduceScatter{Bytes(1000)})},
+                                   {"alltoall", Op(AllToAll{{Bytes(1000)}})},
+                                   {"broadcast", Op(Broadcast{Bytes(1000), 0})},
+                                   {"reduce", Op(Reduce{Bytes(1000), 0})},
+                                   {"send_recv", Op(SendRecv{Bytes(1000)})},
+                                   {"nameless", Op(AllReduce{Bytes(1000)})}}) {
         Profile other = p;
         other.collectives[0].op = name;
         CHECK(replay({other}).graph.op(8) == op);
     }
     Profile sized = p;
-    sized.operators = {{"aten::mm", "c10::Half", Gemm{8, 16, 32, 1, Dtype::fp16}, "", 0, true, true}, {"aten::copy_", "float", MemoryPass{Bytes(3000), Bytes(0)}, "copy"},
-                       {"aten::x", "c10::Half", Attention{.batch = 2, .heads = 4}, "", 1}};
+    sized.operators = {
+        {"aten::mm", "c10::Half", Gemm{8, 16, 32, 1, Dtype::fp16}, "", 0, true, true},
+        {"aten::copy_", "float", MemoryPass{Bytes(3000), Bytes(0)}, "copy"},
+        {"aten::x", "c10::Half", Attention{.batch = 2, .heads = 4}, "", 1}};
     sized.spans[0].sized = 0;
     sized.spans[1].sized = 1;
     sized.spans[4].sized = 2;
@@ -288,11 +368,17 @@ TEST_CASE("a replay keeps what waits for what, task by task") {
     CHECK(us(alike.step.error.replayed) == 268);
     // k1 to 59.5, the wait's end then at 59.5: k2 69.5 .. 129.5, all-reduce to 208.5, k3 to 268.
     CHECK(us(alike.step.error.predicted) == 268);
-    // By kind on the rank: passes of the forward 100 of 59.5 predicted, of the backward 19 + 10 of 59.5 + 10.
+    // By kind on the rank: passes of the forward 100 of 59.5 predicted, of the backward 19 + 10
+    // of 59.5 + 10.
     Texts kinds;
-    for (const KindError& k : alike.step.error.kinds) kinds.push_back(fmt::format("{} {} {:.1f} {:.1f} {:.1f}", to_string(k.phase), k.kind, 1e6 * k.predicted.si(), 1e6 * k.measured.si(), 1e6 * k.effect.si()));
+    for (const KindError& k : alike.step.error.kinds)
+        kinds.push_back(fmt::format("{} {} {:.1f} {:.1f} {:.1f}", to_string(k.phase), k.kind,
+                                    1e6 * k.predicted.si(), 1e6 * k.measured.si(),
+                                    1e6 * k.effect.si()));
     REQUIRE(kinds.size() == 4);
     std::sort(kinds.begin(), kinds.begin() + 2);  // as large as each other
     std::sort(kinds.begin() + 2, kinds.end());
-    CHECK(kinds == Texts{"backward memory_pass 69.5 29.0 40.5", "forward memory_pass 59.5 100.0 -40.5", "backward all_reduce 79.0 79.0 0.0", "optimizer memory_pass 60.0 60.0 0.0"});
+    CHECK(kinds ==
+          Texts{"backward memory_pass 69.5 29.0 40.5", "forward memory_pass 59.5 100.0 -40.5",
+                "backward all_reduce 79.0 79.0 0.0", "optimizer memory_pass 60.0 60.0 0.0"});
 }

@@ -1,4 +1,5 @@
-// What a trace's records keep: names and inputs within bounds, lengths, counters, and the earlier half where they outgrow their memory.
+// What a trace's records keep: names and inputs within bounds, lengths, counters, and the earlier
+// half where they outgrow their memory.
 #include <catch2/catch.hpp>
 
 #include <fmt/format.h>
@@ -8,8 +9,11 @@
 
 using namespace stepcast;
 
-// 8 MiB of texts: each counts twice and 100 bytes. 3996 + 4 of 4000 letters are 8100 each: after 1036 of them 8,391,600 > 8,388,608.
-TEST_CASE("texts are numbered in the order they come, cut at 4096 letters, and no more than 8 MiB of them") {
+// 8 MiB of texts: each counts twice and 100 bytes. 3996 + 4 of 4000 letters are 8100 each: after
+// 1036 of them 8,391,600 > 8,388,608.
+TEST_CASE(
+    "texts are numbered in the order they come, cut at 4096 letters, and no more than 8 MiB of "
+    "them") {
     TextTable t;
     CHECK(t.add("a") == 0);
     CHECK(t.add("b") == 1);
@@ -30,7 +34,8 @@ TEST_CASE("texts are numbered in the order they come, cut at 4096 letters, and n
     CHECK(many.add("0003" + std::string(3996, 'x')) == 3);
 }
 
-TEST_CASE("inputs of operators are numbered from 1, and those of more than 4096 letters are not kept") {
+TEST_CASE(
+    "inputs of operators are numbered from 1, and those of more than 4096 letters are not kept") {
     TraceRecords r;
     CHECK(r.add_inputs({"[1]", "a", "b", "c"}) == 1);
     CHECK(r.add_inputs({"[1]", "a", "b", "d"}) == 2);
@@ -39,7 +44,8 @@ TEST_CASE("inputs of operators are numbered from 1, and those of more than 4096 
     CHECK(r.operator_inputs.size() == 3);
     CHECK(r.add_inputs({std::string(4093, 'x'), "", "", ""}) == 3);  // with three bars 4096
     CHECK(r.add_inputs({std::string(4094, 'x'), "", "", ""}) == 0);
-    for (int i = 0; !r.inputs.full(); ++i) r.add_inputs({std::to_string(i) + std::string(4000, 'x'), "", "", ""});
+    for (int i = 0; !r.inputs.full(); ++i)
+        r.add_inputs({std::to_string(i) + std::string(4000, 'x'), "", "", ""});
     const std::uint32_t rest = r.add_inputs({"other", "", "", ""});
     CHECK(r.operator_inputs.at(rest) == OperatorInputs{});
 }
@@ -54,8 +60,10 @@ TEST_CASE("a length is exact up to 2 s and whole microseconds up to 35 minutes")
 }
 
 TEST_CASE("calls of drivers are known by their names") {
-    for (const char* name : {"cudaLaunchKernelExC_v11060", "cuLaunchKernelEx", "cudaLaunchCooperativeKernel", "hipLaunchKernel", "hipExtLaunchKernel", "hipExtModuleLaunchKernel",
-                             "hipModuleLaunchKernel", "hipLaunchCooperativeKernel"}) {
+    for (const char* name :
+         {"cudaLaunchKernelExC_v11060", "cuLaunchKernelEx", "cudaLaunchCooperativeKernel",
+          "hipLaunchKernel", "hipExtLaunchKernel", "hipExtModuleLaunchKernel",
+          "hipModuleLaunchKernel", "hipLaunchCooperativeKernel"}) {
         CAPTURE(name);
         CHECK((launches_kernel(name) && !launches_graph(name) && !waits_for_device(name)));
     }
@@ -63,15 +71,18 @@ TEST_CASE("calls of drivers are known by their names") {
         CAPTURE(name);
         CHECK((launches_graph(name) && !launches_kernel(name) && !waits_for_device(name)));
     }
-    for (const char* name : {"cudaDeviceSynchronize", "cudaStreamSynchronize_v3020", "cudaEventSynchronize", "hipDeviceSynchronize", "hipStreamSynchronize", "hipEventSynchronize",
-                             "cuStreamSynchronize", "cuCtxSynchronize", "cudaMemcpy", "hipMemcpy", "cudaMemcpy_v3020"}) {
+    for (const char* name : {"cudaDeviceSynchronize", "cudaStreamSynchronize_v3020",
+                             "cudaEventSynchronize", "hipDeviceSynchronize", "hipStreamSynchronize",
+                             "hipEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize",
+                             "cudaMemcpy", "hipMemcpy", "cudaMemcpy_v3020"}) {
         CAPTURE(name);
         CHECK((waits_for_device(name) && !launches_kernel(name) && !launches_graph(name)));
     }
     CHECK_FALSE(waits_for_device("cudaMemcpyAsync"));
 }
 
-// At 65536 points every second goes, and from then on every second is taken: numbers 65536, 65538 .. 131070 fill it again.
+// At 65536 points every second goes, and from then on every second is taken: numbers 65536, 65538
+// .. 131070 fill it again.
 TEST_CASE("a counter keeps at most 65536 points, evenly over its time") {
     TraceRecords r;
     const auto add = [&](long count) {
@@ -82,7 +93,8 @@ TEST_CASE("a counter keeps at most 65536 points, evenly over its time") {
     add(1);
     REQUIRE(r.profile.memory.size() == 32768);
     CHECK(r.memory_every == 2);
-    for (const std::size_t i : {0U, 1U, 777U, 32767U}) CHECK(r.profile.memory[i].time == static_cast<std::int64_t>(2 * i));
+    for (const std::size_t i : {0U, 1U, 777U, 32767U})
+        CHECK(r.profile.memory[i].time == static_cast<std::int64_t>(2 * i));
     add(3);
     REQUIRE(r.profile.memory.size() == 32770);
     CHECK(r.profile.memory[32768].time == 65536);
@@ -95,7 +107,8 @@ TEST_CASE("a counter keeps at most 65536 points, evenly over its time") {
     CHECK(r.memory_every == 4);
 }
 
-// Records span 100 .. 1100: what starts from 600 on goes. What is left spans 100 .. 500: next goes what starts from 300 on.
+// Records span 100 .. 1100: what starts from 600 on goes. What is left spans 100 .. 500: next goes
+// what starts from 300 on.
 TEST_CASE("records that outgrow their bound lose the later half of their time") {
     const auto filled = [] {
         TraceRecords r;
@@ -108,7 +121,8 @@ TEST_CASE("records that outgrow their bound lose the later half of their time") 
         return r;
     };
     TraceRecords r = filled();
-    const std::size_t all = 4 * sizeof(DeviceRecord) + 3 * sizeof(HostSpan) + sizeof(DriverCall) + 3 * sizeof(CollectiveCall);
+    const std::size_t all = 4 * sizeof(DeviceRecord) + 3 * sizeof(HostSpan) + sizeof(DriverCall) +
+                            3 * sizeof(CollectiveCall);
     CHECK(r.bytes() == all);
     r.keep_below(all);
     CHECK_FALSE(r.profile.shortened);

@@ -21,13 +21,15 @@ namespace {
 
 double us(Seconds time) { return time.si() * 1e6; }
 
-// A kernel of `length` us, and an all-reduce launched behind it that begins when the kernel has ended and ends at 130 us.
+// A kernel of `length` us, and an all-reduce launched behind it that begins when the kernel has
+// ended and ends at 130 us.
 Profile rank_of_two(int rank, std::int64_t kernel) {
     Profile p;
     p.path = "rank" + std::to_string(rank);
     p.rank = rank;
     p.ranks = 2;
-    p.names = {"gemm " + std::to_string(rank), "ncclDevKernel_AllReduce"};  // kernels of one name without sizes are alike
+    // kernels of one name without sizes are alike
+    p.names = {"gemm " + std::to_string(rank), "ncclDevKernel_AllReduce"};
     CollectiveCall call;
     call.op = "allreduce";
     call.dtype = "Float";
@@ -57,16 +59,22 @@ std::vector<Profile> made_up() {
 }
 
 Experiment that_ran(const std::string& gpus) {
-    return read_experiment(test_data() + "/traced/config.json",
-                           std::vector<Override>{{"framework.preset", "ddp"}, {"cluster.preset", "dgx-h100"}, {std::string(ranks_key), gpus},
-                                                 {"workload.seq", "2048"}, {"parallelism.micro_batch", "2"}, {"parallelism.global_batch", std::to_string(2 * std::stoi(gpus))}});
+    return read_experiment(
+        test_data() + "/traced/config.json",
+        std::vector<Override>{{"framework.preset", "ddp"},
+                              {"cluster.preset", "dgx-h100"},
+                              {std::string(ranks_key), gpus},
+                              {"workload.seq", "2048"},
+                              {"parallelism.micro_batch", "2"},
+                              {"parallelism.global_batch", std::to_string(2 * std::stoi(gpus))}});
 }
 
 }  // namespace
 
-// Transfer: the shorter of 130 - 100 and 130 - 50 us is 30 us, from the arrival of the later rank. Exposed is all from a rank's
-// own arrival on: 30 us on the one, 80 us on the other.
-TEST_CASE("a replayed collective begins on each rank when that arrives, and transfers when all have") {
+// Transfer: the shorter of 130 - 100 and 130 - 50 us is 30 us, from the arrival of the later rank.
+// Exposed is all from a rank's own arrival on: 30 us on the one, 80 us on the other.
+TEST_CASE(
+    "a replayed collective begins on each rank when that arrives, and transfers when all have") {
     const Replay r = replay({rank_of_two(0, 100), rank_of_two(1, 50)});
     REQUIRE(r.step.ranks.size() == 2);
     for (const auto& [rank, exposed] : {std::pair{0, 30.0}, {1, 80.0}}) {
@@ -89,7 +97,8 @@ TEST_CASE("ranks whose collectives differ are no job") {
 }
 
 // docs/profile.md: eight ranks +0.2 % in all, two ranks (one at hand) -1.9 %.
-TEST_CASE("real traces: exposed communication from their own kernel tables within 15 %", "[shared]") {
+TEST_CASE("real traces: exposed communication from their own kernel tables within 15 %",
+          "[shared]") {
     if (is_absent(shared_folder("traces"), "shared/traces")) return;
     const std::filesystem::path traces = shared_folder("traces");
     std::vector<std::string> ignored;
@@ -102,7 +111,8 @@ TEST_CASE("real traces: exposed communication from their own kernel tables withi
     }
 }
 
-// Two layers of seven products and the logits: 15 in the forward, where the forecast has four a layer and the logits.
+// Two layers of seven products and the logits: 15 in the forward, where the forecast has four a
+// layer and the logits.
 TEST_CASE("a traced step stands beside its forecast, kind by kind, its slices in layers") {
     const auto job = made_up();
     REQUIRE(job.size() == 2);
@@ -128,17 +138,27 @@ TEST_CASE("a traced step stands beside its forecast, kind by kind, its slices in
         if (s.kind == "gemm" && s.phase == "forward" && s.process == 1000) ++products[s.layer];
     CHECK(products == std::map<int, int>{{-1, 1}, {0, 7}, {1, 7}});
     CHECK_FALSE(found.traced.memory.empty());
-    CHECK_THROWS_WITH(forecast_of_trace(job, that_ran("4")), Contains("a job of 2 ranks") && Contains("--gpus 2"));
+    CHECK_THROWS_WITH(forecast_of_trace(job, that_ran("4")),
+                      Contains("a job of 2 ranks") && Contains("--gpus 2"));
 }
 
 TEST_CASE("tables of a trace refine what a cluster and a framework say of steps") {
     const TestFolder folder;
-    (void)import_profiles({.paths = {test_data() + "/traced"}, .out = folder.path() + "/run.csv", .system = "", .model = "", .context = {}});
+    (void)import_profiles({.paths = {test_data() + "/traced"},
+                           .out = folder.path() + "/run.csv",
+                           .system = "",
+                           .model = "",
+                           .context = {}});
     std::vector<std::string> files{folder.path() + "/run.csv"};
-    for (const char* part : {"gemms", "attention", "passes", "collectives", "launches"}) files.push_back(folder.path() + "/run." + part + ".csv");
+    for (const char* part : {"gemms", "attention", "passes", "collectives", "launches"})
+        files.push_back(folder.path() + "/run." + part + ".csv");
     CHECK(are_tables(files));
     const std::string out = folder.path() + "/mine.toml";
-    (void)calibrate_from_measurements({.measurements = files, .cluster = "dgx-h100", .framework = "ddp", .out = out, .date = "2026-01-01"});
+    (void)calibrate_from_measurements({.measurements = files,
+                                       .cluster = "dgx-h100",
+                                       .framework = "ddp",
+                                       .out = out,
+                                       .date = "2026-01-01"});
     const Cluster mine = read_cluster(out), start = read_cluster("dgx-h100");
     // The traces were made with 520 TFLOP/s in products, and all-reduces of 200 GB/s.
     CHECK(mine.kernel.training_gemm < start.kernel.training_gemm);
@@ -151,9 +171,10 @@ TEST_CASE("tables of a trace refine what a cluster and a framework say of steps"
 
 TEST_CASE("a collective of which one rank was traced is an upper bound and tells no link") {
     const TestFolder folder;
-    const std::string path = folder.write("run.collectives.csv",
-                                          "op,ranks,nodes,bytes,time_us,gpu,calls,ranks_seen,waiting_us,bound,group\n"
-                                          "all_reduce,8,1,1e6,900,H100,3,1,0,upper,0\nall_reduce,8,1,1e6,90,H100,3,8,5,measured,0\n");
+    const std::string path = folder.write(
+        "run.collectives.csv",
+        "op,ranks,nodes,bytes,time_us,gpu,calls,ranks_seen,waiting_us,bound,group\n"
+        "all_reduce,8,1,1e6,900,H100,3,1,0,upper,0\nall_reduce,8,1,1e6,90,H100,3,8,5,measured,0\n");
     BuildingBlocks blocks;
     read_building_blocks(path, read_cluster("dgx-h100").gpu, blocks);
     CHECK(blocks.traced.size() == 1);

@@ -1,6 +1,6 @@
-// Does every op on a GPU do its work? Exit code 0 when all is right, 1 when something is wrong, 77 (skipped, with the
-// reason) without a GPU. `--without-times` leaves out what only compares speeds. With several
-// GPUs the collectives run between them, with one they are its own.
+// Does every op on a GPU do its work? Exit code 0 when all is right, 1 when something is wrong, 77
+// (skipped, with the reason) without a GPU. `--without-times` leaves out what only compares speeds.
+// With several GPUs the collectives run between them, with one they are its own.
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -29,7 +29,8 @@ void expect(bool right, const std::string& what) {
 
 using Doubles = std::vector<double>;
 
-// Host values as an element type's bytes and back; 16-bit floats through their bits, rounded to nearest.
+// Host values as an element type's bytes and back; 16-bit floats through their bits, rounded to
+// nearest.
 std::uint32_t bits_of(float x) {
     std::uint32_t bits;
     std::memcpy(&bits, &x, sizeof bits);
@@ -42,13 +43,15 @@ float float_of(std::uint32_t bits) {
 }
 double from_half(std::uint16_t h) {
     const int exponent = h >> 10 & 31, fraction = h & 1023;
-    const double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    const double value =
+        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
     return (h & 0x8000) != 0 ? -value : value;
 }
 // E4M3: 1 sign, 4 exponent bits (bias 7), 3 fraction bits.
 double from_fp8(std::uint8_t b) {
     const int exponent = b >> 3 & 15, fraction = b & 7;
-    const double value = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+    const double value =
+        exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
     return (b & 0x80) != 0 ? -value : value;
 }
 
@@ -91,7 +94,8 @@ double distance(const Doubles& found, const Doubles& expected) {
     return std::sqrt(difference / length);
 }
 
-// Rounding of operands is shared with the reference; what is left is the result's own and the order of sums.
+// Rounding of operands is shared with the reference; what is left is the result's own and the order
+// of sums.
 double tolerance(Dtype dtype) {
     switch (dtype) {
         case Dtype::fp32: return 1e-5;
@@ -111,8 +115,10 @@ Doubles reference(const Product& p, const Doubles& a, const Doubles& b, Doubles 
             for (long j = 0; j < p.n; ++j) {
                 double sum = 0;
                 for (long x = 0; x < p.k; ++x)
-                    sum += a[static_cast<std::size_t>(h * p.m * p.k + (p.a_transposed ? x * p.m + i : i * p.k + x))] *
-                           b[static_cast<std::size_t>(h * p.k * p.n + (p.b_transposed ? j * p.k + x : x * p.n + j))];
+                    sum += a[static_cast<std::size_t>(
+                               h * p.m * p.k + (p.a_transposed ? x * p.m + i : i * p.k + x))] *
+                           b[static_cast<std::size_t>(
+                               h * p.k * p.n + (p.b_transposed ? j * p.k + x : x * p.n + j))];
                 double& at = c[static_cast<std::size_t>((h * p.m + i) * p.n + j)];
                 at = (p.accumulate ? at : 0) + sum;
             }
@@ -127,18 +133,21 @@ struct Bench {
 void test_products(Bench& bench, Dtype dtype) {
     std::uint64_t seed = 1 + 100 * static_cast<std::uint64_t>(dtype);
     for (const bool accumulate : {false, true}) {
-        const Product p = product_of(Gemm{48, 80, 64, accumulate || dtype == Dtype::fp8 ? 1 : 2, dtype, accumulate});
+        const Product p = product_of(
+            Gemm{48, 80, 64, accumulate || dtype == Dtype::fp8 ? 1 : 2, dtype, accumulate});
         const auto size = [&](long x, long y) { return static_cast<std::size_t>(p.batch * x * y); };
         const Element result = accumulate ? Element::fp32 : result_of(dtype);
         const Values a = random_values(element_of(dtype), size(p.m, p.k), seed++);
         const Values b = random_values(element_of(dtype), size(p.k, p.n), seed++);
         const Values c = random_values(result, size(p.m, p.n), seed++);
-        bench.products.run(p, a.block.data(), b.block.data(), c.block.data(), bench.workspace.data(), nullptr);
+        bench.products.run(p, a.block.data(), b.block.data(), c.block.data(),
+                           bench.workspace.data(), nullptr);
         check(cudaDeviceSynchronize());
-        const double off =
-            distance(download(c.block.data(), result, c.values.size()), reference(p, a.values, b.values, c.values));
-        expect(off < tolerance(dtype), "gemm " + std::string(to_string(dtype)) + (accumulate ? " added to fp32" : "") +
-                                           ": off by " + std::to_string(off));
+        const double off = distance(download(c.block.data(), result, c.values.size()),
+                                    reference(p, a.values, b.values, c.values));
+        expect(off < tolerance(dtype), "gemm " + std::string(to_string(dtype)) +
+                                           (accumulate ? " added to fp32" : "") + ": off by " +
+                                           std::to_string(off));
     }
 }
 
@@ -147,7 +156,8 @@ void test_groups(Bench& bench, bool fp8) {
     const std::vector<long> rows{24, 0, 40, 8};
     constexpr long n = 48, k = 32;
     for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::fp8})
-        for (const auto& [gradient, kernels] : {std::pair(false, 0), {true, 0}, {false, 1}, {true, 2}}) {
+        for (const auto& [gradient, kernels] :
+             {std::pair(false, 0), {true, 0}, {false, 1}, {true, 2}}) {
             if (dtype == Dtype::fp8 && !fp8) continue;
             const GroupedGemm op{rows, n, k, dtype, gradient, kernels};
             const Element element = element_of(dtype), result = result_of(dtype);
@@ -157,9 +167,11 @@ void test_groups(Bench& bench, bool fp8) {
             plan.inputs[static_cast<std::size_t>(element)] = 1 << 16;
             CudaMemory memory(plan, 1, 11, nullptr);
             const char* const in = memory.input(element).data();
-            const std::size_t a_size = static_cast<std::size_t>(need.bytes.inputs[0]), b_size = static_cast<std::size_t>(need.bytes.inputs[1]);
+            const std::size_t a_size = static_cast<std::size_t>(need.bytes.inputs[0]),
+                              b_size = static_cast<std::size_t>(need.bytes.inputs[1]);
             const Doubles a = download(in, element, a_size / size_of(element));
-            const Doubles b = download(in + (a_size + alignment - 1) / alignment * alignment, element, b_size / size_of(element));
+            const Doubles b = download(in + (a_size + alignment - 1) / alignment * alignment,
+                                       element, b_size / size_of(element));
             GroupedProducts grouped(bench.products);
             grouped.prepare(op, memory, Bytes(0), nullptr);
             grouped.run(op, bench.workspace.data(), nullptr);
@@ -170,16 +182,18 @@ void test_groups(Bench& bench, bool fp8) {
                 if (group == 0) continue;
                 const long r = stored_rows(op, group);
                 const bool inside = dtype == Dtype::fp8;  // the rows of a weight gradient
-                const Product p =
-                    gradient ? Product{k, n, r, 1, dtype, !inside, inside} : Product{r, n, k, 1, dtype, false, true};
-                const Doubles one = reference(p, Doubles(a.begin() + static_cast<long>(at_a), a.end()),
-                                              Doubles(b.begin() + static_cast<long>(at_b), b.end()),
-                                              Doubles(static_cast<std::size_t>(p.m * p.n)));
+                const Product p = gradient ? Product{k, n, r, 1, dtype, !inside, inside}
+                                           : Product{r, n, k, 1, dtype, false, true};
+                const Doubles one =
+                    reference(p, Doubles(a.begin() + static_cast<long>(at_a), a.end()),
+                              Doubles(b.begin() + static_cast<long>(at_b), b.end()),
+                              Doubles(static_cast<std::size_t>(p.m * p.n)));
                 expected.insert(expected.end(), one.begin(), one.end());
                 at_a += static_cast<std::size_t>(r * k);
                 at_b += static_cast<std::size_t>((gradient ? r : k) * n);
             }
-            const double off = distance(download(memory.output.data(), result, expected.size()), expected);
+            const double off =
+                distance(download(memory.output.data(), result, expected.size()), expected);
             expect(off < tolerance(dtype), "grouped gemm " + std::string(to_string(dtype)) +
                                                (gradient ? " weight gradient" : "") + ": off by " +
                                                std::to_string(off));
@@ -190,22 +204,25 @@ void test_groups(Bench& bench, bool fp8) {
 struct AttentionReference {
     Doubles p, out, d_q, d_k, d_v;
 };
-AttentionReference attention_reference(const Attention& op, const Doubles& q, const Doubles& k, const Doubles& v,
-                                       const Doubles& d_out) {
+AttentionReference attention_reference(const Attention& op, const Doubles& q, const Doubles& k,
+                                       const Doubles& v, const Doubles& d_out) {
     const long heads = op.batch * op.heads, d = op.head_dim;
-    AttentionReference all{Doubles(static_cast<std::size_t>(heads * op.seq_q * op.seq_k)), Doubles(q.size()),
-                           Doubles(q.size()), Doubles(k.size()), Doubles(v.size())};
+    AttentionReference all{Doubles(static_cast<std::size_t>(heads * op.seq_q * op.seq_k)),
+                           Doubles(q.size()), Doubles(q.size()), Doubles(k.size()),
+                           Doubles(v.size())};
     const auto at = [](long x) { return static_cast<std::size_t>(x); };
     const double scale = 1 / std::sqrt(static_cast<double>(d));
     for (long h = 0; h < heads; ++h)
         for (long i = 0; i < op.seq_q; ++i) {
-            const long seen = op.causal ? std::clamp(i + op.seq_k - op.seq_q + 1, 0L, op.seq_k) : op.seq_k;
+            const long seen =
+                op.causal ? std::clamp(i + op.seq_k - op.seq_q + 1, 0L, op.seq_k) : op.seq_k;
             double* p = all.p.data() + (h * op.seq_q + i) * op.seq_k;
             const long row = (h * op.seq_q + i) * d;
             double sum = 0;
             for (long j = 0; j < seen; ++j) {
                 double score = 0;
-                for (long x = 0; x < d; ++x) score += q[at(row + x)] * k[at((h * op.seq_k + j) * d + x)];
+                for (long x = 0; x < d; ++x)
+                    score += q[at(row + x)] * k[at((h * op.seq_k + j) * d + x)];
                 sum += p[j] = std::exp(scale * score);
             }
             for (long j = 0; j < seen; ++j) p[j] /= sum;
@@ -231,17 +248,24 @@ AttentionReference attention_reference(const Attention& op, const Doubles& q, co
 
 void test_attention(Bench& bench) {
     for (const Dtype dtype : {Dtype::fp32, Dtype::bf16})
-        for (const auto& [causal, keys] : {std::pair{false, 48L}, {true, 48L}, {true, 45L}}) {  // 45: no whole packs
+        // 45: no whole packs
+        for (const auto& [causal, keys] : {std::pair{false, 48L}, {true, 48L}, {true, 45L}}) {
             const Attention op{2, 3, 40, keys, 16, causal, false, dtype};
             const Element element = element_of(dtype);
-            const auto size = [&](long seq, long width) { return static_cast<std::size_t>(6 * seq * width); };
-            const Values q = random_values(element, size(40, 16), 21), k = random_values(element, size(keys, 16), 22);
+            const auto size = [&](long seq, long width) {
+                return static_cast<std::size_t>(6 * seq * width);
+            };
+            const Values q = random_values(element, size(40, 16), 21),
+                         k = random_values(element, size(keys, 16), 22);
             const Values v = random_values(element, size(keys, 16), 23),
                          d_out = random_values(element, size(40, 16), 24);
-            const Values out = random_values(element, size(40, 16), 25), p = random_values(element, size(40, keys), 26);
-            const AttentionReference expected = attention_reference(op, q.values, k.values, v.values, d_out.values);
+            const Values out = random_values(element, size(40, 16), 25),
+                         p = random_values(element, size(40, keys), 26);
+            const AttentionReference expected =
+                attention_reference(op, q.values, k.values, v.values, d_out.values);
             attend(bench.products, op,
-                   {{q.block.data(), k.block.data(), v.block.data()}, {p.block.data(), out.block.data()}},
+                   {{q.block.data(), k.block.data(), v.block.data()},
+                    {p.block.data(), out.block.data()}},
                    bench.workspace.data(), nullptr);
             const Values d_q = random_values(element, size(40, 16), 27),
                          d_k = random_values(element, size(keys, 16), 28);
@@ -250,16 +274,18 @@ void test_attention(Bench& bench) {
             Attention back = op;
             back.backward = true;
             attend(bench.products, back,
-                   {{q.block.data(), k.block.data(), v.block.data(), p.block.data(), d_out.block.data()},
+                   {{q.block.data(), k.block.data(), v.block.data(), p.block.data(),
+                     d_out.block.data()},
                     {d_p.block.data(), d_q.block.data(), d_k.block.data(), d_v.block.data()}},
                    bench.workspace.data(), nullptr);
             check(cudaDeviceSynchronize());
             const double most = dtype == Dtype::fp32 ? 1e-4 : 3e-2;
             const auto compare = [&](const char* what, const Values& found, const Doubles& wanted) {
-                const double off = distance(download(found.block.data(), element, wanted.size()), wanted);
+                const double off =
+                    distance(download(found.block.data(), element, wanted.size()), wanted);
                 expect(off < most, std::string("attention ") + std::string(to_string(dtype)) +
-                                       (causal ? " causal " : " ") + std::to_string(keys) + " keys " + what +
-                                       ": off by " + std::to_string(off));
+                                       (causal ? " causal " : " ") + std::to_string(keys) +
+                                       " keys " + what + ": off by " + std::to_string(off));
             };
             compare("softmax", p, expected.p);
             compare("result", out, expected.out);
@@ -288,20 +314,23 @@ void test_memory() {
         check(cudaDeviceSynchronize());
         return words_of(target);
     };
-    for (const auto& [name, pass] :
-         {std::pair<const char*, Pass*>{"stream", stream_memory}, {"optimizer", optimizer_memory}}) {
+    for (const auto& [name, pass] : {std::pair<const char*, Pass*>{"stream", stream_memory},
+                                     {"optimizer", optimizer_memory}}) {
         for (const std::size_t read : {tail, matrix, matrix + tail}) {
             const std::vector<std::uint32_t> out = passes(pass, read, matrix);
             bool right = true;
-            for (std::size_t i = 0; i < out.size(); ++i) right = right && out[i] == (4 * i < read ? in[i] ^ 1U : 1U);
-            expect(right, std::string(name) + " of " + std::to_string(read) + " bytes into " + std::to_string(matrix));
+            for (std::size_t i = 0; i < out.size(); ++i)
+                right = right && out[i] == (4 * i < read ? in[i] ^ 1U : 1U);
+            expect(right, std::string(name) + " of " + std::to_string(read) + " bytes into " +
+                              std::to_string(matrix));
         }
     }
     const std::vector<std::uint32_t> out = passes(transpose_memory, source.size(), source.size());
     bool right = true;
     for (std::size_t i = 0; i < out.size(); ++i) {
         const std::size_t base = i >> 20 << 20, row = i >> 10 & 1023, column = i & 1023;
-        right = right && out[i] == (i < 2 * matrix / 4 ? in[base + column * 1024 + row] : in[i] ^ 1U);
+        right =
+            right && out[i] == (i < 2 * matrix / 4 ? in[base + column * 1024 + row] : in[i] ^ 1U);
     }
     expect(right, "transpose of two matrices and a rest");
 }
@@ -317,19 +346,22 @@ void test_random() {
             largest = std::max(largest, std::abs(x));
         }
         // Uniform in [-1, 1): mean 0 +- 0.6 / 256, mean square 1/3.
-        expect(largest <= 1 && std::abs(sum / count) < 0.02 && std::abs(squares / count - 1.0 / 3) < 0.02,
+        expect(largest <= 1 && std::abs(sum / count) < 0.02 &&
+                   std::abs(squares / count - 1.0 / 3) < 0.02,
                "random values of " + std::to_string(8 * size_of(element)) + " bits");
     }
 }
 
-// Rank r of n holds r + 1 in the sums; a row from s to t is all 16 s + t, and there are s + t + 1 of them.
+// Rank r of n holds r + 1 in the sums; a row from s to t is all 16 s + t, and there are s + t + 1
+// of them.
 void test_collectives(int rank, int ranks, const ncclUniqueId& id) {
     check(cudaSetDevice(rank));
     const Watch watch = [] {};
     Communicator world(id, ranks, rank, watch);
     std::array<std::vector<int>, 2> halves;  // even ranks, odd ranks
     for (int r = 0; r < ranks; ++r) halves[static_cast<std::size_t>(r % 2)].push_back(r);
-    Communicator even = world.split(halves[0], rank, watch), odd = world.split(halves[1], rank, watch);
+    Communicator even = world.split(halves[0], rank, watch),
+                 odd = world.split(halves[1], rank, watch);
     expect((rank % 2 == 0 ? odd : even).empty(), "no communicator for who is none of its members");
     constexpr std::size_t count = 1000;
     const auto upload = [](const std::vector<float>& values) {
@@ -340,13 +372,16 @@ void test_collectives(int rank, int ranks, const ncclUniqueId& id) {
     const auto n = static_cast<std::size_t>(ranks);
     const auto own = static_cast<float>(rank + 1);
     const double sum = 0.5 * ranks * (ranks + 1);
-    const CudaBlock in = upload(std::vector<float>(count * n, own)), out = upload(std::vector<float>(count * n, -1));
-    const auto is = [&](const char* what, std::size_t size, const std::function<double(std::size_t)>& wanted) {
+    const CudaBlock in = upload(std::vector<float>(count * n, own)),
+                    out = upload(std::vector<float>(count * n, -1));
+    const auto is = [&](const char* what, std::size_t size,
+                        const std::function<double(std::size_t)>& wanted) {
         check(cudaDeviceSynchronize());
         const Doubles found = download(out.data(), Element::fp32, size);
         bool right = true;
         for (std::size_t i = 0; i < size; ++i) right = right && found[i] == wanted(i);
-        expect(right, std::string(what) + " on rank " + std::to_string(rank) + " of " + std::to_string(ranks));
+        expect(right, std::string(what) + " on rank " + std::to_string(rank) + " of " +
+                          std::to_string(ranks));
     };
     const auto run = [&](Communicator& group, const Op& op) {
         group.run(op, {{in.data()}, {out.data()}}, nullptr, watch);
@@ -374,8 +409,10 @@ void test_collectives(int rank, int ranks, const ncclUniqueId& id) {
             const auto size = static_cast<std::size_t>(source + target + 1);
             exchange.bytes.emplace_back(4.0 * static_cast<double>(size));
             if (source == target) continue;  // what a rank keeps stays where it is
-            if (source == rank) rows.insert(rows.end(), size, static_cast<float>(16 * source + target));
-            if (target == rank) wanted.insert(wanted.end(), size, static_cast<float>(16 * source + target));
+            if (source == rank)
+                rows.insert(rows.end(), size, static_cast<float>(16 * source + target));
+            if (target == rank)
+                wanted.insert(wanted.end(), size, static_cast<float>(16 * source + target));
         }
     const CudaBlock sent = upload(rows);
     world.run(exchange, {{sent.data()}, {out.data()}}, nullptr, watch);
@@ -407,30 +444,40 @@ void test_all_ranks(int gpus) {
 TaskGraph one_rank_graph() {
     TaskGraph graph(1);
     const Place compute(0, Lane::compute), data(0, Lane::data), host(0, Lane::host);
-    const TaskId gemm = graph.add("gemm", Phase::forward, Gemm{256, 256, 256, 2, Dtype::bf16}, {compute}, {});
-    const TaskId pass = graph.add("pass", Phase::forward, MemoryPass{Bytes(1 << 20), Bytes(1 << 19)}, {data}, {gemm});
-    graph.add("groups", Phase::forward, GroupedGemm{{24, 0, 40}, 64, 64, Dtype::bf16}, {compute}, {pass});
-    graph.add("wgrad", Phase::backward, GroupedGemm{{24, 0, 40}, 64, 64, Dtype::bf16, true}, {compute}, {});
-    graph.add("attention", Phase::forward, Attention{1, 2, 64, 64, 32, true, false, Dtype::bf16}, {compute}, {});
-    graph.add("attention", Phase::backward, Attention{1, 2, 64, 64, 32, true, true, Dtype::bf16}, {compute}, {});
+    const TaskId gemm =
+        graph.add("gemm", Phase::forward, Gemm{256, 256, 256, 2, Dtype::bf16}, {compute}, {});
+    const TaskId pass = graph.add("pass", Phase::forward,
+                                  MemoryPass{Bytes(1 << 20), Bytes(1 << 19)}, {data}, {gemm});
+    graph.add("groups", Phase::forward, GroupedGemm{{24, 0, 40}, 64, 64, Dtype::bf16}, {compute},
+              {pass});
+    graph.add("wgrad", Phase::backward, GroupedGemm{{24, 0, 40}, 64, 64, Dtype::bf16, true},
+              {compute}, {});
+    graph.add("attention", Phase::forward, Attention{1, 2, 64, 64, 32, true, false, Dtype::bf16},
+              {compute}, {});
+    graph.add("attention", Phase::backward, Attention{1, 2, 64, 64, 32, true, true, Dtype::bf16},
+              {compute}, {});
     graph.add("fused", Phase::forward,
-              FusedGemm{4, 0, 64, 2, 64, 64, Bytes(256), FusedGemm::Transfer::gather, Dtype::bf16}, {compute, data},
-              {});
+              FusedGemm{4, 0, 64, 2, 64, 64, Bytes(256), FusedGemm::Transfer::gather, Dtype::bf16},
+              {compute, data}, {});
     graph.add("host", Phase::backward, HostWork{}, {host}, {});
-    graph.add("transpose", Phase::backward, MemoryPass{Bytes(1 << 23), Bytes(1 << 23), MemoryPass::Access::transpose},
-              {compute}, {});
-    graph.add("optimizer", Phase::optimizer, MemoryPass{Bytes(1 << 22), Bytes(1 << 22), MemoryPass::Access::optimizer},
-              {compute}, {});
+    graph.add("transpose", Phase::backward,
+              MemoryPass{Bytes(1 << 23), Bytes(1 << 23), MemoryPass::Access::transpose}, {compute},
+              {});
+    graph.add("optimizer", Phase::optimizer,
+              MemoryPass{Bytes(1 << 22), Bytes(1 << 22), MemoryPass::Access::optimizer}, {compute},
+              {});
     return graph;
 }
 
-// A task of two lanes holds both until it ends: what stands behind it on the second starts after it, with no edge between.
+// A task of two lanes holds both until it ends: what stands behind it on the second starts after
+// it, with no edge between.
 TaskGraph two_lanes() {
     TaskGraph graph(1);
     const Place compute(0, Lane::compute), data(0, Lane::data);
     for (int i = 0; i < 4; ++i) {
         graph.add("fused", Phase::forward,
-                  FusedGemm{64, 0, 64, 2, 512, 512, Bytes(1 << 16), FusedGemm::Transfer::gather, Dtype::bf16},
+                  FusedGemm{64, 0, 64, 2, 512, 512, Bytes(1 << 16), FusedGemm::Transfer::gather,
+                            Dtype::bf16},
                   {compute, data}, {});
         graph.add("behind", Phase::forward, MemoryPass{Bytes(1 << 10), Bytes(1 << 10)}, {data}, {});
     }
@@ -469,10 +516,12 @@ void test_execution(bool replay) {
     bool right = measurement.steps.size() == 5;
     for (const Trace& trace : measurement.traces) {
         check_trace(graph, trace, Seconds(1e-4));
-        right = right && step_end(trace) > Seconds(0) && step_end(trace) < Seconds(60);  // clocks agree; how long it takes is no matter here
+        // clocks agree; how long it takes is no matter here
+        right = right && step_end(trace) > Seconds(0) && step_end(trace) < Seconds(60);
     }
-    expect(right, std::string("a step of all ops ") + (replay ? "replayed as a CUDA graph" : "issued task by task") +
-                      " takes " + to_string(median_times(measurement).step));
+    expect(right, std::string("a step of all ops ") +
+                      (replay ? "replayed as a CUDA graph" : "issued task by task") + " takes " +
+                      to_string(median_times(measurement).step));
 }
 
 // And every kind that two ranks have together, as threads.
@@ -489,10 +538,10 @@ void test_two_ranks(int gpus) {
 
 // How far the first heuristic answer is from the best of eight.
 void compare_heuristics(Bench& bench) {
-    for (const Product& p :
-         {Product{8192, 768, 768, 1, Dtype::bf16, false, true}, Product{8192, 4096, 4096, 1, Dtype::bf16, false, true},
-          Product{4096, 14336, 4096, 1, Dtype::bf16, false, true},
-          Product{124, 8192, 2048, 1, Dtype::fp32, false, true}}) {
+    for (const Product& p : {Product{8192, 768, 768, 1, Dtype::bf16, false, true},
+                             Product{8192, 4096, 4096, 1, Dtype::bf16, false, true},
+                             Product{4096, 14336, 4096, 1, Dtype::bf16, false, true},
+                             Product{124, 8192, 2048, 1, Dtype::fp32, false, true}}) {
         const Element element = element_of(p.dtype);
         const Values a = random_values(element, static_cast<std::size_t>(p.m * p.k), 51);
         const Values b = random_values(element, static_cast<std::size_t>(p.k * p.n), 52);
@@ -505,8 +554,8 @@ void compare_heuristics(Bench& bench) {
             std::vector<double> times;
             for (int i = 0; i < 15; ++i) {
                 check(cudaEventRecord(begin));
-                bench.products.run_with(algorithm, p, a.block.data(), b.block.data(), c.data(), bench.workspace.data(),
-                                        nullptr);
+                bench.products.run_with(algorithm, p, a.block.data(), b.block.data(), c.data(),
+                                        bench.workspace.data(), nullptr);
                 check(cudaEventRecord(end));
                 check(cudaEventSynchronize(end));
                 float milliseconds = 0;
@@ -519,8 +568,11 @@ void compare_heuristics(Bench& bench) {
             if (first == 0) first = times[times.size() / 2];
             best = std::min(best, times[times.size() / 2]);
         }
-        std::printf("      %ldx%ldx%ld %s: first heuristic %.1f us, best of eight %.1f us (%.1f %% slower)\n", p.m, p.n,
-                    p.k, std::string(to_string(p.dtype)).c_str(), 1e6 * first, 1e6 * best, 100 * (first / best - 1));
+        std::printf(
+            "      %ldx%ldx%ld %s: first heuristic %.1f us, best of eight %.1f us (%.1f %% "
+            "slower)\n",
+            p.m, p.n, p.k, std::string(to_string(p.dtype)).c_str(), 1e6 * first, 1e6 * best,
+            100 * (first / best - 1));
     }
 }
 
@@ -528,11 +580,13 @@ void compare_heuristics(Bench& bench) {
 
 int main(int count, char** arguments) {
     const bool times = !(count > 1 && std::strcmp(arguments[1], "--without-times") == 0);
-    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a test that hangs and is killed leaves the lines before it
+    // a test that hangs and is killed leaves the lines before it
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
     int gpus = 0, driver = 0;
     const cudaError_t code = cudaGetDeviceCount(&gpus);
     cudaDriverGetVersion(&driver);
-    if (const std::string missing = missing_device(code, driver, CUDART_VERSION, gpus); !missing.empty()) {
+    if (const std::string missing = missing_device(code, driver, CUDART_VERSION, gpus);
+        !missing.empty()) {
         std::printf("skipped: no CUDA device: %s\n", missing.c_str());
         return 77;
     }
@@ -541,14 +595,15 @@ int main(int count, char** arguments) {
         check(cudaSetDevice(0));
         const CudaGpu gpu = describe_gpu(0);
         capability = gpu.capability;
-        std::printf("      %d x %s, %d SMs, %s, L2 %s, %s\n", gpus, gpu.name.c_str(), gpu.multiprocessors,
-                    to_string(gpu.memory).c_str(), to_string(gpu.cache).c_str(),
-                    to_string(gpu.memory_bandwidth).c_str());
+        std::printf("      %d x %s, %d SMs, %s, L2 %s, %s\n", gpus, gpu.name.c_str(),
+                    gpu.multiprocessors, to_string(gpu.memory).c_str(),
+                    to_string(gpu.cache).c_str(), to_string(gpu.memory_bandwidth).c_str());
     } catch (const std::exception& error) {
         expect(false, error.what());
         return 1;
     }
-    // One that cannot go on leaves the others their turn; what may hang or poison the context comes last.
+    // One that cannot go on leaves the others their turn; what may hang or poison the context comes
+    // last.
     const auto attempt = [](const char* what, const std::function<void()>& test) {
         try {
             test();

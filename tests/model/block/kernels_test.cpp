@@ -1,4 +1,5 @@
-// Every kernel of a block with its numbers, from the formulas above the code. T tokens, A = T x hidden, two bytes per element.
+// Every kernel of a block with its numbers, from the formulas above the code. T tokens, A = T x
+// hidden, two bytes per element.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -12,8 +13,12 @@ using namespace stepcast;
 namespace {
 
 using Lines = std::vector<std::string>;
-ListedBlock attention_of(const Experiment& e, KernelStyle style = KernelStyle::fused) { return listed_block(e, attention_block(e.workload, rank_shape(e)), style); }
-ListedBlock feed_forward_of(const Experiment& e, KernelStyle style = KernelStyle::fused) { return listed_block(e, feed_forward_block(e.workload, rank_shape(e)), style); }
+ListedBlock attention_of(const Experiment& e, KernelStyle style = KernelStyle::fused) {
+    return listed_block(e, attention_block(e.workload, rank_shape(e)), style);
+}
+ListedBlock feed_forward_of(const Experiment& e, KernelStyle style = KernelStyle::fused) {
+    return listed_block(e, feed_forward_block(e.workload, rank_shape(e)), style);
+}
 
 Experiment model() {
     Experiment e = small_model();
@@ -39,49 +44,68 @@ Experiment step_by_step() {
 
 }  // namespace
 
-// Two context ranks: T = 3 x 8, A = 3072 bytes, masks half of that. Queries, keys and values are 64 + 2 x 32 wide: 6144 bytes. Scores are
-// 3 x 8 x 8 x 16 x 2 = 6144 bytes, of which a causal mask leaves half to read. All keys and values: 3 x 16 x 4 x (8 + 8) x 2 = 6144 bytes.
-TEST_CASE("plain attention, fused: with biases, dropout, rotary positions and a context over two ranks") {
+// Two context ranks: T = 3 x 8, A = 3072 bytes, masks half of that. Queries, keys and values are 64
+// + 2 x 32 wide: 6144 bytes. Scores are 3 x 8 x 8 x 16 x 2 = 6144 bytes, of which a causal mask
+// leaves half to read. All keys and values: 3 x 16 x 4 x (8 + 8) x 2 = 6144 bytes.
+TEST_CASE(
+    "plain attention, fused: with biases, dropout, rotary positions and a context over two ranks") {
     Experiment e = plain();
     e.workload.dropout = 0.1;
     e.workload.qkv_bias = e.workload.linear_bias = true;
     e.parallelism.cp = 2;
     e.parallelism.context_exchange = ContextExchange::all_gather;
     const ListedBlock of = attention_of(e);
-    CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64", "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
-                              "scores 8x16x8 *24", "softmax r3072 w6144", "score_dropout r6144 w9216", "values 8x8x16 *24",
+    CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64",
+                              "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
+                              "scores 8x16x8 *24", "softmax r3072 w6144",
+                              "score_dropout r6144 w9216", "values 8x8x16 *24",
                               "attention_output 24x64x64", "residual r6144 w4608"});
-    CHECK(of.backward == Lines{"dropout_backward r4608 w3072", "bias_gradient r3072 w0", "attention_output 24x64x64", "attention_output 64x64x24",
-                               "cp_reduce_scatter reduce_scatter 12288", "values 8x16x8 *24", "values 16x8x8 *24", "score_dropout_backward r9216 w6144",
-                               "softmax_backward r6144 w6144", "scores 8x8x16 *24", "scores 16x8x8 *24", "rotary_backward r4608 w4608 x2",
-                               "head_layout_backward r6144 w6144", "bias_gradient r6144 w0", "qkv 24x64x128", "qkv 128x64x24",
-                               "attention_norm_backward r6144 w3072 x2", "residual_backward r6144 w3072"});
+    CHECK(of.backward ==
+          Lines{"dropout_backward r4608 w3072", "bias_gradient r3072 w0",
+                "attention_output 24x64x64", "attention_output 64x64x24",
+                "cp_reduce_scatter reduce_scatter 12288", "values 8x16x8 *24", "values 16x8x8 *24",
+                "score_dropout_backward r9216 w6144", "softmax_backward r6144 w6144",
+                "scores 8x8x16 *24", "scores 16x8x8 *24", "rotary_backward r4608 w4608 x2",
+                "head_layout_backward r6144 w6144", "bias_gradient r6144 w0", "qkv 24x64x128",
+                "qkv 128x64x24", "attention_norm_backward r6144 w3072 x2",
+                "residual_backward r6144 w3072"});
 }
 
-// T = 48: A = 6144, scores 3 x 8 x 16 x 16 x 2 = 12288. With heads of 12 the heads' products leave the tensor cores; queries, keys and
-// values are 8 x 12 + 2 x 4 x 12 = 192 wide, the values of the heads 96.
-TEST_CASE("plain attention, fused: heads laid out anew, all keys seen, and recompute of the scores") {
+// T = 48: A = 6144, scores 3 x 8 x 16 x 16 x 2 = 12288. With heads of 12 the heads' products leave
+// the tensor cores; queries, keys and values are 8 x 12 + 2 x 4 x 12 = 192 wide, the values of the
+// heads 96.
+TEST_CASE(
+    "plain attention, fused: heads laid out anew, all keys seen, and recompute of the scores") {
     Experiment e = plain();
     e.workload.positions = Positions::learned;
     e.workload.causal = false;
     e.workload.head_dim = 12;
     e.parallelism.recompute = Recompute::selective;
     const ListedBlock of = attention_of(e);
-    CHECK(of.forward == Lines{"attention_norm r6144 w6144", "qkv 48x192x64", "head_layout r9216 w9216", "scores 16x16x12 *24 fp32", "softmax r12288 w12288",
-                              "values 16x12x16 *24 fp32", "attention_output 48x64x96", "residual r12288 w6144"});
-    CHECK(of.backward == Lines{"attention_output 48x96x64", "attention_output 64x96x48", "scores 16x16x12 *24 fp32", "softmax r12288 w12288",
-                               "values 16x12x16 *24 fp32", "values 16x16x12 *24 fp32", "values 16x12x16 *24 fp32", "softmax_backward r24576 w12288",
-                               "scores 16x12x16 *24 fp32", "scores 16x12x16 *24 fp32", "head_layout_backward r18432 w18432", "qkv 48x64x192", "qkv 192x64x48",
-                               "attention_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    CHECK(of.forward == Lines{"attention_norm r6144 w6144", "qkv 48x192x64",
+                              "head_layout r9216 w9216", "scores 16x16x12 *24 fp32",
+                              "softmax r12288 w12288", "values 16x12x16 *24 fp32",
+                              "attention_output 48x64x96", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"attention_output 48x96x64", "attention_output 64x96x48",
+                               "scores 16x16x12 *24 fp32", "softmax r12288 w12288",
+                               "values 16x12x16 *24 fp32", "values 16x16x12 *24 fp32",
+                               "values 16x12x16 *24 fp32", "softmax_backward r24576 w12288",
+                               "scores 16x12x16 *24 fp32", "scores 16x12x16 *24 fp32",
+                               "head_layout_backward r18432 w18432", "qkv 48x64x192",
+                               "qkv 192x64x48", "attention_norm_backward r12288 w6144 x2",
+                               "residual_backward r12288 w6144"});
 }
 
-// Each rank's 8 of 16 queries see half of the keys. Keys and values are gathered beside the products.
+// Each rank's 8 of 16 queries see half of the keys. Keys and values are gathered beside the
+// products.
 TEST_CASE("one kernel for attention sees half of the keys on each of two ranks of a context") {
     Experiment e = model();
     e.parallelism.cp = 2;
     const ListedBlock of = attention_of(e);
-    CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64", "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
-                              "attention 3 sequences 8 heads 8x8 widths 8 8", "attention_output 24x64x64", "residual r6144 w3072"});
+    CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64",
+                              "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
+                              "attention 3 sequences 8 heads 8x8 widths 8 8",
+                              "attention_output 24x64x64", "residual r6144 w3072"});
     CHECK(of.backward[3] == "attention_backward 3 sequences 8 heads 8x8 widths 8 8 backward x2");
     e.workload.causal = false;
     CHECK(attention_of(e).forward[4] == "attention 3 sequences 8 heads 8x16 widths 8 8");
@@ -90,38 +114,53 @@ TEST_CASE("one kernel for attention sees half of the keys on each of two ranks o
     CHECK(attention_of(e).forward[3] == "attention 3 sequences 8 heads 16x16 widths 8 8 causal");
 }
 
-// Latents of 24 and 16, heads of 8 + 4, values of 6. The layout reads queries, 8 x 12 x 48 x 2 = 9216 bytes, the keys' own part and the
-// shared rotary key, (8 x 8 + 4) x 96 = 6528, and values, 48 x 96 = 4608; it writes queries, keys of the same width, and values.
+// Latents of 24 and 16, heads of 8 + 4, values of 6. The layout reads queries, 8 x 12 x 48 x 2 =
+// 9216 bytes, the keys' own part and the shared rotary key, (8 x 8 + 4) x 96 = 6528, and values, 48
+// x 96 = 4608; it writes queries, keys of the same width, and values.
 TEST_CASE("latent attention: projections, norms of latents and the layout of heads") {
     Experiment e = model();
     e.workload.attention = AttentionKind::mla;
     e.workload.kv_heads = 0;
     e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
     const ListedBlock of = attention_of(e);
-    CHECK(of.forward == Lines{"attention_norm r6144 w6144", "mla_down 48x44x64 unaligned", "latent_norm r3840 w3840 x2", "mla_query_up 48x96x24",
-                              "mla_key_value_up 48x112x16", "rotary r20352 w23040 x6", "attention 3 sequences 8 heads 16x16 widths 12 6 causal",
+    CHECK(of.forward == Lines{"attention_norm r6144 w6144", "mla_down 48x44x64 unaligned",
+                              "latent_norm r3840 w3840 x2", "mla_query_up 48x96x24",
+                              "mla_key_value_up 48x112x16", "rotary r20352 w23040 x6",
+                              "attention 3 sequences 8 heads 16x16 widths 12 6 causal",
                               "attention_output 48x64x48", "residual r12288 w6144"});
-    CHECK(of.backward == Lines{"attention_output 48x48x64", "attention_output 64x48x48", "attention_backward 3 sequences 8 heads 16x16 widths 12 6 causal backward x2",
-                               "rotary r20352 w23040 x6", "mla_key_value_up 48x16x112", "mla_key_value_up 112x16x48", "mla_query_up 48x24x96", "mla_query_up 96x24x48",
-                               "latent_norm_backward r7680 w3840 x2", "mla_down 48x64x44 unaligned", "mla_down 44x64x48 unaligned",
-                               "attention_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    CHECK(of.backward ==
+          Lines{"attention_output 48x48x64", "attention_output 64x48x48",
+                "attention_backward 3 sequences 8 heads 16x16 widths 12 6 causal backward x2",
+                "rotary r20352 w23040 x6", "mla_key_value_up 48x16x112",
+                "mla_key_value_up 112x16x48", "mla_query_up 48x24x96", "mla_query_up 96x24x48",
+                "latent_norm_backward r7680 w3840 x2", "mla_down 48x64x44 unaligned",
+                "mla_down 44x64x48 unaligned", "attention_norm_backward r12288 w6144 x2",
+                "residual_backward r12288 w6144"});
     e.workload.mla.q_rank = 0;
     CHECK(attention_of(e).forward[3] == "mla_query_up 48x96x64");
 }
 
-// T = 3 x 86 = 258 tokens are three chunks of 128. Gate and input 128 each, B and C 8 x 16 each, 16 steps: 528; the convolution covers 384.
+// T = 3 x 86 = 258 tokens are three chunks of 128. Gate and input 128 each, B and C 8 x 16 each, 16
+// steps: 528; the convolution covers 384.
 TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
     Experiment e = model();
     e.workload.seq = 86;
     e.workload.mamba = {.heads = 16, .head_dim = 8, .state = 16, .groups = 8, .attention = 0};
     const ListedBlock of = listed_block(e, mamba_block(e.workload, rank_shape(e)));
-    CHECK(of.forward == Lines{"mamba_norm r33024 w33024", "mamba_in 258x528x64", "convolution r198144 w198144", "scan_scores 128x128x16 *24",
-                              "scan_inside 128x8x128 *48", "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan r396288 w132096",
-                              "gated_norm r132096 w66048", "mamba_out 258x64x128", "residual r66048 w33024"});
-    CHECK(of.backward == Lines{"mamba_out 258x128x64", "mamba_out 64x128x258", "gated_norm_backward r198144 w132096 x2", "scan_scores 128x128x16 *24",
-                               "scan_inside 128x8x128 *48", "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan_scores 128x128x16 *24",
-                               "scan_inside 128x8x128 *48", "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan_backward r924672 w396288 x4",
-                               "convolution_backward r396288 w198144 x2", "mamba_in 258x64x528", "mamba_in 528x64x258", "mamba_norm_backward r66048 w33024 x2",
+    CHECK(of.forward ==
+          Lines{"mamba_norm r33024 w33024", "mamba_in 258x528x64", "convolution r198144 w198144",
+                "scan_scores 128x128x16 *24", "scan_inside 128x8x128 *48",
+                "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan r396288 w132096",
+                "gated_norm r132096 w66048", "mamba_out 258x64x128", "residual r66048 w33024"});
+    CHECK(of.backward == Lines{"mamba_out 258x128x64", "mamba_out 64x128x258",
+                               "gated_norm_backward r198144 w132096 x2",
+                               "scan_scores 128x128x16 *24", "scan_inside 128x8x128 *48",
+                               "scan_states 8x16x128 *48", "scan_between 128x8x16 *48",
+                               "scan_scores 128x128x16 *24", "scan_inside 128x8x128 *48",
+                               "scan_states 8x16x128 *48", "scan_between 128x8x16 *48",
+                               "scan_backward r924672 w396288 x4",
+                               "convolution_backward r396288 w198144 x2", "mamba_in 258x64x528",
+                               "mamba_in 528x64x258", "mamba_norm_backward r66048 w33024 x2",
                                "residual_backward r66048 w33024"});
     // A quarter of the heads attend, but at least one.
     e.workload.mamba.attention = 0.25;
@@ -140,16 +179,22 @@ TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
     CHECK(mixing_blocks(e.workload, rank_shape(e)).size() == 1);
 }
 
-// Inner width 128: 48 x 128 x 2 = 12288 bytes. With two micro-batches gradients of 2 bytes, 128 x 64 or 256 x 64, are added to fp32.
+// Inner width 128: 48 x 128 x 2 = 12288 bytes. With two micro-batches gradients of 2 bytes, 128 x
+// 64 or 256 x 64, are added to fp32.
 TEST_CASE("a gated feed-forward block with biases, whose gradients are added up") {
     Experiment e = model();
     e.workload.linear_bias = true;
     e.parallelism.global_batch = 6;
     const ListedBlock of = feed_forward_of(e);
-    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x256x64", "activation r24576 w12288", "ffn_down 48x64x128", "residual r12288 w6144"});
-    CHECK(of.backward == Lines{"bias_gradient r6144 w0", "ffn_down 48x128x64", "ffn_down 64x128x48", "accumulate_gradient r49152 w32768 long",
-                               "activation_backward r36864 w24576", "bias_gradient r24576 w0", "ffn_up 48x64x256", "ffn_up 256x64x48",
-                               "accumulate_gradient r98304 w65536 long", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x256x64",
+                              "activation r24576 w12288", "ffn_down 48x64x128",
+                              "residual r12288 w6144"});
+    CHECK(of.backward ==
+          Lines{"bias_gradient r6144 w0", "ffn_down 48x128x64", "ffn_down 64x128x48",
+                "accumulate_gradient r49152 w32768 long", "activation_backward r36864 w24576",
+                "bias_gradient r24576 w0", "ffn_up 48x64x256", "ffn_up 256x64x48",
+                "accumulate_gradient r98304 w65536 long", "ffn_norm_backward r12288 w6144 x2",
+                "residual_backward r12288 w6144"});
     e.parallelism.fused_accumulation = true;
     CHECK(feed_forward_of(e).backward[2] == "ffn_down 64x128x48 accumulate");
     CHECK(feed_forward_of(e).backward[3] == "activation_backward r36864 w24576");
@@ -169,65 +214,85 @@ TEST_CASE("a gated feed-forward block with biases, whose gradients are added up"
     CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r16384 w8192 long");
 }
 
-// In fp8 the input of a product is cast (2 bytes read; 1 byte written twice, by rows and by columns), unless the norm before it did that.
-// So is each incoming gradient.
+// In fp8 the input of a product is cast (2 bytes read; 1 byte written twice, by rows and by
+// columns), unless the norm before it did that. So is each incoming gradient.
 TEST_CASE("products in fp8 cast what they read, but behind a norm") {
     Experiment e = model();
     e.workload.dtype = Dtype::fp8;
     const ListedBlock of = feed_forward_of(e);
-    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x256x64", "activation r24576 w12288", "cast r12288 w12288", "ffn_down 48x64x128", "residual r12288 w6144"});
-    CHECK(of.backward == Lines{"cast r6144 w6144", "ffn_down 48x128x64", "ffn_down 64x128x48", "activation_backward r36864 w24576", "cast r24576 w24576",
-                               "ffn_up 48x64x256", "ffn_up 256x64x48", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x256x64",
+                              "activation r24576 w12288", "cast r12288 w12288",
+                              "ffn_down 48x64x128", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"cast r6144 w6144", "ffn_down 48x128x64", "ffn_down 64x128x48",
+                               "activation_backward r36864 w24576", "cast r24576 w24576",
+                               "ffn_up 48x64x256", "ffn_up 256x64x48",
+                               "ffn_norm_backward r12288 w6144 x2",
+                               "residual_backward r12288 w6144"});
 }
 
-// Two tensor-parallel ranks have an inner width of 64 each, 128 with the gate. A collective moves 48 x 64 x 2 bytes. With sequence
-// parallelism norms and residuals see 24 tokens.
+// Two tensor-parallel ranks have an inner width of 64 each, 128 with the gate. A collective moves
+// 48 x 64 x 2 bytes. With sequence parallelism norms and residuals see 24 tokens.
 TEST_CASE("a split feed-forward block and its collectives, with and without sequence parallelism") {
     Experiment e = model();
     e.parallelism.tp = 2;
     ListedBlock of = feed_forward_of(e);
-    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64", "activation r12288 w6144", "ffn_down 48x64x64", "tp_all_reduce all_reduce 6144", "residual r12288 w6144"});
-    CHECK(of.backward == Lines{"ffn_down 48x64x64", "ffn_down 64x64x48", "activation_backward r18432 w12288", "ffn_up 48x64x128", "tp_all_reduce all_reduce 6144",
-                               "ffn_up 128x64x48", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64", "activation r12288 w6144",
+                              "ffn_down 48x64x64", "tp_all_reduce all_reduce 6144",
+                              "residual r12288 w6144"});
+    CHECK(of.backward ==
+          Lines{"ffn_down 48x64x64", "ffn_down 64x64x48", "activation_backward r18432 w12288",
+                "ffn_up 48x64x128", "tp_all_reduce all_reduce 6144", "ffn_up 128x64x48",
+                "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
     e.parallelism.sequence_parallel = true;
     of = feed_forward_of(e);
-    CHECK(of.forward == Lines{"ffn_norm r3072 w3072", "tp_all_gather all_gather 6144", "ffn_up 48x128x64", "activation r12288 w6144", "ffn_down 48x64x64",
+    CHECK(of.forward == Lines{"ffn_norm r3072 w3072", "tp_all_gather all_gather 6144",
+                              "ffn_up 48x128x64", "activation r12288 w6144", "ffn_down 48x64x64",
                               "tp_reduce_scatter reduce_scatter 6144", "residual r6144 w3072"});
-    CHECK(of.backward == Lines{"tp_all_gather all_gather 6144", "ffn_down 48x64x64", "ffn_down 64x64x48", "activation_backward r18432 w12288", "tp_all_gather all_gather 6144",
-                               "ffn_up 48x64x128", "tp_reduce_scatter reduce_scatter 6144", "ffn_up 128x64x48", "ffn_norm_backward r6144 w3072 x2", "residual_backward r6144 w3072"});
+    CHECK(of.backward ==
+          Lines{"tp_all_gather all_gather 6144", "ffn_down 48x64x64", "ffn_down 64x64x48",
+                "activation_backward r18432 w12288", "tp_all_gather all_gather 6144",
+                "ffn_up 48x64x128", "tp_reduce_scatter reduce_scatter 6144", "ffn_up 128x64x48",
+                "ffn_norm_backward r6144 w3072 x2", "residual_backward r6144 w3072"});
     e.parallelism.overlap_tp = true;  // the result is sent beside the product
     of = feed_forward_of(e);
     CHECK(of.forward[4] == "tp_reduce_scatter reduce_scatter 6144");
     CHECK(of.forward[5] == "ffn_down 48x64x64");
 }
 
-// Adapters of rank 4 beside frozen weights: x A is 48 x 4, (x A) B is 48 x 128, and the sum reads both results. The layer's own weights
-// have no gradient.
+// Adapters of rank 4 beside frozen weights: x A is 48 x 4, (x A) B is 48 x 128, and the sum reads
+// both results. The layer's own weights have no gradient.
 TEST_CASE("adapters stand beside frozen products") {
     Experiment e = model();
     e.workload.adapter_rank = 4;
     const ListedBlock of = attention_of(e);
     CHECK(Lines(of.forward.begin() + 1, of.forward.begin() + 5) ==
-          Lines{"qkv 48x128x64", "adapter_in 48x4x64 unaligned", "adapter_out 48x128x4 unaligned", "adapter_sum r24576 w12288"});
+          Lines{"qkv 48x128x64", "adapter_in 48x4x64 unaligned", "adapter_out 48x128x4 unaligned",
+                "adapter_sum r24576 w12288"});
     e.workload.adapter_rank = 8;
     for (const Lines& lines : {attention_of(e).forward, attention_of(e).backward})
-        CHECK(std::ranges::none_of(lines, [](const std::string& line) { return line.ends_with("unaligned"); }));
+        CHECK(std::ranges::none_of(
+            lines, [](const std::string& line) { return line.ends_with("unaligned"); }));
     CHECK(Lines(of.backward.begin(), of.backward.begin() + 6) ==
-          Lines{"attention_output 48x64x64", "adapter_out 64x4x48 unaligned", "adapter_out 48x4x64 unaligned", "adapter_in 4x64x48 unaligned", "adapter_in 48x64x4 unaligned",
-                "adapter_sum_backward r12288 w6144"});
+          Lines{"attention_output 48x64x64", "adapter_out 64x4x48 unaligned",
+                "adapter_out 48x4x64 unaligned", "adapter_in 4x64x48 unaligned",
+                "adapter_in 48x64x4 unaligned", "adapter_sum_backward r12288 w6144"});
 }
 
-// Keys and values are 48 x 32 each. On all linear layers the gate, up and down products have adapters too; a router has none.
+// Keys and values are 48 x 32 each. On all linear layers the gate, up and down products have
+// adapters too; a router has none.
 TEST_CASE("adapters stand beside separate projections, and beside all linear layers if asked") {
     Experiment e = model();
     e.workload.adapter_rank = 8;
     e.workload.fused_projections = false;
     const auto adapted = [](const Lines& lines) {
         Lines found;
-        std::ranges::copy_if(lines, std::back_inserter(found), [](const std::string& line) { return line.starts_with("adapter_out"); });
+        std::ranges::copy_if(lines, std::back_inserter(found), [](const std::string& line) {
+            return line.starts_with("adapter_out");
+        });
         return found;
     };
-    const Lines attention{"adapter_out 48x64x8", "adapter_out 48x32x8", "adapter_out 48x32x8", "adapter_out 48x64x8"};
+    const Lines attention{"adapter_out 48x64x8", "adapter_out 48x32x8", "adapter_out 48x32x8",
+                          "adapter_out 48x64x8"};
     CHECK(adapted(attention_of(e).forward) == attention);
     CHECK(std::ranges::count(attention_of(e).backward, "adapter_sum_backward r12288 w6144") == 4);
     CHECK(adapted(feed_forward_of(e).forward).empty());
@@ -237,20 +302,24 @@ TEST_CASE("adapters stand beside separate projections, and beside all linear lay
     e.workload.moe.experts = 4;
     e.workload.moe.shared_experts = 1;
     e.workload.fused_projections = true;
-    CHECK(adapted(listed_block(e, expert_block(e.workload, rank_shape(e))).forward).size() == 2);  // up and down of the shared expert
+    // up and down of the shared expert
+    CHECK(adapted(listed_block(e, expert_block(e.workload, rank_shape(e))).forward).size() == 2);
     CHECK(adapted(listed_block(e, prediction_block(e.workload, rank_shape(e))).forward).empty());
 }
 
-// 48000 logits: the fused forward reads them twice and an exponential, 6 bytes, and writes it (4); the backward reads that and writes the
-// gradients. With three slices each slice's gradient of the whole is zeroed and written (4 x 96000), and two sums read two and write one.
+// 48000 logits: the fused forward reads them twice and an exponential, 6 bytes, and writes it (4);
+// the backward reads that and writes the gradients. With three slices each slice's gradient of the
+// whole is zeroed and written (4 x 96000), and two sums read two and write one.
 TEST_CASE("the ends of a model") {
     Experiment e = model();
     Workload& w = e.workload;
     w.positions = Positions::learned;
     w.dropout = 0.1;
     const auto head = [&] { return listed_block(e, head_block(w, rank_shape(e))); };
-    CHECK(head().forward == Lines{"final_norm r6144 w6144", "logits 48x1000x64", "loss r288000 w192000 long x4"});
-    CHECK(head().backward == Lines{"loss_backward r192000 w96000 long x2", "logits 48x64x1000", "logits 1000x64x48", "final_norm_backward r12288 w6144 x2",
+    CHECK(head().forward ==
+          Lines{"final_norm r6144 w6144", "logits 48x1000x64", "loss r288000 w192000 long x4"});
+    CHECK(head().backward == Lines{"loss_backward r192000 w96000 long x2", "logits 48x64x1000",
+                                   "logits 1000x64x48", "final_norm_backward r12288 w6144 x2",
                                    "residual_backward r12288 w6144"});
     w.loss_pieces = 3;
     CHECK(head().backward[1] == "loss_slices r96000 w384000 long x6");
@@ -262,19 +331,24 @@ TEST_CASE("the ends of a model") {
     CHECK(head().backward[0] == "loss r864000 w576000 long x12");
     CHECK(head().backward[1] == "loss_backward r384000 w288000 long x4");
     const ListedBlock ends = listed_block(e, embedding_block());
-    CHECK(ends.forward == Lines{"embedding r6144 w6144", "positions r12288 w6144", "dropout r6144 w9216"});
-    CHECK(ends.backward == Lines{"dropout_backward r9216 w6144", "embedding_gradient r396288 w390144 long x4"});  // 64000 x 6 bytes and 2 or 1 A
-    // Logits from four slices of the table of 128000 bytes: four times a whole is zeroed and a slice's rows copied; five gradients are
-    // summed.
+    CHECK(ends.forward ==
+          Lines{"embedding r6144 w6144", "positions r12288 w6144", "dropout r6144 w9216"});
+    // 64000 x 6 bytes and 2 or 1 A
+    CHECK(ends.backward ==
+          Lines{"dropout_backward r9216 w6144", "embedding_gradient r396288 w390144 long x4"});
+    // Logits from four slices of the table of 128000 bytes: four times a whole is zeroed and a
+    // slice's rows copied; five gradients are summed.
     w.table_slices = 4;
     const Lines sliced = listed_block(e, embedding_block()).backward;
-    CHECK(Lines(sliced.begin() + 2, sliced.end()) == Lines{"table_slices r128000 w640000 long x8", "table_slices r1024000 w512000 long x4"});
+    CHECK(Lines(sliced.begin() + 2, sliced.end()) ==
+          Lines{"table_slices r128000 w640000 long x8", "table_slices r1024000 w512000 long x4"});
     w.table_slices = 1;
     e.parallelism.tp = 2;
     w.loss_in_forward = true;
     const Lines split = head().forward;
     CHECK(Lines(split.begin() + 2, split.end()) ==
-          Lines{"loss r432000 w288000 long x12", "loss_all_reduce all_reduce 192", "loss_all_reduce all_reduce 192", "loss_all_reduce all_reduce 192"});
+          Lines{"loss r432000 w288000 long x12", "loss_all_reduce all_reduce 192",
+                "loss_all_reduce all_reduce 192", "loss_all_reduce all_reduce 192"});
     CHECK(listed_block(e, embedding_block()).forward[1] == "tp_all_reduce all_reduce 6144");
     e.parallelism.sequence_parallel = true;
     CHECK(listed_block(e, embedding_block()).forward[1] == "tp_reduce_scatter reduce_scatter 6144");
@@ -283,31 +357,58 @@ TEST_CASE("the ends of a model") {
     CHECK(listed_block(e, embedding_block()).backward.size() == 2);
 }
 
-// Automatic casting: norms, residuals and softmax in 4 bytes, products in 2; a weight is cast once. A tensor has a = 3072 elements, the
-// scores s = 6144. Causal scores are masked before they are cast to 4 bytes.
+// Automatic casting: norms, residuals and softmax in 4 bytes, products in 2; a weight is cast once.
+// A tensor has a = 3072 elements, the scores s = 6144. Causal scores are masked before they are
+// cast to 4 bytes.
 TEST_CASE("attention operation by operation under automatic casting, causal and not") {
     Experiment e = step_by_step();
     e.workload.autocast = true;
     e.workload.qkv_bias = e.workload.linear_bias = true;
     const ListedBlock of = attention_of(e, KernelStyle::unfused);
-    CHECK(of.forward == Lines{"attention_norm r12288 w12288", "cast r12288 w6144", "cast r49152 w24576", "qkv 48x192x64", "head_layout r18432 w18432 x3", "scores 16x16x8 *24",
-                              "scale r12288 w12288", "mask r12288 w12288", "softmax r12288 w24576", "cast r24576 w12288", "score_dropout r12288 w18432", "values 16x8x16 *24",
-                              "head_layout r6144 w6144", "cast r16384 w8192", "attention_output 48x64x64", "dropout r6144 w9216", "residual r18432 w12288"});
-    CHECK(of.backward == Lines{"cast r12288 w6144", "dropout_backward r9216 w6144", "attention_output 48x64x64", "attention_output 64x64x48", "cast r8192 w16384",
-                               "bias_gradient r6144 w0", "head_layout_backward r6144 w6144", "values 16x16x8 *24", "values 16x8x16 *24", "score_dropout_backward r18432 w12288",
-                               "cast r12288 w24576", "softmax_backward r49152 w12288", "mask_backward r12288 w12288", "scale_backward r12288 w12288", "scores 16x8x16 *24",
-                               "scores 16x8x16 *24", "head_layout_backward r36864 w36864 x4", "qkv 48x64x192", "qkv 192x64x48", "cast r24576 w49152", "bias_gradient r18432 w0",
-                               "cast r6144 w12288", "attention_norm_backward r49152 w12288 x2", "residual_backward r24576 w12288"});
+    CHECK(of.forward ==
+          Lines{"attention_norm r12288 w12288", "cast r12288 w6144", "cast r49152 w24576",
+                "qkv 48x192x64", "head_layout r18432 w18432 x3", "scores 16x16x8 *24",
+                "scale r12288 w12288", "mask r12288 w12288", "softmax r12288 w24576",
+                "cast r24576 w12288", "score_dropout r12288 w18432", "values 16x8x16 *24",
+                "head_layout r6144 w6144", "cast r16384 w8192", "attention_output 48x64x64",
+                "dropout r6144 w9216", "residual r18432 w12288"});
+    CHECK(of.backward == Lines{"cast r12288 w6144",
+                               "dropout_backward r9216 w6144",
+                               "attention_output 48x64x64",
+                               "attention_output 64x64x48",
+                               "cast r8192 w16384",
+                               "bias_gradient r6144 w0",
+                               "head_layout_backward r6144 w6144",
+                               "values 16x16x8 *24",
+                               "values 16x8x16 *24",
+                               "score_dropout_backward r18432 w12288",
+                               "cast r12288 w24576",
+                               "softmax_backward r49152 w12288",
+                               "mask_backward r12288 w12288",
+                               "scale_backward r12288 w12288",
+                               "scores 16x8x16 *24",
+                               "scores 16x8x16 *24",
+                               "head_layout_backward r36864 w36864 x4",
+                               "qkv 48x64x192",
+                               "qkv 192x64x48",
+                               "cast r24576 w49152",
+                               "bias_gradient r18432 w0",
+                               "cast r6144 w12288",
+                               "attention_norm_backward r49152 w12288 x2",
+                               "residual_backward r24576 w12288"});
     e.workload.causal = false;
     const ListedBlock whole = attention_of(e, KernelStyle::unfused);
     CHECK(Lines(whole.forward.begin() + 6, whole.forward.begin() + 11) ==
-          Lines{"scale r12288 w12288", "mask r12288 w24576", "softmax r24576 w24576", "score_dropout r24576 w30720", "cast r24576 w12288"});
+          Lines{"scale r12288 w12288", "mask r12288 w24576", "softmax r24576 w24576",
+                "score_dropout r24576 w30720", "cast r24576 w12288"});
     CHECK(Lines(whole.backward.begin() + 9, whole.backward.begin() + 14) ==
-          Lines{"cast r12288 w24576", "score_dropout_backward r30720 w24576", "softmax_backward r49152 w24576", "cast r24576 w12288", "scale_backward r12288 w12288"});
+          Lines{"cast r12288 w24576", "score_dropout_backward r30720 w24576",
+                "softmax_backward r49152 w24576", "cast r24576 w12288",
+                "scale_backward r12288 w12288"});
 }
 
-// i = 6144 inner elements, with (bytes read, written) for each: half of x (2, 2); x cast; cube and factor (8, 8); sum (6, 4); factor, tanh,
-// plus one (12, 12); product (6, 4); cast back.
+// i = 6144 inner elements, with (bytes read, written) for each: half of x (2, 2); x cast; cube and
+// factor (8, 8); sum (6, 4); factor, tanh, plus one (12, 12); product (6, 4); cast back.
 TEST_CASE("an activation step by step, with dropout inside the block") {
     Experiment e = step_by_step();
     e.workload.autocast = true;
@@ -315,41 +416,71 @@ TEST_CASE("an activation step by step, with dropout inside the block") {
     e.workload.inner_dropout = true;
     ListedBlock of = feed_forward_of(e, KernelStyle::unfused);
     CHECK(Lines(of.forward.begin() + 4, of.forward.end() - 4) ==
-          Lines{"activation r12288 w12288", "cast r12288 w24576", "activation r49152 w49152 x2", "activation r36864 w24576", "activation r73728 w73728 x3",
+          Lines{"activation r12288 w12288", "cast r12288 w24576", "activation r49152 w49152 x2",
+                "activation r36864 w24576", "activation r73728 w73728 x3",
                 "activation r36864 w24576", "cast r24576 w12288", "dropout r12288 w18432"});
     CHECK(Lines(of.backward.begin() + 5, of.backward.begin() + 15) ==
-          Lines{"dropout_backward r18432 w12288", "cast r12288 w24576", "activation_backward r86016 w49152 x2", "cast r24576 w12288", "activation_backward r49152 w24576",
-                "activation_backward r24576 w24576", "cast r24576 w12288", "activation_backward r122880 w98304 x4", "cast r24576 w12288",
+          Lines{"dropout_backward r18432 w12288", "cast r12288 w24576",
+                "activation_backward r86016 w49152 x2", "cast r24576 w12288",
+                "activation_backward r49152 w24576", "activation_backward r24576 w24576",
+                "cast r24576 w12288", "activation_backward r122880 w98304 x4", "cast r24576 w12288",
                 "activation_backward r61440 w36864 x3"});
     e.workload.activation = Activation::gelu;
     e.workload.inner_dropout = e.workload.autocast = false;
     of = feed_forward_of(e, KernelStyle::unfused);
-    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64", "activation r12288 w12288", "ffn_down 48x64x128", "dropout r6144 w9216", "residual r12288 w6144"});
-    CHECK(of.backward == Lines{"dropout_backward r9216 w6144", "ffn_down 48x128x64", "ffn_down 64x128x48", "activation_backward r24576 w12288", "ffn_up 48x64x128", "ffn_up 128x64x48",
-                               "ffn_norm_backward r24576 w6144 x2", "residual_backward r12288 w6144"});
+    CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64",
+                              "activation r12288 w12288", "ffn_down 48x64x128",
+                              "dropout r6144 w9216", "residual r12288 w6144"});
+    CHECK(of.backward ==
+          Lines{"dropout_backward r9216 w6144", "ffn_down 48x128x64", "ffn_down 64x128x48",
+                "activation_backward r24576 w12288", "ffn_up 48x64x128", "ffn_up 128x64x48",
+                "ffn_norm_backward r24576 w6144 x2", "residual_backward r12288 w6144"});
     // Two scores per token in two bytes.
     e.workload.head = Head::span;
     of = listed_block(e, head_block(e.workload, rank_shape(e)), KernelStyle::unfused);
     CHECK(of.forward == Lines{"span 48x2x64 unaligned", "loss r192 w192 x12"});
-    CHECK(of.backward == Lines{"loss_backward r384 w192 x12", "span 48x64x2 unaligned", "span 2x64x48 unaligned", "bias_gradient r192 w0"});
+    CHECK(of.backward == Lines{"loss_backward r384 w192 x12", "span 48x64x2 unaligned",
+                               "span 2x64x48 unaligned", "bias_gradient r192 w0"});
 }
 
-// 8 remembered tokens before 16: L = 24 keys, 72 projected tokens, 4608 key elements, s = 3 x 8 x 16 x 24 = 9216 scores.
+// 8 remembered tokens before 16: L = 24 keys, 72 projected tokens, 4608 key elements, s = 3 x 8 x
+// 16 x 24 = 9216 scores.
 TEST_CASE("attention with memory and relative positions, operation by operation") {
     Experiment e = step_by_step();
     e.workload.positions = Positions::relative;
     e.workload.memory = 8;
     const ListedBlock of = attention_of(e, KernelStyle::unfused);
-    CHECK(of.forward == Lines{"memory r9216 w9216", "qkv 72x192x64", "position_projection 24x64x64", "position_bias r12288 w12288 x2", "head_layout r18432 w18432 x2",
-                              "scores 16x24x8 *24", "position_scores 16x24x8 *24", "shift r18432 w18432", "sum r36864 w18432", "scale r18432 w18432", "mask r18432 w18432",
-                              "softmax r18432 w18432", "score_dropout r18432 w27648", "values 16x8x24 *24", "head_layout r6144 w6144", "attention_output 48x64x64",
-                              "dropout r6144 w9216", "residual r12288 w6144", "attention_norm r6144 w6144"});
-    CHECK(of.backward == Lines{"attention_norm_backward r24576 w6144 x2", "dropout_backward r9216 w6144", "attention_output 48x64x64", "attention_output 64x64x48",
-                               "head_layout_backward r6144 w6144", "values 16x24x8 *24", "values 24x8x16 *24", "score_dropout_backward r27648 w18432",
-                               "softmax_backward r36864 w18432", "mask_backward r18432 w18432", "scale_backward r18432 w18432", "shift_backward r36864 w55296 x3",
-                               "scores 16x8x24 *24", "scores 24x8x16 *24", "position_scores 16x8x24 *24", "position_scores 24x8x16 *24",
-                               "position_bias_backward r24576 w6144 x3", "head_layout_backward r55296 w55296 x4", "position_projection 64x64x24", "qkv 72x64x192", "qkv 192x64x72",
-                               "memory_backward r6144 w6144", "residual_backward r12288 w6144"});
+    CHECK(of.forward ==
+          Lines{"memory r9216 w9216", "qkv 72x192x64", "position_projection 24x64x64",
+                "position_bias r12288 w12288 x2", "head_layout r18432 w18432 x2",
+                "scores 16x24x8 *24", "position_scores 16x24x8 *24", "shift r18432 w18432",
+                "sum r36864 w18432", "scale r18432 w18432", "mask r18432 w18432",
+                "softmax r18432 w18432", "score_dropout r18432 w27648", "values 16x8x24 *24",
+                "head_layout r6144 w6144", "attention_output 48x64x64", "dropout r6144 w9216",
+                "residual r12288 w6144", "attention_norm r6144 w6144"});
+    CHECK(of.backward == Lines{"attention_norm_backward r24576 w6144 x2",
+                               "dropout_backward r9216 w6144",
+                               "attention_output 48x64x64",
+                               "attention_output 64x64x48",
+                               "head_layout_backward r6144 w6144",
+                               "values 16x24x8 *24",
+                               "values 24x8x16 *24",
+                               "score_dropout_backward r27648 w18432",
+                               "softmax_backward r36864 w18432",
+                               "mask_backward r18432 w18432",
+                               "scale_backward r18432 w18432",
+                               "shift_backward r36864 w55296 x3",
+                               "scores 16x8x24 *24",
+                               "scores 24x8x16 *24",
+                               "position_scores 16x8x24 *24",
+                               "position_scores 24x8x16 *24",
+                               "position_bias_backward r24576 w6144 x3",
+                               "head_layout_backward r55296 w55296 x4",
+                               "position_projection 64x64x24",
+                               "qkv 72x64x192",
+                               "qkv 192x64x72",
+                               "memory_backward r6144 w6144",
+                               "residual_backward r12288 w6144"});
     e.workload.score_dropout = false;
     CHECK(attention_of(e, KernelStyle::unfused).forward.size() == of.forward.size() - 1);
     CHECK(attention_of(e, KernelStyle::unfused).backward.size() == of.backward.size() - 1);

@@ -10,7 +10,8 @@ namespace stepcast {
 struct ListedBlock {
     std::vector<std::string> forward, backward;
 };
-inline ListedBlock listed_block(const Experiment& e, const Block& block, KernelStyle style = KernelStyle::fused) {
+inline ListedBlock listed_block(const Experiment& e, const Block& block,
+                                KernelStyle style = KernelStyle::fused) {
     TaskGraph graph(1, false);
     const Routing balanced;
     const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};

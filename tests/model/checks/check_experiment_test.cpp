@@ -29,15 +29,18 @@ TEST_CASE("the ranks of the split are the ranks of the cluster") {
     CHECK(told([](Experiment& e) {
               e.parallelism.dp = 16;
               e.cluster.nodes = 2;
-          }) == "parallelism: pipeline 1 x data 16 x tensor 1 x context 1 = 16 ranks, but cluster has 8");
+          }) ==
+          "parallelism: pipeline 1 x data 16 x tensor 1 x context 1 = 16 ranks, but cluster has 8");
 }
 
 TEST_CASE("expert ranks divide the data-parallel ones and experts divide by them") {
-    CHECK(told([](Experiment& e) { e.parallelism.ep = 3; }) == "parallelism.ep: 3 does not divide dp x cp = 4");
+    CHECK(told([](Experiment& e) { e.parallelism.ep = 3; }) ==
+          "parallelism.ep: 3 does not divide dp x cp = 4");
     CHECK(told([](Experiment& e) { e.parallelism.ep = 2; }) ==
           "parallelism.ep: 2, but alltoall spreads its experts over all 4 ranks");
     CHECK(told([](Experiment& e) { e.workload.moe.experts = 66; }) ==
-          "workload.moe.experts: 66 cannot be spread over parallelism.ep = 4 ranks; expected a multiple");
+          "workload.moe.experts: 66 cannot be spread over parallelism.ep = 4 ranks; expected a "
+          "multiple");
     CHECK(told([](Experiment& e) { e.workload.moe.experts = 0; }) ==
           "workload.moe.experts: missing; expected the experts of a layer over all ranks");
 }
@@ -49,8 +52,10 @@ TEST_CASE("a token goes to at most all experts") {
 }
 
 TEST_CASE("required sizes are there") {
-    CHECK(told([](Experiment& e) { e.workload.hidden = 0; }) == "workload.hidden: missing; expected model width");
-    CHECK(told([](Experiment& e) { e.workload.seq = 0; }) == "workload.seq: missing; expected tokens of one sequence");
+    CHECK(told([](Experiment& e) { e.workload.hidden = 0; }) ==
+          "workload.hidden: missing; expected model width");
+    CHECK(told([](Experiment& e) { e.workload.seq = 0; }) ==
+          "workload.seq: missing; expected tokens of one sequence");
     CHECK(told([](Experiment& e) { e.cluster.gpu.memory_bandwidth = {}; }) ==
           "cluster.gpu.memory_bandwidth: missing; expected memory bandwidth, datasheet");
 }
@@ -70,16 +75,26 @@ TEST_CASE("the slots of a rank stay countable") {
 
 TEST_CASE("what nothing models yet is refused by its key") {
     const auto kind = ", but workload.kind moe_layer does not model it; expected ";
-    CHECK(told([](Experiment& e) { e.parallelism.tp = 2; }) == "parallelism.tp: 2" + (kind + std::string("1")));
-    CHECK(told([](Experiment& e) { e.parallelism.pp = 2; }) == "parallelism.pp: 2" + (kind + std::string("1")));
-    CHECK(told([](Experiment& e) { e.parallelism.vp = 2; }) == "parallelism.vp: 2" + (kind + std::string("1")));
-    CHECK(told([](Experiment& e) { e.parallelism.cp = 2; }) == "parallelism.cp: 2" + (kind + std::string("1")));
-    CHECK(told([](Experiment& e) { e.parallelism.gather_copies = true; }) == "parallelism.gather_copies: true" + (kind + std::string("false")));
-    CHECK(told([](Experiment& e) { e.workload.fused_gate = true; }) == "workload.fused_gate: true" + (kind + std::string("false")));
-    CHECK(told([](Experiment& e) { e.workload.row_scales = true; }) == "workload.row_scales: true" + (kind + std::string("false")));
-    CHECK(told([](Experiment& e) { e.workload.adapter_rank = 8; }) == "workload.adapter_rank: 8" + (kind + std::string("0")));
-    CHECK(told([](Experiment& e) { e.workload.moe.ffn = 8; }) == "workload.moe.ffn: 8" + (kind + std::string("0")));
-    CHECK(told([](Experiment& e) { e.parallelism.zero = 1; }) == "parallelism.zero: 1" + (kind + std::string("0")));
+    CHECK(told([](Experiment& e) { e.parallelism.tp = 2; }) ==
+          "parallelism.tp: 2" + (kind + std::string("1")));
+    CHECK(told([](Experiment& e) { e.parallelism.pp = 2; }) ==
+          "parallelism.pp: 2" + (kind + std::string("1")));
+    CHECK(told([](Experiment& e) { e.parallelism.vp = 2; }) ==
+          "parallelism.vp: 2" + (kind + std::string("1")));
+    CHECK(told([](Experiment& e) { e.parallelism.cp = 2; }) ==
+          "parallelism.cp: 2" + (kind + std::string("1")));
+    CHECK(told([](Experiment& e) { e.parallelism.gather_copies = true; }) ==
+          "parallelism.gather_copies: true" + (kind + std::string("false")));
+    CHECK(told([](Experiment& e) { e.workload.fused_gate = true; }) ==
+          "workload.fused_gate: true" + (kind + std::string("false")));
+    CHECK(told([](Experiment& e) { e.workload.row_scales = true; }) ==
+          "workload.row_scales: true" + (kind + std::string("false")));
+    CHECK(told([](Experiment& e) { e.workload.adapter_rank = 8; }) ==
+          "workload.adapter_rank: 8" + (kind + std::string("0")));
+    CHECK(told([](Experiment& e) { e.workload.moe.ffn = 8; }) ==
+          "workload.moe.ffn: 8" + (kind + std::string("0")));
+    CHECK(told([](Experiment& e) { e.parallelism.zero = 1; }) ==
+          "parallelism.zero: 1" + (kind + std::string("0")));
     CHECK(told([](Experiment& e) { e.parallelism.sequence_parallel = true; }) ==
           "parallelism.sequence_parallel: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.parallelism.recompute = Recompute::full; }) ==
@@ -108,34 +123,46 @@ TEST_CASE("a dense workload has no experts") {
           "workload.moe.experts: 8, but workload.kind mlp is dense; expected 0");
 }
 
-TEST_CASE("every system spreads experts over all ranks, and the recorded ones have no overlapping chunks") {
+TEST_CASE(
+    "every system spreads experts over all ranks, and the recorded ones have no overlapping "
+    "chunks") {
     for (const auto system : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe}) {
         const std::string name(to_string(system));
         CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system; }).empty());
-        CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system, e.parallelism.ep = 2; }) ==
-              "parallelism.ep: 2, but " + name + " spreads its experts over all 4 ranks");
-        CHECK(told([&](Experiment& e) { e.parallelism.moe_system = system, e.parallelism.overlap_chunks = 2; }) ==
-              "parallelism.overlap_chunks: 2, but " + name + " has no overlapping chunks; expected 1");
+        CHECK(told([&](Experiment& e) {
+                  e.parallelism.moe_system = system, e.parallelism.ep = 2;
+              }) == "parallelism.ep: 2, but " + name + " spreads its experts over all 4 ranks");
+        CHECK(told([&](Experiment& e) {
+                  e.parallelism.moe_system = system, e.parallelism.overlap_chunks = 2;
+              }) == "parallelism.overlap_chunks: 2, but " + name +
+                        " has no overlapping chunks; expected 1");
     }
     CHECK(told([](Experiment& e) { e.parallelism.overlap_chunks = 2; }).empty());
     const auto unfused = [](MoeSystem system, int chunks) {
-        return told([&](Experiment& e) { e.parallelism.unfused = true, e.parallelism.moe_system = system, e.parallelism.overlap_chunks = chunks; });
+        return told([&](Experiment& e) {
+            e.parallelism.unfused = true, e.parallelism.moe_system = system,
+            e.parallelism.overlap_chunks = chunks;
+        });
     };
     CHECK(unfused(MoeSystem::alltoall, 1).empty());
     for (const auto& refused : {unfused(MoeSystem::alltoall, 2), unfused(MoeSystem::fast_moe, 1)})
-        CHECK(refused == "parallelism.unfused: true, which of a moe_layer is modelled for alltoall without overlap_chunks; expected false");
+        CHECK(refused ==
+              "parallelism.unfused: true, which of a moe_layer is modelled for alltoall without "
+              "overlap_chunks; expected false");
 }
 
 TEST_CASE("links that the split crosses have a bandwidth") {
     CHECK(told([](Experiment& e) { e.cluster.intra.bandwidth = {}; }) ==
           "cluster.link.intra.bandwidth: missing; a node has 4 ranks");
-    CHECK(told([](Experiment& e) { e.cluster.nodes = 4, e.cluster.gpus_per_node = 1, e.cluster.inter.bandwidth = {}; }) ==
-          "cluster.link.inter.bandwidth: missing; there are 4 nodes");
+    CHECK(told([](Experiment& e) {
+              e.cluster.nodes = 4, e.cluster.gpus_per_node = 1, e.cluster.inter.bandwidth = {};
+          }) == "cluster.link.inter.bandwidth: missing; there are 4 nodes");
 }
 
 TEST_CASE("the device has a rate for the dtype") {
     CHECK(told([](Experiment& e) { e.workload.dtype = Dtype::bf16; }) ==
-          "cluster.gpu.peak.bf16: device \"X100\" has no such rate, which begins at compute capability 80; it has fp32, fp16; set this key or choose another "
+          "cluster.gpu.peak.bf16: device \"X100\" has no such rate, which begins at compute "
+          "capability 80; it has fp32, fp16; set this key or choose another "
           "workload.dtype");
 }
 
@@ -180,19 +207,25 @@ TEST_CASE("the layers of a pipeline are divided over its pieces without remainde
               e.parallelism.schedule = Schedule::zb_h1;
               e.parallelism.vp = 2;
           }) ==
-          "parallelism.schedule: zb-h1 has one chunk a stage, but parallelism.vp is 2; expected 1f1b or "
+          "parallelism.schedule: zb-h1 has one chunk a stage, but parallelism.vp is 2; expected "
+          "1f1b or "
           "parallelism.vp = 1");
     CHECK(piped([](Experiment& e) {
               e.parallelism.vp = 2;
               e.parallelism.global_batch = 6;
           }) ==
-          "parallelism.global_batch: makes 6 micro-batches, but interleaved 1f1b (parallelism.vp = 2) runs them "
+          "parallelism.global_batch: makes 6 micro-batches, but interleaved 1f1b (parallelism.vp = "
+          "2) runs them "
           "in rounds of parallelism.pp = 4; expected a multiple");
 }
 
 // 1024 x 1024 = 2^20 is the largest number of ranks.
 TEST_CASE("so many ranks are the most") {
-    CHECK(told([](Experiment& e) { e.cluster.nodes = e.cluster.gpus_per_node = 1024; }).substr(0, 21) == "parallelism: pipeline");
-    CHECK(told([](Experiment& e) { e.cluster.nodes = 1025, e.cluster.gpus_per_node = 1024; }) == "cluster.nodes: 1025 x gpus_per_node 1024 = 1049600 ranks; expected at most 1048576");
-    CHECK(told([](Experiment& e) { e.routing.kind = RoutingSpec::Kind::file; }) == "routing.file: missing; routing.kind is file");
+    CHECK(told([](Experiment& e) {
+              e.cluster.nodes = e.cluster.gpus_per_node = 1024;
+          }).substr(0, 21) == "parallelism: pipeline");
+    CHECK(told([](Experiment& e) { e.cluster.nodes = 1025, e.cluster.gpus_per_node = 1024; }) ==
+          "cluster.nodes: 1025 x gpus_per_node 1024 = 1049600 ranks; expected at most 1048576");
+    CHECK(told([](Experiment& e) { e.routing.kind = RoutingSpec::Kind::file; }) ==
+          "routing.file: missing; routing.kind is file");
 }

@@ -9,7 +9,8 @@ using namespace stepcast;
 
 namespace {
 
-// 16 layers of width 1024 over 2 nodes of 8 ranks: tp 2, cp 2, pp 2, dp 2; 8 sequences per step in 4 micro-batches.
+// 16 layers of width 1024 over 2 nodes of 8 ranks: tp 2, cp 2, pp 2, dp 2; 8 sequences per step in
+// 4 micro-batches.
 Experiment valid() {
     Experiment e;
     e.workload.kind = Workload::Kind::transformer;
@@ -53,17 +54,22 @@ TEST_CASE("a transformer over all four kinds of groups is accepted, in any rank 
     CHECK(told([](auto&, auto&) {}).empty());
     CHECK(told([](auto&, auto& p) { p.rank_order = "pp-dp-cp-tp"; }).empty());
     CHECK(told([](auto&, auto& p) { p.rank_order = "tp-dp"; }) ==
-          "parallelism.rank_order: found \"tp-dp\"; expected tp, cp, dp and pp once each, innermost first, for example "
+          "parallelism.rank_order: found \"tp-dp\"; expected tp, cp, dp and pp once each, "
+          "innermost first, for example "
           "\"tp-cp-dp-pp\"");
 }
 
 TEST_CASE("a transformer states its heads and its vocabulary") {
-    CHECK(told([](auto& w, auto&) { w.heads = 0; }) == "workload.heads: missing; expected attention heads");
-    CHECK(told([](auto& w, auto&) { w.vocab = 0; }) == "workload.vocab: missing; expected vocabulary");
+    CHECK(told([](auto& w, auto&) { w.heads = 0; }) ==
+          "workload.heads: missing; expected attention heads");
+    CHECK(told([](auto& w, auto&) { w.vocab = 0; }) ==
+          "workload.vocab: missing; expected vocabulary");
     CHECK(told([](auto& w, auto&) { w.hidden = 1020; }) ==
-          "workload.heads: 16 does not divide workload.hidden = 1020; expected a divisor, or workload.head_dim");
+          "workload.heads: 16 does not divide workload.hidden = 1020; expected a divisor, or "
+          "workload.head_dim");
     CHECK(told([](auto& w, auto&) { w.hidden = 1020, w.head_dim = 64; }).empty());
-    CHECK(told([](auto& w, auto&) { w.kv_heads = 6; }) == "workload.kv_heads: 6 does not divide workload.heads = 16");
+    CHECK(told([](auto& w, auto&) { w.kv_heads = 6; }) ==
+          "workload.kv_heads: 6 does not divide workload.heads = 16");
     CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla; }) ==
           "workload.mla.kv_rank: missing; workload.attention is mla");
     CHECK(told([](auto& w, auto&) {
@@ -72,7 +78,9 @@ TEST_CASE("a transformer states its heads and its vocabulary") {
     CHECK(told([](auto& w, auto&) {
               w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 0};
           }) == "workload.mla.value_dim: missing; workload.attention is mla");
-    CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128}; }).empty());
+    CHECK(told([](auto& w, auto&) {
+              w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128};
+          }).empty());
 }
 
 // With 4 key and value heads on 8 ranks each head is kept twice; 6 heads do not fit 8 ranks.
@@ -80,8 +88,9 @@ TEST_CASE("tensor-parallel ranks divide heads and inner widths") {
     CHECK(told([](auto&, auto& p) { widen(p, 8); }).empty());
     CHECK(told([](auto& w, auto& p) { widen(p, 8), w.heads = 12, w.head_dim = 64; }) ==
           "parallelism.tp: 8 does not divide workload.heads = 12");
-    CHECK(told([](auto& w, auto& p) { widen(p, 8), w.heads = 24, w.kv_heads = 6, w.head_dim = 64; }) ==
-          "parallelism.tp: 8 neither divides workload.kv_heads = 6 nor is a multiple");
+    CHECK(told([](auto& w, auto& p) {
+              widen(p, 8), w.heads = 24, w.kv_heads = 6, w.head_dim = 64;
+          }) == "parallelism.tp: 8 neither divides workload.kv_heads = 6 nor is a multiple");
     CHECK(told([](auto& w, auto& p) { widen(p, 8), w.ffn = 4100; }) ==
           "parallelism.tp: 8 does not divide workload.ffn = 4100");
 }
@@ -91,22 +100,32 @@ TEST_CASE("experts are divided by the ranks that split them") {
     CHECK(told([&](auto& w, auto&) { mixture(w); }).empty());
     CHECK(told([&](auto& w, auto& p) { mixture(w), widen(p, 4); }) ==
           "parallelism.tp: 4 does not divide workload.moe.ffn = 1366");
-    CHECK(told([&](auto& w, auto& p) { mixture(w), widen(p, 4), p.expert_tensor_parallel = false; }).empty());
-    CHECK(told([&](auto& w, auto& p) { mixture(w), p.ep = 8; }) == "parallelism.ep: 8 does not divide dp x cp = 4");
-    CHECK(told([&](auto& w, auto& p) { mixture(w), p.ep = 8, p.expert_tensor_parallel = false; }).empty());
-    CHECK(told([&](auto& w, auto&) { mixture(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 1001; }) ==
-          "parallelism.tp: 2 does not divide the shared experts' width = 1001");
+    CHECK(told([&](auto& w, auto& p) {
+              mixture(w), widen(p, 4), p.expert_tensor_parallel = false;
+          }).empty());
+    CHECK(told([&](auto& w, auto& p) { mixture(w), p.ep = 8; }) ==
+          "parallelism.ep: 8 does not divide dp x cp = 4");
+    CHECK(told([&](auto& w, auto& p) {
+              mixture(w), p.ep = 8, p.expert_tensor_parallel = false;
+          }).empty());
+    CHECK(told([&](auto& w, auto&) {
+              mixture(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 1001;
+          }) == "parallelism.tp: 2 does not divide the shared experts' width = 1001");
     CHECK(told([&](auto& w, auto&) { mixture(w), w.moe.dense_layers = 16; }) ==
-          "workload.moe.experts: 8, but no layer has any with workload.moe.dense_layers = 16 and interval = 1 of 16 "
+          "workload.moe.experts: 8, but no layer has any with workload.moe.dense_layers = 16 and "
+          "interval = 1 of 16 "
           "layers");
-    CHECK(told([](auto&, auto& p) { p.ep = 2; }) == "parallelism.ep: 2, but workload.moe.experts is 0; expected 1");
+    CHECK(told([](auto&, auto& p) { p.ep = 2; }) ==
+          "parallelism.ep: 2, but workload.moe.experts is 0; expected 1");
 }
 
 TEST_CASE("context and sequence parallelism divide the sequence") {
-    CHECK(told([](auto& w, auto&) { w.seq = 2047; }) == "parallelism.cp: 2 does not divide workload.seq = 2047");
+    CHECK(told([](auto& w, auto&) { w.seq = 2047; }) ==
+          "parallelism.cp: 2 does not divide workload.seq = 2047");
     CHECK(told([](auto& w, auto&) { w.seq = 2046; }).empty());
     CHECK(told([](auto& w, auto& p) { w.seq = 2046, p.sequence_parallel = true; }) ==
-          "parallelism.sequence_parallel: tp = 2 does not divide the 1023 tokens of a sequence on a rank");
+          "parallelism.sequence_parallel: tp = 2 does not divide the 1023 tokens of a sequence on "
+          "a rank");
     CHECK(told([](auto&, auto& p) { widen(p, 1), p.sequence_parallel = true; }).empty());
 }
 
@@ -121,8 +140,11 @@ TEST_CASE("every stage chunk has layers, or says how many") {
     CHECK(told([](auto& w, auto& p) { w.layers = 1, p.stage_layers = {0, 1}; }).empty());
     CHECK(told([](auto& w, auto& p) { w.layers = 1, p.stage_layers = {1, 0}; }).empty());
     CHECK(told([](auto&, auto& p) { p.stage_layers = {9, 7}; }).empty());
-    CHECK(told([](auto&, auto& p) { p.stage_layers = {8, 0, 4, 4}, p.vp = 2; }) ==
-          "parallelism.stage_layers: entry 2 of 4 is 0; expected layers in all but the first and the last");
+    CHECK(told([](auto&, auto& p) {
+              p.stage_layers = {8, 0, 4, 4}, p.vp = 2;
+          }) ==
+          "parallelism.stage_layers: entry 2 of 4 is 0; expected layers in all but the first and "
+          "the last");
     CHECK(told([](auto&, auto& p) {
               p.stage_layers = {9, 6};
           }) == "parallelism.stage_layers: 15 layers in all, but workload.layers is 16");
@@ -134,36 +156,47 @@ TEST_CASE("every stage chunk has layers, or says how many") {
           }) == "parallelism.stage_layers: 2 entries, but there are 4 stage chunks");
 }
 
-// zb-v and dualpipe hold two chunks per stage whatever vp says; dualpipe's are two copies of one model.
+// zb-v and dualpipe hold two chunks per stage whatever vp says; dualpipe's are two copies of one
+// model.
 TEST_CASE("the schedule runs the stages, chunks and micro-batches that it is given") {
     CHECK(told([](auto&, auto& p) { p.vp = 2; }).empty());
     CHECK(told([](auto&, auto& p) { p.vp = 2, p.global_batch = 6; }) ==
-          "parallelism.global_batch: makes 3 micro-batches, but interleaved 1f1b (parallelism.vp = 2) runs them in "
+          "parallelism.global_batch: makes 3 micro-batches, but interleaved 1f1b (parallelism.vp = "
+          "2) runs them in "
           "rounds of parallelism.pp = 2; expected a multiple");
-    CHECK(told([](auto&, auto& p) { p.schedule = Schedule::zb_v, p.vp = 3; }).substr(0, 21) == "parallelism.schedule:");
+    CHECK(told([](auto&, auto& p) { p.schedule = Schedule::zb_v, p.vp = 3; }).substr(0, 21) ==
+          "parallelism.schedule:");
     CHECK(told([](auto&, auto& p) { p.schedule = Schedule::gpipe, p.vp = 2; }).substr(0, 21) ==
           "parallelism.schedule:");
     CHECK(told([](auto&, auto& p) {
               p.schedule = Schedule::zb_v, p.stage_layers = {8, 8};
           }) == "parallelism.stage_layers: 2 entries, but there are 4 stage chunks");
-    CHECK(told([](auto&, auto& p) { p.schedule = Schedule::dualpipe, p.stage_layers = {8, 8}; }).empty());
+    CHECK(told([](auto&, auto& p) {
+              p.schedule = Schedule::dualpipe, p.stage_layers = {8, 8};
+          }).empty());
 }
 
 TEST_CASE("recompute by layers and shards of zero 3 are refused where they mean nothing") {
-    CHECK(told([](auto&, auto& p) { p.recompute = Recompute::full, p.recompute_layers = 16; }).empty());
+    CHECK(told([](auto&, auto& p) {
+              p.recompute = Recompute::full, p.recompute_layers = 16;
+          }).empty());
     CHECK(told([](auto&, auto& p) { p.recompute = Recompute::full, p.recompute_layers = 17; }) ==
           "parallelism.recompute_layers: 17 is above workload.layers = 16");
     CHECK(told([](auto&, auto& p) { p.recompute_layers = 2; }) ==
-          "parallelism.recompute_layers: 2, but parallelism.recompute is none; expected 0, or recompute = full");
+          "parallelism.recompute_layers: 2, but parallelism.recompute is none; expected 0, or "
+          "recompute = full");
     CHECK(told([](auto&, auto& p) { p.zero = 3, p.shard = 2; }).empty());
-    CHECK(told([](auto&, auto& p) { p.zero = 3, p.shard = 3; }) == "parallelism.shard: 3 does not divide dp x cp = 4");
+    CHECK(told([](auto&, auto& p) { p.zero = 3, p.shard = 3; }) ==
+          "parallelism.shard: 3 does not divide dp x cp = 4");
     CHECK(told([](auto&, auto& p) { p.zero = 1, p.shard = 2; }) ==
           "parallelism.shard: 2, but parallelism.zero is 1; expected 0, or zero = 3");
     CHECK(told([](auto&, auto& p) { p.zero = 3, p.shard = 1; }) ==
-          "parallelism.shard: 1 shards nothing, each rank holds a copy of its own; expected zero = 0, or shards of 2 ranks or more");
+          "parallelism.shard: 1 shards nothing, each rank holds a copy of its own; expected zero = "
+          "0, or shards of 2 ranks or more");
 }
 
-TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no overlapping chunks") {
+TEST_CASE(
+    "MoE systems need all ranks of one expert-parallel group, and have no overlapping chunks") {
     const auto with_experts = [](auto change) {
         return told([&](auto& w, auto& p) {
             w.moe.experts = 8, p.moe_system = MoeSystem::fast_moe, p.ep = p.dp;
@@ -171,7 +204,8 @@ TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no 
         });
     };
     CHECK(with_experts([](auto&, auto& p) { p.ep = 1; }) ==
-          "parallelism.moe_system: fast_moe spreads its experts over all data-parallel ranks; expected tp, pp and cp "
+          "parallelism.moe_system: fast_moe spreads its experts over all data-parallel ranks; "
+          "expected tp, pp and cp "
           "of 1 "
           "and ep = dp = 2");
     const auto on_all_ranks = [](Workload& w, Parallelism& p) {
@@ -182,10 +216,13 @@ TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no 
     CHECK(with_experts([&](auto& w, auto& p) { on_all_ranks(w, p), w.moe.shared_experts = 1; }) ==
           "workload.moe: fast_moe has no shared experts and no capacity; expected 0");
     CHECK(told([](auto&, auto& p) { p.overlap_chunks = 2; }) ==
-          "parallelism.overlap_chunks: 2, but workload.kind transformer does not model it; expected 1");
+          "parallelism.overlap_chunks: 2, but workload.kind transformer does not model it; "
+          "expected 1");
 }
 
-TEST_CASE("passes go by turns where experts are exchanged, under dualpipe or 1f1b in chunks, without layers computed or gathered again") {
+TEST_CASE(
+    "passes go by turns where experts are exchanged, under dualpipe or 1f1b in chunks, without "
+    "layers computed or gathered again") {
     const auto paired = [](const Change& change) {
         return told([&](auto& w, auto& p) {
             w.moe.experts = 4;
@@ -197,8 +234,10 @@ TEST_CASE("passes go by turns where experts are exchanged, under dualpipe or 1f1
         });
     };
     CHECK(paired([](auto&, auto&) {}).empty());
-    const std::string refused = "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, schedule dualpipe, or 1f1b with vp above 1 where pp is, "
-                                "zero below 3, fused passes and no layer recomputed; expected false";
+    const std::string refused =
+        "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, "
+        "schedule dualpipe, or 1f1b with vp above 1 where pp is, "
+        "zero below 3, fused passes and no layer recomputed; expected false";
     CHECK(paired([](auto&, auto& p) { p.recompute = Recompute::full; }) == refused);
     CHECK(paired([](auto&, auto& p) { p.zero = 3; }) == refused);
     CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2; }) == refused);
@@ -208,49 +247,79 @@ TEST_CASE("passes go by turns where experts are exchanged, under dualpipe or 1f1
     CHECK(told([](auto&, auto& p) { p.pp = 1, p.dp = 4, p.overlap_experts = true; }) == refused);
 }
 
-TEST_CASE("memory, relative positions and automatic casting are known operation by operation only") {
+TEST_CASE(
+    "memory, relative positions and automatic casting are known operation by operation only") {
     CHECK(told([](auto& w, auto&) { w.memory = 64; }) ==
           "workload.memory: 64, but only workload.positions relative has one; expected 0");
-    CHECK(told([](auto& w, auto&) { w.positions = Positions::relative; }) ==
-          "parallelism.unfused: false, but relative positions are known operation by operation only");
+    CHECK(
+        told([](auto& w, auto&) { w.positions = Positions::relative; }) ==
+        "parallelism.unfused: false, but relative positions are known operation by operation only");
     CHECK(told([](auto& w, auto&) { w.autocast = true; }) ==
-          "workload.autocast: true, but parallelism.eager and unfused are false; expected one of them");
+          "workload.autocast: true, but parallelism.eager and unfused are false; expected one of "
+          "them");
     CHECK(told([](auto& w, auto& p) { w.autocast = p.eager = true; }).empty());
-    CHECK(told([](auto& w, auto&) { w.qk_norm = true, w.attention = AttentionKind::mla, w.mla.kv_rank = w.mla.nope_dim = w.mla.value_dim = 8; }) ==
-          "workload.qk_norm: true, but latent and relative attention and eager scripts have no norms of queries and keys; expected false");
+    CHECK(told([](auto& w, auto&) {
+              w.qk_norm = true, w.attention = AttentionKind::mla,
+              w.mla.kv_rank = w.mla.nope_dim = w.mla.value_dim = 8;
+          }) ==
+          "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
+          "norms of queries and keys; expected false");
     CHECK(told([](auto& w, auto& p) { w.attention_gate = p.eager_script = true; }) ==
-          "workload.attention_gate: true, but latent and relative attention and eager scripts have no gate of what attention gives; expected false");
+          "workload.attention_gate: true, but latent and relative attention and eager scripts have "
+          "no gate of what attention gives; expected false");
     CHECK(told([](auto&, auto& p) { p.composed = {Composed::norms}, p.unfused = true; }) ==
-          "parallelism.composed: stated, but parallelism.unfused runs every operation by itself; expected none");
+          "parallelism.composed: stated, but parallelism.unfused runs every operation by itself; "
+          "expected none");
     CHECK(told([](auto& w, auto&) { w.row_scales = true, w.dtype = Dtype::bf16; }) ==
-          "workload.row_scales: true, but products in bf16 have no scales; expected workload.dtype fp8");
+          "workload.row_scales: true, but products in bf16 have no scales; expected workload.dtype "
+          "fp8");
 }
 
 // The smallest allowed sizes: one head, one word, a latent of one, a key of one rotary number.
 TEST_CASE("the least of each size is enough") {
     CHECK(told([](auto& w, auto& p) { w.heads = w.kv_heads = 1, widen(p, 1); }).empty());
     CHECK(told([](auto& w, auto& p) { w.vocab = 1, widen(p, 1); }).empty());
-    CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 1, 0, 1, 1}; }).empty());
-    CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 1, 1, 0, 1}; }).empty());
-    CHECK(told([](auto& w, auto& p) { w.layers = 2, p.recompute = Recompute::full, p.recompute_layers = 1; }).empty());
+    CHECK(told([](auto& w, auto&) {
+              w.attention = AttentionKind::mla, w.mla = {0, 1, 0, 1, 1};
+          }).empty());
+    CHECK(told([](auto& w, auto&) {
+              w.attention = AttentionKind::mla, w.mla = {0, 1, 1, 0, 1};
+          }).empty());
+    CHECK(told([](auto& w, auto& p) {
+              w.layers = 2, p.recompute = Recompute::full, p.recompute_layers = 1;
+          }).empty());
     CHECK(told([](auto& w, auto& p) { w.moe.experts = 1, w.moe.top_k = 1, p.ep = 1; }).empty());
-    CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.moe.dense_layers = 15, w.ffn = 4095, p.expert_tensor_parallel = true; }) ==
-          "parallelism.tp: 2 does not divide workload.ffn = 4095");  // the dense layers are split as well
-    CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.moe.interval = 2, w.ffn = 4095, p.expert_tensor_parallel = true; }) ==
-          "parallelism.tp: 2 does not divide workload.ffn = 4095");
-    CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.ffn = 4095, p.expert_tensor_parallel = true; }).empty());
-    CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.ffn = 4095, p.expert_tensor_parallel = true; }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
+    CHECK(told([](auto& w, auto& p) {
+              w.moe.experts = 8, w.moe.ffn = 1366, w.moe.dense_layers = 15, w.ffn = 4095,
+              p.expert_tensor_parallel = true;
+          }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");  // the dense layers are
+                                                                           // split as well
+    CHECK(told([](auto& w, auto& p) {
+              w.moe.experts = 8, w.moe.ffn = 1366, w.moe.interval = 2, w.ffn = 4095,
+              p.expert_tensor_parallel = true;
+          }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
+    CHECK(told([](auto& w, auto& p) {
+              w.moe.experts = 8, w.moe.ffn = 1366, w.ffn = 4095, p.expert_tensor_parallel = true;
+          }).empty());
+    CHECK(told([](auto& w, auto& p) {
+              w.moe.experts = 8, w.ffn = 4095, p.expert_tensor_parallel = true;
+          }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
 }
 
-TEST_CASE("windows, further predictions and MoE systems are refused with what is not modelled beside them") {
+TEST_CASE(
+    "windows, further predictions and MoE systems are refused with what is not modelled beside "
+    "them") {
     const auto window = [](auto change) {
         return told([&](auto& w, auto& p) { w.window = 1, change(w, p); });
     };
     CHECK(window([](auto&, auto&) {}).empty());
-    const std::string refused = "workload.window: 1, which is modelled for causal attention without memory; expected 0";
+    const std::string refused =
+        "workload.window: 1, which is modelled for causal attention without memory; expected 0";
     CHECK(window([](auto& w, auto&) { w.causal = false; }) == refused);
     CHECK(window([](auto& w, auto&) { w.positions = Positions::relative; }) == refused);
-    CHECK(window([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128}; }).empty());
+    CHECK(window([](auto& w, auto&) {
+              w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128};
+          }).empty());
     const auto prediction = [](auto change) {
         return told([&](auto& w, auto& p) { w.mtp_layers = 1, change(w, p); }).substr(0, 48);
     };
@@ -269,9 +338,14 @@ TEST_CASE("windows, further predictions and MoE systems are refused with what is
         });
     };
     CHECK(on_all([](auto&, auto&) {}).empty());
-    CHECK(on_all([](auto&, auto& p) { p.zero = 3; }) == "parallelism.moe_system: faster_moe, with which neither zero 3 nor recompute is modelled");
-    CHECK(on_all([](auto&, auto& p) { p.recompute = Recompute::selective; }) == "parallelism.moe_system: faster_moe, with which neither zero 3 nor recompute is modelled");
-    CHECK(on_all([](auto& w, auto&) { w.moe.capacity_factor = 1; }) == "workload.moe: faster_moe has no shared experts and no capacity; expected 0");
+    CHECK(
+        on_all([](auto&, auto& p) { p.zero = 3; }) ==
+        "parallelism.moe_system: faster_moe, with which neither zero 3 nor recompute is modelled");
+    CHECK(
+        on_all([](auto&, auto& p) { p.recompute = Recompute::selective; }) ==
+        "parallelism.moe_system: faster_moe, with which neither zero 3 nor recompute is modelled");
+    CHECK(on_all([](auto& w, auto&) { w.moe.capacity_factor = 1; }) ==
+          "workload.moe: faster_moe has no shared experts and no capacity; expected 0");
 }
 
 // Blocks operation by operation: plain attention, learned positions, no gate, one rank a model.
@@ -287,12 +361,18 @@ TEST_CASE("operation by operation nothing is split, gated or turned") {
     CHECK(unfused([](auto&, auto& p) { p.recompute = Recompute::full; }).empty());
     CHECK(unfused([](auto& w, auto&) { w.autocast = true; }).empty());
     CHECK(unfused([](auto& w, auto&) { w.positions = Positions::relative, w.memory = 1; }).empty());
-    CHECK(unfused([](auto& w, auto&) { w.memory = 1; }) == "workload.memory: 1, but only workload.positions relative has one; expected 0");
+    CHECK(unfused([](auto& w, auto&) { w.memory = 1; }) ==
+          "workload.memory: 1, but only workload.positions relative has one; expected 0");
     CHECK(unfused([](auto&, auto& p) { p.recompute = Recompute::selective; }) ==
-          "parallelism.recompute: selective, which is not modelled with parallelism.unfused; expected none or full");
-    CHECK(unfused([](auto&, auto& p) { p.tp = 2, p.dp = 4; }) == "parallelism.unfused: true, which is not modelled with tp = 2 and cp = 1; expected 1");
-    CHECK(unfused([](auto&, auto& p) { p.cp = 2, p.dp = 4; }) == "parallelism.unfused: true, which is not modelled with tp = 1 and cp = 2; expected 1");
-    const std::string others = "parallelism.unfused: true, which is modelled for plain attention without rotary positions and a feed-forward block without gate";
+          "parallelism.recompute: selective, which is not modelled with parallelism.unfused; "
+          "expected none or full");
+    CHECK(unfused([](auto&, auto& p) { p.tp = 2, p.dp = 4; }) ==
+          "parallelism.unfused: true, which is not modelled with tp = 2 and cp = 1; expected 1");
+    CHECK(unfused([](auto&, auto& p) { p.cp = 2, p.dp = 4; }) ==
+          "parallelism.unfused: true, which is not modelled with tp = 1 and cp = 2; expected 1");
+    const std::string others =
+        "parallelism.unfused: true, which is modelled for plain attention without rotary positions "
+        "and a feed-forward block without gate";
     CHECK(unfused([](auto& w, auto&) { w.gated = true; }) == others);
     CHECK(unfused([](auto& w, auto&) { w.attention = AttentionKind::flash; }) == others);
     CHECK(unfused([](auto& w, auto&) { w.positions = Positions::rotary; }) == others);

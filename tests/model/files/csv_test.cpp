@@ -46,14 +46,19 @@ TEST_CASE("broken CSV is refused with its line") {
         return complaint([&] { rows_of(path); }, folder.path());
     };
     CHECK(read("a\n\"open\nb\n") == "a.csv:2: quoted field does not end; expected a closing \"");
-    CHECK(read("a\n\"x\"y\n") == "a.csv:2: found text after a closing \"; expected a comma or the end of the line");
+    CHECK(read("a\n\"x\"y\n") ==
+          "a.csv:2: found text after a closing \"; expected a comma or the end of the line");
     CHECK(read(std::string("a\nb\0c\n", 6)) == "a.csv:2: found a zero byte; expected text");
-    CHECK(read("a;b;c\n1;2;3\n") == "a.csv:1: found semicolons between fields; expected commas (export the table as comma-separated values)");
+    CHECK(read("a;b;c\n1;2;3\n") ==
+          "a.csv:1: found semicolons between fields; expected commas (export the table as "
+          "comma-separated values)");
     CHECK(read("# a; b; c\n1;2;3\n").empty());
-    CHECK(read(std::string(2 << 20, 'x')) == "a.csv:1: row is longer than 1 MiB; expected a CSV file");
+    CHECK(read(std::string(2 << 20, 'x')) ==
+          "a.csv:1: row is longer than 1 MiB; expected a CSV file");
     CHECK(complaint([&] { rows_of(folder.path() + "/none.csv"); }, folder.path()) ==
           "none.csv: cannot be read (No such file or directory); expected a CSV file");
-    CHECK(complaint([&] { rows_of(folder.path()); }) == folder.path() + ": cannot be read (is a folder); expected a CSV file");
+    CHECK(complaint([&] { rows_of(folder.path()); }) ==
+          folder.path() + ": cannot be read (is a folder); expected a CSV file");
 }
 
 TEST_CASE("written fields read back") {
@@ -69,14 +74,16 @@ TEST_CASE("numbers with anything behind them are no numbers") {
     CHECK(csv_number("-1.5e-3") == -1.5e-3);
     CHECK(complaint([] { csv_int("12x", 0); }) == "\"12x\" is no integer of at least 0");
     CHECK(complaint([] { csv_int("-2", -1); }) == "\"-2\" is no integer of at least -1");
-    CHECK(complaint([] { csv_int("99999999999", 0); }) == "\"99999999999\" is no integer of at least 0");
+    CHECK(complaint([] { csv_int("99999999999", 0); }) ==
+          "\"99999999999\" is no integer of at least 0");
     CHECK(complaint([] { csv_number("nan"); }) == "\"nan\" is no finite number");
     CHECK(complaint([] { csv_number(""); }) == "\"\" is no finite number");
 }
 
 TEST_CASE("a text that others gave begins no formula in a spreadsheet") {
     CHECK(spreadsheet_field("=HYPERLINK(\"x\")") == "\"'=HYPERLINK(\"\"x\"\")\"");
-    for (const std::string begin : {"=", "+", "-", "@", "\t"}) CHECK(spreadsheet_field(begin + "1") == "'" + begin + "1");
+    for (const std::string begin : {"=", "+", "-", "@", "\t"})
+        CHECK(spreadsheet_field(begin + "1") == "'" + begin + "1");
     CHECK(spreadsheet_field("gpt-3.6B") == "gpt-3.6B");
     CHECK(spreadsheet_field("").empty());
     CHECK(spreadsheet_field("a,b") == "\"a,b\"");

@@ -15,8 +15,8 @@ TEST_CASE("a text's stamp is FNV-1a") {
     CHECK(stamp_of("foobar") == "85944171f73967e8");
 }
 
-// Two passes on a rank, one after the other, and graphs that differ in a single thing: a name, a phase, the kind of an op, a rank, a lane,
-// a predecessor, the number of ranks.
+// Two passes on a rank, one after the other, and graphs that differ in a single thing: a name, a
+// phase, the kind of an op, a rank, a lane, a predecessor, the number of ranks.
 TEST_CASE("graphs that differ in one thing have other stamps") {
     struct Second {
         std::string_view name = "second";
@@ -28,7 +28,8 @@ TEST_CASE("graphs that differ in one thing have other stamps") {
     };
     const auto stamp = [](const Second& s) {
         TaskGraph graph(s.ranks, false);
-        const TaskId first = graph.add("first", Phase::forward, MemoryPass{Bytes(1), Bytes(1)}, {Place(0, Lane::compute)}, {});
+        const TaskId first = graph.add("first", Phase::forward, MemoryPass{Bytes(1), Bytes(1)},
+                                       {Place(0, Lane::compute)}, {});
         if (s.follows)
             graph.add(s.name, s.phase, s.op, {s.place}, {first});
         else

@@ -51,10 +51,12 @@ TEST_CASE("an op is a kernel of products, a collective, or neither") {
     CHECK(is_collective(Barrier{}));
 }
 
-// gemm: 2 m n k batch = 2 * 2 * 3 * 5 * 4 = 240. Groups with rows 2 + 0 + 4: 2 * 6 * 3 * 5 = 180, the same for a weight gradient. Fused, 3
-// blocks of 64 rows: 2 * 192 * 8 * 4 = 12288. Attention: scores and values, 2 * 2 * 6 * 8 * 4 = 768 per head; 2 sequences * 3 heads: 4608;
-// causal half of it; backward twice. A flash backward computes the scores again: five products for two. With values of width 2 and queries
-// of 4: 2 * 6 * 8 * (4 + 2) * 6 = 3456; backward 2 * 6 * 8 * (3 * 4 + 2 * 2) * 6.
+// gemm: 2 m n k batch = 2 * 2 * 3 * 5 * 4 = 240. Groups with rows 2 + 0 + 4: 2 * 6 * 3 * 5 = 180,
+// the same for a weight gradient. Fused, 3 blocks of 64 rows: 2 * 192 * 8 * 4 = 12288. Attention:
+// scores and values, 2 * 2 * 6 * 8 * 4 = 768 per head; 2 sequences * 3 heads: 4608; causal half of
+// it; backward twice. A flash backward computes the scores again: five products for two. With
+// values of width 2 and queries of 4: 2 * 6 * 8 * (4 + 2) * 6 = 3456; backward 2 * 6 * 8 * (3 * 4 +
+// 2 * 2) * 6.
 TEST_CASE("arithmetic of products") {
     CHECK(flops_of(Gemm{2, 3, 5, 4}) == Flops(240));
     CHECK(flops_of(GroupedGemm{{2, 0, 4}, 3, 5}) == Flops(180));
@@ -85,8 +87,8 @@ TEST_CASE("payload of collectives") {
     CHECK(bytes_moved(MemoryPass{8_B, 8_B}) == 0_B);
 }
 
-// With 4 queries and 6 keys the causal query i sees 3 + i keys: 3 + 4 + 5 + 6 = 18 of 24. With a window of 4: 3 + 4 + 4 + 4 = 15; with it
-// in a quarter of the layers: (15 + 3 x 18) / 4.
+// With 4 queries and 6 keys the causal query i sees 3 + i keys: 3 + 4 + 5 + 6 = 18 of 24. With a
+// window of 4: 3 + 4 + 4 + 4 = 15; with it in a quarter of the layers: (15 + 3 x 18) / 4.
 TEST_CASE("what a mask and a window leave to see") {
     Attention a{1, 1, 4, 6, 1, true, false};
     CHECK(seen_share(a) == Approx(18.0 / 24));
@@ -122,5 +124,7 @@ TEST_CASE("kernels have the type of their products, passes and exchanges none") 
     CHECK(flops_of(AllReduce{8_B}) == Flops(0));
     CHECK(flops_of(HostWork{}) == Flops(0));
     CHECK(bytes_moved(Barrier{}) == 0_B);
-    for (const Op& op : {Op(AllGather{3_B}), Op(ReduceScatter{3_B}), Op(Broadcast{3_B}), Op(Reduce{3_B})}) CHECK(bytes_moved(op) == 3_B);
+    for (const Op& op :
+         {Op(AllGather{3_B}), Op(ReduceScatter{3_B}), Op(Broadcast{3_B}), Op(Reduce{3_B})})
+        CHECK(bytes_moved(op) == 3_B);
 }

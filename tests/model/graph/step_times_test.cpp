@@ -22,7 +22,8 @@ struct Step {
 
 }  // namespace
 
-// Rank 0: forward to 2 (with a wait inside), backward to 5, sync to 6, optimizer to 7; rank 1 ends the step at 9.
+// Rank 0: forward to 2 (with a wait inside), backward to 5, sync to 6, optimizer to 7; rank 1 ends
+// the step at 9.
 TEST_CASE("phases follow one another on the reporting rank, the step is over all ranks") {
     Step step;
     step.add(0, Phase::forward, 0, 1);
@@ -46,8 +47,9 @@ TEST_CASE("gradient sync counts where backward does not hide it") {
     CHECK(step_times(step.graph, step.trace) == StepTimes{5.5_s, 2_s, 3_s, 0.5_s, 0_s});
 }
 
-// Two micro-batches: forward [0, 1], backward [1, 3], a wait, forward [4, 5], backward [5, 7] with a sum beside it, of which [7, 8] is
-// exposed, optimizer to 9. Forward is 1 + 2 (a log's timer would include the wait before the forward), backward 4.
+// Two micro-batches: forward [0, 1], backward [1, 3], a wait, forward [4, 5], backward [5, 7] with
+// a sum beside it, of which [7, 8] is exposed, optimizer to 9. Forward is 1 + 2 (a log's timer
+// would include the wait before the forward), backward 4.
 TEST_CASE("phases are summed over micro-batches") {
     Step step;
     step.add(0, Phase::forward, 0, 1);
@@ -59,8 +61,9 @@ TEST_CASE("phases are summed over micro-batches") {
     CHECK(step_times(step.graph, step.trace) == StepTimes{9_s, 3_s, 4_s, 1_s, 1_s});
 }
 
-// The last of two stages: F [2, 3], B [3, 5], F [6, 7], B [7, 9]; then it waits for the first stage until 12, sums with it [12, 13] and
-// updates its weights [13, 15]. Forward is 2, backward 4; the wait belongs to no later phase.
+// The last of two stages: F [2, 3], B [3, 5], F [6, 7], B [7, 9]; then it waits for the first stage
+// until 12, sums with it [12, 13] and updates its weights [13, 15]. Forward is 2, backward 4; the
+// wait belongs to no later phase.
 TEST_CASE("the drain of a pipeline is neither gradient sync nor optimizer") {
     Step step;
     const TaskId sent = step.graph.add("send", Phase::forward, SendRecv{Bytes(8)},

@@ -20,8 +20,8 @@ TEST_CASE("a place packs a rank and a lane") {
 TEST_CASE("a graph gives back what was added") {
     TaskGraph graph(2, true);
     const TaskId a = graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
-    const TaskId b =
-        graph.add("b", Phase::gradient_sync, AllReduce{Bytes(64)}, {collective(0), collective(1)}, {a}, 2.5f);
+    const TaskId b = graph.add("b", Phase::gradient_sync, AllReduce{Bytes(64)},
+                               {collective(0), collective(1)}, {a}, 2.5f);
     REQUIRE(graph.size() == 2);
     CHECK(graph.rank_count() == 2);
     CHECK(graph.launch_blocking());
@@ -30,8 +30,10 @@ TEST_CASE("a graph gives back what was added") {
     CHECK(graph.op(b) == Op(AllReduce{Bytes(64)}));
     CHECK(graph.host_calls(a) == 1.0f);
     CHECK(graph.host_calls(b) == 2.5f);
-    CHECK(std::vector(graph.places(b).begin(), graph.places(b).end()) == std::vector{collective(0), collective(1)});
-    CHECK(std::vector(graph.predecessors(b).begin(), graph.predecessors(b).end()) == std::vector{a});
+    CHECK(std::vector(graph.places(b).begin(), graph.places(b).end()) ==
+          std::vector{collective(0), collective(1)});
+    CHECK(std::vector(graph.predecessors(b).begin(), graph.predecessors(b).end()) ==
+          std::vector{a});
     CHECK(graph.predecessors(a).empty());
     CHECK(graph.place_offset(b) == 1);
     CHECK(graph.place_offset(2) == 3);
@@ -77,12 +79,15 @@ TEST_CASE("a broken task is refused and leaves the graph as it was") {
     const auto add = [&](std::vector<Place> places, std::vector<TaskId> after) {
         graph.add(name, Phase::forward, op, places, after);
     };
-    CHECK_THROWS_WITH(add({compute(0)}, {1}), "task_graph: task 1 comes after task 1, which is not earlier");
+    CHECK_THROWS_WITH(add({compute(0)}, {1}),
+                      "task_graph: task 1 comes after task 1, which is not earlier");
     CHECK_THROWS_WITH(add({}, {}), "task_graph: task 1 has no place");
     CHECK_THROWS_WITH(add({compute(2)}, {}), "task_graph: task 1 is on rank 2 of 2");
     CHECK_THROWS_AS(add({compute(-1)}, {}), std::logic_error);
-    CHECK_THROWS_WITH(add({compute(1), compute(1)}, {}), "task_graph: task 1 names one place twice");
-    CHECK_THROWS_WITH(add({compute(0), host(0)}, {}), "task_graph: task 1 is on the host and on a device lane at once");
+    CHECK_THROWS_WITH(add({compute(1), compute(1)}, {}),
+                      "task_graph: task 1 names one place twice");
+    CHECK_THROWS_WITH(add({compute(0), host(0)}, {}),
+                      "task_graph: task 1 is on the host and on a device lane at once");
     const std::array place{compute(0)};
     CHECK_THROWS_AS(graph.add(name + 1, Phase::forward, op, place, {}), std::logic_error);
     CHECK_THROWS_AS(graph.add(name, Phase::forward, op + 1, place, {}), std::logic_error);
@@ -93,10 +98,12 @@ TEST_CASE("a place named twice is found among many") {
     TaskGraph graph(20);
     std::vector<Place> places;
     for (int r = 20; r-- > 0;) places.push_back(collective(r));
-    CHECK_NOTHROW(graph.add("sum", Phase::forward, AllReduce{Bytes(8)}, places, std::vector<TaskId>()));
+    CHECK_NOTHROW(
+        graph.add("sum", Phase::forward, AllReduce{Bytes(8)}, places, std::vector<TaskId>()));
     places.front() = places.back();
-    CHECK_THROWS_AS(graph.add("sum", Phase::forward, AllReduce{Bytes(8)}, places, std::vector<TaskId>()),
-                    std::logic_error);
+    CHECK_THROWS_AS(
+        graph.add("sum", Phase::forward, AllReduce{Bytes(8)}, places, std::vector<TaskId>()),
+        std::logic_error);
 }
 
 TEST_CASE("multiplicity is one a rank") {
@@ -112,5 +119,6 @@ TEST_CASE("every lane and phase has a name of its own") {
     CHECK(to_string(Lane::receive_down) == "receive_down");
     CHECK(to_string(Phase::gradient_sync) == "gradient_sync");
     for (int a = 0; a < lane_count; ++a)
-        for (int b = 0; b < a; ++b) CHECK(to_string(static_cast<Lane>(a)) != to_string(static_cast<Lane>(b)));
+        for (int b = 0; b < a; ++b)
+            CHECK(to_string(static_cast<Lane>(a)) != to_string(static_cast<Lane>(b)));
 }

@@ -20,7 +20,8 @@ Span span(TaskId task, Place place, double start, double finish) {
 TaskGraph across() {
     TaskGraph graph(2);
     const TaskId a = graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
-    const TaskId sum = graph.add("sum", Phase::forward, AllReduce{8_B}, {collective(0), collective(1)}, {a});
+    const TaskId sum =
+        graph.add("sum", Phase::forward, AllReduce{8_B}, {collective(0), collective(1)}, {a});
     graph.add("b", Phase::forward, small_gemm(), {compute(1)}, {sum});
     return graph;
 }
@@ -46,7 +47,8 @@ TEST_CASE("a missing, a doubled and a foreign span are named") {
     CHECK_THROWS_WITH(check_trace(across(), trace), "check_trace: no span of task 2 (b) on rank 1");
     trace = whole();
     trace.spans.push_back(trace.spans.back());
-    CHECK_THROWS_WITH(check_trace(across(), trace), "check_trace: 1 spans more than the graph has places");
+    CHECK_THROWS_WITH(check_trace(across(), trace),
+                      "check_trace: 1 spans more than the graph has places");
     trace = whole();
     std::swap(trace.spans[1], trace.spans[2]);
     CHECK_THROWS_AS(check_trace(across(), trace), std::logic_error);
@@ -54,8 +56,10 @@ TEST_CASE("a missing, a doubled and a foreign span are named") {
 
 TEST_CASE("a span that names another task of its place is named") {
     TaskGraph graph;
-    for (const char* name : {"a", "b"}) graph.add(name, Phase::forward, small_gemm(), {compute(0)}, {});
-    const Trace swapped{Trace::Origin::executed, {span(1, compute(0), 0, 1), span(0, compute(0), 1, 2)}};
+    for (const char* name : {"a", "b"})
+        graph.add(name, Phase::forward, small_gemm(), {compute(0)}, {});
+    const Trace swapped{Trace::Origin::executed,
+                        {span(1, compute(0), 0, 1), span(0, compute(0), 1, 2)}};
     CHECK_THROWS_WITH(check_trace(graph, swapped),
                       "check_trace: span 0 is of task 1 on rank 0, expected task 0 (a) on rank 0");
 }
@@ -80,18 +84,21 @@ TEST_CASE("a rank that did not take part waits for every rank that did") {
                       "check_trace: task 1 (sum) starts before its predecessor 0 (a) has finished");
 }
 
-// A message from rank 0 to 1 ends at 2 on rank 1 and at 2.5 on the sender; the sum of ranks 1 and 2 begins when rank 1 has arrived.
+// A message from rank 0 to 1 ends at 2 on rank 1 and at 2.5 on the sender; the sum of ranks 1 and 2
+// begins when rank 1 has arrived.
 TEST_CASE("a rank that did not take part waits for those that meet it, not for who is elsewhere") {
     TaskGraph graph(3);
     const Place up(0, Lane::send_up), down(1, Lane::receive_up);
     const TaskId message = graph.add("message", Phase::forward, SendRecv{8_B, 1}, {up, down}, {});
     graph.add("sum", Phase::forward, AllReduce{8_B}, {collective(1), collective(2)}, {message});
     Trace trace{Trace::Origin::executed,
-                {span(0, up, 0, 2.5), span(0, down, 0, 2), span(1, collective(1), 2, 3), span(1, collective(2), 2, 3)}};
+                {span(0, up, 0, 2.5), span(0, down, 0, 2), span(1, collective(1), 2, 3),
+                 span(1, collective(2), 2, 3)}};
     CHECK_NOTHROW(check_trace(graph, trace));
     trace.spans.back().start = Seconds(1.5);
-    CHECK_THROWS_WITH(check_trace(graph, trace),
-                      "check_trace: task 1 (sum) starts before its predecessor 0 (message) has finished");
+    CHECK_THROWS_WITH(
+        check_trace(graph, trace),
+        "check_trace: task 1 (sum) starts before its predecessor 0 (message) has finished");
     trace.spans.back().finish = Seconds(1.5);  // it only sends, and ends before rank 1 arrives
     CHECK_NOTHROW(check_trace(graph, trace));
 }
@@ -110,7 +117,8 @@ TEST_CASE("tasks of one place that overlap, or run out of id order, are named") 
     graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
     graph.add("b", Phase::forward, small_gemm(), {compute(0)}, {});
     const auto check = [&](double a, double b) {
-        check_trace(graph, {Trace::Origin::executed, {span(0, compute(0), a, a + 2), span(1, compute(0), b, b + 2)}});
+        check_trace(graph, {Trace::Origin::executed,
+                            {span(0, compute(0), a, a + 2), span(1, compute(0), b, b + 2)}});
     };
     CHECK_NOTHROW(check(0, 2));
     CHECK_THROWS_WITH(check(0, 1), "check_trace: task 1 (b) starts while rank 0 compute is busy");
@@ -120,5 +128,6 @@ TEST_CASE("tasks of one place that overlap, or run out of id order, are named") 
 TEST_CASE("a task that ends before it starts is named") {
     Trace trace = whole();
     trace.spans[0].start = 5_s;
-    CHECK_THROWS_WITH(check_trace(across(), trace), "check_trace: task 0 (a) finishes before it starts");
+    CHECK_THROWS_WITH(check_trace(across(), trace),
+                      "check_trace: task 0 (a) finishes before it starts");
 }

@@ -8,9 +8,12 @@
 using namespace stepcast;
 
 TEST_CASE("the memory in a GPU's name is read however it is written") {
-    for (const char* name : {"A100-40GB", "A100-SXM4-40GB", "a100 40 GB", "A100_40G", "A100-40GiB", "A100 (40GB)", "40GB A100"})
+    for (const char* name : {"A100-40GB", "A100-SXM4-40GB", "a100 40 GB", "A100_40G", "A100-40GiB",
+                             "A100 (40GB)", "40GB A100"})
         CHECK(gigabytes_in(name) == 40);
-    for (const char* name : {"A100", "H100 SXM5", "8x400G/s", "400 Gb/s", "RTX 4090", "GB200", "A100-40"}) CHECK_FALSE(gigabytes_in(name));
+    for (const char* name :
+         {"A100", "H100 SXM5", "8x400G/s", "400 Gb/s", "RTX 4090", "GB200", "A100-40"})
+        CHECK_FALSE(gigabytes_in(name));
     CHECK(gigabytes_in("NVIDIA H100 80GB HBM3") == 80);
 }
 
@@ -32,8 +35,10 @@ TEST_CASE("no name of a shipped machine states another memory than its file") {
             const Gpu gpu = read_cluster(preset).gpu;
             for (const std::string& name : words_of(gpu.name + "," + gpu.aliases))
                 if (const auto size = gigabytes_in(name)) {
-                    // "GH200 480GB", as nvidia-smi prints it, is the memory of the CPU on its board.
-                    if (name.find("GH200") != std::string::npos && (*size == 480 || *size == 120)) continue;
+                    // "GH200 480GB", as nvidia-smi prints it, is the memory of the CPU on its
+                    // board.
+                    if (name.find("GH200") != std::string::npos && (*size == 480 || *size == 120))
+                        continue;
                     INFO(preset << ": " << name);
                     CHECK(is_called(gpu.memory, *size));
                     CHECK(is_called(read_cluster(name).gpu.memory, *size));
@@ -44,7 +49,9 @@ TEST_CASE("no name of a shipped machine states another memory than its file") {
 }
 
 TEST_CASE("a part with another memory is another machine") {
-    const auto memory = [](const char* name) { return read_cluster(name).gpu.memory / Bytes(1 << 30); };
+    const auto memory = [](const char* name) {
+        return read_cluster(name).gpu.memory / Bytes(1 << 30);
+    };
     CHECK(memory("A100") == 80);
     CHECK(memory("A100-40GB") == 40);
     CHECK(memory("a100 sxm4 40gb") == 40);

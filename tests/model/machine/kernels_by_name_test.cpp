@@ -35,10 +35,11 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-// Attention kernels for tensor cores that read shared memory tell nothing about cores that read registers, even with the same name. For
-// expert layers they do.
+// Attention kernels for tensor cores that read shared memory tell nothing about cores that read
+// registers, even with the same name. For expert layers they do.
 TEST_CASE("attention's kernels come from machines whose tensor cores are fed alike") {
-    const Cluster a = machine(250, false, {"plain"}), b = machine(500, false, {"slow", "plain"}), h = machine(800, true, {"fused", "plain"});
+    const Cluster a = machine(250, false, {"plain"}), b = machine(500, false, {"slow", "plain"}),
+                  h = machine(800, true, {"fused", "plain"});
     Cluster card = machine(240, false, {});
     lay_kernels(card, {a}, {h, a, b});
     CHECK(names(card.kernel.attention_kernels) == Names{"plain", "slow"});
@@ -48,10 +49,13 @@ TEST_CASE("attention's kernels come from machines whose tensor cores are fed ali
     CHECK(names(server.kernel.attention_kernels) == Names{"fused", "plain"});
 }
 
-// The SM with fp8 does 8 TFLOP/s with 4,096 operations per cycle, at 1.95 GHz; the other 2.5 with 1,024, at 2.44. On the first, fp8
-// products reach half of the share of 16-bit ones: they lose as much time again, of which 2.5/8 remain, so 0.6 / (1 + 0.3125). Launches
-// take 0.8 of the time. Casts move 3 * (1 + 1) times the bytes as there, 2 for each of the 2 + 1 times in 16 bits.
-TEST_CASE("what 8 bits change in a kernel of a machine without them is what they change in the one of its name") {
+// The SM with fp8 does 8 TFLOP/s with 4,096 operations per cycle, at 1.95 GHz; the other 2.5 with
+// 1,024, at 2.44. On the first, fp8 products reach half of the share of 16-bit ones: they lose as
+// much time again, of which 2.5/8 remain, so 0.6 / (1 + 0.3125). Launches take 0.8 of the time.
+// Casts move 3 * (1 + 1) times the bytes as there, 2 for each of the 2 + 1 times in 16 bits.
+TEST_CASE(
+    "what 8 bits change in a kernel of a machine without them is what they change in the one of "
+    "its name") {
     Cluster old = machine(280, false, {"plain"}), h = machine(800, true, {"plain", "fused"});
     h.gpu.peaks[Dtype::fp8] = FlopsPerSecond(1.6e15);
     AttentionKernel& there = h.kernel.attention_kernels[0];
@@ -82,5 +86,6 @@ TEST_CASE("what 8 bits change in a kernel of a machine without them is what they
     Cluster own;
     own.gpu = card;
     lay_kernels(own, {old}, {old, h});
-    CHECK(own.kernel.attention_kernels.at(0) == with_eight_bits(moved(kernel, old.gpu, card), {old, h}, card));
+    CHECK(own.kernel.attention_kernels.at(0) ==
+          with_eight_bits(moved(kernel, old.gpu, card), {old, h}, card));
 }

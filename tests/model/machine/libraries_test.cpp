@@ -24,15 +24,20 @@ TEST_CASE("every rule of what libraries lack is of a key, its values, a capabili
     }
 }
 
-// devices.toml states each device's compute capability: a machine's file must not have a rate that begins at a later one, nor be taken
-// for an earlier or later generation.
+// devices.toml states each device's compute capability: a machine's file must not have a rate that
+// begins at a later one, nor be taken for an earlier or later generation.
 TEST_CASE("no shipped machine has a rate that its chip lacks") {
     std::map<std::string, std::pair<int, std::string>> devices;  // row -> sm, cluster
-    for (const TomlEntry& entry : read_toml(home_folder() + "/model/presets/devices.toml").entries) {
+    for (const TomlEntry& entry :
+         read_toml(home_folder() + "/model/presets/devices.toml").entries) {
         const auto last = entry.path.rfind('.');
         auto& device = devices[entry.path.substr(0, last)];
-        if (const auto* sm = std::get_if<std::int64_t>(&entry.value.value); sm && entry.path.ends_with(".sm")) device.first = static_cast<int>(*sm);
-        if (const auto* text = std::get_if<std::string>(&entry.value.value); text && entry.path.ends_with(".cluster")) device.second = *text;
+        if (const auto* sm = std::get_if<std::int64_t>(&entry.value.value);
+            sm && entry.path.ends_with(".sm"))
+            device.first = static_cast<int>(*sm);
+        if (const auto* text = std::get_if<std::string>(&entry.value.value);
+            text && entry.path.ends_with(".cluster"))
+            device.second = *text;
     }
     int checked = 0;
     for (const auto& [row, device] : devices) {
@@ -51,9 +56,11 @@ TEST_CASE("no shipped machine has a rate that its chip lacks") {
     CHECK(checked > 30);
 }
 
-// An MI300X is forecast from what NVIDIA's machines have in common, but not with the reduction in their switch.
+// An MI300X is forecast from what NVIDIA's machines have in common, but not with the reduction in
+// their switch.
 TEST_CASE("no machine of another maker reduces in an NVSwitch") {
     CHECK(read_cluster("dgx-h100").intra.nvls_efficiency > 0);
     CHECK(read_cluster("H20").intra.nvls_efficiency > 0);
-    for (const char* name : {"MI300X", "arc-b60-x8", "dgx-a100", "dgx-v100"}) CHECK(read_cluster(name).intra.nvls_efficiency == 0);
+    for (const char* name : {"MI300X", "arc-b60-x8", "dgx-a100", "dgx-v100"})
+        CHECK(read_cluster(name).intra.nvls_efficiency == 0);
 }

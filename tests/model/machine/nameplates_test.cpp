@@ -11,8 +11,8 @@ using namespace stepcast;
 TEST_CASE("every shipped nameplate states a machine and its source, and is fitted to nothing") {
     const auto names = preset_names(PresetKind::nameplate);
     CHECK(names.size() >= 14);
-    CHECK(has_like_machine(read_cluster("H20")));      // H100, H200
-    CHECK_FALSE(has_like_machine(read_cluster("A10")));  // no Ampere over PCIe
+    CHECK(has_like_machine(read_cluster("H20")));              // H100, H200
+    CHECK_FALSE(has_like_machine(read_cluster("A10")));        // no Ampere over PCIe
     CHECK_FALSE(has_like_machine(read_cluster("V100-PCIe")));  // neither Volta
     for (const std::string& name : names) {
         INFO(name);
@@ -20,15 +20,19 @@ TEST_CASE("every shipped nameplate states a machine and its source, and is fitte
         CHECK(c.name == name);
         CHECK_FALSE(c.source.empty());
         CHECK_FALSE(c.fitted);
-        const bool variant = !c.inherits.empty();  // of a measured machine with another memory: it copies that one's constants
+        // of a measured machine with another memory: it copies that one's constants
+        const bool variant = !c.inherits.empty();
         CHECK(c.gpu.sms > 0);
         CHECK(c.gpu.peaks[Dtype::fp16] > c.gpu.peaks[Dtype::fp32]);
         CHECK(c.gpu.memory_bandwidth > BytesPerSecond(0));
         CHECK((c.intra.bandwidth > BytesPerSecond(0) && c.inter.bandwidth > BytesPerSecond(0)));
         CHECK(c.power.limit > c.power.idle);
-        // How far steps predicted from priors are off; more if no machine is alike: sqrt(0.2^2 + 0.272^2 - 0.093^2).
-        if (!variant) CHECK(c.noise.step == Approx(has_like_machine(c) ? 0.2 : 0.325).epsilon(0.01));
-        CHECK(preset_path(PresetKind::cluster, c.gpu.name) == preset_path(PresetKind::nameplate, name));
+        // How far steps predicted from priors are off; more if no machine is alike: sqrt(0.2^2 +
+        // 0.272^2 - 0.093^2).
+        if (!variant)
+            CHECK(c.noise.step == Approx(has_like_machine(c) ? 0.2 : 0.325).epsilon(0.01));
+        CHECK(preset_path(PresetKind::cluster, c.gpu.name) ==
+              preset_path(PresetKind::nameplate, name));
     }
 }
 
@@ -37,7 +41,8 @@ TEST_CASE("a nameplate is written without constants") {
     const TestFolder folder;
     const Cluster plate = read_cluster("h20-x8");
     const std::string text = write_nameplate(plate);
-    CHECK_THAT(text, !Catch::Contains("efficiency") && Catch::Contains("memory_bandwidth = \"4 TB/s\""));
+    CHECK_THAT(text,
+               !Catch::Contains("efficiency") && Catch::Contains("memory_bandwidth = \"4 TB/s\""));
     CHECK(read_cluster(folder.write("mine.toml", text)) == plate);
 }
 

@@ -20,10 +20,11 @@ TaskGraph sum_of_two() {
 }
 
 void add_step(Measurement& m, double length, bool accepted) {
-    m.steps.push_back({{Seconds(length), Seconds(length / 2), Seconds(length / 2), 0_s, 0_s}, accepted, 1});
-    m.traces.push_back(
-        {Trace::Origin::executed,
-         {{0, collective(0), 1_s, Seconds(1 + length / 2)}, {0, collective(1), 1_s, Seconds(1 + length)}}});
+    m.steps.push_back(
+        {{Seconds(length), Seconds(length / 2), Seconds(length / 2), 0_s, 0_s}, accepted, 1});
+    m.traces.push_back({Trace::Origin::executed,
+                        {{0, collective(0), 1_s, Seconds(1 + length / 2)},
+                         {0, collective(1), 1_s, Seconds(1 + length)}}});
 }
 
 }  // namespace

@@ -16,11 +16,13 @@ const std::string header = "source,case_id,model,layers,hidden,gpus,gpu,tp,mbs,g
 
 }  // namespace
 
-// The same two rows in a file of another name, in another order, with columns moved, cases renamed and numbers written differently.
+// The same two rows in a file of another name, in another order, with columns moved, cases renamed
+// and numbers written differently.
 TEST_CASE("a measured row is known by its content") {
     const TestFolder folder;
-    const auto rows = rows_of_file(folder.write("a.csv", header + "s,one,gpt,24,2048,8,A100,2,4,512,1.5,first\n"
-                                                                  "s,two,gpt,24,2048,16,A100,2,4,512,0.75,\n"));
+    const auto rows =
+        rows_of_file(folder.write("a.csv", header + "s,one,gpt,24,2048,8,A100,2,4,512,1.5,first\n"
+                                                    "s,two,gpt,24,2048,16,A100,2,4,512,0.75,\n"));
     REQUIRE(rows.size() == 2);
     const auto copy =
         rows_of_file(folder.write("b.csv",
@@ -28,20 +30,23 @@ TEST_CASE("a measured row is known by its content") {
                                   "b,7.5e-1,512,4,2,16.0,2048,24,NVIDIA A100-SXM4-80GB\n"
                                   "a,1.500,512,4,2,8, 2048 ,24,a100\n"));
     CHECK(copy == rows);
-    const auto others = rows_of_file(folder.write("c.csv", header + "s,one,gpt,24,2048,8,A100,2,4,512,1.61,first\n"
-                                                                    "s,one,gpt,24,2048,8,H100,2,4,512,1.5,\n"
-                                                                    "s,two,gpt,24,2048,16,A100,1,4,512,0.75,\n"
-                                                                    "s,three,gpt,24,2048,16,A100,1,4,512,,\n"));
+    const auto others =
+        rows_of_file(folder.write("c.csv", header + "s,one,gpt,24,2048,8,A100,2,4,512,1.61,first\n"
+                                                    "s,one,gpt,24,2048,8,H100,2,4,512,1.5,\n"
+                                                    "s,two,gpt,24,2048,16,A100,1,4,512,0.75,\n"
+                                                    "s,three,gpt,24,2048,16,A100,1,4,512,,\n"));
     REQUIRE(others.size() == 3);  // the last states nothing measured
     for (const RowHash row : others) CHECK(!known_among(rows, row));
 }
 
-// A degree of 1 is what a blank cell means. Rounding moves 1.4783 by 1.5 % to 1.5, less than the 2 % of
-// a step of the hash, so it is found one step away at most; 1.61 is 9 % and four steps away.
+// A degree of 1 is what a blank cell means. Rounding moves 1.4783 by 1.5 % to 1.5, less than the 2
+// % of a step of the hash, so it is found one step away at most; 1.61 is 9 % and four steps away.
 TEST_CASE("a rounded number or a blank degree does not make a row unseen") {
     const TestFolder folder;
     const auto row = [&](const std::string& tp, const std::string& step) {
-        return rows_of_file(folder.write("r.csv", header + "s,one,gpt,24,2048,8,A100," + tp + ",4,512," + step + ",\n")).front();
+        return rows_of_file(folder.write("r.csv", header + "s,one,gpt,24,2048,8,A100," + tp +
+                                                      ",4,512," + step + ",\n"))
+            .front();
     };
     const std::vector<RowHash> fitted{row("1", "1.4783")};
     CHECK(known_among(fitted, row("", "1.4783")));
@@ -62,7 +67,10 @@ TEST_CASE("a GPU is known by the first word with a digit") {
 
 TEST_CASE("a table that names its runs without phases is one of cells") {
     const TestFolder folder;
-    CHECK(rows_of_file(folder.write("a.csv", "run_id,layers,hidden,gpus,step_s\nr,24,2048,8,1.5\nr,24,2048,16,0.8\n")).size() == 2);
+    CHECK(rows_of_file(
+              folder.write("a.csv",
+                           "run_id,layers,hidden,gpus,step_s\nr,24,2048,8,1.5\nr,24,2048,16,0.8\n"))
+              .size() == 2);
 }
 
 // Only its steps identify a run; reading a table as cells or as samples gives the same rows.
@@ -103,7 +111,8 @@ TEST_CASE("evidence comes from rows that nothing has read") {
     CHECK(evidence_of({}, {a}, {c}) == Evidence::unseen);
 }
 
-// Cluster b inherits constants of a, so the rows that a was fitted to count for b. If a and b name each other, this must end.
+// Cluster b inherits constants of a, so the rows that a was fitted to count for b. If a and b name
+// each other, this must end.
 TEST_CASE("copied constants bring the rows that they were fitted to") {
     const TestFolder folder;
     const auto write = [&](const std::string& name, RowHash row, const std::string& inherits) {
@@ -120,10 +129,16 @@ TEST_CASE("copied constants bring the rows that they were fitted to") {
     CHECK(fitted_rows(read_cluster("host")).empty());
 }
 
-// The first measured column counts; sizes and words follow in a fixed order, whatever the table's order.
+// The first measured column counts; sizes and words follow in a fixed order, whatever the table's
+// order.
 TEST_CASE("a row's hash is that of its content, on every machine") {
     const TestFolder folder;
-    CHECK(hash_lines(rows_of_file(folder.write("s.csv", "dtype,heads,gbs,mbs,ep,cp,pp,tp,gpus,seq,hidden,layers,time_us,step_s,peak_bytes\n"
-                                                        "BF16,16,512,4,7,5,3,2,8,1024,2048,24,9,1.50,77\n"))) == std::vector<std::string>{"9UM8XU"});
-    CHECK(hash_lines(rows_of_file(folder.write("k.csv", "pass,dtype,op,k,n,m,time_us\nforward,fp8,GEMM,256,128,64,1.25e1\n"))) == std::vector<std::string>{"B6pTk_"});
+    CHECK(hash_lines(rows_of_file(folder.write(
+              "s.csv",
+              "dtype,heads,gbs,mbs,ep,cp,pp,tp,gpus,seq,hidden,layers,time_us,step_s,peak_bytes\n"
+              "BF16,16,512,4,7,5,3,2,8,1024,2048,24,9,1.50,77\n"))) ==
+          std::vector<std::string>{"9UM8XU"});
+    CHECK(hash_lines(rows_of_file(folder.write(
+              "k.csv", "pass,dtype,op,k,n,m,time_us\nforward,fp8,GEMM,256,128,64,1.25e1\n"))) ==
+          std::vector<std::string>{"B6pTk_"});
 }

@@ -22,7 +22,9 @@ struct Folder {
     fs::path path = fs::temp_directory_path() / ("stepcast_run_" + std::to_string(getpid()));
     Folder() { fs::remove_all(path); }
     ~Folder() { fs::remove_all(path); }
-    [[nodiscard]] std::string text(const std::string& name) const { return read_text((path / name).string(), "a text"); }
+    [[nodiscard]] std::string text(const std::string& name) const {
+        return read_text((path / name).string(), "a text");
+    }
     void change(const std::string& name, const std::string& from, const std::string& to) const {
         std::string all = text(name);
         REQUIRE(all.find(from) != std::string::npos);
@@ -38,7 +40,8 @@ struct Folder {
 TaskGraph two_tasks() {
     TaskGraph graph(2);
     graph.add("first", Phase::forward, Gemm{.m = 1, .n = 1, .k = 1}, {Place(0, Lane::compute)}, {});
-    graph.add("second", Phase::forward, Gemm{.m = 1, .n = 1, .k = 1}, {Place(1, Lane::send_up)}, {0});
+    graph.add("second", Phase::forward, Gemm{.m = 1, .n = 1, .k = 1}, {Place(1, Lane::send_up)},
+              {0});
     return graph;
 }
 
@@ -57,8 +60,9 @@ Measurement two_samples() {
     m.quiet = false;
     m.idle_share = 0.5;
     m.warnings = {"busy: very"};
-    m.steps = {{{Seconds(0.5), Seconds(0.1), Seconds(0.2), Seconds(0.05), Seconds(0.15)}, true, 0.99},
-               {{Seconds(0.7), Seconds(0.3), Seconds(0.2), Seconds(0.05), Seconds(0.15)}, false, 1.0 / 3}};
+    m.steps = {
+        {{Seconds(0.5), Seconds(0.1), Seconds(0.2), Seconds(0.05), Seconds(0.15)}, true, 0.99},
+        {{Seconds(0.7), Seconds(0.3), Seconds(0.2), Seconds(0.05), Seconds(0.15)}, false, 1.0 / 3}};
     m.traces = {trace_of(0), trace_of(0.001)};
     return m;
 }
@@ -103,7 +107,8 @@ TEST_CASE("a run that is written sample by sample can be read after each") {
     CHECK(read_run(folder.path.string()).measurement == two_samples());
 }
 
-// For every preset the run folder holds the whole experiment, including all that the preset leaves out.
+// For every preset the run folder holds the whole experiment, including all that the preset leaves
+// out.
 TEST_CASE("the experiment of a run is whole, whatever becomes of presets and files that it named") {
     for (const std::string& name : preset_names(PresetKind::experiment)) {
         INFO(name);
@@ -113,7 +118,8 @@ TEST_CASE("the experiment of a run is whole, whatever becomes of presets and fil
         const TestHome nowhere(folder.path.string());
         const RunRecord back = read_run(folder.path.string());
         Experiment expected = experiment;
-        if (!expected.routing.file.empty()) expected.routing.file = (folder.path / "routing.csv").string();
+        if (!expected.routing.file.empty())
+            expected.routing.file = (folder.path / "routing.csv").string();
         CHECK(back.experiment == expected);
     }
 }
@@ -143,14 +149,18 @@ TEST_CASE("a folder belongs to one run") {
     CHECK(read_run(path).measurement == one_sample());
 }
 
-// The user's own files have the names of a run's files; without run.toml they are no run, and they stay unchanged.
+// The user's own files have the names of a run's files; without run.toml they are no run, and they
+// stay unchanged.
 TEST_CASE("a folder with files of another origin is refused") {
-    for (const char* name : {"experiment.toml", "cluster.toml", "framework.toml", "run.csv", "report.html"}) {
+    for (const char* name :
+         {"experiment.toml", "cluster.toml", "framework.toml", "run.csv", "report.html"}) {
         const Folder folder;
         fs::create_directories(folder.path);
         std::ofstream(folder.path / name) << "mine\n";
-        CHECK(complaint([&] { RunFolder(folder.path.string(), small_moe(), {}, two_tasks()); }, "") ==
-              folder.path.string() + ": holds a " + name + " that is of no run and would be overwritten; expected another folder for --out");
+        CHECK(
+            complaint([&] { RunFolder(folder.path.string(), small_moe(), {}, two_tasks()); }, "") ==
+            folder.path.string() + ": holds a " + name +
+                " that is of no run and would be overwritten; expected another folder for --out");
         std::string text;
         std::getline(std::ifstream(folder.path / name), text);
         CHECK(text == "mine");
@@ -168,18 +178,26 @@ TEST_CASE("a folder whose run ended before its first sample is free") {
 TEST_CASE("a run whose files were changed afterwards is refused with the file that was") {
     using Catch::Contains;
     const std::vector<std::tuple<std::string, std::string, std::string, std::string>> changes{
-        {"experiment.toml", "workload.hidden = 128", "workload.hidden = 256", "experiment.toml: is not what the run wrote"},
+        {"experiment.toml", "workload.hidden = 128", "workload.hidden = 256",
+         "experiment.toml: is not what the run wrote"},
         {"cluster.toml", "nodes = 1", "nodes = 2", "cluster.toml: is not what the run wrote"},
         {"trace_0001.csv", "graph ", "graph 0", "trace_0001.csv: is of another run"},
         {"trace_0001.csv", "send_up", "nowhere", "trace_0001.csv:4: \"nowhere\" is not a lane"},
-        {"trace_0001.csv", "1,1,send_up", "1,268435456,send_up", "trace_0001.csv:4: rank 268435456; expected fewer"},
-        {"trace_0001.csv", "1,1,send_up", "4000000000,1,send_up", "trace_0001.csv:4: \"4000000000\" is no integer"},
+        {"trace_0001.csv", "1,1,send_up", "1,268435456,send_up",
+         "trace_0001.csv:4: rank 268435456; expected fewer"},
+        {"trace_0001.csv", "1,1,send_up", "4000000000,1,send_up",
+         "trace_0001.csv:4: \"4000000000\" is no integer"},
         {"run.csv", "step,-1,1", "step,-1,7", "run.csv: step 7 after 1 steps"},
-        {"run.csv", "cpu_share,-1,0", "accepted,-1,0", "run.csv: step 0 has two values of accepted; expected its phases once each"},
-        {"run.csv", "optimizer,-1,1", "optimizer,-1,0", "run.csv: step 0 has two values of optimizer"},
-        {"run.csv", "optimizer,-1,1", "optimizer,-1,2", "run.csv: step 1 has 6 values; expected its 7 phases, once each"},
-        {"run.toml", "format = 2", "format = 3", "run.toml:1:10: format: 3 is out of range; expected 1 to 2"},
-        {"run.toml", "workload.hidden=128", "128", "run.toml:3:13: overrides: --set 128: expected KEY=VALUE"},
+        {"run.csv", "cpu_share,-1,0", "accepted,-1,0",
+         "run.csv: step 0 has two values of accepted; expected its phases once each"},
+        {"run.csv", "optimizer,-1,1", "optimizer,-1,0",
+         "run.csv: step 0 has two values of optimizer"},
+        {"run.csv", "optimizer,-1,1", "optimizer,-1,2",
+         "run.csv: step 1 has 6 values; expected its 7 phases, once each"},
+        {"run.toml", "format = 2", "format = 3",
+         "run.toml:1:10: format: 3 is out of range; expected 1 to 2"},
+        {"run.toml", "workload.hidden=128", "128",
+         "run.toml:3:13: overrides: --set 128: expected KEY=VALUE"},
     };
     for (const auto& [file, from, to, expected] : changes) {
         INFO(file << ": " << from << " -> " << to);
@@ -202,7 +220,8 @@ TEST_CASE("a trace of another graph is refused before its times are given to tas
     write(folder, other);
     const RunRecord record = read_run(folder.path.string());
     CHECK(complaint([&] { require_traces_of(two_tasks(), record, "run"); }) ==
-          "run/trace_0000.csv: span 1 is of task 7 on rank 1, expected task 1 (second) on rank 1; expected the trace of "
+          "run/trace_0000.csv: span 1 is of task 7 on rank 1, expected task 1 (second) on rank 1; "
+          "expected the trace of "
           "this experiment's step");
     other = one_sample();
     other.traces[0].spans.pop_back();

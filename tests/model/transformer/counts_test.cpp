@@ -33,10 +33,11 @@ Workload tiny() {
 
 // The counts that the models' authors or hubs state, for the definition in counts.h.
 // GPT-2 124M: 50257 x 768 + 1024 x 768 + 12 x (12 x 768^2 + 13 x 768) + 2 x 768.
-// GPT-3: 50257 h + 2048 h + 96 (12 h^2 + 13 h) + 2 h, h = 12288; its paper's table D.1 says 174,600 million.
-// DeepSeek-V3: 671,026,404,352 and 58 x 256 load-balancing biases, without the multi-token-prediction module.
-// Qwen3: less the norms of queries and keys, two of 128 weights per layer.
-// BERT-large: 335,141,888 on the hub less 2 x 1024 token types less 1024 x 1024 + 1024 of the pooler.
+// GPT-3: 50257 h + 2048 h + 96 (12 h^2 + 13 h) + 2 h, h = 12288; its paper's table D.1 says 174,600
+// million. DeepSeek-V3: 671,026,404,352 and 58 x 256 load-balancing biases, without the
+// multi-token-prediction module. Qwen3: less the norms of queries and keys, two of 128 weights per
+// layer. BERT-large: 335,141,888 on the hub less 2 x 1024 token types less 1024 x 1024 + 1024 of
+// the pooler.
 TEST_CASE("parameter counts of the presets are the published ones to the parameter") {
     CHECK(total("gpt2-124m") == 124'439'808);
     CHECK(total("gpt2-1.5b") == 1'557'611'200);
@@ -55,8 +56,8 @@ TEST_CASE("parameter counts of the presets are the published ones to the paramet
     CHECK(total("bert-large") == 335'141'888 - 2'048 - 1'049'600);
 }
 
-// The benchmark table of MPT states these counts (llm-foundry, scripts/train/benchmarking): learned positions, biases,
-// tied, vocabulary 50368, sequence 2048.
+// The benchmark table of MPT states these counts (llm-foundry, scripts/train/benchmarking): learned
+// positions, biases, tied, vocabulary 50368, sequence 2048.
 TEST_CASE("the MPT models of a benchmark table have the counts that it states") {
     Workload w = tiny();
     w.vocab = 50368;
@@ -74,8 +75,8 @@ TEST_CASE("the MPT models of a benchmark table have the counts that it states") 
     CHECK(sized(48, 7168, 56) == 29'975'214'080);
 }
 
-// Published: Mixtral 12.9 billion of 46.7, DeepSeek-V3 37 of 671, DeepSeek-V2 21 of 236. Mixtral by hand: 46,702,792,704 less 6 of 8
-// experts of 3 x 4096 x 14336 weights in 32 layers.
+// Published: Mixtral 12.9 billion of 46.7, DeepSeek-V3 37 of 671, DeepSeek-V2 21 of 236. Mixtral by
+// hand: 46,702,792,704 less 6 of 8 experts of 3 x 4096 x 14336 weights in 32 layers.
 TEST_CASE("active parameters count the experts that one token meets") {
     const ParameterCount mixtral = count_parameters(preset("mixtral-8x7b"));
     CHECK(mixtral.active() == 46'702'792'704 - 32.0 * 6 * 3 * 4096 * 14336);
@@ -85,17 +86,20 @@ TEST_CASE("active parameters count the experts that one token meets") {
     CHECK(count_parameters(preset("llama3-8b")).active() == 8'030'261'248);
 }
 
-// Attention: 4 x 64 weights, 24 + 8 biases = 288. Block: 2 x 16 x 8 weights, 16 + 8 biases = 280. Norms: 2 x 16.
+// Attention: 4 x 64 weights, 24 + 8 biases = 288. Block: 2 x 16 x 8 weights, 16 + 8 biases = 280.
+// Norms: 2 x 16.
 TEST_CASE("a layer's weights are counted by what they belong to") {
     const Workload w = tiny();
-    CHECK(layer_parameters(w, 0) == ParameterCount{.attention = 288, .feed_forward = 280, .norms = 32});
+    CHECK(layer_parameters(w, 0) ==
+          ParameterCount{.attention = 288, .feed_forward = 280, .norms = 32});
     const ParameterCount count = count_parameters(w);
     CHECK(count == ParameterCount{80, 40, 576, 560, 0, 0, 80, 0, 0});
     CHECK(count.total() == 1336);
 }
 
-// With one key head of 4 and 2 query heads: 8 x 4 x (4 + 2) = 192 weights, and biases 4 x (2 + 2) + 8 = 24 unless switched off. Gated:
-// 3 x 16 x 8 = 384 weights, 2 x 16 + 8 biases. rmsnorm: 8 per norm. Untied logits: 80.
+// With one key head of 4 and 2 query heads: 8 x 4 x (4 + 2) = 192 weights, and biases 4 x (2 + 2) +
+// 8 = 24 unless switched off. Gated: 3 x 16 x 8 = 384 weights, 2 x 16 + 8 biases. rmsnorm: 8 per
+// norm. Untied logits: 80.
 TEST_CASE("grouped keys, gates, biases, norms and untied logits each change their own count") {
     Workload w = tiny();
     w.kv_heads = 1;
@@ -120,20 +124,28 @@ TEST_CASE("grouped keys, gates, biases, norms and untied logits each change thei
     CHECK(layer_parameters(w, 0).attention == 2 * 8 * 3 * 3);
 }
 
-// 4 experts of 2 x 6 x 8 + 6 + 8 = 110 weights in layers 1 and 3 (every second, after one dense layer), one shared expert;
-// router 4 x 8 weights and 4 biases.
+// 4 experts of 2 x 6 x 8 + 6 + 8 = 110 weights in layers 1 and 3 (every second, after one dense
+// layer), one shared expert; router 4 x 8 weights and 4 biases.
 TEST_CASE("experts stand in every interval-th layer after the dense ones") {
     Workload w = tiny();
     w.layers = 4;
-    w.moe = {
-        .experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6, .dense_layers = 1, .interval = 2, .router_bias = true};
+    w.moe = {.experts = 4,
+             .top_k = 2,
+             .shared_experts = 1,
+             .ffn = 6,
+             .dense_layers = 1,
+             .interval = 2,
+             .router_bias = true};
     CHECK_FALSE(has_experts(w, 0));
     CHECK(has_experts(w, 1));
     CHECK_FALSE(has_experts(w, 2));
     CHECK(has_experts(w, 3));
-    CHECK(layer_parameters(w, 1) == ParameterCount{.attention = 288, .feed_forward = 110, .experts = 440, .router = 36, .norms = 32});
+    CHECK(layer_parameters(w, 1) ==
+          ParameterCount{
+              .attention = 288, .feed_forward = 110, .experts = 440, .router = 36, .norms = 32});
     CHECK(layer_parameters(w, 1).dense() == 466);
-    CHECK(layer_parameters(w, 2) == ParameterCount{.attention = 288, .feed_forward = 280, .norms = 32});
+    CHECK(layer_parameters(w, 2) ==
+          ParameterCount{.attention = 288, .feed_forward = 280, .norms = 32});
     w.moe.dense_layers = 2;
     CHECK_FALSE(has_experts(w, 1));
     w.moe.shared_ffn = 3;
@@ -144,8 +156,9 @@ TEST_CASE("experts stand in every interval-th layer after the dense ones") {
     CHECK_FALSE(has_experts(w, 3));
 }
 
-// Queries direct: 8 x 2 x (3 + 1) = 64; latent 8 x (4 + 1) = 40; keys and values 4 x 2 x (3 + 5) = 64; output 2 x 5 x 8 =
-// 80; norm of the latent 4. With a query latent of 6: 8 x 6 + 6 x 8 = 96 instead of 64 and 6 more in its norm.
+// Queries direct: 8 x 2 x (3 + 1) = 64; latent 8 x (4 + 1) = 40; keys and values 4 x 2 x (3 + 5) =
+// 64; output 2 x 5 x 8 = 80; norm of the latent 4. With a query latent of 6: 8 x 6 + 6 x 8 = 96
+// instead of 64 and 6 more in its norm.
 TEST_CASE("latent attention counts its projections and the norms of its latents") {
     Workload w = tiny();
     w.attention = AttentionKind::mla;
@@ -161,9 +174,11 @@ TEST_CASE("latent attention counts its projections and the norms of its latents"
     CHECK(layer_forward_flops(w, 0) == Flops(2 * (280 + 256) + 180));
 }
 
-// 10 more tokens of memory are attended to: 2 x 10 x 2 heads x (4 + 4 of scores and values, 4 of relative positions). Their keys and values
-// are projected again: 2 x 2 x 8 x 2 heads x 4 x 10, over the 5 tokens of a sequence.
-TEST_CASE("relative positions and a memory are looked back at, and its keys and values projected again") {
+// 10 more tokens of memory are attended to: 2 x 10 x 2 heads x (4 + 4 of scores and values, 4 of
+// relative positions). Their keys and values are projected again: 2 x 2 x 8 x 2 heads x 4 x 10,
+// over the 5 tokens of a sequence.
+TEST_CASE(
+    "relative positions and a memory are looked back at, and its keys and values projected again") {
     Workload w = tiny();
     w.positions = Positions::relative;
     const double without = layer_forward_flops(w, 0).si();
@@ -171,12 +186,15 @@ TEST_CASE("relative positions and a memory are looked back at, and its keys and 
     CHECK(layer_forward_flops(w, 0).si() - without == 2 * 10 * 2 * 12 + 4 * 8 * 2 * 4 * 10 / 5);
 }
 
-// 2 heads of 4 with state 6: a token's states are read and written with 4 x 6 x 8. Two more states add twice what a state takes, and their
-// columns of the projection, B and C of one group, 2 x 2 x 8 weights, and of the convolution.
+// 2 heads of 4 with state 6: a token's states are read and written with 4 x 6 x 8. Two more states
+// add twice what a state takes, and their columns of the projection, B and C of one group, 2 x 2 x
+// 8 weights, and of the convolution.
 TEST_CASE("a scan multiplies each state of its heads twice a token") {
     Workload w = tiny();
     w.mamba = {.heads = 2, .head_dim = 4, .state = 6, .groups = 1, .attention = 0};
-    const auto apart = [&] { return layer_forward_flops(w, 0).si() - 2 * (layer_parameters(w, 0).attention + 2 * 8 * 16); };
+    const auto apart = [&] {
+        return layer_forward_flops(w, 0).si() - 2 * (layer_parameters(w, 0).attention + 2 * 8 * 16);
+    };
     const double six = apart();
     w.mamba.state = 8;
     CHECK(apart() - six == 4 * 2 * 8);
@@ -193,8 +211,9 @@ TEST_CASE("model operations of a GPT are Megatron's formula") {
     CHECK(model_flops(w, batch).si() / (13.75 * 64 * 312e12) == Approx(0.514).margin(0.0005));
 }
 
-// Per token: attention matrices 256, router 4 x 8, two of four experts of 2 x 6 x 8, shared 2 x 6 x 8; scores 4 x 5 positions x 8; logits
-// 2 x 80. Two layers, both with experts, 3 sequences of 5 tokens.
+// Per token: attention matrices 256, router 4 x 8, two of four experts of 2 x 6 x 8, shared 2 x 6 x
+// 8; scores 4 x 5 positions x 8; logits 2 x 80. Two layers, both with experts, 3 sequences of 5
+// tokens.
 TEST_CASE("operations of an expert layer are those of the experts that a token goes to") {
     Workload w = tiny();
     w.moe = {.experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6};
@@ -203,7 +222,8 @@ TEST_CASE("operations of an expert layer are those of the experts that a token g
     CHECK(logits_forward_flops(w) == Flops(160));
     CHECK(forward_flops(w, 3) == Flops((2 * layer + 160) * 15));
     CHECK(model_flops(w, 3) == 3 * forward_flops(w, 3));
-    // One more predicted token adds a layer like the last one, logits, and a projection of two norms' results, 2 x 2 x 8 x 8.
+    // One more predicted token adds a layer like the last one, logits, and a projection of two
+    // norms' results, 2 x 2 x 8 x 8.
     w.moe.dense_layers = 1;
     const double once = forward_flops(w, 3).si();
     w.mtp_layers = 2;
@@ -212,8 +232,9 @@ TEST_CASE("operations of an expert layer are those of the experts that a token g
     CHECK(head_dim(w) == 1);
 }
 
-// Rank 2: beside 8 x 24 and 8 x 8 of the attention 2 x (32 + 16) weights, beside 8 x 16 up and 16 x 8 down 2 x (24 + 24). A token takes two
-// operations for each. Experts have none; the second layer has them in place of the feed-forward block.
+// Rank 2: beside 8 x 24 and 8 x 8 of the attention 2 x (32 + 16) weights, beside 8 x 16 up and 16 x
+// 8 down 2 x (24 + 24). A token takes two operations for each. Experts have none; the second layer
+// has them in place of the feed-forward block.
 TEST_CASE("adapters on all linear layers count beside each, but not beside experts") {
     Workload w = tiny();
     const Flops without = layer_forward_flops(w, 0);

@@ -29,10 +29,11 @@ TEST_CASE("presets of published models have their stated numbers of weights") {
     CHECK(billions("nemotron-3-nano") == Approx(31.6).epsilon(0.02));
 }
 
-// Four ranks on two nodes of two, four experts, two per token: of T tokens a rank sends T / 2 slots to each rank. A token wants a given
-// expert with 1 - 3/4 * 2/3 = 1/2, and one of a node's two with 1 - 2/4 * 1/3 = 5/6. If each token is sent once, a rank receives T / 2
-// tokens from each of four sources, those of the other node through its neighbour: T over the one link inside. Between nodes 5/6 T are
-// spread over two ranks.
+// Four ranks on two nodes of two, four experts, two per token: of T tokens a rank sends T / 2 slots
+// to each rank. A token wants a given expert with 1 - 3/4 * 2/3 = 1/2, and one of a node's two with
+// 1 - 2/4 * 1/3 = 5/6. If each token is sent once, a rank receives T / 2 tokens from each of four
+// sources, those of the other node through its neighbour: T over the one link inside. Between nodes
+// 5/6 T are spread over two ranks.
 TEST_CASE("tokens that go once cross to a node and to a rank once") {
     Experiment e = small_gpt();
     e.cluster.nodes = 2;
@@ -43,7 +44,8 @@ TEST_CASE("tokens that go once cross to a node and to a rank once") {
     e.parallelism.dp = e.parallelism.ep = 4;
     e.parallelism.dispatch_once = true;
     const TaskGraph graph = build_step(e, {});
-    const double tokens = static_cast<double>(e.workload.seq) * e.workload.hidden * 2;  // bytes of a rank's tokens
+    // bytes of a rank's tokens
+    const double tokens = static_cast<double>(e.workload.seq) * e.workload.hidden * 2;
     bool found = false;
     for (const Op& op : graph.ops())
         if (const auto* exchange = std::get_if<AllToAll>(&op)) {
@@ -55,10 +57,12 @@ TEST_CASE("tokens that go once cross to a node and to a rank once") {
     CHECK(found);
 }
 
-// For R rows and experts of width f: the activation reads and writes 2 bytes per element, its backward reads two and writes one: 10 R f.
-// The casts after it and before the gradient of the first product each read 2 bytes per element and write two of 1: 4 R f. Fused products
-// include all these; casts of incoming data stay. Run one by one, each of the four experts casts and multiplies; with block scales it also
-// orders those of both operands; a weight gradient finds its operands cast.
+// For R rows and experts of width f: the activation reads and writes 2 bytes per element, its
+// backward reads two and writes one: 10 R f. The casts after it and before the gradient of the
+// first product each read 2 bytes per element and write two of 1: 4 R f. Fused products include all
+// these; casts of incoming data stay. Run one by one, each of the four experts casts and
+// multiplies; with block scales it also orders those of both operands; a weight gradient finds its
+// operands cast.
 TEST_CASE("experts multiply at once, one by one or with activation and casts in their products") {
     Experiment e = small_gpt();
     e.workload.moe.experts = 4;
@@ -74,10 +78,12 @@ TEST_CASE("experts multiply at once, one by one or with activation and casts in 
         double bytes = 0;
         const TaskGraph graph = build_step(with(products), {});
         for (TaskId t = 0; t < graph.size(); ++t)
-            if (const auto* pass = std::get_if<MemoryPass>(&graph.op(t))) bytes += (pass->read + pass->written).si();
+            if (const auto* pass = std::get_if<MemoryPass>(&graph.op(t)))
+                bytes += (pass->read + pass->written).si();
         return bytes;
     };
-    const auto kernels = [&](ExpertProducts products) {  // numbers for forward and input gradients, for weight gradients
+    // numbers for forward and input gradients, for weight gradients
+    const auto kernels = [&](ExpertProducts products) {
         std::array<std::set<int>, 2> found;
         const TaskGraph graph = build_step(with(products), {});
         for (const Op& op : graph.ops())
@@ -86,7 +92,8 @@ TEST_CASE("experts multiply at once, one by one or with activation and casts in 
         return found;
     };
     const double elements = e.workload.layers * 2.0 * e.workload.seq * e.workload.ffn;
-    CHECK(pass_bytes(ExpertProducts::grouped) - pass_bytes(ExpertProducts::fused) == Approx(18 * elements));
+    CHECK(pass_bytes(ExpertProducts::grouped) - pass_bytes(ExpertProducts::fused) ==
+          Approx(18 * elements));
     CHECK(pass_bytes(ExpertProducts::each) == Approx(pass_bytes(ExpertProducts::grouped)));
     using Found = std::array<std::set<int>, 2>;
     CHECK(kernels(ExpertProducts::grouped) == Found{{{0}, {0}}});
@@ -96,8 +103,8 @@ TEST_CASE("experts multiply at once, one by one or with activation and casts in 
     CHECK(kernels(ExpertProducts::fused) == Found{{{0}, {0}}});
 }
 
-// LoRA of rank 2 beside the projections 3 h x h and the output h x h: only its 2 (h + 3 h + h + h) weights per layer are trained, and no
-// other matrix has a gradient.
+// LoRA of rank 2 beside the projections 3 h x h and the output h x h: only its 2 (h + 3 h + h + h)
+// weights per layer are trained, and no other matrix has a gradient.
 TEST_CASE("adapters are all that is exchanged and updated") {
     Experiment e = small_gpt();
     e.workload.moe = {};

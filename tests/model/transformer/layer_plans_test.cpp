@@ -1,4 +1,5 @@
-// What a layer's passes are made of: its blocks, the host's part before them, and where stages cut it.
+// What a layer's passes are made of: its blocks, the host's part before them, and where stages cut
+// it.
 #include <catch2/catch.hpp>
 
 #include "model/transformer/layer_plans.h"
@@ -17,7 +18,8 @@ struct Planned {
 
     [[nodiscard]] Lines names(const Plan& plan) const {
         Lines names;
-        for (const std::string& line : lines_of(graph, plan)) names.push_back(line.substr(0, line.find(' ')));
+        for (const std::string& line : lines_of(graph, plan))
+            names.push_back(line.substr(0, line.find(' ')));
         return names;
     }
 
@@ -44,8 +46,9 @@ Experiment apart() {
 
 }  // namespace
 
-// Each pass of a layer costs the host once. If exchanges cost it too, a pass has two all-reduces, or with sequence parallelism two gathers
-// and two scatters. The loop around the model costs once per micro-batch, before the embedding.
+// Each pass of a layer costs the host once. If exchanges cost it too, a pass has two all-reduces,
+// or with sequence parallelism two gathers and two scatters. The loop around the model costs once
+// per micro-batch, before the embedding.
 TEST_CASE("what the host does for a layer comes before its kernels") {
     Experiment e = small_model();
     e.parallelism.tp = 2;
@@ -55,8 +58,12 @@ TEST_CASE("what the host does for a layer comes before its kernels") {
         return Lines(lines.begin(), lines.begin() + 2);
     };
     const auto forward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.forward; };
-    const auto backward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.backward; };
-    const auto embedding = [](const LayerPlans& plans) -> const Plan& { return plans.embedding.forward; };
+    const auto backward = [](const LayerPlans& plans) -> const Plan& {
+        return plans.dense.backward;
+    };
+    const auto embedding = [](const LayerPlans& plans) -> const Plan& {
+        return plans.embedding.forward;
+    };
     CHECK(first(forward)[1].starts_with("attention_norm"));
     CHECK(first(embedding)[0].starts_with("embedding"));
     e.cluster.host.exchange = e.cluster.host.micro_batch = Seconds(1e-5);
@@ -73,8 +80,9 @@ TEST_CASE("what the host does for a layer comes before its kernels") {
     CHECK(first(backward)[0] == "layer 1 calls waits");
 }
 
-// Instead of one projection of queries, keys and values there are one for the queries, one down to the keys' latent width and one up from
-// it: two modules more. With a latent width of the queries there are four instead of one: three more.
+// Instead of one projection of queries, keys and values there are one for the queries, one down to
+// the keys' latent width and one up from it: two modules more. With a latent width of the queries
+// there are four instead of one: three more.
 TEST_CASE("latent attention calls two or three modules more") {
     Experiment e = small_model();
     e.workload.attention = AttentionKind::mla;
@@ -84,16 +92,19 @@ TEST_CASE("latent attention calls two or three modules more") {
         return lines_of(p.graph, of(p.plans)).at(1);
     };
     const auto forward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.forward; };
-    const auto backward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.backward; };
+    const auto backward = [](const LayerPlans& plans) -> const Plan& {
+        return plans.dense.backward;
+    };
     CHECK(second(forward) == "latent_modules 2 calls");
     e.workload.mla.q_rank = 24;
     CHECK(second(forward) == "latent_modules 3 calls");
     CHECK(second(backward) == "latent_modules 3 calls");
 }
 
-// Hooks of ZeRO 3: the layer, its attention and its feed-forward block, two norms, query, key, value, output, gate, up, activation and down
-// are 13 modules; norms of queries and keys are two more. Around the layers: two models, positions and the embedding; the last norm and the
-// logits. Other stages have none, nor has a framework that does not state their cost.
+// Hooks of ZeRO 3: the layer, its attention and its feed-forward block, two norms, query, key,
+// value, output, gate, up, activation and down are 13 modules; norms of queries and keys are two
+// more. Around the layers: two models, positions and the embedding; the last norm and the logits.
+// Other stages have none, nor has a framework that does not state their cost.
 TEST_CASE("hooks at every module cost the host under ZeRO 3") {
     Experiment e = apart();
     e.parallelism.zero = 3;
@@ -102,34 +113,42 @@ TEST_CASE("hooks at every module cost the host under ZeRO 3") {
         return lines_of(p.graph, of(p.plans)).at(0);
     };
     const auto forward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.forward; };
-    const auto backward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.backward; };
+    const auto backward = [](const LayerPlans& plans) -> const Plan& {
+        return plans.dense.backward;
+    };
     CHECK(first(forward) == "layer 1 calls");
     e.framework.host.module_forward = Seconds(1e-3);
     CHECK(first(forward) == "hooks 13 calls");
     CHECK(first(backward) == "hooks 13 calls");
-    CHECK(first([](const LayerPlans& plans) -> const Plan& { return plans.embedding.forward; }) == "hooks 4 calls");
-    CHECK(first([](const LayerPlans& plans) -> const Plan& { return plans.head.backward; }) == "hooks 2 calls");
+    CHECK(first([](const LayerPlans& plans) -> const Plan& { return plans.embedding.forward; }) ==
+          "hooks 4 calls");
+    CHECK(first([](const LayerPlans& plans) -> const Plan& { return plans.head.backward; }) ==
+          "hooks 2 calls");
     e.workload.qk_norm = true;
     CHECK(first(forward) == "hooks 15 calls");
     e.parallelism.zero = 2;
     CHECK(first(forward) == "layer 1 calls");
 }
 
-// A layer of modules with separate gate and up: q, k, v, output, gate, its activation, up, down. The cut is behind the up projection, so
-// the product of gate and up belongs to the next stage; the host's part of the layer belongs to the first.
+// A layer of modules with separate gate and up: q, k, v, output, gate, its activation, up, down.
+// The cut is behind the up projection, so the product of gate and up belongs to the next stage; the
+// host's part of the layer belongs to the first.
 TEST_CASE("stages cut by modules part a layer behind its up projection") {
     Experiment e = apart();
     e.parallelism.cut = StageCut::modules;
     const Planned p(e);
     const PassPlans &opened = p.plans.opened, &rest = p.plans.rest;
-    CHECK(p.names(opened.forward) == Lines{"layer", "attention_norm", "query", "key", "value", "rotary", "attention", "attention_output", "residual", "ffn_norm",
-                                           "ffn_gate", "activation", "ffn_up"});
+    CHECK(p.names(opened.forward) == Lines{"layer", "attention_norm", "query", "key", "value",
+                                           "rotary", "attention", "attention_output", "residual",
+                                           "ffn_norm", "ffn_gate", "activation", "ffn_up"});
     CHECK(p.names(rest.forward) == Lines{"gate_product", "ffn_down", "residual"});
     CHECK(p.names(p.plans.dense.forward) == joined(p.names(opened.forward), p.names(rest.forward)));
     CHECK(p.names(rest.backward) == Lines{"ffn_down", "ffn_down", "gate_product_backward"});
     const Lines backward = p.names(opened.backward);
-    CHECK(Lines(backward.begin(), backward.begin() + 4) == Lines{"layer", "ffn_up", "ffn_up", "activation_backward"});
-    CHECK(p.names(p.plans.dense.backward) == joined(joined({"layer"}, p.names(rest.backward)), Lines(backward.begin() + 1, backward.end())));
+    CHECK(Lines(backward.begin(), backward.begin() + 4) ==
+          Lines{"layer", "ffn_up", "ffn_up", "activation_backward"});
+    CHECK(p.names(p.plans.dense.backward) == joined(joined({"layer"}, p.names(rest.backward)),
+                                                    Lines(backward.begin() + 1, backward.end())));
     e.parallelism.cut = StageCut::layers;
     CHECK(Planned(e).plans.rest.forward == Plan{});
 }
@@ -141,16 +160,20 @@ TEST_CASE("a recompute that stops early leaves out the product down and what fol
     CHECK(whole.names(whole.plans.dense.recompute) == whole.names(whole.plans.dense.forward));
     e.parallelism.recompute_stops_early = true;
     const Planned p(e);
-    CHECK(p.names(p.plans.dense.forward) == Lines{"layer", "attention_norm", "qkv", "rotary", "attention", "attention_output", "residual", "ffn_norm", "ffn_up", "activation",
-                                                  "ffn_down", "residual"});
-    CHECK(p.names(p.plans.dense.recompute) == Lines{"layer", "attention_norm", "qkv", "rotary", "attention", "attention_output", "residual", "ffn_norm", "ffn_up", "activation"});
+    CHECK(p.names(p.plans.dense.forward) ==
+          Lines{"layer", "attention_norm", "qkv", "rotary", "attention", "attention_output",
+                "residual", "ffn_norm", "ffn_up", "activation", "ffn_down", "residual"});
+    CHECK(p.names(p.plans.dense.recompute) == Lines{"layer", "attention_norm", "qkv", "rotary",
+                                                    "attention", "attention_output", "residual",
+                                                    "ffn_norm", "ffn_up", "activation"});
     e.workload.post_norms = true;  // the norm of the product down reads its result again
     const Lines with_norms = Planned(e).names(Planned(e).plans.dense.recompute);
     CHECK(with_norms.back() == "ffn_down");
     e.workload.post_norms = false;
     e.workload.adapter_rank = 8;  // at the attention
     CHECK(Planned(e).names(Planned(e).plans.dense.recompute).back() == "activation");
-    e.workload.adapter_on = Adapted::linear;  // the second product of its adapters, behind it, keeps its input
+    // the second product of its adapters, behind it, keeps its input
+    e.workload.adapter_on = Adapted::linear;
     const Lines with_adapters = Planned(e).names(Planned(e).plans.dense.recompute);
     CHECK(std::ranges::count(with_adapters, "ffn_down") == 1);
     CHECK(std::ranges::count(with_adapters, "residual") == 1);
@@ -158,23 +181,29 @@ TEST_CASE("a recompute that stops early leaves out the product down and what fol
     e.parallelism.unfused = true;  // an interpreter of every operation runs the whole module again
     e.workload.attention = AttentionKind::plain;
     const Planned unfused(e);
-    CHECK(unfused.names(unfused.plans.dense.recompute) == unfused.names(unfused.plans.dense.forward));
+    CHECK(unfused.names(unfused.plans.dense.recompute) ==
+          unfused.names(unfused.plans.dense.forward));
 }
 
-// The backward has two products for each; a schedule that splits it puts those of the weights into a pass of their own.
+// The backward has two products for each; a schedule that splits it puts those of the weights into
+// a pass of their own.
 TEST_CASE("weight gradients are a pass of their own where the schedule splits the backward") {
     Experiment e = small_model();
     CHECK(Planned(e).plans.dense.weight_backward == Plan{});
     e.parallelism.schedule = Schedule::zb_h1;
     const Planned p(e);
-    CHECK(p.names(p.plans.dense.weight_backward) == Lines{"ffn_down", "ffn_up", "attention_output", "qkv"});
-    CHECK(p.names(p.plans.dense.input_backward) == Lines{"layer", "ffn_down", "activation_backward", "ffn_up", "ffn_norm_backward", "residual_backward", "attention_output",
-                                                         "attention_backward", "rotary_backward", "head_layout_backward", "qkv", "attention_norm_backward", "residual_backward"});
+    CHECK(p.names(p.plans.dense.weight_backward) ==
+          Lines{"ffn_down", "ffn_up", "attention_output", "qkv"});
+    CHECK(p.names(p.plans.dense.input_backward) ==
+          Lines{"layer", "ffn_down", "activation_backward", "ffn_up", "ffn_norm_backward",
+                "residual_backward", "attention_output", "attention_backward", "rotary_backward",
+                "head_layout_backward", "qkv", "attention_norm_backward", "residual_backward"});
     CHECK(p.plans.dense.backward.tasks.size() == 4 + 13);
 }
 
-// Logits and loss of the next token; then, for each further token, its embedding, two norms, a projection of both, and a layer like the
-// last one before the same head (arXiv 2412.19437, section 2.2).
+// Logits and loss of the next token; then, for each further token, its embedding, two norms, a
+// projection of both, and a layer like the last one before the same head (arXiv 2412.19437,
+// section 2.2).
 TEST_CASE("each token predicted further ahead is a layer and a head more") {
     Experiment e = small_model();
     const Planned once(e);
@@ -182,11 +211,15 @@ TEST_CASE("each token predicted further ahead is a layer and a head more") {
     CHECK(head == Lines{"final_norm", "logits", "loss"});
     e.workload.mtp_layers = 2;
     const Planned p(e);
-    const Lines further = joined(joined(joined({"embedding", "mtp_embedding_norm", "mtp_norm", "mtp_projection"}, attends), feeds), head);
+    const Lines further = joined(
+        joined(joined({"embedding", "mtp_embedding_norm", "mtp_norm", "mtp_projection"}, attends),
+               feeds),
+        head);
     CHECK(p.names(p.plans.head.forward) == joined(joined(head, further), further));
 }
 
-// Unfused kernels state every byte that each operation moves, so eager passes, which double those of fused ones, add nothing to them.
+// Unfused kernels state every byte that each operation moves, so eager passes, which double those
+// of fused ones, add nothing to them.
 TEST_CASE("what runs operation by operation is not counted twice") {
     Experiment e = small_model();
     e.workload.gated = false;
@@ -198,7 +231,8 @@ TEST_CASE("what runs operation by operation is not counted twice") {
         const Planned p(e);
         Lines all;
         for (const PassPlans* of : {&p.plans.embedding, &p.plans.dense, &p.plans.head})
-            for (const Plan* plan : {&of->forward, &of->backward}) all = joined(all, lines_of(p.graph, *plan));
+            for (const Plan* plan : {&of->forward, &of->backward})
+                all = joined(all, lines_of(p.graph, *plan));
         return all;
     };
     CHECK(lines(true, true) == lines(true, false));

@@ -1,4 +1,5 @@
-// The recorded Llama pipeline: which modules are on which stage and what crosses each cut, counted by hand.
+// The recorded Llama pipeline: which modules are on which stage and what crosses each cut, counted
+// by hand.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -34,8 +35,8 @@ std::string complaint_of(const std::function<void(Experiment&)>& change) {
     return "";
 }
 
-// A small model: two gated layers per stage, cut by modules. 4 layers are 34 modules, so 17 per stage cut between layers; 11 per stage
-// would not.
+// A small model: two gated layers per stage, cut by modules. 4 layers are 34 modules, so 17 per
+// stage cut between layers; 11 per stage would not.
 Experiment small_gated() {
     Experiment e = small_gpt();
     e.workload.gated = true;
@@ -54,28 +55,46 @@ double flops_in(const TaskGraph& graph) {
 
 }  // namespace
 
-// Attention 2048 x (2048 + 512 + 512 + 2048), block 3 x 2048 x 8192, two norms of 2048: 60,821,504 a layer; embedding
-// 128,256 x 2048 = 262,668,288, tied; final norm 2048. The log prints the sum.
+// Attention 2048 x (2048 + 512 + 512 + 2048), block 3 x 2048 x 8192, two norms of 2048: 60,821,504
+// a layer; embedding 128,256 x 2048 = 262,668,288, tied; final norm 2048. The log prints the sum.
 TEST_CASE("Llama 3.2 1B has the parameters that the run printed") {
     CHECK(layer_parameters(recorded().workload, 0).total() == 60821504);
     CHECK(count_parameters(recorded().workload).total() == 1235814400);
 }
 
-// 130 modules: embedding, 16 layers of 8, logits; 16 per stage. Stage 0: embedding, layer 0, seven modules of layer 1. Stage s: the eighth
-// of layer 2s - 1, layer 2s, seven of layer 2s + 1. The last stage takes the remaining 18.
+// 130 modules: embedding, 16 layers of 8, logits; 16 per stage. Stage 0: embedding, layer 0, seven
+// modules of layer 1. Stage s: the eighth of layer 2s - 1, layer 2s, seven of layer 2s + 1. The
+// last stage takes the remaining 18.
 TEST_CASE("cut by modules every cut of the Llama pipeline falls behind an up projection") {
     const Parts p;
     CHECK(module_count(p.e.workload) == 130);
     REQUIRE(p.path.size() == 8);
-    CHECK(p.path[0] == Chunk{.stage = 0, .first = 0, .last = 2, .again = 2, .embedding = true, .ends_inside = true});
+    CHECK(
+        p.path[0] ==
+        Chunk{
+            .stage = 0, .first = 0, .last = 2, .again = 2, .embedding = true, .ends_inside = true});
     for (int s = 1; s < 7; ++s)
-        CHECK(p.path[static_cast<std::size_t>(s)] ==
-              Chunk{.stage = s, .position = s, .first = 2 * s, .last = 2 * s + 2, .again = 2 * s + 2, .begins_inside = true, .ends_inside = true});
-    CHECK(p.path[7] == Chunk{.stage = 7, .position = 7, .first = 14, .last = 16, .again = 16, .head = true, .begins_inside = true});
+        CHECK(p.path[static_cast<std::size_t>(s)] == Chunk{.stage = s,
+                                                           .position = s,
+                                                           .first = 2 * s,
+                                                           .last = 2 * s + 2,
+                                                           .again = 2 * s + 2,
+                                                           .begins_inside = true,
+                                                           .ends_inside = true});
+    CHECK(p.path[7] == Chunk{.stage = 7,
+                             .position = 7,
+                             .first = 14,
+                             .last = 16,
+                             .again = 16,
+                             .head = true,
+                             .begins_inside = true});
 }
 
-// A down projection has 8192 x 2048 = 16,777,216 weights. An interior stage holds one, a whole layer, and a layer without one.
-TEST_CASE("stages cut inside layers hold the weights of their modules, together the model's and the logits' copy") {
+// A down projection has 8192 x 2048 = 16,777,216 weights. An interior stage holds one, a whole
+// layer, and a layer without one.
+TEST_CASE(
+    "stages cut inside layers hold the weights of their modules, together the model's and the "
+    "logits' copy") {
     Parts p;
     CHECK(rest_weights(p.context).dense == 16777216);
     CHECK(opened_weights(p.context, 1).dense == 60821504 - 16777216);
@@ -83,17 +102,20 @@ TEST_CASE("stages cut inside layers hold the weights of their modules, together 
     const LayerPlans plans = layer_plans(graph, p.context);
     const Stages stages = make_stages(graph, p.context, plans, {p.path}, true);
     CHECK(stages[0]->data.total().dense == 262668288 + 60821504 + 44044288);
-    for (std::size_t s = 1; s < 7; ++s) CHECK(stages[s]->data.total().dense == 16777216 + 60821504 + 44044288);
+    for (std::size_t s = 1; s < 7; ++s)
+        CHECK(stages[s]->data.total().dense == 16777216 + 60821504 + 44044288);
     CHECK(stages[7]->data.total().dense == 16777216 + 2 * 60821504 + 2048 + 262668288);
 }
 
-// 116 tokens in fp32. At a cut gate and up [116, 8192] and the residual [116, 2048] are sent: 18,432 x 116 x 4 = 8,552,448 bytes; with them
-// mask [116, 116], cosine and sine [116, 64]: 113,216 bytes. The first hop has 6 tensors in a tuple: 2 + 6 x 5 messages. Later hops have
-// their own 3 and these 6 again: 2 x 2 + 9 x 5; back 7 x 5.
+// 116 tokens in fp32. At a cut gate and up [116, 8192] and the residual [116, 2048] are sent:
+// 18,432 x 116 x 4 = 8,552,448 bytes; with them mask [116, 116], cosine and sine [116, 64]: 113,216
+// bytes. The first hop has 6 tensors in a tuple: 2 + 6 x 5 messages. Later hops have their own 3
+// and these 6 again: 2 x 2 + 9 x 5; back 7 x 5.
 TEST_CASE("hops of the Llama pipeline take 32, 49 and 35 messages") {
     const Parts p;
     const Parallelism& split = p.e.parallelism;
-    const HopLoad first = hop_load(p.context, p.path, 0, false), later = hop_load(p.context, p.path, 3, false);
+    const HopLoad first = hop_load(p.context, p.path, 0, false),
+                  later = hop_load(p.context, p.path, 3, false);
     const HopLoad back = hop_load(p.context, p.path, 3, true);
     CHECK(first == HopLoad{6, 1, Bytes(8552448 + 113216)});
     CHECK(later == HopLoad{9, 2, Bytes(2 * 8552448 + 113216)});
@@ -103,7 +125,8 @@ TEST_CASE("hops of the Llama pipeline take 32, 49 and 35 messages") {
     CHECK(messages_of(back, split) == 35);
 }
 
-// An interior stage handles 49 in, 49 out, 35 in, 35 out; the last one 49 and 35; the second one 32 in.
+// An interior stage handles 49 in, 49 out, 35 in, 35 out; the last one 49 and 35; the second one 32
+// in.
 TEST_CASE("each stage handles its messages once a micro-batch, its host held") {
     const Experiment e = recorded();
     const TaskGraph graph = build_transformer_step(e, {});
@@ -117,10 +140,12 @@ TEST_CASE("each stage handles its messages once a micro-batch, its host held") {
             handled[static_cast<std::size_t>(place.rank())] += hop->messages;
         }
     }
-    CHECK(handled == std::vector<int>{32 * 67, 32 * 151, 32 * 168, 32 * 168, 32 * 168, 32 * 168, 32 * 168, 32 * 84});
+    CHECK(handled == std::vector<int>{32 * 67, 32 * 151, 32 * 168, 32 * 168, 32 * 168, 32 * 168,
+                                      32 * 168, 32 * 84});
 }
 
-// A hop carries the gradients of the cut back; forward it carries one tensor if the cut is between layers.
+// A hop carries the gradients of the cut back; forward it carries one tensor if the cut is between
+// layers.
 TEST_CASE("a hop between layers carries the hidden state alone") {
     Experiment e = small_gpt();
     e.parallelism.pp = 4;
@@ -132,8 +157,9 @@ TEST_CASE("a hop between layers carries the hidden state alone") {
     CHECK(messages_of(hop_load(c, path, 1, false), e.parallelism) == 1);
 }
 
-// Four layers of eight modules, embedding and logits: on two stages 17 modules each, with the cut between layers 1 and 2; on four stages 8
-// each and 10, with cuts behind the up projections of layers 0, 1, 2. Cuts move work but do not add or remove any.
+// Four layers of eight modules, embedding and logits: on two stages 17 modules each, with the cut
+// between layers 1 and 2; on four stages 8 each and 10, with cuts behind the up projections of
+// layers 0, 1, 2. Cuts move work but do not add or remove any.
 TEST_CASE("the products of a step are the same whether stages are cut by layers or by modules") {
     for (const int stages : {2, 4}) {
         Experiment e = small_gated();
@@ -160,8 +186,14 @@ TEST_CASE("with the head apart the last stage holds the logits alone") {
     p.e.parallelism.pp = 9;
     p.e.parallelism.head_apart = true;
     const Path path = chunks_of(p.e.workload, p.e.parallelism);
-    CHECK(path[7] == Chunk{.stage = 7, .position = 7, .first = 14, .last = 16, .again = 16, .begins_inside = true});
-    CHECK(path[8] == Chunk{.stage = 8, .position = 8, .first = 16, .last = 16, .again = 16, .head = true});
+    CHECK(path[7] == Chunk{.stage = 7,
+                           .position = 7,
+                           .first = 14,
+                           .last = 16,
+                           .again = 16,
+                           .begins_inside = true});
+    CHECK(path[8] ==
+          Chunk{.stage = 8, .position = 8, .first = 16, .last = 16, .again = 16, .head = true});
 }
 
 // 130 / 5 = 26 modules: stage 1 would begin with module 25 of the layers, the second of layer 3.
@@ -171,14 +203,17 @@ TEST_CASE("cuts and messages that are not modelled are refused") {
               e.parallelism.pp = e.cluster.gpus_per_node = 5;
               e.cluster.gpu.rank_rates.clear();
           }) ==
-          "parallelism.pp: 5 stages of 130 modules cut layer 3 behind q_proj; a cut is modelled between layers and "
+          "parallelism.pp: 5 stages of 130 modules cut layer 3 behind q_proj; a cut is modelled "
+          "between layers and "
           "behind up_proj");
     CHECK_THAT(complaint_of([](Experiment& e) { e.parallelism.schedule = Schedule::zb_h1; }),
-               Catch::Contains("parallelism.blocking_p2p: true, but schedule zb-h1 with vp = 1 would wait for itself"));
+               Catch::Contains("parallelism.blocking_p2p: true, but schedule zb-h1 with vp = 1 "
+                               "would wait for itself"));
     CHECK_THAT(complaint_of([](Experiment& e) { e.workload.fused_projections = true; }),
                Catch::Contains("parallelism.cut: modules, but the workload's layers"));
-    CHECK_THAT(complaint_of([](Experiment& e) { e.parallelism.stage_layers = {2, 2, 2, 2, 2, 2, 2, 2}; }),
-               Catch::Contains("without stage_layers") || Catch::Contains("stage_layers"));
+    CHECK_THAT(
+        complaint_of([](Experiment& e) { e.parallelism.stage_layers = {2, 2, 2, 2, 2, 2, 2, 2}; }),
+        Catch::Contains("without stage_layers") || Catch::Contains("stage_layers"));
     CHECK_THAT(complaint_of([](Experiment& e) {
                    e.parallelism.cut = StageCut::layers;
                    e.parallelism.head_apart = true;
@@ -188,7 +223,8 @@ TEST_CASE("cuts and messages that are not modelled are refused") {
                Catch::Contains("cluster.gpu.rank_rates: 7 rates, but cluster has 8 ranks"));
 }
 
-// Four layers on four stages, cut behind the up projections of layers 0, 1, 2: stage s begins with the end of layer s - 1.
+// Four layers on four stages, cut behind the up projections of layers 0, 1, 2: stage s begins with
+// the end of layer s - 1.
 TEST_CASE("what a stage cut inside layers writes is of the layers that it holds parts of") {
     Experiment e = small_gated();
     e.parallelism.pp = e.cluster.gpus_per_node = 4;
@@ -197,11 +233,13 @@ TEST_CASE("what a stage cut inside layers writes is of the layers that it holds 
     std::vector<std::set<int>> layers(4);
     for (const WrittenLayer& part : written.layers)
         for (const WrittenSlot& slot : written.slots)
-            if (slot.first <= part.first && part.first < slot.last) layers[static_cast<std::size_t>(slot.stage)].insert(part.layer);
+            if (slot.first <= part.first && part.first < slot.last)
+                layers[static_cast<std::size_t>(slot.stage)].insert(part.layer);
     CHECK(layers == std::vector<std::set<int>>{{0}, {0, 1}, {1, 2}, {2, 3}});
 }
 
-// Clipping reads and writes gradients (8 bytes), Adam's operations move 72: 12 elements of four bytes read and 8 written.
+// Clipping reads and writes gradients (8 bytes), Adam's operations move 72: 12 elements of four
+// bytes read and 8 written.
 TEST_CASE("an optimizer that is not fused moves 80 bytes a weight, each stage clips by itself") {
     const TaskGraph graph = build_transformer_step(recorded(), {});
     int optimizers = 0;
@@ -210,7 +248,8 @@ TEST_CASE("an optimizer that is not fused moves 80 bytes a weight, each stage cl
         CHECK(graph.name(t) != "embedding_all_reduce");
         if (graph.name(t) != "optimizer") continue;
         const auto& pass = std::get<MemoryPass>(graph.op(t));
-        if (graph.places(t).front().rank() == 3) CHECK((pass.read + pass.written).si() == Approx(80.0 * 121643008));
+        if (graph.places(t).front().rank() == 3)
+            CHECK((pass.read + pass.written).si() == Approx(80.0 * 121643008));
         ++optimizers;
     }
     CHECK(optimizers == 8);

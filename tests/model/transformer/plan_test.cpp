@@ -11,7 +11,8 @@ const Gemm product{4, 8, 16, 1, Dtype::bf16};
 
 }  // namespace
 
-// A pass moves twice its bytes, a product its own. The host's work has no dependencies unless it states them.
+// A pass moves twice its bytes, a product its own. The host's work has no dependencies unless it
+// states them.
 TEST_CASE("tasks of a plan follow each other, what the host does beside them apart") {
     TaskGraph graph(4);
     Planner planner(graph, 2);
@@ -22,12 +23,21 @@ TEST_CASE("tasks of a plan follow each other, what the host does beside them apa
     planner.collective("alone", AllReduce{Bytes(7)}, Group{});
     planner.collective("sum", AllReduce{Bytes(7)}, Group{.ranks = 2, .stride = 2});
     const Plan plan = planner.take();
-    const std::vector<Op> ops{MemoryPass{Bytes(6), Bytes(10)}, HostWork{HostWork::Kind::layer, 1}, product, HostWork{HostWork::Kind::read, 1}, AllReduce{Bytes(7)}};
-    std::vector<PlannedTask> expected{{.name = graph.name_id("pass"), .after = {entry, entry}},
-                                      {.name = graph.name_id("layer"), .lane = Lane::host, .host_calls = 0, .starts = true, .after = {0, entry}},
-                                      {.name = graph.name_id("product"), .host_calls = 3, .after = {0, entry}},
-                                      {.name = graph.name_id("read"), .lane = Lane::host, .host_calls = 0, .after = {2, entry}},
-                                      {.name = graph.name_id("sum"), .group = graph.add_group({.ranks = 2, .stride = 2}), .lane = Lane::collective, .after = {3, entry}}};
+    const std::vector<Op> ops{MemoryPass{Bytes(6), Bytes(10)}, HostWork{HostWork::Kind::layer, 1},
+                              product, HostWork{HostWork::Kind::read, 1}, AllReduce{Bytes(7)}};
+    std::vector<PlannedTask> expected{
+        {.name = graph.name_id("pass"), .after = {entry, entry}},
+        {.name = graph.name_id("layer"),
+         .lane = Lane::host,
+         .host_calls = 0,
+         .starts = true,
+         .after = {0, entry}},
+        {.name = graph.name_id("product"), .host_calls = 3, .after = {0, entry}},
+        {.name = graph.name_id("read"), .lane = Lane::host, .host_calls = 0, .after = {2, entry}},
+        {.name = graph.name_id("sum"),
+         .group = graph.add_group({.ranks = 2, .stride = 2}),
+         .lane = Lane::collective,
+         .after = {3, entry}}};
     REQUIRE(plan.tasks.size() == 5);
     for (std::size_t i = 0; i < 5; ++i) {
         expected[i].op = plan.tasks[i].op;
@@ -43,7 +53,8 @@ TEST_CASE("an overlapped collective runs beside its tasks, and only what follows
     TaskGraph graph(4);
     Planner planner(graph);
     planner.compute("first", product);
-    planner.overlap(true, "gather", AllGather{Bytes(7)}, Group{.ranks = 4}, [&] { planner.compute("beside", product); });
+    planner.overlap(true, "gather", AllGather{Bytes(7)}, Group{.ranks = 4},
+                    [&] { planner.compute("beside", product); });
     planner.compute("last", product);
     planner.overlap(true, "alone", AllGather{Bytes(7)}, Group{}, [] {});
     const Plan plan = planner.take();
@@ -56,7 +67,8 @@ TEST_CASE("an overlapped collective runs beside its tasks, and only what follows
     CHECK(plan.tail == std::array{3, entry});
 }
 
-TEST_CASE("an op for each expert-parallel rank is one task with variants, a single one is that op") {
+TEST_CASE(
+    "an op for each expert-parallel rank is one task with variants, a single one is that op") {
     TaskGraph graph(4);
     Planner planner(graph);
     const Op few = GroupedGemm{{1, 2}, 8, 8}, many = GroupedGemm{{3, 4}, 8, 8};
@@ -75,15 +87,16 @@ TEST_CASE("an op for each expert-parallel rank is one task with variants, a sing
     CHECK(plan.tail == std::array{1, entry});
 }
 
-// Two products around an exchange; the second runs beside a gather, for which a third waits too. The first part ends with the exchange, the
-// second counts its own tasks from 0.
+// Two products around an exchange; the second runs beside a gather, for which a third waits too.
+// The first part ends with the exchange, the second counts its own tasks from 0.
 TEST_CASE("a plan in parts ends each but the last with an exchange") {
     TaskGraph graph(4);
     Planner planner(graph);
     planner.compute("before", product);
     planner.collective("exchange", AllToAll{std::vector<Bytes>(4, Bytes(7))}, Group{.ranks = 2});
     planner.compute("after", product);
-    planner.overlap(true, "gather", AllGather{Bytes(7)}, Group{.ranks = 4}, [&] { planner.compute("beside", product); });
+    planner.overlap(true, "gather", AllGather{Bytes(7)}, Group{.ranks = 4},
+                    [&] { planner.compute("beside", product); });
     planner.compute("last", product);
     const Plan plan = planner.take();
     const std::vector<Plan> parts = parts_at_exchanges(plan, graph);

@@ -45,7 +45,10 @@ std::set<std::pair<int, int>> senders(const TaskGraph& graph) {
 // Stages outermost: 4 ranks apart. Innermost: neighbours. Between tp and dp: 2 apart.
 TEST_CASE("stages send to where the rank order puts the next one") {
     using Pairs = std::set<std::pair<int, int>>;
-    CHECK(senders(build_transformer_step(small("tp-cp-dp-pp"), {})) == Pairs{{4, 0}, {4, 4}, {4, 8}});
-    CHECK(senders(build_transformer_step(small("pp-tp-cp-dp"), {})) == Pairs{{1, 0}, {1, 1}, {1, 2}});
-    CHECK(senders(build_transformer_step(small("tp-pp-cp-dp"), {})) == Pairs{{2, 0}, {2, 2}, {2, 4}});
+    CHECK(senders(build_transformer_step(small("tp-cp-dp-pp"), {})) ==
+          Pairs{{4, 0}, {4, 4}, {4, 8}});
+    CHECK(senders(build_transformer_step(small("pp-tp-cp-dp"), {})) ==
+          Pairs{{1, 0}, {1, 1}, {1, 2}});
+    CHECK(senders(build_transformer_step(small("tp-pp-cp-dp"), {})) ==
+          Pairs{{2, 0}, {2, 2}, {2, 4}});
 }

@@ -22,8 +22,8 @@ std::map<std::string, int> names_of(const TaskGraph& graph, Phase phase) {
 double flops_in(const TaskGraph& graph) {
     double sum = 0;
     for (TaskId t = 0; t < graph.size(); ++t)
-        sum +=
-            flops_of(graph.op(t)).si() * graph.multiplicity()[static_cast<std::size_t>(graph.places(t).front().rank())];
+        sum += flops_of(graph.op(t)).si() *
+               graph.multiplicity()[static_cast<std::size_t>(graph.places(t).front().rank())];
     return sum;
 }
 
@@ -45,7 +45,8 @@ double passed_over(const TaskGraph& graph, std::string_view name) {
 
 }  // namespace
 
-// Plain attention computes all scores, as the model's count assumes; forward and backward make three times the forward's products.
+// Plain attention computes all scores, as the model's count assumes; forward and backward make
+// three times the forward's products.
 TEST_CASE("the matrix products of a step are the model's operations, however it is split") {
     Experiment e = small_gpt();
     e.parallelism.dp = 2;
@@ -64,10 +65,13 @@ TEST_CASE("the matrix products of a step are the model's operations, however it 
     }
 }
 
-// Per token and layer, with h = 64 and s = 128: matrices 12 h^2 = 49,152 frozen weights, 2 operations each forward and 2 backward. Adapters
-// of rank 8 beside 3 h x h and h x h: 8 (h + 3 h + h + h) = 3,072 weights, 6 operations each. Scores 4 s h forward, twice that backward.
-// The logits' 64,000 weights are frozen too.
-TEST_CASE("frozen matrices take no gradient of their weights, in the graph and in the model's operations") {
+// Per token and layer, with h = 64 and s = 128: matrices 12 h^2 = 49,152 frozen weights, 2
+// operations each forward and 2 backward. Adapters of rank 8 beside 3 h x h and h x h: 8 (h + 3 h +
+// h + h) = 3,072 weights, 6 operations each. Scores 4 s h forward, twice that backward. The logits'
+// 64,000 weights are frozen too.
+TEST_CASE(
+    "frozen matrices take no gradient of their weights, in the graph and in the model's "
+    "operations") {
     Experiment e = small_gpt();
     e.workload.adapter_rank = 8;
     const double layer = 4 * 49152 + 6 * 3072 + 3 * 4.0 * 128 * 64;
@@ -75,14 +79,16 @@ TEST_CASE("frozen matrices take no gradient of their weights, in the graph and i
     CHECK(flops_in(build_transformer_step(e, {})) == Approx(model_flops(e.workload).si()));
 }
 
-// All weights, frozen or not, are gathered forward and backward, 2 bytes each; the 4 x 3,072 of adapters send gradients of 4 bytes.
+// All weights, frozen or not, are gathered forward and backward, 2 bytes each; the 4 x 3,072 of
+// adapters send gradients of 4 bytes.
 TEST_CASE("zero 3 gathers frozen weights as any, and scatters the gradients of adapters alone") {
     Experiment e = small_gpt();
     e.workload.adapter_rank = 8;
     e.parallelism.dp = e.parallelism.global_batch = 4;
     e.parallelism.zero = 3;
     const TaskGraph graph = build_transformer_step(e, {});
-    CHECK(bytes_of(graph, "gather_parameters") == Approx(2 * 2 * (count_parameters(e.workload).total() + 4 * 3072)));
+    CHECK(bytes_of(graph, "gather_parameters") ==
+          Approx(2 * 2 * (count_parameters(e.workload).total() + 4 * 3072)));
     CHECK(bytes_of(graph, "gradient_reduce_scatter") == Approx(4 * 4 * 3072));
 }
 
@@ -102,8 +108,8 @@ TEST_CASE("products of plain attention leave the tensor cores where heads are no
     }
 }
 
-// Each of two ranks has two of four experts, in four layers: the host issues them in the forward, where it first reads their counts, and in
-// the backward. A single rank has all four.
+// Each of two ranks has two of four experts, in four layers: the host issues them in the forward,
+// where it first reads their counts, and in the backward. A single rank has all four.
 TEST_CASE("a framework that says what an expert costs the host runs them one after the other") {
     Experiment e = small_moe();
     const auto issued = [&] {
@@ -111,7 +117,8 @@ TEST_CASE("a framework that says what an expert costs the host runs them one aft
         std::vector<double> calls;
         for (TaskId t = 0; t < graph.size(); ++t)
             if (const auto* work = std::get_if<HostWork>(&graph.op(t));
-                work && work->kind == HostWork::Kind::expert_layer && graph.places(t).front().rank() == 0)
+                work && work->kind == HostWork::Kind::expert_layer &&
+                graph.places(t).front().rank() == 0)
                 calls.push_back(work->calls);
         return calls;
     };
@@ -122,9 +129,10 @@ TEST_CASE("a framework that says what an expert costs the host runs them one aft
     CHECK(issued() == std::vector<double>(8, 4));
 }
 
-// Four layers of four heads over 128 tokens in two bytes: S = 131,072 bytes of scores. The softmax reads the half that a causal mask leaves
-// and writes all; its backward reads two such halves; dropout reads and writes all and moves a mask of one byte. Gradients of queries, keys
-// and values have 3 x 128 x 64 x 2 bytes, which are joined, and summed for the biases.
+// Four layers of four heads over 128 tokens in two bytes: S = 131,072 bytes of scores. The softmax
+// reads the half that a causal mask leaves and writes all; its backward reads two such halves;
+// dropout reads and writes all and moves a mask of one byte. Gradients of queries, keys and values
+// have 3 x 128 x 64 x 2 bytes, which are joined, and summed for the biases.
 TEST_CASE("plain attention passes over its scores as often as it must, forward and backward") {
     Experiment e = small_gpt();
     e.workload.dropout = 0.1;
@@ -145,7 +153,8 @@ TEST_CASE("plain attention passes over its scores as often as it must, forward a
     CHECK(passed_over(graph, "softmax_backward") == Approx(4 * 3.0 * S));
 }
 
-// 16 layers in four chunks on two stages: five layers per stage are three of its first chunk and two of its second.
+// 16 layers in four chunks on two stages: five layers per stage are three of its first chunk and
+// two of its second.
 TEST_CASE("layers of a stage that run again are the first ones of each of its chunks") {
     Experiment e = small_gpt();
     e.workload.layers = 16;
@@ -154,7 +163,8 @@ TEST_CASE("layers of a stage that run again are the first ones of each of its ch
     const auto again = [&](int layers) {
         e.parallelism.recompute_layers = layers;
         std::vector<int> counts;
-        for (const Chunk& chunk : chunks_of(e.workload, e.parallelism)) counts.push_back(chunk.again - chunk.first);
+        for (const Chunk& chunk : chunks_of(e.workload, e.parallelism))
+            counts.push_back(chunk.again - chunk.first);
         return counts;
     };
     CHECK(again(5) == std::vector{3, 3, 2, 2});
@@ -163,7 +173,8 @@ TEST_CASE("layers of a stage that run again are the first ones of each of its ch
     CHECK(again(0) == std::vector{4, 4, 4, 4});
 }
 
-// Four layers, one micro-batch: full recompute runs each layer's forward once more, a third of the layers' 3 F.
+// Four layers, one micro-batch: full recompute runs each layer's forward once more, a third of the
+// layers' 3 F.
 TEST_CASE("full recompute adds the forward of the layers, selective the scores") {
     Experiment e = small_gpt();
     const double none = flops_in(build_transformer_step(e, {}));
@@ -179,9 +190,9 @@ TEST_CASE("full recompute adds the forward of the layers, selective the scores")
     CHECK(flops_in(build_transformer_step(e, {})) == Approx(none + scores));
 }
 
-// arXiv 1909.08053: two all-reduces per layer forward and two backward, two more with full recompute; one for the embedding. arXiv
-// 2205.05198: with sequence parallelism two all-gathers and two reduce-scatters instead; the backward gathers twice more, for the weight
-// gradients.
+// arXiv 1909.08053: two all-reduces per layer forward and two backward, two more with full
+// recompute; one for the embedding. arXiv 2205.05198: with sequence parallelism two all-gathers and
+// two reduce-scatters instead; the backward gathers twice more, for the weight gradients.
 TEST_CASE("tensor parallelism exchanges as often as its papers say") {
     Experiment e = small_gpt();
     e.parallelism.tp = 2;
@@ -201,44 +212,55 @@ TEST_CASE("tensor parallelism exchanges as often as its papers say") {
     CHECK(backward["tp_reduce_scatter"] == 4 * 2 + 1);
 }
 
-// The gradients of all weights are in fp32, four bytes each. zero 1 scatters them and gathers 2-byte parameters. zero 3 gathers before
-// forward and backward of each of two micro-batches and scatters after each backward.
+// The gradients of all weights are in fp32, four bytes each. zero 1 scatters them and gathers
+// 2-byte parameters. zero 3 gathers before forward and backward of each of two micro-batches and
+// scatters after each backward.
 TEST_CASE("the data-parallel exchange carries every weight") {
     Experiment e = small_gpt();
     e.parallelism.dp = 2;
     const double weights = count_parameters(e.workload).total();
     CHECK(bytes_of(build_transformer_step(e, {}), "gradient_all_reduce") == Approx(4 * weights));
     e.parallelism.zero = 1;
-    CHECK(bytes_of(build_transformer_step(e, {}), "gradient_reduce_scatter") == Approx(4 * weights));
+    CHECK(bytes_of(build_transformer_step(e, {}), "gradient_reduce_scatter") ==
+          Approx(4 * weights));
     CHECK(bytes_of(build_transformer_step(e, {}), "gather_parameters") == Approx(2 * weights));
     e.parallelism.zero = 3;
     e.parallelism.global_batch = 4;
-    CHECK(bytes_of(build_transformer_step(e, {}), "gradient_reduce_scatter") == Approx(2 * 4 * weights));
-    CHECK(bytes_of(build_transformer_step(e, {}), "gather_parameters") == Approx(2 * 2 * 2 * weights));
+    CHECK(bytes_of(build_transformer_step(e, {}), "gradient_reduce_scatter") ==
+          Approx(2 * 4 * weights));
+    CHECK(bytes_of(build_transformer_step(e, {}), "gather_parameters") ==
+          Approx(2 * 2 * 2 * weights));
 }
 
-// The four layers, the embedding and the head each exceed a bucket: six exchanges; without a limit one.
+// The four layers, the embedding and the head each exceed a bucket: six exchanges; without a limit
+// one.
 TEST_CASE("buckets close in the order of the backward") {
     Experiment e = small_gpt();
     e.parallelism.dp = 2;
     e.parallelism.bucket = Bytes(1);
-    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 6);
+    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
+          6);
     e.parallelism.bucket = Bytes(1e15);
-    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 1);
+    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
+          1);
 }
 
-// A layer has 12 x 64^2 weights, 9 x 64 biases and 4 x 64 of its norms: 49,984 elements of 4 bytes, less than the head and the embedding.
+// A layer has 12 x 64^2 weights, 9 x 64 biases and 4 x 64 of its norms: 49,984 elements of 4 bytes,
+// less than the head and the embedding.
 TEST_CASE("a bucket that is exactly full closes") {
     Experiment e = small_gpt();
     e.parallelism.dp = 2;
     e.parallelism.bucket = Bytes(199936);  // the head, four layers, the embedding
-    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 6);
+    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
+          6);
     e.parallelism.bucket = Bytes(199937);  // two layers each
-    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] == 4);
+    CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
+          4);
 }
 
-// Every token goes to two of four experts, and each of two ranks has two of these: half of a rank's slots leave it, there and back, forward
-// and backward. A slot is 64 elements of 2 bytes; each rank has 128 tokens x 2 slots.
+// Every token goes to two of four experts, and each of two ranks has two of these: half of a rank's
+// slots leave it, there and back, forward and backward. A slot is 64 elements of 2 bytes; each rank
+// has 128 tokens x 2 slots.
 TEST_CASE("balanced experts exchange half of the slots of two ranks, four times") {
     const TaskGraph graph = build_transformer_step(small_moe(), {});
     CHECK(names_of(graph, Phase::forward)["ep_all_to_all"] == 2 * 4);
@@ -246,8 +268,9 @@ TEST_CASE("balanced experts exchange half of the slots of two ranks, four times"
     CHECK(bytes_of(graph, "ep_all_to_all") == Approx(4 * 4 * 2 * leaving));
 }
 
-// On stages 0 1 2 3 3 2 1 0 half of the forward hops go to the previous stage, where receives from the other direction would delay them. In
-// an interleaved pipeline the last stage sends forward to the first one, as to a next one.
+// On stages 0 1 2 3 3 2 1 0 half of the forward hops go to the previous stage, where receives from
+// the other direction would delay them. In an interleaved pipeline the last stage sends forward to
+// the first one, as to a next one.
 TEST_CASE("a hop takes the lanes of the side to which it goes") {
     Experiment e = small_gpt();
     e.workload.layers = 8;
@@ -267,6 +290,7 @@ TEST_CASE("a hop takes the lanes of the side to which it goes") {
             CHECK(to.lane() == (up ? Lane::receive_up : Lane::receive_down));
             ++hops;
         }
-        CHECK(hops == 8 * 2 * (schedule == Schedule::zb_v ? 6 : 7));  // 8 micro-batches, forward and back
+        // 8 micro-batches, forward and back
+        CHECK(hops == 8 * 2 * (schedule == Schedule::zb_v ? 6 : 7));
     }
 }

@@ -1,5 +1,6 @@
-// Bytes per parameter that an update reads and writes, from the lists above the code: gradient 4, master weight and two moments 12, 16-bit
-// weight 2; LAMB's update is written, read and applied: 8 and 4.
+// Bytes per parameter that an update reads and writes, from the lists above the code: gradient 4,
+// master weight and two moments 12, 16-bit weight 2; LAMB's update is written, read and applied: 8
+// and 4.
 #include <catch2/catch.hpp>
 
 #include "model/transformer/data_parallel.h"
@@ -16,8 +17,12 @@ Experiment trained_with(Optimizer optimizer, Dtype dtype = Dtype::bf16) {
     e.workload.dtype = dtype;
     return e;
 }
-MemoryPass optimizer_of(const Experiment& e) { return update_passes(e, updated, gradients).optimizer; }
-MemoryPass of_each(double read, double written) { return {updated * Bytes(read), updated * Bytes(written), MemoryPass::Access::optimizer}; }
+MemoryPass optimizer_of(const Experiment& e) {
+    return update_passes(e, updated, gradients).optimizer;
+}
+MemoryPass of_each(double read, double written) {
+    return {updated * Bytes(read), updated * Bytes(written), MemoryPass::Access::optimizer};
+}
 
 }  // namespace
 
@@ -26,15 +31,18 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
     CHECK(optimizer_of(trained_with(Optimizer::lamb)) == of_each(24, 18));
     CHECK(optimizer_of(trained_with(Optimizer::sgd)) == of_each(8, 6));
     CHECK(optimizer_of(trained_with(Optimizer::none)) == of_each(0, 0));
-    CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)) == of_each(16, 12));  // the weight is its own master
-    CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp8)) == of_each(16, 14));   // stored in 16 bits
+    // the weight is its own master
+    CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)) == of_each(16, 12));
+    // stored in 16 bits
+    CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp8)) == of_each(16, 14));
     Experiment cast = trained_with(Optimizer::adam);
     cast.workload.autocast = true;
     CHECK(optimizer_of(cast) == of_each(16, 12));  // fp32 weights
 }
 
-// Adam in nine fp32 operations reads 12 tensors and writes 8; LAMB reads 5 and writes 2 more. Without mixed precision by the framework
-// there are no master weights. With them, pass by pass, a last pass copies the masters to the 16-bit weights: 4 and 2 bytes.
+// Adam in nine fp32 operations reads 12 tensors and writes 8; LAMB reads 5 and writes 2 more.
+// Without mixed precision by the framework there are no master weights. With them, pass by pass, a
+// last pass copies the masters to the 16-bit weights: 4 and 2 bytes.
 TEST_CASE("an optimizer operation by operation moves them many times") {
     Experiment e = trained_with(Optimizer::adam);
     e.workload.fused_optimizer = false;
@@ -68,10 +76,12 @@ TEST_CASE("clipping that scales in every step reads and writes all gradients") {
     CHECK(passes.norm[1] == MemoryPass{updated * Bytes(4), updated * Bytes(4)});
 }
 
-// Of 1000 gradients of 2 bytes a rank copies all three times, reading and writing 6000 bytes a round, and updates 100. Its four copies of
-// these move 800 bytes each way; a norm in fp64 reads 200, writes 800 and reads 800; the cast reads 200 and writes 400; clipping moves 400
-// each way. Stages 2 and 3 reduce in each of two micro-batches. Stage 0 has a norm in fp32, two copies and one. Of ten parameters each
-// takes seven calls to copy and check, two of stage 0, one to widen and one for its norm.
+// Of 1000 gradients of 2 bytes a rank copies all three times, reading and writing 6000 bytes a
+// round, and updates 100. Its four copies of these move 800 bytes each way; a norm in fp64 reads
+// 200, writes 800 and reads 800; the cast reads 200 and writes 400; clipping moves 400 each way.
+// Stages 2 and 3 reduce in each of two micro-batches. Stage 0 has a norm in fp32, two copies and
+// one. Of ten parameters each takes seven calls to copy and check, two of stage 0, one to widen and
+// one for its norm.
 TEST_CASE("gradients copied around their reduction and before the update, by ZeRO stage") {
     Experiment e = trained_with(Optimizer::adam);
     e.workload.clip_scales = true;
@@ -84,18 +94,24 @@ TEST_CASE("gradients copied around their reduction and before the update, by ZeR
     e.framework.wide_norm = e.framework.update_waits = true;
     e.workload.optimizer_groups = 10;
     const UpdatePasses sharded = update_passes(e, updated, gradients);
-    CHECK(sharded.norm_calls == std::array{70.0, 10.0, 10.0, 1.0, 1.0, 0.0});  // what is flat takes one call
+    // what is flat takes one call
+    CHECK(sharded.norm_calls == std::array{70.0, 10.0, 10.0, 1.0, 1.0, 0.0});
     CHECK(sharded.norm_reads == std::array{true, false, true, false, false, false});
     CHECK(sharded.optimizer_calls == 1);
     CHECK(sharded.copies_calls == 10);
     CHECK(sharded.copies == MemoryPass{Bytes(6000), Bytes(6000)});
     CHECK(sharded.norm_passes == 5);
-    CHECK(sharded.norm == std::array{MemoryPass{Bytes(800), Bytes(800)}, MemoryPass{Bytes(200), Bytes(800)}, MemoryPass{Bytes(800), Bytes(0)},
-                                     MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{}});
-    CHECK(sharded.norm_names == std::array<std::string_view, 6>{"copy_gradients", "widen_gradients", "gradient_norm", "cast_gradients", "clip_gradients", ""});
+    CHECK(sharded.norm ==
+          std::array{MemoryPass{Bytes(800), Bytes(800)}, MemoryPass{Bytes(200), Bytes(800)},
+                     MemoryPass{Bytes(800), Bytes(0)}, MemoryPass{Bytes(200), Bytes(400)},
+                     MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{}});
+    CHECK(sharded.norm_names == std::array<std::string_view, 6>{"copy_gradients", "widen_gradients",
+                                                                "gradient_norm", "cast_gradients",
+                                                                "clip_gradients", ""});
     for (const int zero : {2, 3}) {
         e.parallelism.zero = zero;
-        CHECK(update_passes(e, updated, gradients).copies == MemoryPass{Bytes(12000), Bytes(12000)});
+        CHECK(update_passes(e, updated, gradients).copies ==
+              MemoryPass{Bytes(12000), Bytes(12000)});
         CHECK(update_passes(e, updated, gradients).copies_calls == 20);
         CHECK(update_passes(e, updated, gradients).norm == sharded.norm);
     }
@@ -103,12 +119,14 @@ TEST_CASE("gradients copied around their reduction and before the update, by ZeR
     const UpdatePasses whole = update_passes(e, gradients, gradients);
     CHECK(whole.copies == MemoryPass{Bytes(4000), Bytes(4000)});
     CHECK(whole.norm_calls == std::array{20.0, 1.0, 1.0, 1.0, 0.0, 0.0});
-    CHECK(whole.norm == std::array{MemoryPass{Bytes(2000), Bytes(2000)}, MemoryPass{Bytes(2000), Bytes(4000)}, MemoryPass{Bytes(4000), Bytes(0)},
-                                   MemoryPass{Bytes(4000), Bytes(4000)}, MemoryPass{}, MemoryPass{}});
+    CHECK(whole.norm ==
+          std::array{MemoryPass{Bytes(2000), Bytes(2000)}, MemoryPass{Bytes(2000), Bytes(4000)},
+                     MemoryPass{Bytes(4000), Bytes(0)}, MemoryPass{Bytes(4000), Bytes(4000)},
+                     MemoryPass{}, MemoryPass{}});
 }
 
-// Four tensors in and three out, of 2 bytes in 16 bits; LAMB writes, reads and applies the update: two more in and one out. Gradients are
-// not cast. In fp32 a weight is its own master anyway.
+// Four tensors in and three out, of 2 bytes in 16 bits; LAMB writes, reads and applies the update:
+// two more in and one out. Gradients are not cast. In fp32 a weight is its own master anyway.
 TEST_CASE("without master weights every tensor of an update has the weights' type") {
     const auto alone = [](Optimizer optimizer, Dtype dtype) {
         Experiment e = trained_with(optimizer, dtype);
@@ -119,14 +137,15 @@ TEST_CASE("without master weights every tensor of an update has the weights' typ
     CHECK(optimizer_of(alone(Optimizer::adam, Dtype::bf16)) == of_each(8, 6));
     CHECK(optimizer_of(alone(Optimizer::lamb, Dtype::bf16)) == of_each(12, 8));
     CHECK(optimizer_of(alone(Optimizer::sgd, Dtype::bf16)) == of_each(4, 2));
-    CHECK(optimizer_of(alone(Optimizer::adam, Dtype::fp32)) == optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)));
+    CHECK(optimizer_of(alone(Optimizer::adam, Dtype::fp32)) ==
+          optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)));
     const UpdatePasses p = update_passes(alone(Optimizer::adam, Dtype::fp16), updated, gradients);
     CHECK(p.norm_passes == 1);
     CHECK(p.norm[0] == MemoryPass{Bytes(200), Bytes(0)});
 }
 
-// 16-bit gradients are cast to fp32; fp16 ones are divided by the loss scale; all are read for the norm; all that the rank keeps are
-// zeroed.
+// 16-bit gradients are cast to fp32; fp16 ones are divided by the loss scale; all are read for the
+// norm; all that the rank keeps are zeroed.
 TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     Experiment e = trained_with(Optimizer::adam);
     using Names = std::vector<std::string_view>;
@@ -140,13 +159,16 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     e.parallelism.gradient_dtype = e.workload.dtype = Dtype::fp16;
     const UpdatePasses p = update_passes(e, updated, gradients);
     CHECK(names() == Names{"cast_gradients", "unscale_gradients", "gradient_norm"});
-    CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{Bytes(400), Bytes(0)}, MemoryPass{},
-                               MemoryPass{}, MemoryPass{}});
+    CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)},
+                               MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{Bytes(400), Bytes(0)},
+                               MemoryPass{}, MemoryPass{}, MemoryPass{}});
     CHECK(p.zero_gradients == MemoryPass{Bytes(0), Bytes(2000)});
-    // zero 1 keeps whole gradients (Megatron-Core's buffer), zero 2 and 3 the shards that are updated: 100 of 2 bytes.
+    // zero 1 keeps whole gradients (Megatron-Core's buffer), zero 2 and 3 the shards that are
+    // updated: 100 of 2 bytes.
     for (const auto& [zero, written] : {std::pair(1, 2000.0), {2, 200.0}, {3, 200.0}}) {
         e.parallelism.zero = zero;
-        CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{Bytes(0), Bytes(written)});
+        CHECK(update_passes(e, updated, gradients).zero_gradients ==
+              MemoryPass{Bytes(0), Bytes(written)});
     }
     e.parallelism.zero = 0;
     e.parallelism.frees_gradients = true;
@@ -156,8 +178,8 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(200), Bytes(0)});
 }
 
-// 3 sequences of 10 tokens, parts rounded up: cp 3 leaves 4 of 10 tokens, 12 in all; tp 4 leaves 3 of these outside the blocks; widths of 7
-// leave 2.
+// 3 sequences of 10 tokens, parts rounded up: cp 3 leaves 4 of 10 tokens, 12 in all; tp 4 leaves 3
+// of these outside the blocks; widths of 7 leave 2.
 TEST_CASE("a rank's part of every size, rounded up") {
     Experiment e;
     Workload& w = e.workload;
@@ -178,9 +200,26 @@ TEST_CASE("a rank's part of every size, rounded up") {
     p.sequence_parallel = true;
     p.expert_tensor_parallel = true;
     const RankShape s = rank_shape(e);
-    CHECK(s == RankShape{.batch = 3, .tokens = 12, .outer_tokens = 3, .seq = 10, .seq_q = 4, .head_tokens = 8, .routed_tokens = 3, .hidden = 40, .ffn = 2, .vocab = 3,
-                         .expert_ffn = 2, .shared_ffn = 3, .heads = 2, .kv_heads = 2, .mamba_heads = 2, .mamba_groups = 1, .qk_dim = 8, .value_dim = 8,
-                         .matrix = Dtype::fp8, .storage = Dtype::bf16});
+    CHECK(s == RankShape{.batch = 3,
+                         .tokens = 12,
+                         .outer_tokens = 3,
+                         .seq = 10,
+                         .seq_q = 4,
+                         .head_tokens = 8,
+                         .routed_tokens = 3,
+                         .hidden = 40,
+                         .ffn = 2,
+                         .vocab = 3,
+                         .expert_ffn = 2,
+                         .shared_ffn = 3,
+                         .heads = 2,
+                         .kv_heads = 2,
+                         .mamba_heads = 2,
+                         .mamba_groups = 1,
+                         .qk_dim = 8,
+                         .value_dim = 8,
+                         .matrix = Dtype::fp8,
+                         .storage = Dtype::bf16});
     CHECK(s.outer() == Bytes(3 * 40 * 2));
     CHECK(s.inner(5) == Bytes(12 * 5 * 2));
     p.sequence_parallel = p.expert_tensor_parallel = false;

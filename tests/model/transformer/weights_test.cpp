@@ -28,8 +28,9 @@ Experiment plain() {
 
 }  // namespace
 
-// h = 64, 4 heads of 16: queries and output have h x 64 each, halved and quartered; so are the 8 h^2 of the block. Two key and value heads
-// of 16 have h x 64 in all, halved over two ranks; each of four ranks has one head, h x 32.
+// h = 64, 4 heads of 16: queries and output have h x 64 each, halved and quartered; so are the 8
+// h^2 of the block. Two key and value heads of 16 have h x 64 in all, halved over two ranks; each
+// of four ranks has one head, h x 32.
 TEST_CASE("ranks that share a key and value head hold a copy each") {
     Experiment e = plain();
     e.workload.kv_heads = 2;
@@ -41,26 +42,29 @@ TEST_CASE("ranks that share a key and value head hold a copy each") {
     CHECK(of_layer(e) == (2 * h * h + 8 * h * h) / 4 + h * 32 + norms);
 }
 
-// Latents of 24 and 16 and a rotary key of 8: h x 48 down, not split; up 24 x 4 heads x (16 + 8) and 16 x 4 x (16 + 16); output 4 x 16 x h.
-// Norms of the latents: 2 x 40.
+// Latents of 24 and 16 and a rotary key of 8: h x 48 down, not split; up 24 x 4 heads x (16 + 8)
+// and 16 x 4 x (16 + 16); output 4 x 16 x h. Norms of the latents: 2 x 40.
 TEST_CASE("projections to latents are whole on every rank") {
     Experiment e = plain();
     e.workload.attention = AttentionKind::mla;
     e.workload.mla = {24, 16, 16, 8, 16};
-    const double h = 64, down = h * 48, split = 24 * 96 + 16 * 128 + 64 * h + 8 * h * h, norms = 2 * 2 * 64 + 2 * 40;
+    const double h = 64, down = h * 48, split = 24 * 96 + 16 * 128 + 64 * h + 8 * h * h,
+                 norms = 2 * 2 * 64 + 2 * 40;
     CHECK(of_layer(e) == down + split + norms);
     e.parallelism.tp = 4;
     CHECK(of_layer(e) == down + split / 4 + norms);
 }
 
-// Biases of layers split by rows are added after the sum, so they are whole: 64 each; 3 x 64 of queries, keys and values and 256 are split.
+// Biases of layers split by rows are added after the sum, so they are whole: 64 each; 3 x 64 of
+// queries, keys and values and 256 are split.
 TEST_CASE("biases behind a sum over the ranks are on each of them") {
     Experiment e = small_gpt();
     e.parallelism.tp = 4;
     CHECK(of_layer(e) == (12 * 64 * 64 + 3 * 64 + 256) / 4 + 2 * 64 + 2 * 2 * 64);
 }
 
-// 1,000 x 64 of the table, 128 x 64 positions, a norm of 2 x 64. If tied, the head has the table again only on another stage.
+// 1,000 x 64 of the table, 128 x 64 positions, a norm of 2 x 64. If tied, the head has the table
+// again only on another stage.
 TEST_CASE("frozen ends are those of a model that is trained, and nothing of them is trained") {
     Experiment e = small_gpt();
     e.workload.adapter_rank = 2;
@@ -72,7 +76,8 @@ TEST_CASE("frozen ends are those of a model that is trained, and nothing of them
     CHECK(head() == 128);
     e.parallelism.pp = 2;
     CHECK(head() == 64000 + 128);
-    CHECK(weights(e, embedding_weights).trained.dense + weights(e, head_weights).trained.dense == 0);
+    CHECK(weights(e, embedding_weights).trained.dense + weights(e, head_weights).trained.dense ==
+          0);
     e.workload.adapter_rank = 0;
     CHECK(embedding() + head() == 0);
     CHECK(weights(e, embedding_weights).trained.dense == 64000 + 128 * 64);

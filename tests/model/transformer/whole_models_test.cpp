@@ -1,4 +1,5 @@
-// The recorded whole models: what their operations move, and MoE systems between the plans of a step.
+// The recorded whole models: what their operations move, and MoE systems between the plans of a
+// step.
 #include <catch2/catch.hpp>
 
 #include "model/step.h"
@@ -60,11 +61,11 @@ Experiment with_system(MoeSystem system) {
 
 }  // namespace
 
-// BERT-base: words 30522 x 768 + positions 512 x 768 + types 2 x 768 + norm 2 x 768; a layer 4 (768^2 + 768) +
-// 2 x 768 x 3072 + 3072 + 768 + 4 x 768 = 7,087,872; head 2 x 768 + 2.
-// GPT-2 with 50259 words: 124,439,808 + 2 x 768.
-// Transformer-XL: a layer 512 x 1536 + 2 x 512^2 (output, positions) + 2 x 512 x 2048 + 2048 + 512 + 4 x 512 = 3,412,480;
-// 12 of them, 204 x 512 symbols, 204 biases of the logits, two biases of 512 for the queries.
+// BERT-base: words 30522 x 768 + positions 512 x 768 + types 2 x 768 + norm 2 x 768; a layer 4
+// (768^2 + 768) + 2 x 768 x 3072 + 3072 + 768 + 4 x 768 = 7,087,872; head 2 x 768 + 2. GPT-2 with
+// 50259 words: 124,439,808 + 2 x 768. Transformer-XL: a layer 512 x 1536 + 2 x 512^2 (output,
+// positions) + 2 x 512 x 2048 + 2048 + 512 + 4 x 512 = 3,412,480; 12 of them, 204 x 512 symbols,
+// 204 biases of the logits, two biases of 512 for the queries.
 TEST_CASE("the recorded models have their weights to the parameter") {
     CHECK(parameters("bert_naive") == 23440896.0 + 393216 + 1536 + 1536 + 12 * 7087872.0 + 1538);
     CHECK(parameters("bert_naive") == 108893186);
@@ -73,16 +74,19 @@ TEST_CASE("the recorded models have their weights to the parameter") {
     CHECK(parameters("transformer_xl_naive") == 41055436);
 }
 
-// One expert of BERT is the feed-forward block that it replaces, 4,722,432 weights; there are 64 in each of 4 layers, with a router of
-// 64 x 768 + 64. Transformer-XL: 2,099,712 in each of 12 layers, router 64 x 512 + 64.
+// One expert of BERT is the feed-forward block that it replaces, 4,722,432 weights; there are 64 in
+// each of 4 layers, with a router of 64 x 768 + 64. Transformer-XL: 2,099,712 in each of 12 layers,
+// router 64 x 512 + 64.
 TEST_CASE("with experts the dense blocks of their layers are replaced") {
-    CHECK(parameters("bert_fastermoe") - parameters("bert_naive") == 4 * (63 * 4722432.0 + 64 * 769));
+    CHECK(parameters("bert_fastermoe") - parameters("bert_naive") ==
+          4 * (63 * 4722432.0 + 64 * 769));
     CHECK(parameters("transformer_xl_mix_moe") - parameters("transformer_xl_naive") ==
           12 * (63 * 2099712.0 + 64 * 513));
 }
 
-// 4 heads x 128 x 128 = 65,536 scores per layer. Causal: the mask selects among 16-bit scores (2 + 2 bytes), softmax writes fp32 (2 + 4).
-// Not causal: adding the mask makes them fp32 (2 + 4), softmax 4 + 4. Without casting all is 2 + 2.
+// 4 heads x 128 x 128 = 65,536 scores per layer. Causal: the mask selects among 16-bit scores (2 +
+// 2 bytes), softmax writes fp32 (2 + 4). Not causal: adding the mask makes them fp32 (2 + 4),
+// softmax 4 + 4. Without casting all is 2 + 2.
 TEST_CASE("automatic casting widens scores where the framework does") {
     const double scores = 4 * 65536;
     Experiment e = unfused();
@@ -96,19 +100,21 @@ TEST_CASE("automatic casting widens scores where the framework does") {
     CHECK(moved(e, "softmax") == Moved{4, 4 * scores, 4 * scores});
 }
 
-// GELU written out: half (2 + 2), cast (2 + 4), then in fp32 cube and factor (8 + 8), sum (6 + 4), factor, tanh, plus one (12 + 12),
-// product (6 + 4); the cast back has its own name. 128 x 256 elements per layer; kernel counts 1, 2, 1, 3, 1.
+// GELU written out: half (2 + 2), cast (2 + 4), then in fp32 cube and factor (8 + 8), sum (6 + 4),
+// factor, tanh, plus one (12 + 12), product (6 + 4); the cast back has its own name. 128 x 256
+// elements per layer; kernel counts 1, 2, 1, 3, 1.
 TEST_CASE("an activation written out moves what its operations move") {
     Experiment e = unfused();
     e.workload.autocast = true;
     const double inner = 4 * 128 * 256;
     CHECK(moved(e, "activation") == Moved{4, 2 * inner, 2 * inner});
     e.workload.activation = Activation::gelu_steps;
-    CHECK(moved(e, "activation") == Moved{20, (2 + 8 + 6 + 12 + 6) * inner, (2 + 8 + 4 + 12 + 4) * inner});
+    CHECK(moved(e, "activation") ==
+          Moved{20, (2 + 8 + 6 + 12 + 6) * inner, (2 + 8 + 4 + 12 + 4) * inner});
 }
 
-// 128 remembered tokens and the 128 of the sequence: twice the keys, 131,072 scores per layer and 256 projected rows. In bf16 the sum of
-// both kinds of scores reads 2 x 2 bytes and writes 2.
+// 128 remembered tokens and the 128 of the sequence: twice the keys, 131,072 scores per layer and
+// 256 projected rows. In bf16 the sum of both kinds of scores reads 2 x 2 bytes and writes 2.
 TEST_CASE("memory is attended, projected and moved like the sequence") {
     Experiment e = unfused();
     e.workload.positions = Positions::relative;
@@ -118,7 +124,8 @@ TEST_CASE("memory is attended, projected and moved like the sequence") {
     CHECK(moved(e, "memory") == Moved{4, 2 * rows, 2 * rows});
     const auto forward = [graph = build_step(e, {})](const Gemm& gemm) {
         int tasks = 0;
-        for (TaskId t = 0; t < graph.size(); ++t) tasks += graph.phase(t) == Phase::forward && graph.op(t) == Op(gemm);
+        for (TaskId t = 0; t < graph.size(); ++t)
+            tasks += graph.phase(t) == Phase::forward && graph.op(t) == Op(gemm);
         return tasks;
     };
     CHECK(forward({256, 192, 64, 1, Dtype::bf16}) == 4);  // queries, keys, values
@@ -126,8 +133,8 @@ TEST_CASE("memory is attended, projected and moved like the sequence") {
     CHECK(forward({128, 256, 16, 4, Dtype::bf16}) == 8);  // scores of both kinds
 }
 
-// 128 x 1000 logits of 2 bytes in 8 slices: a slice's gradient is a whole of zeros with an eighth copied; 7 sums read two wholes and write
-// one.
+// 128 x 1000 logits of 2 bytes in 8 slices: a slice's gradient is a whole of zeros with an eighth
+// copied; 7 sums read two wholes and write one.
 TEST_CASE("a loss added up over slices makes a whole gradient of each") {
     Experiment e = unfused();
     CHECK(moved(e, "loss_slices").tasks == 0);
@@ -136,7 +143,8 @@ TEST_CASE("a loss added up over slices makes a whole gradient of each") {
     CHECK(moved(e, "loss_slices") == Moved{2, (1 + 14) * whole, (9 + 7) * whole});
 }
 
-// Three times the bytes in the passes of a layer; those of the logits do not change if the loss is written step by step.
+// Three times the bytes in the passes of a layer; those of the logits do not change if the loss is
+// written step by step.
 TEST_CASE("eager passes move more in the layers, not where a loss is written step by step") {
     Experiment e = small_gpt();
     e.workload.fused_loss = false;
@@ -164,8 +172,9 @@ TEST_CASE("a loss outside the model belongs to the backward's time") {
     CHECK(phase_of_loss(e) == Phase::backward);
 }
 
-// Four layers with one local expert each have an exchange out and back in each pass: 4 x 2 dispatches and combines, on all four ranks.
-// Attention is there for every rank and layer, before and after the system's tasks.
+// Four layers with one local expert each have an exchange out and back in each pass: 4 x 2
+// dispatches and combines, on all four ranks. Attention is there for every rank and layer, before
+// and after the system's tasks.
 TEST_CASE("a MoE system writes its layers between the plans of the step, on every rank") {
     const Experiment e = with_system(MoeSystem::fast_moe);
     const TaskGraph graph = build_step(e, routing_of(e));
@@ -180,7 +189,8 @@ TEST_CASE("a MoE system writes its layers between the plans of the step, on ever
     }
 }
 
-// Two ranks hold half of the experts each. 16 bytes are read and 14 written for each parameter that a rank updates, and 4 set to zero.
+// Two ranks hold half of the experts each. 16 bytes are read and 14 written for each parameter that
+// a rank updates, and 4 set to zero.
 TEST_CASE("a rank updates its dense weights and its own experts") {
     const Experiment e = small_moe();
     const ParameterCount count = count_parameters(e.workload);
@@ -191,15 +201,18 @@ TEST_CASE("a rank updates its dense weights and its own experts") {
     CHECK(moved(e, "gradient_norm").read == Approx(4 * own));
 }
 
-// Both ranks copy all their gradients of 2 bytes once through buckets in each of two micro-batches, after the backward, and each updates
-// half of them. The host waits three times: for the backward, for the check and for the norm.
+// Both ranks copy all their gradients of 2 bytes once through buckets in each of two micro-batches,
+// after the backward, and each updates half of them. The host waits three times: for the backward,
+// for the check and for the norm.
 TEST_CASE("gradients are copied on their way to a sharded update, and the host waits for them") {
     Experiment e = small_gpt();
     e.parallelism.dp = e.parallelism.zero = 2;
     e.parallelism.global_batch = 4;
     e.parallelism.gradient_dtype = Dtype::bf16;
     const TaskGraph without = build_step(e, {});
-    CHECK(count_of(without, "bucket_copies") + count_of(without, "copy_gradients") + count_of(without, "gradients_read") == 0);
+    CHECK(count_of(without, "bucket_copies") + count_of(without, "copy_gradients") +
+              count_of(without, "gradients_read") ==
+          0);
     e.framework.gradient_copies = e.framework.update_copies = {1};
     e.framework.update_waits = true;
     const double own = count_parameters(e.workload).total();
@@ -212,7 +225,8 @@ TEST_CASE("gradients are copied on their way to a sharded update, and the host w
         if (graph.name(t) == "bucket_copies") CHECK(graph.phase(t) == Phase::gradient_sync);
 }
 
-// Two tensor-parallel ranks have the same activations: each sends half, and the receivers gather; not if the sequence is split.
+// Two tensor-parallel ranks have the same activations: each sends half, and the receivers gather;
+// not if the sequence is split.
 TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the same") {
     Experiment e = small_gpt();
     e.parallelism.pp = e.parallelism.tp = 2;
@@ -232,7 +246,8 @@ TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the sa
     CHECK(sent() == std::pair{hidden, 0});
 }
 
-// Two stages with both directions hold all four layers, each with one of four experts per rank, and both ends. Copies are summed in fp32.
+// Two stages with both directions hold all four layers, each with one of four experts per rank, and
+// both ends. Copies are summed in fp32.
 TEST_CASE("the copies of dualpipe are summed, experts among them") {
     Experiment e = small_moe();
     e.workload.moe.top_k = 1;
@@ -246,17 +261,21 @@ TEST_CASE("the copies of dualpipe are summed, experts among them") {
         const TaskGraph graph = build_step(e, {});
         double bytes = 0;
         for (TaskId t = 0; t < graph.size(); ++t)
-            if (graph.name(t) == "copy_all_reduce") bytes = std::max(bytes, bytes_moved(graph.op(t)).si());
+            if (graph.name(t) == "copy_all_reduce")
+                bytes = std::max(bytes, bytes_moved(graph.op(t)).si());
         return bytes;
     };
     CHECK(summed(0) == Approx(4 * (count.total() - count.experts + count.experts / 4)));
-    // They are first scattered over four ranks, and each expert is on one rank: a quarter of all remains.
+    // They are first scattered over four ranks, and each expert is on one rank: a quarter of all
+    // remains.
     for (const int zero : {1, 2, 3}) CHECK(summed(zero) == Approx(4 * count.total() / 4));
 }
 
 // The number of layers times the number of micro-batches.
-TEST_CASE("a step of expert layers has each of them forward and backward, micro-batch by micro-batch") {
-    for (const MoeSystem system : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe, MoeSystem::alltoall}) {
+TEST_CASE(
+    "a step of expert layers has each of them forward and backward, micro-batch by micro-batch") {
+    for (const MoeSystem system :
+         {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe, MoeSystem::alltoall}) {
         Experiment e = small_gpt();
         e.workload = {};
         e.workload.hidden = 64;

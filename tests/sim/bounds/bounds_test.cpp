@@ -23,20 +23,24 @@ Seconds simulated_step(const Experiment& e) {
 }
 
 struct Against {
-    int samples = 0, below = 0, within = 0;  // lower bounds not above the engine's step; estimates within 3 %
+    // lower bounds not above the engine's step; estimates within 3 %
+    int samples = 0, below = 0, within = 0;
     double worst = 0, sum = 0;
     int exact = 0;         // estimates that are the engine's step but for rounding
     double tightness = 0;  // sum of lower bounds over steps
 };
 
-// Compares `count` random splits of the space with the engine, among those that fit and whose graph is not huge.
+// Compares `count` random splits of the space with the engine, among those that fit and whose graph
+// is not huge.
 Against against_engine(const Experiment& base, std::size_t count, double most_layer_passes) {
     std::mt19937_64 random(7);
     StepBounds bounds(base);
     std::vector<Parallelism> picked;
     std::uint64_t met = 0;
     for_each_split(base, [&](const Parallelism& p) {
-        if (static_cast<double>(micro_batches(p)) * base.workload.layers > most_layer_passes || !bounds(p).fits) return;
+        if (static_cast<double>(micro_batches(p)) * base.workload.layers > most_layer_passes ||
+            !bounds(p).fits)
+            return;
         const std::uint64_t at = ++met <= count ? met - 1 : random() % met;
         if (picked.size() < count)
             picked.push_back(p);
@@ -107,8 +111,8 @@ TEST_CASE("the longest path of 1F1B is (m + p - 1)(F + B), however many micro-ba
     }
 }
 
-// The gradient of a table of 40,000 x 1024 fp32 weights takes as long as several micro-batches on a slow link. Only the two stages that
-// hold the table or its copy wait for it.
+// The gradient of a table of 40,000 x 1024 fp32 weights takes as long as several micro-batches on a
+// slow link. Only the two stages that hold the table or its copy wait for it.
 TEST_CASE("tied embeddings on two stages are joined behind the slots of both") {
     Experiment e = middle_gpt();
     e.cluster.nodes = 1;
@@ -149,20 +153,25 @@ TEST_CASE("the memory of closed forms is that of transformer_memory, the verdict
     CHECK((fitting > 0 && fitting < seen));
 }
 
-// The expected closeness was measured with this test and rounded to the worse side, so any change for the worse fails.
-TEST_CASE("no step is below its bound, and most estimates are within 3 %, with and without contention") {
+// The expected closeness was measured with this test and rounded to the worse side, so any change
+// for the worse fails.
+TEST_CASE(
+    "no step is below its bound, and most estimates are within 3 %, with and without contention") {
     struct Reached {
-        double slowdown, call;                 // slowdown of kernels beside communication; host seconds per kernel
-        int exact, within;                     // of 200 splits
+        // slowdown of kernels beside communication; host seconds per kernel
+        double slowdown, call;
+        int exact, within;  // of 200 splits
         double mean, worst, tightness;
     };
-    for (const Reached& reached : {Reached{0, 0, 35, 186, 0.00754, 0.0767, 0.97329}, {0.25, 0, 1, 183, 0.01075, 0.0680, 0.95881},
+    for (const Reached& reached : {Reached{0, 0, 35, 186, 0.00754, 0.0767, 0.97329},
+                                   {0.25, 0, 1, 183, 0.01075, 0.0680, 0.95881},
                                    {0, 5e-5, 0, 41, 0.08968, 0.2442, 0.90200}}) {
         Experiment base = middle_gpt();
         base.cluster.interference.compute_slowdown = reached.slowdown;
         base.cluster.host.call = Seconds(reached.call);
         const Against result = against_engine(base, 200, 2000);
-        CAPTURE(reached.slowdown, result.exact, result.within, result.sum / 200, result.worst, result.tightness / 200);
+        CAPTURE(reached.slowdown, result.exact, result.within, result.sum / 200, result.worst,
+                result.tightness / 200);
         CHECK(result.samples == 200);
         CHECK(result.below == result.samples);
         CHECK(result.exact >= reached.exact);
@@ -180,7 +189,8 @@ TEST_CASE("no step of a model with experts is below its bound") {
     base.workload.moe.dense_layers = 1;
     base.parallelism.global_batch = 32;
     const Against result = against_engine(base, 60, 1000);
-    CAPTURE(result.within, result.worst, result.exact, result.sum / result.samples, result.tightness / result.samples);
+    CAPTURE(result.within, result.worst, result.exact, result.sum / result.samples,
+            result.tightness / result.samples);
     CHECK(result.below == result.samples);
     CHECK(result.exact >= 5);
     CHECK(result.within >= 49);
@@ -188,7 +198,8 @@ TEST_CASE("no step of a model with experts is below its bound") {
     CHECK(result.tightness / result.samples >= 0.94416);
 }
 
-TEST_CASE("bounds depend on the split alone, not on what was asked before, and others answer alike") {
+TEST_CASE(
+    "bounds depend on the split alone, not on what was asked before, and others answer alike") {
     const Experiment base = middle_gpt();
     const auto pipelines = std::make_shared<FoundPipelines>();
     StepBounds one(base, pipelines);
@@ -198,11 +209,15 @@ TEST_CASE("bounds depend on the split alone, not on what was asked before, and o
         if (i++ % 397 == 0) asked.emplace_back(p, one(p));
     });
     StepBounds other(base, pipelines);
-    for (auto it = asked.rbegin(); it != asked.rend(); ++it) REQUIRE(other(it->first) == it->second);
+    for (auto it = asked.rbegin(); it != asked.rend(); ++it)
+        REQUIRE(other(it->first) == it->second);
 }
 
-// With data-parallel ranks innermost, tensor-parallel ranks are dp apart: on one node or on several, depending on dp and pp alone.
-TEST_CASE("bounds under another rank order are those that a split has by itself, whatever was asked before") {
+// With data-parallel ranks innermost, tensor-parallel ranks are dp apart: on one node or on
+// several, depending on dp and pp alone.
+TEST_CASE(
+    "bounds under another rank order are those that a split has by itself, whatever was asked "
+    "before") {
     Experiment base = middle_gpt();
     for (const char* order : {"dp-tp-cp-pp", "pp-tp-cp-dp", "tp-cp-dp-pp"}) {
         base.parallelism.rank_order = order;
@@ -229,7 +244,7 @@ TEST_CASE("2,000 splits of GPT-3 175B on 1,024 A100 against the engine", "[.][sa
     base.parallelism = {};
     base.parallelism.global_batch = 1536;
     const Against result = against_engine(base, 2000, 25'000);
-    WARN(result.within << " of " << result.samples << " within 3 %, mean " << result.sum / result.samples << ", worst "
-                       << result.worst);
+    WARN(result.within << " of " << result.samples << " within 3 %, mean "
+                       << result.sum / result.samples << ", worst " << result.worst);
     CHECK(result.below == result.samples);
 }

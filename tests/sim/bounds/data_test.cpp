@@ -8,15 +8,17 @@ using namespace stepcast;
 
 namespace {
 
-// A stage of two dense layers of 1.0 M elements, three layers of 0.7 M with experts of 3.0 M, an embedding of 5 M and a head of 4 M, on 8
-// ranks of 2 nodes. Two replicas of 4 expert-parallel ranks. A layer has 0.82 M dense and 1.8 M expert elements on average. The tests price
-// each collective by itself.
+// A stage of two dense layers of 1.0 M elements, three layers of 0.7 M with experts of 3.0 M, an
+// embedding of 5 M and a head of 4 M, on 8 ranks of 2 nodes. Two replicas of 4 expert-parallel
+// ranks. A layer has 0.82 M dense and 1.8 M expert elements on average. The tests price each
+// collective by itself.
 struct DataStage {
     Experiment e;
     RankGroups groups;
     Routing routing;
     std::optional<LayerContext> context;
-    std::array<UnitWeights, unit_kinds> weights{UnitWeights{{1e6, 0}, {}}, {{0.7e6, 3e6}, {}}, {{5e6, 0}, {}}, {{4e6, 0}, {}}};
+    std::array<UnitWeights, unit_kinds> weights{
+        UnitWeights{{1e6, 0}, {}}, {{0.7e6, 3e6}, {}}, {{5e6, 0}, {}}, {{4e6, 0}, {}}};
     UnitCounts units{2, 3, 1, 1};
     int chunks = 2;
     std::optional<OpPrices> prices;
@@ -43,28 +45,42 @@ struct DataStage {
     DataStage& operator=(const DataStage&) = delete;
 
     DataTimes operator()() { return data->times({*context, weights, chunks}, units); }
-    [[nodiscard]] double sum(double elements, const Group& group) { return prices->collective(AllReduce{Bytes(4 * elements)}, group).si(); }
-    [[nodiscard]] double scatter(double elements, const Group& group) { return prices->collective(ReduceScatter{Bytes(4 * elements)}, group).si(); }
+    [[nodiscard]] double sum(double elements, const Group& group) {
+        return prices->collective(AllReduce{Bytes(4 * elements)}, group).si();
+    }
+    [[nodiscard]] double scatter(double elements, const Group& group) {
+        return prices->collective(ReduceScatter{Bytes(4 * elements)}, group).si();
+    }
     // Parameters are of two bytes.
-    [[nodiscard]] double gather(double elements, const Group& group) { return prices->collective(AllGather{Bytes(2 * elements)}, group).si(); }
-    [[nodiscard]] double pass(const MemoryPass& op) { return prices->local(op, Phase::optimizer).si(); }
+    [[nodiscard]] double gather(double elements, const Group& group) {
+        return prices->collective(AllGather{Bytes(2 * elements)}, group).si();
+    }
+    [[nodiscard]] double pass(const MemoryPass& op) {
+        return prices->local(op, Phase::optimizer).si();
+    }
 };
 
 }  // namespace
 
-// A chunk counts three layers. Dense buckets of 1.5 M elements hold two layers of 0.82 M, then the remaining one; each expert bucket holds
-// one layer of 1.8 M. Five layers are 5/3 of a chunk. The last bucket is the embedding's, or without one that of the last layer.
-TEST_CASE("gradients of a stage go bucket by bucket, dense ones and experts each over their ranks") {
+// A chunk counts three layers. Dense buckets of 1.5 M elements hold two layers of 0.82 M, then the
+// remaining one; each expert bucket holds one layer of 1.8 M. Five layers are 5/3 of a chunk. The
+// last bucket is the embedding's, or without one that of the last layer.
+TEST_CASE(
+    "gradients of a stage go bucket by bucket, dense ones and experts each over their ranks") {
     DataStage stage(0);
     const Group &all = stage.groups.data_context, &replicas = stage.groups.expert_data;
     REQUIRE(all.size() == 8);
     REQUIRE(replicas.size() == 2);
-    const double dense = stage.sum(1.64e6, all) + stage.sum(0.82e6, all), experts = 3 * stage.sum(1.8e6, replicas);
+    const double dense = stage.sum(1.64e6, all) + stage.sum(0.82e6, all),
+                 experts = 3 * stage.sum(1.8e6, replicas);
     const DataTimes t = stage();
-    CHECK(t.gradients == Approx((dense + experts) * 5 / 3 + stage.sum(5e6, all) + stage.sum(4e6, all)));
+    CHECK(t.gradients ==
+          Approx((dense + experts) * 5 / 3 + stage.sum(5e6, all) + stage.sum(4e6, all)));
     CHECK(t.last_bucket == Approx(stage.sum(5e6, all)));
     CHECK(t.first_layers == 2);
-    const std::array<double, 4> units{stage.sum(1e6, all), stage.sum(0.7e6, all) + stage.sum(3e6, replicas), stage.sum(5e6, all), stage.sum(4e6, all)};
+    const std::array<double, 4> units{stage.sum(1e6, all),
+                                      stage.sum(0.7e6, all) + stage.sum(3e6, replicas),
+                                      stage.sum(5e6, all), stage.sum(4e6, all)};
     for (std::size_t k = 0; k < 4; ++k) CHECK(t.exchanged[k] == Approx(units[k]));
     CHECK(t.gathered == std::array<double, 4>{});
     CHECK(t.parameters == 0);
@@ -73,7 +89,8 @@ TEST_CASE("gradients of a stage go bucket by bucket, dense ones and experts each
     CHECK(stage().gradients == Approx((dense + experts) * 5 / 3));
     CHECK(stage().last_bucket == Approx(stage.sum(0.82e6, all) + stage.sum(1.8e6, replicas)));
     stage.chunks = 1;  // five layers: 2, 2 and 1
-    CHECK(stage().gradients == Approx(2 * stage.sum(1.64e6, all) + stage.sum(0.82e6, all) + 5 * stage.sum(1.8e6, replicas)));
+    CHECK(stage().gradients == Approx(2 * stage.sum(1.64e6, all) + stage.sum(0.82e6, all) +
+                                      5 * stage.sum(1.8e6, replicas)));
     stage.e.parallelism.bucket = Bytes(4 * 100e6);  // one bucket
     CHECK(stage().gradients == Approx(stage.sum(4.1e6, all) + stage.sum(9e6, replicas)));
     CHECK(stage().first_layers == 5);
@@ -83,14 +100,16 @@ TEST_CASE("gradients of a stage go bucket by bucket, dense ones and experts each
     CHECK(stage().gradients == Approx(stage.sum(4e6, all)));
 }
 
-// The lower bound is the larger of two: all 13.1 M dense and all 9 M expert elements in one collective each, or unit by unit those that
-// fill a bucket of 1.5 M by themselves (experts, embedding and head). The least unit, of 0.7 M, ends the step.
+// The lower bound is the larger of two: all 13.1 M dense and all 9 M expert elements in one
+// collective each, or unit by unit those that fill a bucket of 1.5 M by themselves (experts,
+// embedding and head). The least unit, of 0.7 M, ends the step.
 TEST_CASE("gradients take no less than joined, nor than those that fill buckets by themselves") {
     DataStage stage(0);
     const Group &all = stage.groups.data_context, &replicas = stage.groups.expert_data;
     DataTimes t = stage();
     CHECK(t.elements == 13.1e6 + 9e6);
-    const std::array<double, 4> flushed{stage.sum(1e6, all), stage.sum(0.7e6, all), stage.sum(5e6, all), stage.sum(4e6, all)};
+    const std::array<double, 4> flushed{stage.sum(1e6, all), stage.sum(0.7e6, all),
+                                        stage.sum(5e6, all), stage.sum(4e6, all)};
     const std::array<double, 4> filled{0, stage.sum(3e6, replicas), flushed[2], flushed[3]};
     for (std::size_t k = 0; k < 4; ++k) {
         CHECK(t.flushed[k] == Approx(flushed[k]));
@@ -101,9 +120,11 @@ TEST_CASE("gradients take no less than joined, nor than those that fill buckets 
     CHECK(t.least_waited == Approx(joined));
     CHECK(t.least_lane == t.least_waited);
     CHECK(t.least_last == Approx(flushed[1]));
-    stage.e.parallelism.bucket = Bytes(4);  // every unit fills a bucket: the sum of single collectives is larger
+    // every unit fills a bucket: the sum of single collectives is larger
+    stage.e.parallelism.bucket = Bytes(4);
     t = stage();
-    CHECK(t.least_waited == Approx(2 * flushed[0] + 3 * (flushed[1] + filled[1]) + flushed[2] + flushed[3]));
+    CHECK(t.least_waited ==
+          Approx(2 * flushed[0] + 3 * (flushed[1] + filled[1]) + flushed[2] + flushed[3]));
     stage.units[1] = 0;
     CHECK(stage().least_last == Approx(flushed[0]));
     stage.weights[2].trained = {0.4e6, 0};  // a small embedding
@@ -112,8 +133,10 @@ TEST_CASE("gradients take no less than joined, nor than those that fill buckets 
     CHECK(stage().least_last == Approx(flushed[0]));
 }
 
-// One rank updates its shards: an eighth of 13.1 M and half of 9 M. zero 2 exchanges in each of three micro-batches.
-TEST_CASE("under zero 1 and 2 gradients are scattered and parameters gathered, unit by unit or joined") {
+// One rank updates its shards: an eighth of 13.1 M and half of 9 M. zero 2 exchanges in each of
+// three micro-batches.
+TEST_CASE(
+    "under zero 1 and 2 gradients are scattered and parameters gathered, unit by unit or joined") {
     for (const int zero : {1, 2}) {
         CAPTURE(zero);
         DataStage stage(zero);
@@ -121,45 +144,57 @@ TEST_CASE("under zero 1 and 2 gradients are scattered and parameters gathered, u
         const int rounds = zero == 2 ? 3 : 1;
         const DataTimes t = stage();
         CHECK(t.exchanged[1] == Approx(stage.scatter(0.7e6, all) + stage.scatter(3e6, replicas)));
-        const std::array<double, 4> gathered{stage.gather(1e6, all), stage.gather(0.7e6, all) + stage.gather(3e6, replicas), stage.gather(5e6, all),
-                                             stage.gather(4e6, all)};
+        const std::array<double, 4> gathered{stage.gather(1e6, all),
+                                             stage.gather(0.7e6, all) + stage.gather(3e6, replicas),
+                                             stage.gather(5e6, all), stage.gather(4e6, all)};
         for (std::size_t k = 0; k < 4; ++k) CHECK(t.gathered[k] == Approx(gathered[k]));
-        CHECK(t.parameters == Approx(2 * gathered[0] + 3 * gathered[1] + gathered[2] + gathered[3]));
-        CHECK(t.parameters_joined == Approx(stage.gather(13.1e6, all) + stage.gather(9e6, replicas)));
-        CHECK(t.least_waited == Approx(stage.scatter(rounds * 13.1e6, all) + stage.scatter(rounds * 9e6, replicas)));
+        CHECK(t.parameters ==
+              Approx(2 * gathered[0] + 3 * gathered[1] + gathered[2] + gathered[3]));
+        CHECK(t.parameters_joined ==
+              Approx(stage.gather(13.1e6, all) + stage.gather(9e6, replicas)));
+        CHECK(t.least_waited ==
+              Approx(stage.scatter(rounds * 13.1e6, all) + stage.scatter(rounds * 9e6, replicas)));
         CHECK(t.least_lane == t.least_waited);
         const UpdatePasses passes = update_passes(stage.e, 13.1e6 / 8 + 9e6 / 2, 22.1e6);
         CHECK(t.update == Approx(stage.pass(passes.optimizer) + stage.pass(passes.zero_gradients)));
         double norm = 0;
-        for (int i = 0; i < passes.norm_passes; ++i) norm += stage.pass(passes.norm[static_cast<std::size_t>(i)]);
+        for (int i = 0; i < passes.norm_passes; ++i)
+            norm += stage.pass(passes.norm[static_cast<std::size_t>(i)]);
         CHECK(norm > 0);
         CHECK(t.norm == Approx(norm));
         CHECK(t.elements == Approx(13.1e6 / 8 + 9e6 / 2));
     }
 }
 
-// Shards over four ranks, two copies: a rank's quarter is summed over both copies. Experts are spread over four ranks, so each rank of a
-// copy holds its expert whole, and its gradients are summed over both copies. Every unit is exchanged by itself in each of three
-// micro-batches, and its parameters are gathered twice.
+// Shards over four ranks, two copies: a rank's quarter is summed over both copies. Experts are
+// spread over four ranks, so each rank of a copy holds its expert whole, and its gradients are
+// summed over both copies. Every unit is exchanged by itself in each of three micro-batches, and
+// its parameters are gathered twice.
 TEST_CASE("under zero 3 units are scattered within a copy, summed over copies and gathered twice") {
     DataStage stage(3);
-    const Group &copy = stage.groups.shard, &copies = stage.groups.shard_replicas, &replicas = stage.groups.expert_data;
+    const Group &copy = stage.groups.shard, &copies = stage.groups.shard_replicas,
+                &replicas = stage.groups.expert_data;
     REQUIRE(replicas.size() == 2);
     REQUIRE(copy.size() == 4);
     REQUIRE(copies.size() == 2);
     const auto exchanged = [&](double dense, double experts) {
-        return stage.scatter(dense, copy) + stage.sum(dense / 4, copies) + (experts > 0 ? stage.sum(experts, replicas) : 0);
+        return stage.scatter(dense, copy) + stage.sum(dense / 4, copies) +
+               (experts > 0 ? stage.sum(experts, replicas) : 0);
     };
     const auto gathered = [&](double dense, double) { return stage.gather(dense, copy); };
     DataTimes t = stage();
-    const double gradients = 2 * exchanged(1e6, 0) + 3 * exchanged(0.7e6, 3e6) + exchanged(5e6, 0) + exchanged(4e6, 0);
+    const double gradients =
+        2 * exchanged(1e6, 0) + 3 * exchanged(0.7e6, 3e6) + exchanged(5e6, 0) + exchanged(4e6, 0);
     CHECK(t.gradients == Approx(gradients));
     CHECK(t.last_bucket == Approx(exchanged(5e6, 0)));
     CHECK(t.first_layers == 1);
     CHECK(t.gathered[1] == Approx(gathered(0.7e6, 3e6)));
     CHECK(t.parameters_joined == 0);
     CHECK(t.least_waited == Approx(3 * gradients));
-    CHECK(t.least_lane == Approx(3 * gradients + 3 * 2 * (2 * gathered(1e6, 0) + 3 * gathered(0.7e6, 3e6) + gathered(5e6, 0) + gathered(4e6, 0))));
+    CHECK(t.least_lane ==
+          Approx(3 * gradients + 3 * 2 *
+                                     (2 * gathered(1e6, 0) + 3 * gathered(0.7e6, 3e6) +
+                                      gathered(5e6, 0) + gathered(4e6, 0))));
     CHECK(t.least_last == Approx(exchanged(0.7e6, 0)));
     const UpdatePasses passes = update_passes(stage.e, 13.1e6 / 4 + 9e6, 22.1e6);
     CHECK(t.update == Approx(stage.pass(passes.optimizer) + stage.pass(passes.zero_gradients)));

@@ -9,7 +9,8 @@ using namespace stepcast;
 
 namespace {
 
-// One stage, one collective per unit after the backward, hosts that cost nothing, no slowdown, ranks that all do the same.
+// One stage, one collective per unit after the backward, hosts that cost nothing, no slowdown,
+// ranks that all do the same.
 Experiment one_after_the_other(Experiment e) {
     Parallelism& p = e.parallelism;
     const int ranks = rank_count(e.cluster), batches = micro_batches(p);
@@ -46,7 +47,8 @@ TEST_CASE("where nothing overlaps bound, estimate and step are one number") {
         }
         const StepBound bound = StepBounds(e)(e.parallelism);
         const double step = predict(e).step.p50.si();
-        CAPTURE(seed, taken, e.parallelism.zero, e.parallelism.dp, micro_batches(e.parallelism), to_string(e.parallelism.recompute));
+        CAPTURE(seed, taken, e.parallelism.zero, e.parallelism.dp, micro_batches(e.parallelism),
+                to_string(e.parallelism.recompute));
         ++seen;
         CHECK(bound.lower.si() == Approx(step).epsilon(1e-9));
         CHECK(bound.estimate.si() == Approx(step).epsilon(1e-9));

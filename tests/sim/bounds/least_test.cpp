@@ -34,7 +34,9 @@ TaskGraph forked_plan() {
 
 // Eight layers on four nodes of four, with links, buckets, hosts and slowdowns picked at random.
 Experiment random_machine(std::mt19937_64& random) {
-    const auto pick = [&](std::initializer_list<double> values) { return values.begin()[random() % values.size()]; };
+    const auto pick = [&](std::initializer_list<double> values) {
+        return values.begin()[random() % values.size()];
+    };
     Experiment e = small_gpt();
     e.workload.layers = 8;
     e.workload.hidden = static_cast<int>(pick({512, 1024}));
@@ -66,8 +68,9 @@ Experiment random_machine(std::mt19937_64& random) {
 
 }  // namespace
 
-// Slowdown 0.5. The exchange of 3 s costs the gemm of 4 s beside it 1 s: 2 + 5 + 1, as in the engine. 2 s of the gemm's work run without
-// the exchange. An exchange of 9 s outlasts the gemm: 2 + 9 + 1, and no part of the gemm runs alone.
+// Slowdown 0.5. The exchange of 3 s costs the gemm of 4 s beside it 1 s: 2 + 5 + 1, as in the
+// engine. 2 s of the gemm's work run without the exchange. An exchange of 9 s outlasts the gemm: 2
+// + 9 + 1, and no part of the gemm runs alone.
 TEST_CASE("a plan takes no less than its kernels and what they lose beside its exchanges") {
     const TaskGraph plan = forked_plan();
     const Costs costs = free_issue({2_s, 3_s, 4_s, 1_s});
@@ -82,8 +85,11 @@ TEST_CASE("a plan takes no less than its kernels and what they lose beside its e
     CHECK(exchange_bound.alone == Approx(3));
 }
 
-// The last pass does not wait for the exchange, which may then run beside anything, so only the order of tasks counts.
-TEST_CASE("a plan that everything does not pass is no less than in order, and nothing of it counts as alone") {
+// The last pass does not wait for the exchange, which may then run beside anything, so only the
+// order of tasks counts.
+TEST_CASE(
+    "a plan that everything does not pass is no less than in order, and nothing of it counts as "
+    "alone") {
     TaskGraph plan;
     const TaskId first = plan.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
     plan.add("sum", Phase::forward, AllReduce{1024_B}, {collective(0)}, {first});
@@ -97,16 +103,18 @@ TEST_CASE("a plan that everything does not pass is no less than in order, and no
 
 namespace {
 
-// A dense layer takes 3 forward, 0.1 of it beside its own exchanges, and 7 backward, 0.2 beside them; an embedding takes 1, 0.05 beside,
-// and a head 4. Four layers in chunks of two; slowdown 0.25, so kernels lose a fifth of a collective. The shortest layer, slowed
-// throughout, takes 3 + 0.25 x 2.9 = 3.725.
+// A dense layer takes 3 forward, 0.1 of it beside its own exchanges, and 7 backward, 0.2 beside
+// them; an embedding takes 1, 0.05 beside, and a head 4. Four layers in chunks of two; slowdown
+// 0.25, so kernels lose a fifth of a collective. The shortest layer, slowed throughout, takes 3 +
+// 0.25 x 2.9 = 3.725.
 Features by_unit(double dense_forward_s, double dense_backward_s, double embedding_forward_s) {
     Features f{};
     f[feature::unit(UnitKind::dense, Pass::forward)] = dense_forward_s;
     f[feature::unit(UnitKind::dense, Pass::backward)] = dense_backward_s;
     f[feature::unit(UnitKind::embedding, Pass::forward)] = embedding_forward_s;
     f[feature::unit(UnitKind::embedding, Pass::backward)] = 1;
-    f[feature::unit(UnitKind::head, Pass::forward)] = f[feature::unit(UnitKind::head, Pass::backward)] = 4;
+    f[feature::unit(UnitKind::head, Pass::forward)] =
+        f[feature::unit(UnitKind::head, Pass::backward)] = 4;
     return f;
 }
 const Features dense_lower = by_unit(3, 7, 1), dense_alone = by_unit(2.9, 6.8, 0.95);
@@ -124,13 +132,15 @@ DataTimes collectives_of(double filled, double flushed) {
     return data;
 }
 
-constexpr std::size_t dense_forward = feature::unit(UnitKind::dense, Pass::forward), dense_backward = feature::unit(UnitKind::dense, Pass::backward);
+constexpr std::size_t dense_forward = feature::unit(UnitKind::dense, Pass::forward),
+                      dense_backward = feature::unit(UnitKind::dense, Pass::backward);
 
 }  // namespace
 
-// 5 s of gradients beside the next layer: it loses a fifth of the 4.8 s that are not beside its own exchanges. With 10 s it loses at most a
-// quarter of its kernels' 6.8 s. The first layer of the next slot loses a fifth of 3.725, less its own 0.1 and the 0.2 and 0.05 that other
-// units' exchanges may take.
+// 5 s of gradients beside the next layer: it loses a fifth of the 4.8 s that are not beside its own
+// exchanges. With 10 s it loses at most a quarter of its kernels' 6.8 s. The first layer of the
+// next slot loses a fifth of 3.725, less its own 0.1 and the 0.2 and 0.05 that other units'
+// exchanges may take.
 TEST_CASE("gradients beside the last backward lengthen a layer in it and the first after it") {
     const LeastCollectives least(dense_layers());
     Parallelism p;
@@ -147,7 +157,8 @@ TEST_CASE("gradients beside the last backward lengthen a layer in it and the fir
     CHECK(f[feature::after_last] == Approx(0.2 * (2 * (1 - 0.1 / 3.725) - 0.25)));
     CHECK(least.features(p, collectives_of(0.2, 0.1))[feature::inside_last] == 0);
     CHECK(least.features(p, collectives_of(0.2, 0.1))[feature::after_last] == 0);
-    // zero 2: the loss occurs in every backward; after the embedding's backward no such layer follows
+    // zero 2: the loss occurs in every backward; after the embedding's backward no such layer
+    // follows
     p.zero = 2;
     f = least.features(p, collectives_of(5, 9));
     CHECK(f[dense_backward] == Approx(7 + 0.96));
@@ -160,8 +171,9 @@ TEST_CASE("gradients beside the last backward lengthen a layer in it and the fir
     CHECK(f[feature::inside_last] == 0);
 }
 
-// A gather of 2 and a scatter of 4 beside a backward: a fifth of 5.8. A gather alone: a fifth of 1.9 forward and of 1.8 backward, of which
-// the smaller counts between slots. Embedding and head gather or exchange less than a layer, and the difference is subtracted from them.
+// A gather of 2 and a scatter of 4 beside a backward: a fifth of 5.8. A gather alone: a fifth
+// of 1.9 forward and of 1.8 backward, of which the smaller counts between slots. Embedding and head
+// gather or exchange less than a layer, and the difference is subtracted from them.
 TEST_CASE("under zero 3 layers are longer by what is gathered and scattered beside them") {
     Parallelism p;
     p.zero = 3;
@@ -188,10 +200,12 @@ TEST_CASE("under zero 3 layers are longer by what is gathered and scattered besi
     CHECK(LeastCollectives(dense_layers(Schedule::zb_h1)).features(p, data) == dense_lower);
 }
 
-// The first layer waits for 0.5 and 2 s of parameters, less the embedding's 1 s: 1.5. With zero 1 the gathers go on for 12 s, four layers'
-// forwards. From 2.5 s on, slots of two layers (7.45, with 0.2 beside their own exchanges) and the 1.05 between them lose a fifth of what
-// is not beside those exchanges.
-TEST_CASE("a path that begins with the first slot waits for its parameters and is slowed by the others") {
+// The first layer waits for 0.5 and 2 s of parameters, less the embedding's 1 s: 1.5. With zero 1
+// the gathers go on for 12 s, four layers' forwards. From 2.5 s on, slots of two layers (7.45, with
+// 0.2 beside their own exchanges) and the 1.05 between them lose a fifth of what is not beside
+// those exchanges.
+TEST_CASE(
+    "a path that begins with the first slot waits for its parameters and is slowed by the others") {
     const LeastCollectives least(dense_layers());
     const DataTimes data = collectives_of(5, 9);
     Parallelism p;
@@ -202,13 +216,15 @@ TEST_CASE("a path that begins with the first slot waits for its parameters and i
     CHECK(least.start(p, data, 50) == Approx(1.5 + 0.2 * (9.5 * kept - 0.4 - 1.05)));
     CHECK(least.start(p, data, 8) == Approx(1.5 + 0.2 * (5.5 * kept - 0.4 - 1.05)));
     DataTimes large = data;
-    large.gathered[0] = 6;  // the last of two layers waits: 12.5 less the embedding's and a layer's forward
+    // the last of two layers waits: 12.5 less the embedding's and a layer's forward
+    large.gathered[0] = 6;
     CHECK(least.start(p, large, 50) == Approx(12.5 - 1 - 3));
 }
 
-// Recomputed layers take 3 more backward, 2.9 of it alone: 10 in all, 9.7 alone and 0.3 beside their own exchanges. Where only some layers
-// are recomputed, the least layer takes 7 and has 6.8 alone. The gathers before the first forward meet no recomputed layer: 12 s of
-// forwards, slots of 7.45 with at most 0.3 beside.
+// Recomputed layers take 3 more backward, 2.9 of it alone: 10 in all, 9.7 alone and 0.3 beside
+// their own exchanges. Where only some layers are recomputed, the least layer takes 7 and has 6.8
+// alone. The gathers before the first forward meet no recomputed layer: 12 s of forwards, slots
+// of 7.45 with at most 0.3 beside.
 TEST_CASE("layers that are computed again last longer and have more beside them") {
     Features lower = dense_lower, alone = dense_alone;
     lower[feature::again(UnitKind::dense)] = 3;
@@ -219,16 +235,21 @@ TEST_CASE("layers that are computed again last longer and have more beside them"
     for (const bool some : {false, true}) {
         LeastInputs in{lower, alone, Schedule::one_f_one_b, some, {4, 0, 1, 1}, 2, 1, 0.25};
         p.zero = 0;
-        CHECK(LeastCollectives(in).features(p, small)[feature::inside_last] == Approx(0.2 * (5 - 0.3)));
-        CHECK(LeastCollectives(in).features(p, large)[feature::inside_last] == Approx(0.25 * (some ? 6.8 : 9.7)));
+        CHECK(LeastCollectives(in).features(p, small)[feature::inside_last] ==
+              Approx(0.2 * (5 - 0.3)));
+        CHECK(LeastCollectives(in).features(p, large)[feature::inside_last] ==
+              Approx(0.25 * (some ? 6.8 : 9.7)));
         p.zero = 3;  // gathering and scattering (6 s, 2 s forward) takes no longer than a layer
-        CHECK(LeastCollectives(in).features(p, small)[dense_backward] == Approx(7 + 0.2 * (6 - 0.3)));
+        CHECK(LeastCollectives(in).features(p, small)[dense_backward] ==
+              Approx(7 + 0.2 * (6 - 0.3)));
         DataTimes more = small;
         more.exchanged[0] = 18;  // 20 s outlast its 10
         CHECK(LeastCollectives(in).features(p, more)[dense_backward] == Approx(7 + 20 - 10));
         p.zero = 1;
         const double kept = 1 - (0.2 + 1.05) / 8.5;
-        if (!some) CHECK(LeastCollectives(in).start(p, small, 50) == Approx(1.5 + 0.2 * (9.5 * kept - 2 * 0.3 - 1.05)));
+        if (!some)
+            CHECK(LeastCollectives(in).start(p, small, 50) ==
+                  Approx(1.5 + 0.2 * (9.5 * kept - 2 * 0.3 - 1.05)));
     }
 }
 

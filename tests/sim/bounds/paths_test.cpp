@@ -1,4 +1,5 @@
-// The longest paths through the slots of a pipeline, compared with counts by hand and with the ends of its slots.
+// The longest paths through the slots of a pipeline, compared with counts by hand and with the ends
+// of its slots.
 #include "sim/bounds/slots.h"
 
 #include <catch2/catch.hpp>
@@ -36,7 +37,8 @@ PipelineKey two_stages(int micro_batches) {
 }
 
 // The longest path to the end of each stage's slots.
-std::vector<PipelinePath> paths_of(const PipelineKey& key, const Workload& w, const Features& times) {
+std::vector<PipelinePath> paths_of(const PipelineKey& key, const Workload& w,
+                                   const Features& times) {
     std::vector<std::vector<int>> stages;
     for (int s = 0; s < key.pp; ++s) stages.push_back({s});
     return longest_paths(key, w, stages, std::span(&times, 1)).front();
@@ -47,11 +49,14 @@ std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const Fea
     SlotTimes run(key, slots);
     run.run(std::span(&times, 1));
     std::vector<double> ends(static_cast<std::size_t>(key.pp));
-    for (std::size_t i = 0; i < slots.nodes.size(); ++i) ends[static_cast<std::size_t>(slots.nodes[i].stage)] = run.end(static_cast<int>(i), 0);
+    for (std::size_t i = 0; i < slots.nodes.size(); ++i)
+        ends[static_cast<std::size_t>(slots.nodes[i].stage)] = run.end(static_cast<int>(i), 0);
     return ends;
 }
 
-double time_of(const Features& counts, const Features& times) { return std::inner_product(counts.begin(), counts.end(), times.begin(), 0.0); }
+double time_of(const Features& counts, const Features& times) {
+    return std::inner_product(counts.begin(), counts.end(), times.begin(), 0.0);
+}
 
 // Forward and backward: a layer takes 3 and 7, the embedding 1 and 2, the head 5 and 6.
 const Features eighths = features({{of(UnitKind::dense, forward), 3},
@@ -69,11 +74,12 @@ const Features eighths = features({{of(UnitKind::dense, forward), 3},
 
 }  // namespace
 
-// Two stages of one layer, two micro-batches: F0 F1 B0 B1 and F0 B0 F1 B1. `opened` is subtracted in a forward and waited for after it.
-// Each backward recomputes its layer, here in no time:
+// Two stages of one layer, two micro-batches: F0 F1 B0 B1 and F0 B0 F1 B1. `opened` is subtracted
+// in a forward and waited for after it. Each backward recomputes its layer, here in no time:
 //   stage 0   F0 3.5 (sent 5.5)   F1 3.5 + 0.5 + 3.5 = 7.5 (9.5)
-//   stage 1   F0 5.5 + 0.5 + 0.25 + 7.5 = 13.75   B0 + 0.5 + 13.25 = 27.5 (29.5)   F1 + 0.125 + 0.25 + 7.5 = 35.375   B1 49.125 (51.125)
-//   stage 0   B0 29.5 + 0.75 + 9.25 = 39.5   B1 51.125 + 0.75 + 9.25 = 61.125
+//   stage 1   F0 5.5 + 0.5 + 0.25 + 7.5 = 13.75   B0 + 0.5 + 13.25 = 27.5 (29.5)   F1 + 0.125 +
+//   0.25 + 7.5 = 35.375   B1 49.125 (51.125) stage 0   B0 29.5 + 0.75 + 9.25 = 39.5   B1 51.125 +
+//   0.75 + 9.25 = 61.125
 TEST_CASE("a path of 1F1B goes back through sends and slots as they waited for each other") {
     const PipelineKey key = two_stages(2);
     const Workload w = layers(2);
@@ -81,15 +87,24 @@ TEST_CASE("a path of 1F1B goes back through sends and slots as they waited for e
     const std::vector<PipelinePath> paths = paths_of(key, w, eighths);
     CHECK_FALSE(paths[0].by_host);
     CHECK(paths[0].round == Features{});
-    CHECK(paths[0].once == features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 3}, {of(UnitKind::embedding, forward), 1},
-                                     {of(UnitKind::embedding, backward), 1}, {of(UnitKind::head, forward), 2}, {of(UnitKind::head, backward), 2},
-                                     {feature::opened, -3 + 2}, {feature::filling, 3}, {feature::filled, 1}, {feature::send_near, 2}, {feature::arrival, 2},
-                                     {feature::entry, 3}, {feature::again(UnitKind::dense), 3}}));
+    CHECK(paths[0].once == features({{of(UnitKind::dense, forward), 3},
+                                     {of(UnitKind::dense, backward), 3},
+                                     {of(UnitKind::embedding, forward), 1},
+                                     {of(UnitKind::embedding, backward), 1},
+                                     {of(UnitKind::head, forward), 2},
+                                     {of(UnitKind::head, backward), 2},
+                                     {feature::opened, -3 + 2},
+                                     {feature::filling, 3},
+                                     {feature::filled, 1},
+                                     {feature::send_near, 2},
+                                     {feature::arrival, 2},
+                                     {feature::entry, 3},
+                                     {feature::again(UnitKind::dense), 3}}));
     CHECK(time_of(paths[1].once, eighths) == 49.125);
 }
 
-// The stage waits for its own sends (ends of sends in parentheses): F1 5.5 + 3.5 = 9 (11); stage 1: F1 29.5 + 0.25 + 7.5 = 37.25, B1 51
-// (53); stage 0: B1 53 + 0.75 + 9.25 = 63.
+// The stage waits for its own sends (ends of sends in parentheses): F1 5.5 + 3.5 = 9 (11); stage 1:
+// F1 29.5 + 0.25 + 7.5 = 37.25, B1 51 (53); stage 0: B1 53 + 0.75 + 9.25 = 63.
 TEST_CASE("sends that are not overlapped stand between the slots of a stage") {
     PipelineKey key = two_stages(2);
     key.overlap_p2p = false;
@@ -100,7 +115,8 @@ TEST_CASE("sends that are not overlapped stand between the slots of a stage") {
     CHECK(once[feature::filled] == 0);
 }
 
-// Issuing a layer's forward takes 100: F1 of stage 0 ends at 200. The send, F1 and B1 on stage 1, the send back and B1 take 36 more.
+// Issuing a layer's forward takes 100: F1 of stage 0 ends at 200. The send, F1 and B1 on stage 1,
+// the send back and B1 take 36 more.
 TEST_CASE("a path begins with what a host issues where that is late") {
     Features times = eighths;
     times[feature::host(UnitKind::dense, forward)] = 100;
@@ -108,51 +124,65 @@ TEST_CASE("a path begins with what a host issues where that is late") {
     CHECK(ends_of(two_stages(2), layers(2), times) == std::vector<double>{236, 224});
     const PipelinePath path = paths_of(two_stages(2), layers(2), times)[0];
     CHECK(path.by_host);
-    CHECK(path.once == features({{feature::host(UnitKind::dense, forward), 2}, {of(UnitKind::dense, forward), 1}, {of(UnitKind::dense, backward), 2},
-                                 {of(UnitKind::embedding, backward), 1}, {of(UnitKind::head, forward), 1}, {of(UnitKind::head, backward), 1}, {feature::filling, 2},
-                                 {feature::send_near, 2}, {feature::arrival, 2}, {feature::entry, 2}, {feature::again(UnitKind::dense), 2}}));
+    CHECK(path.once == features({{feature::host(UnitKind::dense, forward), 2},
+                                 {of(UnitKind::dense, forward), 1},
+                                 {of(UnitKind::dense, backward), 2},
+                                 {of(UnitKind::embedding, backward), 1},
+                                 {of(UnitKind::head, forward), 1},
+                                 {of(UnitKind::head, backward), 1},
+                                 {feature::filling, 2},
+                                 {feature::send_near, 2},
+                                 {feature::arrival, 2},
+                                 {feature::entry, 2},
+                                 {feature::again(UnitKind::dense), 2}}));
 }
 
-// (m + p - 1)(F + B) with free sends: p more micro-batches add p forwards and p backwards, on whichever stages the path runs. A host that
-// is slower than its device issues p of each.
+// (m + p - 1)(F + B) with free sends: p more micro-batches add p forwards and p backwards, on
+// whichever stages the path runs. A host that is slower than its device issues p of each.
 TEST_CASE("a round of 1F1B is as many forwards and backwards as there are stages") {
     for (const int stages : {2, 3, 4}) {
         PipelineKey key;
         key.pp = stages;
         key.micro_batches = rounds_of(key.schedule, stages, 100).least;
-        Features times = features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
+        Features times =
+            features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
         const Workload w = layers(2 * stages);
         for (const PipelinePath& path : paths_of(key, w, times)) {
             CHECK(path.round[of(UnitKind::dense, forward)] == 2 * stages);
             CHECK(path.round[of(UnitKind::dense, backward)] == 2 * stages);
         }
-        CHECK(time_of(paths_of(key, w, times)[0].once, times) == 2 * 10 * (key.micro_batches + stages - 1));
+        CHECK(time_of(paths_of(key, w, times)[0].once, times) ==
+              2 * 10 * (key.micro_batches + stages - 1));
         times[feature::host(UnitKind::dense, forward)] = 31;
         times[feature::host(UnitKind::dense, backward)] = 37;
         const PipelinePath issued = paths_of(key, w, times)[0];
         CHECK(issued.by_host);
-        CHECK(issued.round == features({{feature::host(UnitKind::dense, forward), 2 * stages}, {feature::host(UnitKind::dense, backward), 2 * stages},
+        CHECK(issued.round == features({{feature::host(UnitKind::dense, forward), 2 * stages},
+                                        {feature::host(UnitKind::dense, backward), 2 * stages},
                                         {feature::host_again(UnitKind::dense), 2 * stages}}));
     }
 }
 
-// Three layers per stage: each stage's last backward fills the buckets of its layers, two of them inside the backward. With two chunks per
-// stage, part of the exchange runs beside the next slot of the stage.
+// Three layers per stage: each stage's last backward fills the buckets of its layers, two of them
+// inside the backward. With two chunks per stage, part of the exchange runs beside the next slot of
+// the stage.
 TEST_CASE("the last gradients of a chunk are marked on a path") {
     const Features once = paths_of(two_stages(2), layers(6), eighths)[0].once;
     CHECK(once[feature::inside_last] == 2 + 2);
     CHECK(once[feature::after_last] == 0);
     PipelineKey key = two_stages(2);
     key.chunks = 2;
-    const Features times = features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
+    const Features times =
+        features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
     CHECK(paths_of(key, layers(12), times)[0].once[feature::after_last] > 0);
 }
 
-// For any times a path takes as long as its slots' ends say, and with further rounds at most as long as the pipeline with these rounds. For
-// plain 1F1B it comes within 3 % of that.
+// For any times a path takes as long as its slots' ends say, and with further rounds at most as
+// long as the pipeline with these rounds. For plain 1F1B it comes within 3 % of that.
 TEST_CASE("a path takes what its stage takes, and its rounds no more than a longer pipeline") {
     std::mt19937 random(3);
-    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe})
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1,
+                                    Schedule::zb_v, Schedule::dualpipe})
         for (const int chunks : {1, 2})
             for (int trial = 0; trial < 6; ++trial) {
                 const bool two = schedule == Schedule::zb_v || schedule == Schedule::dualpipe;
@@ -169,19 +199,23 @@ TEST_CASE("a path takes what its stage takes, and its rounds no more than a long
                 const Workload w = layers(3 * chunks * key.pp + trial);
                 Features times{};
                 for (double& time : times) time = 1 + static_cast<double>(random() % 64) / 8;
-                times[feature::inside_last] = times[feature::after_last] = times[feature::opened] = 0;
+                times[feature::inside_last] = times[feature::after_last] = times[feature::opened] =
+                    0;
                 if (trial < 3) std::fill(times.begin() + feature::hosts, times.end(), 0.0);
                 CAPTURE(static_cast<int>(schedule), key.pp, chunks, trial);
                 const std::vector<PipelinePath> paths = paths_of(key, w, times);
                 const std::vector<double> ends = ends_of(key, w, times);
                 PipelineKey longer = key;
                 longer.micro_batches += 2 * rounds.round;
-                const std::vector<double> later = rounds.count > 1 ? ends_of(longer, w, times) : ends;
+                const std::vector<double> later =
+                    rounds.count > 1 ? ends_of(longer, w, times) : ends;
                 for (std::size_t s = 0; s < ends.size(); ++s) {
                     CHECK(time_of(paths[s].once, times) == Approx(ends[s]));
-                    const double extended = time_of(paths[s].once, times) + 2 * time_of(paths[s].round, times);
+                    const double extended =
+                        time_of(paths[s].once, times) + 2 * time_of(paths[s].round, times);
                     CHECK(extended <= later[s] * (1 + 1e-12));
-                    if (schedule == Schedule::one_f_one_b && chunks == 1) CHECK(extended >= 0.97 * later[s]);
+                    if (schedule == Schedule::one_f_one_b && chunks == 1)
+                        CHECK(extended >= 0.97 * later[s]);
                 }
             }
 }

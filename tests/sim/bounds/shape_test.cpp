@@ -37,8 +37,11 @@ struct PricedPlans {
         for (TaskId t = 0; t < graph.size(); ++t) {
             const bool sent = graph.places(t).front().lane() == Lane::collective;
             const double time =
-                (sent ? prices.collective(graph.op(t), graph.group(graph.group_id(t))) : prices.local(graph.op(t), phase)).si();
-            c.host += static_cast<double>(graph.host_calls(t)) * host_call_time(experiment.cluster).si();
+                (sent ? prices.collective(graph.op(t), graph.group(graph.group_id(t)))
+                      : prices.local(graph.op(t), phase))
+                    .si();
+            c.host +=
+                static_cast<double>(graph.host_calls(t)) * host_call_time(experiment.cluster).si();
             c.waits = c.waits || (graph.on_host(t) && !graph.predecessors(t).empty());
             c.all += time;
             if (graph.on_host(t)) continue;
@@ -55,7 +58,8 @@ struct PricedPlans {
     }
 };
 
-// Two layers, the second with experts. Exchanges wait for the kernels before them, and the kernels after wait for the exchanges.
+// Two layers, the second with experts. Exchanges wait for the kernels before them, and the kernels
+// after wait for the exchanges.
 Experiment chained(double call) {
     Experiment e = small_gpt();
     e.workload.layers = 2;
@@ -75,10 +79,13 @@ Experiment chained(double call) {
 
 }  // namespace
 
-// The bound of a chain is the sum of its tasks; so is its estimate, unless the host waits for the device. In a plan without an exchange
-// everything counts as before the first and after the last exchange. No exchange overlaps a kernel; the alone time is unknown for plans in
-// which the host waits.
-TEST_CASE("of plans that are chains a shape holds the sums of their tasks, and of those before and after exchanges") {
+// The bound of a chain is the sum of its tasks; so is its estimate, unless the host waits for the
+// device. In a plan without an exchange everything counts as before the first and after the last
+// exchange. No exchange overlaps a kernel; the alone time is unknown for plans in which the host
+// waits.
+TEST_CASE(
+    "of plans that are chains a shape holds the sums of their tasks, and of those before and after "
+    "exchanges") {
     const double call = GENERATE(0.0, 3e-6);
     PricedPlans of{chained(call)};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
@@ -95,12 +102,14 @@ TEST_CASE("of plans that are chains a shape holds the sums of their tasks, and o
         ++exchanging;
         CHECK(s.lead[f] + s.rest[f] < s.estimate[f]);
     };
-    const std::array<const PassPlans*, unit_kinds> kinds{&of.plans.dense, &of.plans.experts, &of.plans.embedding, &of.plans.head};
+    const std::array<const PassPlans*, unit_kinds> kinds{&of.plans.dense, &of.plans.experts,
+                                                         &of.plans.embedding, &of.plans.head};
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         const PassPlans& p = *kinds[k];
         const auto kind = static_cast<UnitKind>(k);
         CAPTURE(k);
-        const std::array<const Plan*, 4> passes{&p.forward, &p.backward, &p.input_backward, &p.weight_backward};
+        const std::array<const Plan*, 4> passes{&p.forward, &p.backward, &p.input_backward,
+                                                &p.weight_backward};
         for (std::size_t i = 0; i < 4; ++i) {
             const Chain c = of.chain(*passes[i], i == 0 ? Phase::forward : Phase::backward);
             compare(feature::unit(kind, static_cast<Pass>(i)), c, true);
@@ -114,27 +123,33 @@ TEST_CASE("of plans that are chains a shape holds the sums of their tasks, and o
         CHECK(s.lower[feature::host_again(kind)] == Approx(again.host));
         CHECK(s.estimate[feature::host_again(kind)] == Approx(again.host));
     }
-    CHECK(exchanging >= 9);  // three passes of each kind of layer, their recomputation, and the head
+    // three passes of each kind of layer, their recomputation, and the head
+    CHECK(exchanging >= 9);
 }
 
-// A host that waits for each kernel before issuing the next adds all its calls to the tasks. The device alone does not, and no issue time
-// remains for which the host could be late.
+// A host that waits for each kernel before issuing the next adds all its calls to the tasks. The
+// device alone does not, and no issue time remains for which the host could be late.
 TEST_CASE("where launches block a plan takes its tasks and what issuing each takes") {
     Experiment e = chained(3e-6);
     e.cluster.launch_blocking = true;
     PricedPlans of{e};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
-    const Chain forward = of.chain(of.plans.dense.forward, Phase::forward), backward = of.chain(of.plans.dense.backward, Phase::backward);
+    const Chain forward = of.chain(of.plans.dense.forward, Phase::forward),
+                backward = of.chain(of.plans.dense.backward, Phase::backward);
     CHECK(forward.host > 0);
     CHECK(s.lower[feature::unit(UnitKind::dense, Pass::forward)] == Approx(forward.all));
-    CHECK(s.estimate[feature::unit(UnitKind::dense, Pass::forward)] == Approx(forward.all + forward.host));
-    CHECK(s.estimate[feature::unit(UnitKind::dense, Pass::backward)] == Approx(backward.all + backward.host));
+    CHECK(s.estimate[feature::unit(UnitKind::dense, Pass::forward)] ==
+          Approx(forward.all + forward.host));
+    CHECK(s.estimate[feature::unit(UnitKind::dense, Pass::backward)] ==
+          Approx(backward.all + backward.host));
     CHECK(s.estimate[feature::host(UnitKind::dense, Pass::forward)] == 0);
     CHECK(s.rest[feature::unit(UnitKind::dense, Pass::forward)] == Approx(forward.rest));
 }
 
 // A skewed gate gives one of the two ranks' experts more tokens.
-TEST_CASE("of ranks with uneven experts the busiest bounds the step, and each pass is the longest of any rank") {
+TEST_CASE(
+    "of ranks with uneven experts the busiest bounds the step, and each pass is the longest of any "
+    "rank") {
     Experiment e = chained(0);
     e.routing.kind = RoutingSpec::Kind::zipf;
     e.routing.skew = 1.1;
@@ -144,27 +159,32 @@ TEST_CASE("of ranks with uneven experts the busiest bounds the step, and each pa
     const PassPlans& p = of.plans.experts;
     double lower[2];
     for (const int rank : {0, 1})
-        lower[rank] = of.chain(p.forward, Phase::forward, rank).all + of.chain(p.backward, Phase::backward, rank).all;
+        lower[rank] = of.chain(p.forward, Phase::forward, rank).all +
+                      of.chain(p.backward, Phase::backward, rank).all;
     REQUIRE(lower[0] != lower[1]);
     const int busiest = lower[1] > lower[0] ? 1 : 0;
-    const std::array<const Plan*, 4> passes{&p.forward, &p.backward, &p.input_backward, &p.weight_backward};
+    const std::array<const Plan*, 4> passes{&p.forward, &p.backward, &p.input_backward,
+                                            &p.weight_backward};
     for (std::size_t i = 0; i < 4; ++i) {
         const Phase phase = i == 0 ? Phase::forward : Phase::backward;
-        const Chain most = of.chain(*passes[i], phase, busiest), other = of.chain(*passes[i], phase, 1 - busiest);
+        const Chain most = of.chain(*passes[i], phase, busiest),
+                    other = of.chain(*passes[i], phase, 1 - busiest);
         const std::size_t f = feature::unit(UnitKind::experts, static_cast<Pass>(i));
         CHECK(s.lower[f] == Approx(most.all).epsilon(1e-12));
         CHECK(s.estimate[f] == Approx(std::max(most.all, other.all)).epsilon(1e-12));
         CHECK(s.computing[f] == Approx(most.kernels).epsilon(1e-12));
         CHECK(s.rest[f] == Approx(most.rest).epsilon(1e-9));
     }
-    const Chain most = of.chain(p.recompute, Phase::backward, busiest), other = of.chain(p.recompute, Phase::backward, 1 - busiest);
+    const Chain most = of.chain(p.recompute, Phase::backward, busiest),
+                other = of.chain(p.recompute, Phase::backward, 1 - busiest);
     REQUIRE(most.all != other.all);
     CHECK(s.lower[feature::again(UnitKind::experts)] == Approx(most.all).epsilon(1e-12));
-    CHECK(s.estimate[feature::again(UnitKind::experts)] == Approx(std::max(most.all, other.all)).epsilon(1e-12));
+    CHECK(s.estimate[feature::again(UnitKind::experts)] ==
+          Approx(std::max(most.all, other.all)).epsilon(1e-12));
 }
 
-// Each kind of layer has its own weights; a stage has the matrices of the kinds in it: 1 dense, 2 with experts, 3 both. Each shape counts
-// once.
+// Each kind of layer has its own weights; a stage has the matrices of the kinds in it: 1 dense, 2
+// with experts, 3 both. Each shape counts once.
 TEST_CASE("a shape holds the weights of every kind of unit and the matrices of every mixture") {
     PricedPlans of{chained(0)};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
@@ -179,16 +199,19 @@ TEST_CASE("a shape holds the weights of every kind of unit and the matrices of e
         std::set<Matrix> different;
         for (std::size_t kind = 0; kind < 2; ++kind)
             if (there == 3 || there == kind + 1)
-                for (const Matrix& m : layer_matrices(context, static_cast<int>(kind))) different.insert(m);
+                for (const Matrix& m : layer_matrices(context, static_cast<int>(kind)))
+                    different.insert(m);
         double sum = 0, largest = 0;
-        for (const Matrix& m : different) sum += m.elements(), largest = std::max(largest, m.elements());
+        for (const Matrix& m : different)
+            sum += m.elements(), largest = std::max(largest, m.elements());
         CHECK(s.units.matrices[there].sum == sum);
         CHECK(s.units.matrices[there].largest == largest);
         CHECK(largest < sum);
     }
 }
 
-// With tied weights a head on another stage than the embedding needs a copy of its 1000 x 64 elements, half of it on each of two ranks.
+// With tied weights a head on another stage than the embedding needs a copy of its 1000 x 64
+// elements, half of it on each of two ranks.
 TEST_CASE("a head away from a tied embedding has a copy of it") {
     Experiment e = chained(0);
     e.workload.tied = true;
@@ -206,6 +229,7 @@ TEST_CASE("prices of a group of one are nothing, and a product's price is that o
     for (const long m : {64, 128, 4096})
         for (int again = 0; again < 2; ++again) {
             const Gemm gemm{m, 96, 32, 1, Dtype::bf16};
-            CHECK(prices.local(gemm, Phase::forward) == op_time(gemm, Phase::forward, {}, e.cluster));
+            CHECK(prices.local(gemm, Phase::forward) ==
+                  op_time(gemm, Phase::forward, {}, e.cluster));
         }
 }

@@ -7,17 +7,19 @@ using namespace stepcast;
 namespace {
 
 using feature::unit;
-constexpr double slowing = 0.25;      // slowdown
+constexpr double slowing = 0.25;   // slowdown
 constexpr double lost_part = 0.2;  // s / (1 + s): share of a collective that kernels beside it lose
 
-void set_passes(Features& f, UnitKind kind, double forward, double backward, double inputs, double weights) {
+void set_passes(Features& f, UnitKind kind, double forward, double backward, double inputs,
+                double weights) {
     f[unit(kind, Pass::forward)] = forward;
     f[unit(kind, Pass::backward)] = backward;
     f[unit(kind, Pass::input_backward)] = inputs;
     f[unit(kind, Pass::weight_backward)] = weights;
 }
 
-// Forward, and backward + recomputation: a dense layer takes 3 and 7 + 2, with experts 5 and 11 + 1; an embedding 1 and 2, a head 4 and 8.
+// Forward, and backward + recomputation: a dense layer takes 3 and 7 + 2, with experts 5 and 11 +
+// 1; an embedding 1 and 2, a head 4 and 8.
 Features tail_times() {
     Features f{};
     set_passes(f, UnitKind::dense, 3, 7, 4, 3);
@@ -32,8 +34,9 @@ Features tail_times() {
     return f;
 }
 
-// A stage of three dense layers, two with experts and an embedding: forward 3 x 3 + 2 x 5 + 1 = 20, backward 3 x 9 + 2 x 12 + 2 = 53; a
-// layer on average 3.8 and 10.2. Four stages of two chunks, six micro-batches.
+// A stage of three dense layers, two with experts and an embedding: forward 3 x 3 + 2 x 5 + 1 = 20,
+// backward 3 x 9 + 2 x 12 + 2 = 53; a layer on average 3.8 and 10.2. Four stages of two chunks, six
+// micro-batches.
 struct TailStage {
     Parallelism p;
     Features f = tail_times();
@@ -50,7 +53,9 @@ struct TailStage {
         data.parameters = 46;
         data.gathered = {13, 17, 19, 23};
     }
-    [[nodiscard]] Tail tail(double end = 300) const { return tail_of({p, f, group, data, chunks, 6, slowing}, end); }
+    [[nodiscard]] Tail tail(double end = 300) const {
+        return tail_of({p, f, group, data, chunks, 6, slowing}, end);
+    }
 };
 
 void check_tail(const Tail& found, double delay, double exposed) {
@@ -60,15 +65,18 @@ void check_tail(const Tail& found, double delay, double exposed) {
 
 }  // namespace
 
-// Work of 7 s loses a fifth of 5 s of communication beside it; beside 50 s it loses a quarter of itself.
+// Work of 7 s loses a fifth of 5 s of communication beside it; beside 50 s it loses a quarter of
+// itself.
 TEST_CASE("what is lost beside a collective is bounded by both") {
     CHECK(lost_to_overlap(7, 5, slowing) == Approx(1));
     CHECK(lost_to_overlap(7, 50, slowing) == Approx(7 * slowing));
 }
 
-// The last backward of a chunk takes 26.5 s; its first bucket is full after two layers. The remaining 6.1 s, a quarter longer, run beside
-// 17 s of gradients. Each of two chunks and each of three later stages delays the slots by that quarter, and 17 - 7.625 s are left after
-// the last chunk. With 400 s the gradients of both chunks count, less the time since the chunk before, 4 slots of 26.5 s earlier.
+// The last backward of a chunk takes 26.5 s; its first bucket is full after two layers. The
+// remaining 6.1 s, a quarter longer, run beside 17 s of gradients. Each of two chunks and each of
+// three later stages delays the slots by that quarter, and 17 - 7.625 s are left after the last
+// chunk. With 400 s the gradients of both chunks count, less the time since the chunk before, 4
+// slots of 26.5 s earlier.
 TEST_CASE("without sharding gradients go beside the last backwards") {
     TailStage stage;
     const double lost = slowing * 6.1;
@@ -87,9 +95,10 @@ TEST_CASE("without sharding gradients go beside the last backwards") {
     check_tail(stage.tail(), 0, 6 * 400);
 }
 
-// A chunk's forward takes 10 s, half of the stage's, or 12.5 s slowed. Gathering its layers' parameters takes 23 s, and the last layer, of
-// 3.8 s, waits for them. While the pipeline fills, in 40 s, kernels lose a fifth of 46 s. With 146 s the second chunk, four slots of 10 s
-// later, waits for its parameters as well.
+// A chunk's forward takes 10 s, half of the stage's, or 12.5 s slowed. Gathering its layers'
+// parameters takes 23 s, and the last layer, of 3.8 s, waits for them. While the pipeline fills, in
+// 40 s, kernels lose a fifth of 46 s. With 146 s the second chunk, four slots of 10 s later, waits
+// for its parameters as well.
 TEST_CASE("parameters that are gathered beside the first forwards delay them") {
     TailStage stage;
     stage.p.zero = 1;
@@ -97,13 +106,14 @@ TEST_CASE("parameters that are gathered beside the first forwards delay them") {
     const double before = 5 * slowing * 6.1;
     check_tail(stage.tail(), before + lost_part * 46 + 23 + 3.8 - 12.5, 17 - 6.1 * (1 + slowing));
     stage.data.parameters = 146;
-    check_tail(stage.tail(), before + slowing * 40 + 146 + 3.8 - 12.5 - 4 * 10, 17 - 6.1 * (1 + slowing));
+    check_tail(stage.tail(), before + slowing * 40 + 146 + 3.8 - 12.5 - 4 * 10,
+               17 - 6.1 * (1 + slowing));
     stage.data.parameters = 2;
     check_tail(stage.tail(), before + lost_part * 2, 17 - 6.1 * (1 + slowing));
 }
 
-// zb-h1, one chunk: slots of weight gradients take 3 x 3 + 2 x 5 + 2 = 21; two layers, 3.8 each on average, fill the first bucket after
-// 7.6. Other stages do not wait for these slots.
+// zb-h1, one chunk: slots of weight gradients take 3 x 3 + 2 x 5 + 2 = 21; two layers, 3.8 each on
+// average, fill the first bucket after 7.6. Other stages do not wait for these slots.
 TEST_CASE("split backwards fill buckets in slots of their own") {
     TailStage stage;
     stage.p.schedule = Schedule::zb_h1;
@@ -115,10 +125,11 @@ TEST_CASE("split backwards fill buckets in slots of their own") {
     check_tail(stage.tail(), slowing * window, 115 - window * (1 + slowing));
 }
 
-// zero 2: 6 micro-batches of two chunks, in 12 slots of 36.5 each with its forward. Interleaved, the last four are single backwards, of
-// which three drain and the last loses what the first bucket leaves, as on three later stages; eight are steady. The first bucket is full
-// at 186.9 s: after the forwards of four stages (20 each), eight sends of 0.875, three backwards of a chunk of later stages and two layers.
-// From then on 204 s are exchanged, until 47.4 s after the slots.
+// zero 2: 6 micro-batches of two chunks, in 12 slots of 36.5 each with its forward. Interleaved,
+// the last four are single backwards, of which three drain and the last loses what the first bucket
+// leaves, as on three later stages; eight are steady. The first bucket is full at 186.9 s: after
+// the forwards of four stages (20 each), eight sends of 0.875, three backwards of a chunk of later
+// stages and two layers. From then on 204 s are exchanged, until 47.4 s after the slots.
 TEST_CASE("under zero 2 gradients go beside every backward") {
     TailStage stage;
     stage.p.zero = 2;
@@ -132,7 +143,8 @@ TEST_CASE("under zero 2 gradients go beside every backward") {
     // a later stage waits for none of the others' backwards
     stage.group.first_stage = 1;
     check_tail(stage.tail(230), delay, full - 3 * 26.5 + 6 * 34 - 230 - delay);
-    // gradients that take longer than slots slow the steady slots throughout, and each draining slot leaves a rest
+    // gradients that take longer than slots slow the steady slots throughout, and each draining
+    // slot leaves a rest
     stage.data.gradients = 100;
     const double kept = slowing * 8 * 36.5 + 3 * slowing * 26.5 + 4 * lost;
     check_tail(stage.tail(1000), kept, 50 - 6.1 * (1 + slowing) + 3 * (50 - 26.5 * (1 + slowing)));
@@ -140,8 +152,8 @@ TEST_CASE("under zero 2 gradients go beside every backward") {
     CHECK(stage.tail(1000).delay == Approx(kept + lost_part * 46 + 23 + 3.8 - 12.5));
 }
 
-// GPipe: one chunk; all six backwards come last and five of them drain. The first comes after six forwards and those of three other stages.
-// A single stage sends nothing.
+// GPipe: one chunk; all six backwards come last and five of them drain. The first comes after six
+// forwards and those of three other stages. A single stage sends nothing.
 TEST_CASE("under zero 2 with all forwards first all backwards drain") {
     TailStage stage;
     stage.p.zero = 2;
@@ -150,13 +162,15 @@ TEST_CASE("under zero 2 with all forwards first all backwards drain") {
     stage.chunks = 1;
     const double window = 53 - 2 * 10.2, delay = 5 * lost_part * 34 + 4 * lost_part * 34;
     CHECK(window * (1 + slowing) > 34);
-    check_tail(stage.tail(300), delay, 4 * 0.875 + 9 * 20 + 3 * 53 + 2 * 10.2 + 6 * 34 - 300 - delay);
+    check_tail(stage.tail(300), delay,
+               4 * 0.875 + 9 * 20 + 3 * 53 + 2 * 10.2 + 6 * 34 - 300 - delay);
     stage.p.pp = 1;
-    check_tail(stage.tail(200), 5 * lost_part * 34 + lost_part * 34, 6 * 20 + 2 * 10.2 + 6 * 34 - 200 - 6 * lost_part * 34);
+    check_tail(stage.tail(200), 5 * lost_part * 34 + lost_part * 34,
+               6 * 20 + 2 * 10.2 + 6 * 34 - 200 - 6 * lost_part * 34);
 }
 
-// zb-h1 splits 53 into 32 for inputs and 21 for weights; other stages wait only for the inputs' part. Two slots of weight gradients end the
-// order, and one of them drains.
+// zb-h1 splits 53 into 32 for inputs and 21 for weights; other stages wait only for the inputs'
+// part. Two slots of weight gradients end the order, and one of them drains.
 TEST_CASE("under zero 2 split backwards wait for gradients of inputs alone") {
     TailStage stage;
     stage.p.zero = 2;
@@ -166,8 +180,11 @@ TEST_CASE("under zero 2 split backwards wait for gradients of inputs alone") {
     stage.group.last_weights = 2;
     stage.data.gradients = 15;
     set_passes(stage.f, UnitKind::dense, 3, 7, 4, 3);
-    const double whole = 3 * 9 + 2 * 12 + 2, delay = 4 * lost_part * 15 + lost_part * 15 + lost_part * 15;
-    check_tail(stage.tail(200), delay, 4 * 0.875 + 4 * 20 + 3 * (whole - 21) + (whole - 21) + 2 * 3.8 + 6 * 15 - 200 - delay);
+    const double whole = 3 * 9 + 2 * 12 + 2,
+                 delay = 4 * lost_part * 15 + lost_part * 15 + lost_part * 15;
+    check_tail(
+        stage.tail(200), delay,
+        4 * 0.875 + 4 * 20 + 3 * (whole - 21) + (whole - 21) + 2 * 3.8 + 6 * 15 - 200 - delay);
     // zb-v: two chunks; the last backward ends on the first stage
     stage.p.schedule = Schedule::zb_v;
     stage.chunks = 2;
@@ -175,11 +192,13 @@ TEST_CASE("under zero 2 split backwards wait for gradients of inputs alone") {
     CHECK(21 / 2.0 - 2 * 3.8 < 7.5 / (1 + slowing));
     const double window = 21 / 2.0 - 2 * 3.8;
     check_tail(stage.tail(150), other - lost + slowing * window,
-          8 * 0.875 + 4 * 20 + (whole - 21) / 2 + 2 * 3.8 + 6 * 15 - 150 - (other - lost + slowing * window));
+               8 * 0.875 + 4 * 20 + (whole - 21) / 2 + 2 * 3.8 + 6 * 15 - 150 -
+                   (other - lost + slowing * window));
     // dualpipe: half of a stage's forwards belong to a copy of another stage
     stage.p.schedule = Schedule::dualpipe;
     check_tail(stage.tail(130), other - lost + slowing * window,
-          8 * 0.875 + 4 * 10 + (whole - 21) / 2 + 2 * 3.8 + 6 * 15 - 130 - (other - lost + slowing * window));
+               8 * 0.875 + 4 * 10 + (whole - 21) / 2 + 2 * 3.8 + 6 * 15 - 130 -
+                   (other - lost + slowing * window));
 }
 
 TEST_CASE("under zero 3 the first gather and the last collective are waited for") {
@@ -190,19 +209,21 @@ TEST_CASE("under zero 3 the first gather and the last collective are waited for"
     check_tail(stage.tail(), 13, 5);
 }
 
-// Kernels take 0.8 of a dense layer's forward and half of its backward, and all of the embedding's time. For three dense layers and one
-// embedding: (3 x (2.4 + 3.5) + 1 x 3) of (3 x 10 + 3).
+// Kernels take 0.8 of a dense layer's forward and half of its backward, and all of the embedding's
+// time. For three dense layers and one embedding: (3 x (2.4 + 3.5) + 1 x 3) of (3 x 10 + 3).
 TEST_CASE("a stage is slowed by its kernels' share") {
     Features computing = tail_times();
     computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
     computing[unit(UnitKind::dense, Pass::backward)] = 3.5;
-    CHECK(slowdown_of(tail_times(), computing, {3, 0, 1, 0}, slowing) == Approx(slowing * (3 * 5.9 + 3) / 33));
+    CHECK(slowdown_of(tail_times(), computing, {3, 0, 1, 0}, slowing) ==
+          Approx(slowing * (3 * 5.9 + 3) / 33));
     CHECK(slowdown_of(tail_times(), computing, {0, 2, 0, 1}, slowing) == Approx(slowing));
     CHECK(slowdown_of(tail_times(), computing, {}, slowing) == slowing);
 }
 
-// A dense layer's forward of 3, of which kernels are 0.8, runs beside a gather of 1. Its backward of 7 and recomputation of 2 run beside a
-// gather of 1 and a scatter of 4; kernels are half of 7 and all of 2: 5.5 / 9 of the slowdown.
+// A dense layer's forward of 3, of which kernels are 0.8, runs beside a gather of 1. Its backward
+// of 7 and recomputation of 2 run beside a gather of 1 and a scatter of 4; kernels are half of 7
+// and all of 2: 5.5 / 9 of the slowdown.
 TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or loses by it") {
     Features computing = tail_times();
     computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
@@ -217,15 +238,17 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     Features f = with_sharding(tail_times(), computing, p, data, {3, 2, 1, 1}, slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + lost(forward) * 1));
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + lost(backward) * 5));
-    CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == 4);  // the scatter outlasts it: slowed it would end after 3.75
+    // the scatter outlasts it: slowed it would end after 3.75
+    CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == 4);
     CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
     CHECK(f[unit(UnitKind::embedding, Pass::backward)] == Approx(2 + lost_part * 0.75));
     CHECK(f[unit(UnitKind::head, Pass::forward)] == 40);
     CHECK(f[unit(UnitKind::head, Pass::backward)] == 46);
     CHECK(f[unit(UnitKind::experts, Pass::backward)] == Approx(11 + lost_part * 5));
-    // Between slots the dense layers count, which are more: a slot ends with its last layer's scatter and begins with a gather that
-    // overlaps nothing.
-    const double first = 9 + lost(backward) * 1, middle = 9 + lost(backward) * 5, last = 9 + lost(backward) * 4;
+    // Between slots the dense layers count, which are more: a slot ends with its last layer's
+    // scatter and begins with a gather that overlaps nothing.
+    const double first = 9 + lost(backward) * 1, middle = 9 + lost(backward) * 5,
+                 last = 9 + lost(backward) * 4;
     CHECK(f[feature::filling] == Approx(first + last - 2 * middle));
     CHECK(f[feature::filling_single] == Approx(9 - middle));
     CHECK(f[feature::filled] == Approx(1 + 4));
@@ -237,8 +260,9 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     CHECK(f[feature::filling_single] == Approx(12 - (12 + lost_part * 5)));
 }
 
-// A gather of 13 s outlasts the forward of 3: a slot that waits for it counts the rest once, but not what the gather slows. A scatter of
-// 30 s outlasts the backward, 9 s slowed by a quarter, and the next slot waits for the remainder.
+// A gather of 13 s outlasts the forward of 3: a slot that waits for it counts the rest once, but
+// not what the gather slows. A scatter of 30 s outlasts the backward, 9 s slowed by a quarter, and
+// the next slot waits for the remainder.
 TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     Parallelism p;
     p.zero = 3;
@@ -250,22 +274,26 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == 13);
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(43 - 2));
     CHECK(f[feature::opened] == Approx(13 - 3 * (1 + slowing)));
-    CHECK(f[feature::filling] == Approx(13 + slowed - 2 * 43));  // the first has a gather of 13 beside it
+    // the first has a gather of 13 beside it
+    CHECK(f[feature::filling] == Approx(13 + slowed - 2 * 43));
     CHECK(f[feature::filled] == Approx(13 + 30 + 30 - slowed));
     // Without overlap the gather for the next layer begins with the backward's own 7 s.
     p.overlap = false;
-    const Features after = with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing);
+    const Features after =
+        with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing);
     CHECK(after[unit(UnitKind::dense, Pass::backward)] == Approx(13 - 2));
     CHECK(after[feature::filling] == Approx(9 - 7 + 7 * (1 + slowing) - 13));
     CHECK(after[feature::filling_single] == after[feature::filling]);
     CHECK(after[feature::filled] == Approx(13 - 7 * (1 + slowing)));
     CHECK(after[feature::filled_single] == after[feature::filled]);
     p.zero = 2;
-    CHECK(with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing) == tail_times());
+    CHECK(with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing) ==
+          tail_times());
 }
 
-// Split backwards: a slot of input gradients takes 4 + 2 beside a gather of 1, one of weight gradients 3 beside a scatter of 2. Nothing is
-// gathered between them, so the loss of the input slot is subtracted there.
+// Split backwards: a slot of input gradients takes 4 + 2 beside a gather of 1, one of weight
+// gradients 3 beside a scatter of 2. Nothing is gathered between them, so the loss of the input
+// slot is subtracted there.
 TEST_CASE("under zero 3 split backwards gather for the inputs and scatter from the weights") {
     Parallelism p;
     p.zero = 3;

@@ -19,10 +19,11 @@ Cluster plain_cluster() {
     c.gpu.peaks[Dtype::fp16] = 100_TFLOPps;
     c.gpu.memory_bandwidth = BytesPerSecond(1e12);
     c.kernel.launch = Seconds(0);
-    c.kernel.gemm_efficiency = c.kernel.memory_efficiency = c.kernel.fused_efficiency = c.kernel.transpose_efficiency =
-        1;
+    c.kernel.gemm_efficiency = c.kernel.memory_efficiency = c.kernel.fused_efficiency =
+        c.kernel.transpose_efficiency = 1;
     c.kernel.gemm_k0 = 0;
-    c.kernel.gemm_tile_256 = c.kernel.gemm_tile_128 = c.kernel.gemm_tile_64 = c.kernel.gemm_tile_32 = 1;
+    c.kernel.gemm_tile_256 = c.kernel.gemm_tile_128 = c.kernel.gemm_tile_64 =
+        c.kernel.gemm_tile_32 = 1;
     c.kernel.fused_ramp = Seconds(0);
     c.kernel.fused_tail = 1_ms;
     c.intra.bandwidth = 20_GBps;
@@ -45,27 +46,30 @@ Seconds time_of(const Op& op, int ranks = 1, Phase phase = Phase::forward) {
 
 }  // namespace
 
-// Only 64x64 tiles, no split: 1280 x 320 = 20 x 5 = 100 tiles = 1 wave of 64*64*2*4096 FLOP = 33.55 us at 1 TFLOP/s.
-// One more row of tiles makes 105 tiles = 2 waves, so twice the time.
+// Only 64x64 tiles, no split: 1280 x 320 = 20 x 5 = 100 tiles = 1 wave of 64*64*2*4096 FLOP = 33.55
+// us at 1 TFLOP/s. One more row of tiles makes 105 tiles = 2 waves, so twice the time.
 TEST_CASE("a gemm that needs one more tile than there are SMs takes a second wave") {
     Cluster c = plain_cluster();
     c.kernel.gemm_tile_256 = c.kernel.gemm_tile_128 = c.kernel.gemm_tile_64 = 1e-3;
-    // splitting k by s divides the wave and multiplies the tiles: 105 tiles * 8 = 9 waves of an eighth = 1.125 waves
+    // splitting k by s divides the wave and multiplies the tiles: 105 tiles * 8 = 9 waves of an
+    // eighth = 1.125 waves
     c.kernel.gemm_k0 = 1e6;  // a fill that long makes splitting pointless: waves alone decide
     const Seconds one = gemm_law_time({1280, 320, 4096, 1, Dtype::fp16}, c);
     const Seconds two = gemm_law_time({1281, 320, 4096, 1, Dtype::fp16}, c);
     CHECK(two / one == Approx(2.0));
 }
 
-// 4096^3: 137.4 GFLOP at 100 TFLOP/s take 1.374 ms with full waves. 512 tiles of 256x128 need 6 waves = 600 slots: x 600/512.
+// 4096^3: 137.4 GFLOP at 100 TFLOP/s take 1.374 ms with full waves. 512 tiles of 256x128 need 6
+// waves = 600 slots: x 600/512.
 TEST_CASE("a large gemm runs at peak but for its last wave") {
     const Seconds t = gemm_law_time({4096, 4096, 4096, 1, Dtype::fp16}, plain_cluster());
     CHECK(t.si() >= 1.374e-3);
     CHECK(t.si() <= 1.374e-3 * 600.0 / 512.0 * 1.0001);
 }
 
-// 12,800 x 176 on 100 SMs. With powers of two, 128 x 64 are 300 tiles, three waves of 8,192: 24,576, the same as 64 x 64; all larger tiles
-// take 32,768. Tiles of 128 x 176 take one wave of 22,528. With 192 columns 128 x 192 take the same as 128 x 64.
+// 12,800 x 176 on 100 SMs. With powers of two, 128 x 64 are 300 tiles, three waves of 8,192:
+// 24,576, the same as 64 x 64; all larger tiles take 32,768. Tiles of 128 x 176 take one wave of
+// 22,528. With 192 columns 128 x 192 take the same as 128 x 64.
 TEST_CASE("tensor cores that read shared memory have tiles of every width") {
     Cluster registers = plain_cluster();
     registers.kernel.gemm_tile_reuse = 1e-9;  // all tiles are equally fast
@@ -80,8 +84,9 @@ TEST_CASE("tensor cores that read shared memory have tiles of every width") {
     CHECK(gain(192) == Approx(1));
 }
 
-// 102,400 x 64 x 64: activations and results are 13.1072 MB each; the arithmetic takes a third of their time at 1 TB/s. An L2 of half of
-// both saves 0.3 of half the activations, 1.96608 us. In a step other kernels have replaced them in the L2.
+// 102,400 x 64 x 64: activations and results are 13.1072 MB each; the arithmetic takes a third of
+// their time at 1 TB/s. An L2 of half of both saves 0.3 of half the activations, 1.96608 us. In a
+// step other kernels have replaced them in the L2.
 TEST_CASE("a benchmark finds a part of its activations in the L2, a step does not") {
     Cluster c = plain_cluster();
     c.kernel.gemm_traffic_efficiency = 1;
@@ -96,10 +101,13 @@ TEST_CASE("a benchmark finds a part of its activations in the L2, a step does no
     CHECK(spared(GemmSetting::step) == 0);
 }
 
-// The same in fp8 with block scales and operands from shared memory: 13.1072 MB of results count 1.8 times. Then one wave of 100 tiles of
-// 128 x 128. With 1 row in the last block of 128 the loop is 1 + 1.6 / 100 times as long; with 96 rows it is not, nor on Blackwell, where
-// other tiles save the missing rows.
-TEST_CASE("kernels of scaled blocks write apart, and on Hopper take longer for few rows beyond the last block") {
+// The same in fp8 with block scales and operands from shared memory: 13.1072 MB of results
+// count 1.8 times. Then one wave of 100 tiles of 128 x 128. With 1 row in the last block of 128 the
+// loop is 1 + 1.6 / 100 times as long; with 96 rows it is not, nor on Blackwell, where other tiles
+// save the missing rows.
+TEST_CASE(
+    "kernels of scaled blocks write apart, and on Hopper take longer for few rows beyond the last "
+    "block") {
     Cluster c = plain_cluster();
     c.gpu.peaks[Dtype::fp8] = 100_TFLOPps;
     c.kernel.gemm_traffic_efficiency = 1;
@@ -107,7 +115,8 @@ TEST_CASE("kernels of scaled blocks write apart, and on Hopper take longer for f
     const auto time = [&](long m, long n, long k, bool blocks) {
         return gemm_law_time({m, n, k, 1, Dtype::fp8}, c, GemmSetting::alone, blocks).si();
     };
-    CHECK(time(102400, 64, 64, true) == Approx(time(102400, 64, 64, false)));  // operands from registers
+    // operands from registers
+    CHECK(time(102400, 64, 64, true) == Approx(time(102400, 64, 64, false)));
     c.kernel.gemm_shared_operands = true;
     CHECK(time(102400, 64, 64, true) - time(102400, 64, 64, false) == Approx(0.8 * 13.1072e-6));
     CHECK(time(12673, 128, 4096, true) / time(12800, 128, 4096, true) == Approx(1.016));
@@ -116,26 +125,33 @@ TEST_CASE("kernels of scaled blocks write apart, and on Hopper take longer for f
     CHECK(time(12673, 128, 4096, true) <= time(12800, 128, 4096, true));
 }
 
-// 160 x 25,600 is 100 tiles of 160 x 256 on 100 SMs: one wave. One row more makes 192 rows, the next multiple of 32; 300 rows are two times
-// 160. 256 columns more make a second wave for one tile of a hundred, whatever kernel.gemm_wave_loss is. A long fill of the loop rules out
-// splits along k.
-TEST_CASE("a library that goes by sizes alone cuts results into few and alike tiles and fills no last wave") {
+// 160 x 25,600 is 100 tiles of 160 x 256 on 100 SMs: one wave. One row more makes 192 rows, the
+// next multiple of 32; 300 rows are two times 160. 256 columns more make a second wave for one tile
+// of a hundred, whatever kernel.gemm_wave_loss is. A long fill of the loop rules out splits along
+// k.
+TEST_CASE(
+    "a library that goes by sizes alone cuts results into few and alike tiles and fills no last "
+    "wave") {
     Cluster c = plain_cluster();
     c.kernel.gemm_tile_reuse = 50;  // large enough to slow none of these tiles
     c.kernel.gemm_wave_loss = 0;
     c.kernel.gemm_k0 = 1e6;
     c.kernel.gemm_even_tiles = true;
-    const auto time = [&](long m, long n) { return gemm_law_time({m, n, 4096, 1, Dtype::fp16}, c).si(); };
+    const auto time = [&](long m, long n) {
+        return gemm_law_time({m, n, 4096, 1, Dtype::fp16}, c).si();
+    };
     CHECK(time(160, 25600) == Approx(2.0 * 160 * 256 * (4096 + 1e6) / 1e12));
     CHECK(time(161, 25600) / time(160, 25600) == Approx(192.0 / 160));
     CHECK(time(300, 25600) / time(160, 25600) == Approx(2));
     CHECK(time(160, 25856) / time(160, 25600) == Approx(2));
 }
 
-// 8192 x 4096 x 1024 makes 68.7 GFLOP. An unaligned weight costs rate alone: even rows 1 / 0.35, odd ones 1 / (0.35 x 0.5) as much
-// arithmetic time. Odd rows of tf32 begin at multiples of 4 bytes, as even ones of 16 bits. fp32 products run at their rate however
-// rows begin.
-TEST_CASE("a weight whose rows begin between multiples of 16 bytes slows the product down, odd rows further") {
+// 8192 x 4096 x 1024 makes 68.7 GFLOP. An unaligned weight costs rate alone: even rows 1 / 0.35,
+// odd ones 1 / (0.35 x 0.5) as much arithmetic time. Odd rows of tf32 begin at multiples of 4
+// bytes, as even ones of 16 bits. fp32 products run at their rate however rows begin.
+TEST_CASE(
+    "a weight whose rows begin between multiples of 16 bytes slows the product down, odd rows "
+    "further") {
     Cluster c = plain_cluster();
     c.kernel.launch = Seconds(0);
     c.gpu.peaks[Dtype::fp32] = c.gpu.peaks[Dtype::tf32] = FlopsPerSecond(1e13);
@@ -143,18 +159,21 @@ TEST_CASE("a weight whose rows begin between multiples of 16 bytes slows the pro
     c.kernel.gemm_odd = 0.5;
     using Alignment = Gemm::Alignment;
     const auto time = [&](Alignment alignment, Dtype dtype) {
-        return gemm_law_time({.m = 8192, .n = 4096, .k = 1024, .dtype = dtype, .alignment = alignment}, c);
+        return gemm_law_time(
+            {.m = 8192, .n = 4096, .k = 1024, .dtype = dtype, .alignment = alignment}, c);
     };
     const Seconds whole = time(Alignment::full, Dtype::fp16);
     CHECK(time(Alignment::even, Dtype::fp16) / whole == Approx(1 / 0.35).epsilon(0.02));
     CHECK(time(Alignment::odd, Dtype::fp16) / whole == Approx(1 / 0.175).epsilon(0.02));
-    CHECK(time(Alignment::odd, Dtype::tf32) / time(Alignment::full, Dtype::tf32) == Approx(1 / 0.35).epsilon(0.02));
+    CHECK(time(Alignment::odd, Dtype::tf32) / time(Alignment::full, Dtype::tf32) ==
+          Approx(1 / 0.35).epsilon(0.02));
     CHECK(time(Alignment::odd, Dtype::fp32) == time(Alignment::full, Dtype::fp32));
 }
 
-// 16 x 102,400 x 3,072: weights of 629.1456 MB and activations of 98,304 bytes, both in rows of 6 KiB; rows of results are 204,800 bytes.
-// Rows of 3,200 elements are no multiple of 6 KiB. The weights of an input gradient lie in rows of n, and the activations of a weight
-// gradient in rows of m.
+// 16 x 102,400 x 3,072: weights of 629.1456 MB and activations of 98,304 bytes, both in rows of 6
+// KiB; rows of results are 204,800 bytes. Rows of 3,200 elements are no multiple of 6 KiB. The
+// weights of an input gradient lie in rows of n, and the activations of a weight gradient in rows
+// of m.
 TEST_CASE("rows that all begin at one channel of the memory come at a part of its rate") {
     Cluster c = plain_cluster();
     c.kernel.gemm_traffic_efficiency = 1;
@@ -171,8 +190,9 @@ TEST_CASE("rows that all begin at one channel of the memory come at a part of it
     CHECK(longer(3200, Gemm::Layout::nt) == 0);
 }
 
-// 102,400 x 3,072 x 64: results of 629.1456 MB in rows of 6 KiB, of which an L2 of 129.1456 MB takes its share; rows of operands are
-// 128 bytes. Memory is slower than the 0.403 ms of arithmetic.
+// 102,400 x 3,072 x 64: results of 629.1456 MB in rows of 6 KiB, of which an L2 of 129.1456 MB
+// takes its share; rows of operands are 128 bytes. Memory is slower than the 0.403 ms of
+// arithmetic.
 TEST_CASE("results that the L2 takes leave it in another order than by rows") {
     Cluster c = plain_cluster();
     c.kernel.gemm_traffic_efficiency = 1;
@@ -180,13 +200,14 @@ TEST_CASE("results that the L2 takes leave it in another order than by rows") {
     const Gemm product{102400, 3072, 64, 1, Dtype::fp16};
     const Seconds spread = gemm_law_time(product, c, GemmSetting::step);
     c.gpu.memory_interleave = Bytes(6144);
-    CHECK(gemm_law_time(product, c, GemmSetting::step) == spread);  // a camping of 1 takes no rate away
+    // a camping of 1 takes no rate away
+    CHECK(gemm_law_time(product, c, GemmSetting::step) == spread);
     c.kernel.gemm_camping = 0.5;
     CHECK(gemm_law_time(product, c, GemmSetting::step).si() - spread.si() == Approx(500e-6));
 }
 
-// Operands of 5,120 and 1,280 rows of 4096 elements have a geometric mean of 2,560 x 4096 x 2 = 20,971,520 bytes. Where the cache holds
-// half of that, half of the cost of a reload counts.
+// Operands of 5,120 and 1,280 rows of 4096 elements have a geometric mean of 2,560 x 4096 x 2 =
+// 20,971,520 bytes. Where the cache holds half of that, half of the cost of a reload counts.
 TEST_CASE("operands larger than the cache come from the memory again") {
     Cluster c = plain_cluster();
     c.kernel.gemm_k0 = 1e6;
@@ -206,17 +227,19 @@ TEST_CASE("a gemm is never faster than its operands can be read") {
     CHECK(t.si() >= 2 * (64.0 + 64e6 + 1e6) / 1e12);
 }
 
-// 50 groups of 64 rows are 100 tiles of 64x64, one wave, like one gemm of 3200 rows: 33.55 us. Each group has its own weights, 50 MB in
-// all, so memory must be fast for the waves to show.
+// 50 groups of 64 rows are 100 tiles of 64x64, one wave, like one gemm of 3200 rows: 33.55 us. Each
+// group has its own weights, 50 MB in all, so memory must be fast for the waves to show.
 TEST_CASE("groups of one kernel share its waves") {
     Cluster c = plain_cluster();
     c.gpu.memory_bandwidth = BytesPerSecond(1e15);
     const GroupedGemm op{std::vector<long>(50, 64), 128, 4096, Dtype::fp16};
     CHECK(grouped_gemm_law_time(op, c).si() == Approx(33.55e-6).epsilon(1e-3));
-    CHECK(gemm_law_time({3200, 128, 4096, 1, Dtype::fp16}, c).si() == Approx(33.55e-6).epsilon(1e-3));
+    CHECK(gemm_law_time({3200, 128, 4096, 1, Dtype::fp16}, c).si() ==
+          Approx(33.55e-6).epsilon(1e-3));
 }
 
-// 8 groups of two tiles share one wave. At a tenth of the rate that wave takes 10 times as long, one product after another 8 times.
+// 8 groups of two tiles share one wave. At a tenth of the rate that wave takes 10 times as long,
+// one product after another 8 times.
 TEST_CASE("a slow kernel over groups never takes longer than one product after another for each") {
     Cluster c = plain_cluster();
     c.gpu.memory_bandwidth = BytesPerSecond(1e15);
@@ -228,7 +251,8 @@ TEST_CASE("a slow kernel over groups never takes longer than one product after a
     CHECK(grouped_gemm_law_time(op, c) < 8.0 * one);
 }
 
-// 50 groups of 3 kernels that take 2 us on the device and 5 us on the host each: 150 * 7 us = 1.05 ms longer.
+// 50 groups of 3 kernels that take 2 us on the device and 5 us on the host each: 150 * 7 us = 1.05
+// ms longer.
 TEST_CASE("groups that multiply one by one wait for each kernel's launch and call") {
     Cluster c = plain_cluster();
     const GroupedGemm at_once{std::vector<long>(50, 64), 128, 4096, Dtype::fp16};
@@ -236,11 +260,12 @@ TEST_CASE("groups that multiply one by one wait for each kernel's launch and cal
     each.kernels = 3;
     c.kernel.launch = 2_us;
     c.host.call = 5_us;
-    CHECK((grouped_gemm_law_time(each, c) - grouped_gemm_law_time(at_once, c)).si() == Approx(1.05e-3));
+    CHECK((grouped_gemm_law_time(each, c) - grouped_gemm_law_time(at_once, c)).si() ==
+          Approx(1.05e-3));
 }
 
-// n = 4 at half of 20 GB/s, latency 10 us, 10 MB: all-reduce 2*3*10 us + 2*3/4*1 ms = 1.56 ms; all-gather 0.03 + 0.75;
-// broadcast 0.03 + 1.0 ms; barrier 10 us.
+// n = 4 at half of 20 GB/s, latency 10 us, 10 MB: all-reduce 2*3*10 us + 2*3/4*1 ms = 1.56 ms;
+// all-gather 0.03 + 0.75; broadcast 0.03 + 1.0 ms; barrier 10 us.
 TEST_CASE("ring collectives follow their closed forms") {
     CHECK(time_of(AllReduce{Bytes(10e6)}, 4).si() == Approx(1.56e-3));
     CHECK(time_of(AllGather{Bytes(10e6)}, 4).si() == Approx(0.78e-3));
@@ -255,7 +280,8 @@ TEST_CASE("one rank needs no communication") {
     CHECK(time_of(AllToAll{{Bytes(10e6)}}, 1) == Seconds(0));
 }
 
-// Rank 1 receives 4 + 6 MB from two others. The own rank's data (90 MB on the diagonal) crosses no link: 10 us + 10 MB / 20 GB/s = 510 us.
+// Rank 1 receives 4 + 6 MB from two others. The own rank's data (90 MB on the diagonal) crosses no
+// link: 10 us + 10 MB / 20 GB/s = 510 us.
 TEST_CASE("an all-to-all takes as long as its busiest rank, not the average") {
     AllToAll op{std::vector<Bytes>(9, Bytes(0))};
     op.bytes[0 * 3 + 1] = Bytes(4e6);
@@ -266,14 +292,15 @@ TEST_CASE("an all-to-all takes as long as its busiest rank, not the average") {
     CHECK(time_of(op, 3).si() == Approx(510e-6));
 }
 
-// Four ranks on one node and one on the next: 1 MB through the one NIC of that rank at 1 GB/s; one round of 20 us between the nodes, three
-// of 10 us inside.
+// Four ranks on one node and one on the next: 1 MB through the one NIC of that rank at 1 GB/s; one
+// round of 20 us between the nodes, three of 10 us inside.
 TEST_CASE("ranks on two nodes use the link between nodes") {
     CHECK(time_of(Broadcast{Bytes(1e6), 0}, 5).si() == Approx(3 * 10e-6 + 20e-6 + 1e-3));
 }
 
-// Two 64-row blocks per thread block, 4096 x 1024: 1.0737 GFLOP at 1 TFLOP/s = 1.0737 ms per wave. 200 blocks = 100 thread blocks = 1 wave;
-// 202 = 2 waves. Gather of 40 remote blocks of 1 MB: 1 ms tail + 2 ms transfer; scatter adds 0.44 * 2 ms.
+// Two 64-row blocks per thread block, 4096 x 1024: 1.0737 GFLOP at 1 TFLOP/s = 1.0737 ms per wave.
+// 200 blocks = 100 thread blocks = 1 wave; 202 = 2 waves. Gather of 40 remote blocks of 1 MB: 1 ms
+// tail + 2 ms transfer; scatter adds 0.44 * 2 ms.
 TEST_CASE("the fused expert kernel goes in waves and waits for remote rows") {
     const Seconds wave(2.0 * 128 * 4096 * 1024 / 1e12);
     FusedGemm op{.blocks = 200,
@@ -306,8 +333,9 @@ TEST_CASE("doubling a bandwidth never slows an op and a larger message is never 
     fast.intra.bandwidth = 2.0 * fast.intra.bandwidth;
     fast.gpu.memory_bandwidth = 2.0 * fast.gpu.memory_bandwidth;
     for (double bytes = 1; bytes < 1e9; bytes *= 7) {
-        for (const Op& op : {Op(AllReduce{Bytes(bytes)}), Op(Broadcast{Bytes(bytes), 0}),
-                             Op(MemoryPass{Bytes(bytes), Bytes(bytes)}), Op(SendRecv{Bytes(bytes), 3})}) {
+        for (const Op& op :
+             {Op(AllReduce{Bytes(bytes)}), Op(Broadcast{Bytes(bytes), 0}),
+              Op(MemoryPass{Bytes(bytes), Bytes(bytes)}), Op(SendRecv{Bytes(bytes), 3})}) {
             CHECK(op_time(op, Phase::forward, places(4), fast) <=
                   op_time(op, Phase::forward, places(4), plain_cluster()));
         }
@@ -315,13 +343,14 @@ TEST_CASE("doubling a bandwidth never slows an op and a larger message is never 
     }
 }
 
-// In a step, ranks 0 and 1 of one node reach 0.8 of the law's rate, ranks 0 and 4 of two nodes 0.5: the law's times over those.
+// In a step, ranks 0 and 1 of one node reach 0.8 of the law's rate, ranks 0 and 4 of two nodes 0.5:
+// the law's times over those.
 TEST_CASE("exchanges of a step run at their own level's share of the rate") {
     TaskGraph graph(8);
     for (const int stride : {1, 4}) {
         const std::vector<Place> two{Place(0, Lane::collective), Place(stride, Lane::collective)};
-        graph.add(graph.name_id("sum"), Phase::forward, graph.add_op(AllReduce{Bytes(8e6)}), two, std::vector<TaskId>{}, 1,
-                  graph.add_group({.ranks = 2, .stride = stride}));
+        graph.add(graph.name_id("sum"), Phase::forward, graph.add_op(AllReduce{Bytes(8e6)}), two,
+                  std::vector<TaskId>{}, 1, graph.add_group({.ranks = 2, .stride = stride}));
     }
     Cluster c = plain_cluster();
     const auto alone = price(graph, c).duration;
@@ -341,8 +370,8 @@ TEST_CASE("kernels that send a token once have no other rate in a step") {
         op.row = row;
         op.tokens = 1000;
         graph.add(graph.name_id("exchange"), Phase::forward, graph.add_op(op),
-                  std::vector<Place>{Place(0, Lane::collective), Place(1, Lane::collective)}, std::vector<TaskId>{}, 1,
-                  graph.add_group({.ranks = 2, .stride = 1}));
+                  std::vector<Place>{Place(0, Lane::collective), Place(1, Lane::collective)},
+                  std::vector<TaskId>{}, 1, graph.add_group({.ranks = 2, .stride = 1}));
         return price(graph, c).duration[0];
     };
     const Seconds once = price_of(Bytes(8e3)), slots = price_of(Bytes(0));
@@ -351,29 +380,40 @@ TEST_CASE("kernels that send a token once have no other rate in a step") {
     CHECK(price_of(Bytes(0)) / slots == Approx(1 / 0.8));
 }
 
-// Each kind of host work has its own price per call; three calls, loaded twice. Modules are priced by direction.
+// Each kind of host work has its own price per call; three calls, loaded twice. Modules are priced
+// by direction.
 TEST_CASE("the host's work costs what its kind costs, as often as it is called") {
     Cluster c;
     HostCosts& h = c.host;
     h.load = 2;
     using Kind = HostWork::Kind;
     const std::vector<std::pair<Kind, Seconds HostCosts::*>> kinds{
-        {Kind::framework, &HostCosts::framework}, {Kind::layer, &HostCosts::layer}, {Kind::exchange_setup, &HostCosts::exchange_setup},
-        {Kind::schedule, &HostCosts::schedule}, {Kind::assignment, &HostCosts::assignment}, {Kind::read, &HostCosts::read},
-        {Kind::flatten, &HostCosts::flatten}, {Kind::update, &HostCosts::update}, {Kind::gather, &HostCosts::gather},
-        {Kind::input, &HostCosts::input}, {Kind::expert_layer, &HostCosts::expert_layer}, {Kind::micro_batch, &HostCosts::micro_batch},
+        {Kind::framework, &HostCosts::framework},
+        {Kind::layer, &HostCosts::layer},
+        {Kind::exchange_setup, &HostCosts::exchange_setup},
+        {Kind::schedule, &HostCosts::schedule},
+        {Kind::assignment, &HostCosts::assignment},
+        {Kind::read, &HostCosts::read},
+        {Kind::flatten, &HostCosts::flatten},
+        {Kind::update, &HostCosts::update},
+        {Kind::gather, &HostCosts::gather},
+        {Kind::input, &HostCosts::input},
+        {Kind::expert_layer, &HostCosts::expert_layer},
+        {Kind::micro_batch, &HostCosts::micro_batch},
         {Kind::exchange, &HostCosts::exchange}};
     double seconds = 1;
     for (const auto& [kind, price] : kinds) h.*price = Seconds(seconds *= 1.5);
     h.module_forward = Seconds(7);
     h.module_backward = Seconds(11);
-    for (const auto& [kind, price] : kinds) CHECK(op_time(HostWork{kind, 3}, Phase::forward, {}, c) == 2 * (3.0 * h.*price));
+    for (const auto& [kind, price] : kinds)
+        CHECK(op_time(HostWork{kind, 3}, Phase::forward, {}, c) == 2 * (3.0 * h.*price));
     CHECK(op_time(HostWork{Kind::module, 3}, Phase::forward, {}, c) == Seconds(42));
     CHECK(op_time(HostWork{Kind::module, 3}, Phase::backward, {}, c) == Seconds(66));
 }
 
-// 600 bytes at 100 per second and the efficiency of their access, after 2 s of launch. A cache of 600 bytes that is three times as fast
-// gives half of its gain at its own size. With measured points: 7 s, scaled by how much slower the access is than a stream.
+// 600 bytes at 100 per second and the efficiency of their access, after 2 s of launch. A cache of
+// 600 bytes that is three times as fast gives half of its gain at its own size. With measured
+// points: 7 s, scaled by how much slower the access is than a stream.
 TEST_CASE("a memory pass goes at the rate of its access, in a cache faster, or as measured") {
     Cluster c;
     c.gpu.memory_bandwidth = BytesPerSecond(100);
@@ -384,7 +424,9 @@ TEST_CASE("a memory pass goes at the rate of its access, in a cache faster, or a
     c.kernel.optimizer_efficiency = 0.5;
     c.kernel.row_efficiency = 0.6;
     c.kernel.strided_efficiency = 0.3;
-    const auto seconds = [&](MemoryPass::Access access) { return op_time(MemoryPass{Bytes(200), Bytes(400), access}, Phase::forward, {}, c).si(); };
+    const auto seconds = [&](MemoryPass::Access access) {
+        return op_time(MemoryPass{Bytes(200), Bytes(400), access}, Phase::forward, {}, c).si();
+    };
     using Access = MemoryPass::Access;
     CHECK(seconds(Access::stream) == Approx(2 + 6 / 0.8));
     CHECK(seconds(Access::transpose) == Approx(2 + 6 / 0.4));
@@ -401,9 +443,10 @@ TEST_CASE("a memory pass goes at the rate of its access, in a cache faster, or a
     CHECK(seconds(Access::transpose) == Approx(14));
 }
 
-// 6 products of 64 x 96 x 32, two forward and four backward; 6 x 64 x 96 scores of two bytes cross the memory four times forward and five
-// times backward.
-TEST_CASE("attention that is not fused takes its products and four or five passes over its scores") {
+// 6 products of 64 x 96 x 32, two forward and four backward; 6 x 64 x 96 scores of two bytes cross
+// the memory four times forward and five times backward.
+TEST_CASE(
+    "attention that is not fused takes its products and four or five passes over its scores") {
     const double scores = 6 * 64 * 96 * 2, product = time_of(Gemm{64, 96, 32, 6, Dtype::fp16}).si();
     Attention attention{2, 3, 64, 96, 32, false, false, Dtype::fp16};
     CHECK(time_of(attention).si() == Approx(2 * product + 4 * scores / 1e12));
@@ -411,7 +454,8 @@ TEST_CASE("attention that is not fused takes its products and four or five passe
     CHECK(time_of(attention).si() == Approx(4 * product + 5 * scores / 1e12));
 }
 
-// Outside a table of 64 to 128 by 32 by 16, above the 1 kB of the measured points, and more than two waves of fused blocks on four SMs.
+// Outside a table of 64 to 128 by 32 by 16, above the 1 kB of the measured points, and more than
+// two waves of fused blocks on four SMs.
 TEST_CASE("what lies outside of measured tables is said") {
     Cluster c;
     c.gpu.sms = 4;
@@ -426,16 +470,21 @@ TEST_CASE("what lies outside of measured tables is said") {
     CHECK(notes(Gemm{1, 1, 1}).empty());
     CHECK(notes(fused).empty());
     c.fitted.emplace();
-    CHECK(notes(fused) == std::vector<std::string>{"extrapolated: fused kernel with 27 blocks is more than the two waves of 4 SMs that were measured"});
+    CHECK(notes(fused) ==
+          std::vector<std::string>{"extrapolated: fused kernel with 27 blocks is more than the two "
+                                   "waves of 4 SMs that were measured"});
     fused.blocks = 24;
     CHECK(notes(fused).empty());
-    c.kernel.gemm_table = {{64, 32, 16, Dtype::fp32, Seconds(1)}, {128, 32, 16, Dtype::fp32, Seconds(1)}};
+    c.kernel.gemm_table = {{64, 32, 16, Dtype::fp32, Seconds(1)},
+                           {128, 32, 16, Dtype::fp32, Seconds(1)}};
     CHECK(notes(Gemm{64, 32, 16}).empty());
     CHECK(notes(Gemm{128, 32, 16}).empty());
-    for (const Gemm& outside : {Gemm{63, 32, 16}, Gemm{129, 32, 16}, Gemm{64, 31, 16}, Gemm{64, 33, 16}, Gemm{64, 32, 15}, Gemm{64, 32, 17}})
-        CHECK(notes(outside) ==
-              std::vector<std::string>{"extrapolated: gemm " + std::to_string(outside.m) + " x " + std::to_string(outside.n) + " x " +
-                                       std::to_string(outside.k) + " lies outside the measured table"});
+    for (const Gemm& outside : {Gemm{63, 32, 16}, Gemm{129, 32, 16}, Gemm{64, 31, 16},
+                                Gemm{64, 33, 16}, Gemm{64, 32, 15}, Gemm{64, 32, 17}})
+        CHECK(notes(outside) == std::vector<std::string>{
+                                    "extrapolated: gemm " + std::to_string(outside.m) + " x " +
+                                    std::to_string(outside.n) + " x " + std::to_string(outside.k) +
+                                    " lies outside the measured table"});
     CHECK(notes(GroupedGemm{{0, 64, 129}, 32, 16}) == notes(Gemm{129, 32, 16}));
     CHECK(notes(GroupedGemm{{64, 1}, 32, 16}) == notes(Gemm{1, 32, 16}));
     CHECK(notes(GroupedGemm{{16, 17}, 32, 64, Dtype::fp32, true}) == notes(Gemm{64, 32, 17}));
@@ -444,8 +493,12 @@ TEST_CASE("what lies outside of measured tables is said") {
     const Curve points{{Bytes(10), Seconds(1)}, {Bytes(1000), Seconds(2)}};
     c.kernel.memory_curve = c.intra.all_to_all = c.intra.all_reduce = points;
     CHECK(notes(MemoryPass{Bytes(400), Bytes(600)}).empty());
-    CHECK(notes(MemoryPass{Bytes(401), Bytes(600)}) == std::vector<std::string>{"extrapolated: memory pass of 1.001 kB is beyond the measured 1 kB"});
+    CHECK(notes(MemoryPass{Bytes(401), Bytes(600)}) ==
+          std::vector<std::string>{
+              "extrapolated: memory pass of 1.001 kB is beyond the measured 1 kB"});
     CHECK(notes(AllReduce{Bytes(1000)}).empty());
-    CHECK(notes(AllReduce{Bytes(2000)}) == std::vector<std::string>{"extrapolated: all-reduce of 2 kB is beyond the measured 1 kB"});
-    CHECK(notes(AllToAll{{Bytes(0), Bytes(2000), Bytes(1), Bytes(0)}}) == std::vector<std::string>{"extrapolated: all-to-all of 2 kB is beyond the measured 1 kB"});
+    CHECK(notes(AllReduce{Bytes(2000)}) ==
+          std::vector<std::string>{"extrapolated: all-reduce of 2 kB is beyond the measured 1 kB"});
+    CHECK(notes(AllToAll{{Bytes(0), Bytes(2000), Bytes(1), Bytes(0)}}) ==
+          std::vector<std::string>{"extrapolated: all-to-all of 2 kB is beyond the measured 1 kB"});
 }

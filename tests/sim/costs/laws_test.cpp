@@ -27,8 +27,8 @@ Seconds busiest_place(const TaskGraph& graph, const Costs& costs) {
     return *std::max_element(busy.begin(), busy.end());
 }
 
-// The longest sum of durations along predecessors and, where `queues`, also along the queue of each place. Ids grow along both
-// (task_graph.h), so one pass finds it.
+// The longest sum of durations along predecessors and, where `queues`, also along the queue of each
+// place. Ids grow along both (task_graph.h), so one pass finds it.
 Seconds longest_path(const TaskGraph& graph, const Costs& costs, bool queues) {
     std::vector<Seconds> finish(graph.size()), free(static_cast<std::size_t>(graph.place_count()));
     Seconds longest;
@@ -72,7 +72,8 @@ TEST_CASE("critical path and busiest place <= step <= sum of all costs") {
     });
 }
 
-TEST_CASE("where no host holds anything up the step is the longest path over predecessors and places") {
+TEST_CASE(
+    "where no host holds anything up the step is the longest path over predecessors and places") {
     for (std::uint64_t seed = 1; seed <= 400; ++seed) {
         CAPTURE(seed);
         const TaskGraph graph = random_graph(seed, false);
@@ -85,7 +86,8 @@ TEST_CASE("a shorter task never makes the step longer") {
     for_random_graphs([](const TaskGraph& graph, const Costs& costs, std::uint64_t seed) {
         RandomSource random(seed);
         Costs faster = costs;
-        faster.duration[static_cast<std::size_t>(random.below(static_cast<int>(graph.size())))] *= random.fraction();
+        faster.duration[static_cast<std::size_t>(random.below(static_cast<int>(graph.size())))] *=
+            random.fraction();
         REQUIRE(step_of(graph, faster) <= step_of(graph, costs));
         for (Seconds& issue : faster.issue) issue *= random.fraction();
         REQUIRE(step_of(graph, faster) <= step_of(graph, costs));
@@ -109,7 +111,8 @@ TEST_CASE("a blocking launch never makes the step shorter") {
         TaskGraph blocking(graph.rank_count(), true), free(graph.rank_count(), false);
         for (TaskId t = 0; t < graph.size(); ++t)
             for (TaskGraph* copy : {&blocking, &free})
-                copy->add(graph.name(t), graph.phase(t), graph.op(t), graph.places(t), graph.predecessors(t));
+                copy->add(graph.name(t), graph.phase(t), graph.op(t), graph.places(t),
+                          graph.predecessors(t));
         const Costs costs = random_costs(graph, seed, true);
         REQUIRE(step_of(free, costs) <= step_of(blocking, costs));
     }

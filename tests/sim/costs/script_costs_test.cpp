@@ -1,4 +1,5 @@
-// Effects that the tables of a PyTorch script show beyond the published laws, each compared with the law without it.
+// Effects that the tables of a PyTorch script show beyond the published laws, each compared with
+// the law without it.
 #include <catch2/catch.hpp>
 
 #include "sim/costs/costs.h"
@@ -20,23 +21,28 @@ Cluster device() {
     return c;
 }
 
-double micros(const Op& op, const Cluster& c) { return op_time(op, Phase::forward, {}, c).si() * 1e6; }
+double micros(const Op& op, const Cluster& c) {
+    return op_time(op, Phase::forward, {}, c).si() * 1e6;
+}
 
 }  // namespace
 
-// 10 MB at 1 TB/s: 10 us. Passes over rows reach 0.8 and strided passes 0.5 of the rate: 12.5 and 20 us.
+// 10 MB at 1 TB/s: 10 us. Passes over rows reach 0.8 and strided passes 0.5 of the rate: 12.5 and
+// 20 us.
 TEST_CASE("rows and strided passes have rates of their own") {
     Cluster c = device();
     c.kernel.row_efficiency = 0.8;
     c.kernel.strided_efficiency = 0.5;
-    const auto pass = [&](MemoryPass::Access access) { return micros(MemoryPass{Bytes(6e6), Bytes(4e6), access}, c); };
+    const auto pass = [&](MemoryPass::Access access) {
+        return micros(MemoryPass{Bytes(6e6), Bytes(4e6), access}, c);
+    };
     CHECK(pass(MemoryPass::Access::stream) == Approx(10));
     CHECK(pass(MemoryPass::Access::rows) == Approx(12.5));
     CHECK(pass(MemoryPass::Access::strided) == Approx(20));
 }
 
-// A cache of 10 MB, twice as fast as memory: a pass of its size gets half of the gain, 1 + 1/2; at a hundredth of the size all of it, at
-// ten times 1 / 1001.
+// A cache of 10 MB, twice as fast as memory: a pass of its size gets half of the gain, 1 + 1/2; at
+// a hundredth of the size all of it, at ten times 1 / 1001.
 TEST_CASE("passes that fit the L2 go at its rate") {
     Cluster c = device();
     c.kernel.cache = Bytes(10e6);
@@ -74,15 +80,17 @@ TEST_CASE("layouts, fp32 and batches change the rate of a GEMM") {
 TEST_CASE("a pair of events adds to a kernel of a table, not to one of a step") {
     Cluster c = device();
     const Gemm gemm{.m = 1024, .n = 1024, .k = 1024, .dtype = Dtype::bf16};
-    const double alone = gemm_law_time(gemm, c).si(), inside = gemm_law_time(gemm, c, GemmSetting::step).si();
+    const double alone = gemm_law_time(gemm, c).si(),
+                 inside = gemm_law_time(gemm, c, GemmSetting::step).si();
     c.kernel.event = Seconds(3e-6);
     CHECK(gemm_law_time(gemm, c).si() == Approx(alone + 3e-6));
     CHECK(gemm_law_time(gemm, c, GemmSetting::step).si() == inside);
 }
 
-// 8 sequences of one head, 1000 keys, width 64, not causal: 2 x 8 x 1000^2 x 128 = 2.048 GFLOP. At 600 TFLOP/s, efficiency 0.5 and ramp
-// 1000 (half): 13.65 us; twice that with exponentials that cost as much as a head's width. fp32: a third of tf32's 300 TFLOP/s, at 0.65:
-// 65 x 0.25 TFLOP/s, 126 us.
+// 8 sequences of one head, 1000 keys, width 64, not causal: 2 x 8 x 1000^2 x 128 = 2.048 GFLOP. At
+// 600 TFLOP/s, efficiency 0.5 and ramp 1000 (half): 13.65 us; twice that with exponentials that
+// cost as much as a head's width. fp32: a third of tf32's 300 TFLOP/s, at 0.65: 65 x 0.25 TFLOP/s,
+// 126 us.
 TEST_CASE("fused attention pays for exponentials, and for fp32 with three products in tf32") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);
@@ -98,9 +106,10 @@ TEST_CASE("fused attention pays for exponentials, and for fp32 with three produc
     CHECK(micros(op, c) == Approx(126.03).epsilon(1e-3));
 }
 
-// Exponentials that take as long as the products of a head of 64, and products at half the rate: a head of 64 takes (2 + 1) / 2 = 1.5 times
-// the best kernel's time, one of 128 (2 x 2 + 1) / (2 + 1) = 1.667. At a third of the rate (Triton) they take 2 and 2.333. By blocks of
-// queries the same holds: widths of 2 x 64 (2 + 2) and 2 x 64 (2 x 2 + 2).
+// Exponentials that take as long as the products of a head of 64, and products at half the rate: a
+// head of 64 takes (2 + 1) / 2 = 1.5 times the best kernel's time, one of 128 (2 x 2 + 1) / (2 + 1)
+// = 1.667. At a third of the rate (Triton) they take 2 and 2.333. By blocks of queries the same
+// holds: widths of 2 x 64 (2 + 2) and 2 x 64 (2 x 2 + 2).
 TEST_CASE("kernels of another generation lose on the products of a pair, not on its exponential") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);

@@ -45,13 +45,17 @@ bool communicates(const TaskGraph& graph, TaskId t) {
 }
 
 bool slows(const TaskGraph& graph, TaskId other, TaskId t) {
-    if (graph.on_host(other) || graph.on_host(t) || communicates(graph, other) == communicates(graph, t)) return false;
+    if (graph.on_host(other) || graph.on_host(t) ||
+        communicates(graph, other) == communicates(graph, t))
+        return false;
     return std::ranges::any_of(graph.places(t), [&](Place p) {
-        return std::ranges::any_of(graph.places(other), [&](Place q) { return p.rank() == q.rank(); });
+        return std::ranges::any_of(graph.places(other),
+                                   [&](Place q) { return p.rank() == q.rank(); });
     });
 }
 
-// How long any task that slows this one runs beside it: the length of the union of the intervals, in order of their starts.
+// How long any task that slows this one runs beside it: the length of the union of the intervals,
+// in order of their starts.
 double overlapped(const TaskGraph& graph, const Timeline& timeline, TaskId t) {
     std::vector<std::pair<double, double>> beside;
     for (TaskId other = 0; other < graph.size(); ++other)
@@ -78,7 +82,8 @@ void for_contended_graphs(const Law& law) {
 
 }  // namespace
 
-// Compute is slowed 1.5 times while the all-reduce runs in [0, 4]: 4 s do 4 / 1.5 = 8/3 of 8 s of work, and 16/3 remain: 4 + 16/3.
+// Compute is slowed 1.5 times while the all-reduce runs in [0, 4]: 4 s do 4 / 1.5 = 8/3 of 8 s of
+// work, and 16/3 remain: 4 + 16/3.
 TEST_CASE("a kernel is slowed for as long as communication of its rank runs") {
     const Timeline t = contended(gemm_beside_all_reduce(), free_issue({8_s, 4_s}), {0.5, 0});
     CHECK(t.finish[1] == 4_s);
@@ -86,22 +91,24 @@ TEST_CASE("a kernel is slowed for as long as communication of its rank runs") {
     CHECK(t.end == t.finish[0]);
 }
 
-// Communication runs at half speed while the gemm runs in [0, 2]: 1 of 4 is done and 3 remain: 2 + 3 = 5. Compute is not slowed.
+// Communication runs at half speed while the gemm runs in [0, 2]: 1 of 4 is done and 3 remain: 2 +
+// 3 = 5. Compute is not slowed.
 TEST_CASE("a collective is slowed while one of its ranks computes") {
     const Timeline t = contended(gemm_beside_all_reduce(), free_issue({2_s, 4_s}), {0, 1});
     CHECK(t.finish[0] == 2_s);
     CHECK(t.finish[1] == 5_s);
 }
 
-// Both are slowed: the gemm (3 s of work, factor 1.5) ends at 4.5. The all-reduce (4 s, factor 2) has then done 2.25 and needs 1.75 more:
-// 6.25.
+// Both are slowed: the gemm (3 s of work, factor 1.5) ends at 4.5. The all-reduce (4 s, factor 2)
+// has then done 2.25 and needs 1.75 more: 6.25.
 TEST_CASE("both sides of an overlap slow each other") {
     const Timeline t = contended(gemm_beside_all_reduce(), free_issue({3_s, 4_s}), {0.5, 1});
     CHECK(t.finish[0] == 4.5_s);
     CHECK(t.finish[1] == 6.25_s);
 }
 
-// The gemms of rank 0 are back to back and slow the all-reduce once over [0, 2]: 1 done, 1 remains: [0, 3].
+// The gemms of rank 0 are back to back and slow the all-reduce once over [0, 2]: 1 done, 1 remains:
+// [0, 3].
 TEST_CASE("kernels back to back slow as one") {
     TaskGraph graph(2);
     graph.add("sum", Phase::forward, AllReduce{1024_B}, {collective(0), collective(1)}, {});
@@ -111,22 +118,28 @@ TEST_CASE("kernels back to back slow as one") {
     CHECK(t.finish == std::vector{3_s, 1_s, 2_s});
 }
 
-// Rank 0 computes in [0, 1], rank 1 in [0, 3]: the all-reduce is slowed until 3, when 1.5 of 2 are done: 3.5.
-TEST_CASE("a collective is slowed until the last of its ranks stops computing, and by two as much as by one") {
+// Rank 0 computes in [0, 1], rank 1 in [0, 3]: the all-reduce is slowed until 3, when 1.5 of 2 are
+// done: 3.5.
+TEST_CASE(
+    "a collective is slowed until the last of its ranks stops computing, and by two as much as by "
+    "one") {
     TaskGraph graph(2);
     graph.add("sum", Phase::forward, AllReduce{1024_B}, {collective(0), collective(1)}, {});
     graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
     graph.add("gemm", Phase::forward, small_gemm(), {compute(1)}, {});
-    CHECK(contended(graph, free_issue({2_s, 1_s, 3_s}), {0, 1}).finish == std::vector{3.5_s, 1_s, 3_s});
+    CHECK(contended(graph, free_issue({2_s, 1_s, 3_s}), {0, 1}).finish ==
+          std::vector{3.5_s, 1_s, 3_s});
 }
 
-// An all-reduce on rank 1 alone does not overlap with a gemm on rank 0, and host work slows nothing.
+// An all-reduce on rank 1 alone does not overlap with a gemm on rank 0, and host work slows
+// nothing.
 TEST_CASE("other ranks and the host do not slow a kernel") {
     TaskGraph graph(2);
     graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
     graph.add("sum", Phase::forward, AllReduce{1024_B}, {collective(1)}, {});
     graph.add("host", Phase::forward, HostWork{}, {host(0)}, {}, 0);
-    CHECK(contended(graph, free_issue({2_s, 2_s, 2_s}), {1, 1}).finish == std::vector{2_s, 2_s, 2_s});
+    CHECK(contended(graph, free_issue({2_s, 2_s, 2_s}), {1, 1}).finish ==
+          std::vector{2_s, 2_s, 2_s});
 }
 
 // A fused kernel on a compute and a communication lane takes its 2 s when alone.
@@ -134,8 +147,10 @@ TEST_CASE("a kernel that holds a communication lane does not slow itself") {
     TaskGraph graph(2);
     graph.add("fused", Phase::forward, small_gemm(), {compute(0), collective(0)}, {});
     CHECK(contended(graph, free_issue({2_s}), {1, 1}).finish == std::vector{2_s});
-    graph.add("send", Phase::forward, SendRecv{512_B}, {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {});
-    // A send and the fused kernel slow each other to half speed: the kernel ends at 4; by then 2 of the send's 3 s are done: 5.
+    graph.add("send", Phase::forward, SendRecv{512_B},
+              {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {});
+    // A send and the fused kernel slow each other to half speed: the kernel ends at 4; by then 2 of
+    // the send's 3 s are done: 5.
     CHECK(contended(graph, free_issue({2_s, 3_s}), {1, 1}).finish == std::vector{4_s, 5_s});
 }
 
@@ -172,22 +187,25 @@ TEST_CASE("under contention every task does exactly its work") {
         const Timeline timeline = contended(graph, costs, contention);
         double worst = 0;
         for (TaskId t = 0; t < graph.size(); ++t) {
-            const double slowdown =
-                communicates(graph, t) ? contention.communication_slowdown : contention.compute_slowdown;
+            const double slowdown = communicates(graph, t) ? contention.communication_slowdown
+                                                           : contention.compute_slowdown;
             const double beside = overlapped(graph, timeline, t);
-            const double work = (timeline.finish[t] - timeline.start[t]).si() - beside + beside / (1 + slowdown);
+            const double work =
+                (timeline.finish[t] - timeline.start[t]).si() - beside + beside / (1 + slowdown);
             worst = std::max(worst, std::abs(work - costs.duration[t].si()));
         }
         REQUIRE(worst < 1e-12);
     });
 }
 
-// The other engine starts every task at the same time when it is given the resulting length of each task.
+// The other engine starts every task at the same time when it is given the resulting length of each
+// task.
 TEST_CASE("under contention no task starts later than it must") {
     for_contended_graphs([](const TaskGraph& graph, const Costs& costs) {
         const Timeline timeline = contended(graph, costs, {0.3, 0.7});
         Costs stretched = costs;
-        for (TaskId t = 0; t < graph.size(); ++t) stretched.duration[t] = timeline.finish[t] - timeline.start[t];
+        for (TaskId t = 0; t < graph.size(); ++t)
+            stretched.duration[t] = timeline.finish[t] - timeline.start[t];
         const Timeline expected = in_order(graph, stretched);
         double worst = 0;
         for (TaskId t = 0; t < graph.size(); ++t)

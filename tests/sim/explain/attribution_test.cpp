@@ -47,7 +47,8 @@ TEST_CASE("tasks that take what the model says leave only the schedule to blame"
     const Experiment e = chain_of_layers();
     const std::vector<Seconds> durations = predicted_durations(e);
     const Seconds step = sum(durations);
-    // The run took a quarter longer than its tasks: it contained waits that the engine does not know.
+    // The run took a quarter longer than its tasks: it contained waits that the engine does not
+    // know.
     const ErrorAttribution a = attribute_error(e, durations, 1.25 * step);
     CHECK(a.predicted == a.replayed);
     CHECK(cost_error(a) == 0);
@@ -55,8 +56,9 @@ TEST_CASE("tasks that take what the model says leave only the schedule to blame"
     for (const KindError& kind : a.kinds) CHECK(kind.effect == Seconds(0));
 }
 
-// Forward GEMMs (two per layer) were twice as slow as predicted, memory passes of the backward half as slow. The replay is the sum of the
-// measured times; each kind's effect is what it alone would change, and on a chain the effects add up.
+// Forward GEMMs (two per layer) were twice as slow as predicted, memory passes of the backward half
+// as slow. The replay is the sum of the measured times; each kind's effect is what it alone would
+// change, and on a chain the effects add up.
 TEST_CASE("on a chain the cost error is the sum of the kinds' effects") {
     const Experiment e = chain_of_layers();
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
@@ -89,7 +91,8 @@ TEST_CASE("on a chain the cost error is the sum of the kinds' effects") {
     CHECK(a.kinds[1].effect.si() == Approx(0.5 * passes.si()));
 }
 
-// Two replicas end with one all-reduce; the first takes three times as long for everything before it, so the errors are the first's.
+// Two replicas end with one all-reduce; the first takes three times as long for everything before
+// it, so the errors are the first's.
 TEST_CASE("errors are those of the slowest rank") {
     Experiment e = chain_of_layers();
     e.cluster.gpus_per_node = e.parallelism.dp = 2;
@@ -102,7 +105,8 @@ TEST_CASE("errors are those of the slowest rank") {
     for (TaskId t = 0; t < graph.size(); ++t) {
         const auto places = graph.places(t);
         if (places.size() == 1 && places.front().rank() == 0) measured[t] *= 3;
-        if (places.front().rank() == 0) own[{graph.phase(t), kind_name(graph.op(t))}] += predicted[t];
+        if (places.front().rank() == 0)
+            own[{graph.phase(t), kind_name(graph.op(t))}] += predicted[t];
     }
     const ErrorAttribution a = attribute_error(e, measured, 1_s);
     CHECK(a.replayed > a.predicted);

@@ -28,8 +28,10 @@ struct Path {
         const bool first = costs.duration.empty();
         const NameId name = graph.name_id("task");
         const Place place(0, lane);
-        const std::vector<TaskId> before = first ? std::vector<TaskId>{} : std::vector<TaskId>{last};
-        last = graph.add(name, Phase::forward, graph.add_op(op), {&place, 1}, before, 1, graph.add_group(group));
+        const std::vector<TaskId> before =
+            first ? std::vector<TaskId>{} : std::vector<TaskId>{last};
+        last = graph.add(name, Phase::forward, graph.add_op(op), {&place, 1}, before, 1,
+                         graph.add_group(group));
         costs.duration.emplace_back(seconds);
         costs.issue.emplace_back(0);
         return *this;
@@ -50,7 +52,9 @@ struct Path {
 }  // namespace
 
 TEST_CASE("each kind of op rests on the constant that prices most of it") {
-    const auto key_of = [](const Op& op, Lane lane = Lane::compute) { return Path().then(op, 1, lane).only_key(); };
+    const auto key_of = [](const Op& op, Lane lane = Lane::compute) {
+        return Path().then(op, 1, lane).only_key();
+    };
     CHECK(key_of(graphs::small_gemm()) == "kernel.gemm_efficiency");
     CHECK(key_of(GroupedGemm{{2}, 8, 8, Dtype::bf16}) == "kernel.gemm_efficiency");
     CHECK(key_of(FusedGemm{}) == "kernel.fused_efficiency");
@@ -61,19 +65,34 @@ TEST_CASE("each kind of op rests on the constant that prices most of it") {
     CHECK(key_of(attention) == "kernel.gemm_efficiency");
     Path own_rate;
     own_rate.cluster.kernel.wgrad_efficiency = 0.5;
-    CHECK(own_rate.then(GroupedGemm{{2}, 8, 8, Dtype::bf16, true}, 1).only_key() == "kernel.wgrad_efficiency");
+    CHECK(own_rate.then(GroupedGemm{{2}, 8, 8, Dtype::bf16, true}, 1).only_key() ==
+          "kernel.wgrad_efficiency");
     Path no_rate;
     no_rate.cluster.kernel.wgrad_efficiency = 0;
-    CHECK(no_rate.then(GroupedGemm{{2}, 8, 8, Dtype::bf16, true}, 1).only_key() == "kernel.gemm_efficiency");
+    CHECK(no_rate.then(GroupedGemm{{2}, 8, 8, Dtype::bf16, true}, 1).only_key() ==
+          "kernel.gemm_efficiency");
     using Access = MemoryPass::Access;
-    for (const auto& [access, key] : {std::pair(Access::stream, "memory"), {Access::transpose, "transpose"}, {Access::optimizer, "optimizer"},
-                                      {Access::rows, "row"}, {Access::strided, "strided"}})
+    for (const auto& [access, key] : {std::pair(Access::stream, "memory"),
+                                      {Access::transpose, "transpose"},
+                                      {Access::optimizer, "optimizer"},
+                                      {Access::rows, "row"},
+                                      {Access::strided, "strided"}})
         CHECK(key_of(MemoryPass{8_B, 8_B, access}) == "kernel." + std::string(key) + "_efficiency");
     using Kind = HostWork::Kind;
-    for (const auto& [kind, key] :
-         {std::pair(Kind::framework, "framework"), {Kind::module, "module_forward"}, {Kind::layer, "layer"}, {Kind::exchange_setup, "exchange_setup"},
-          {Kind::schedule, "schedule"}, {Kind::assignment, "assignment"}, {Kind::read, "read"}, {Kind::flatten, "flatten"}, {Kind::update, "update"},
-          {Kind::gather, "gather"}, {Kind::input, "input"}, {Kind::expert_layer, "expert_layer"}, {Kind::micro_batch, "micro_batch"}, {Kind::exchange, "exchange"}})
+    for (const auto& [kind, key] : {std::pair(Kind::framework, "framework"),
+                                    {Kind::module, "module_forward"},
+                                    {Kind::layer, "layer"},
+                                    {Kind::exchange_setup, "exchange_setup"},
+                                    {Kind::schedule, "schedule"},
+                                    {Kind::assignment, "assignment"},
+                                    {Kind::read, "read"},
+                                    {Kind::flatten, "flatten"},
+                                    {Kind::update, "update"},
+                                    {Kind::gather, "gather"},
+                                    {Kind::input, "input"},
+                                    {Kind::expert_layer, "expert_layer"},
+                                    {Kind::micro_batch, "micro_batch"},
+                                    {Kind::exchange, "exchange"}})
         CHECK(key_of(HostWork{kind, 1}, Lane::host) == "host." + std::string(key));
     CHECK(Path().then(SendRecv{8_B, 1, true}, 1, Lane::host).only_key() == "host.message");
 }
@@ -86,11 +105,13 @@ TEST_CASE("an exchange rests on a constant of the link that it crosses") {
         return path.then(op, 1, Lane::collective, group).only_key();
     };
     const Group inside{2, 1}, between{2, 2};
-    for (const Op& op : {Op(AllReduce{8_B}), Op(AllGather{8_B}), Op(ReduceScatter{8_B}), Op(Broadcast{8_B}), Op(Reduce{8_B})}) {
+    for (const Op& op : {Op(AllReduce{8_B}), Op(AllGather{8_B}), Op(ReduceScatter{8_B}),
+                         Op(Broadcast{8_B}), Op(Reduce{8_B})}) {
         CHECK(key_of(op, inside) == "link.intra.ring_efficiency");
         CHECK(key_of(op, between) == "link.inter.ring_efficiency");
     }
-    CHECK(key_of(AllReduce{8_B}, between, 1) == "link.intra.ring_efficiency");  // one node has no other link
+    // one node has no other link
+    CHECK(key_of(AllReduce{8_B}, between, 1) == "link.intra.ring_efficiency");
     const AllToAll slots{{0_B, 8_B, 8_B, 0_B}};
     AllToAll once = slots;
     once.row = 8_B;
@@ -103,9 +124,11 @@ TEST_CASE("an exchange rests on a constant of the link that it crosses") {
     CHECK(key_of(Barrier{}, inside) == "link.intra.latency");
 }
 
-TEST_CASE("links whose curves were measured count as measured, of exchanges by either of two curves") {
+TEST_CASE(
+    "links whose curves were measured count as measured, of exchanges by either of two curves") {
     Path path;
-    path.then(AllReduce{8_B}, 2, Lane::collective, {2, 1}).then(SendRecv{8_B}, 1, Lane::collective, {2, 1});
+    path.then(AllReduce{8_B}, 2, Lane::collective, {2, 1})
+        .then(SendRecv{8_B}, 1, Lane::collective, {2, 1});
     path.cluster.fitted.emplace();
     Timeline timeline;
     run_in_order(path.graph, path.costs, timeline);
@@ -125,10 +148,13 @@ TEST_CASE("links whose curves were measured count as measured, of exchanges by e
     CHECK(measured() == std::array{false, true});
 }
 
-// Of 2 + 3 + 5 s: shares of 0.5, 0.3 and 0.2, the largest first. Ops priced by measured points count as measured.
+// Of 2 + 3 + 5 s: shares of 0.5, 0.3 and 0.2, the largest first. Ops priced by measured points
+// count as measured.
 TEST_CASE("constants are named with their share of the critical path, the largest first") {
     Path path;
-    path.then(graphs::small_gemm(), 2).then(MemoryPass{8_B, 8_B}, 5).then(HostWork{}, 3, Lane::host);
+    path.then(graphs::small_gemm(), 2)
+        .then(MemoryPass{8_B, 8_B}, 5)
+        .then(HostWork{}, 3, Lane::host);
     Timeline timeline;
     run_in_order(path.graph, path.costs, timeline);
     std::vector<CostBasis> found = basis_of(path.graph, path.costs, timeline, path.cluster);
@@ -141,7 +167,8 @@ TEST_CASE("constants are named with their share of the critical path, the larges
     CHECK(found[2].share == Approx(0.2));
     for (const CostBasis& b : found) CHECK_FALSE(b.measured);
     path.cluster.kernel.memory_curve = {{8_B, 1_s}};
-    CHECK_FALSE(basis_of(path.graph, path.costs, timeline, path.cluster)[0].measured);  // without a fit the curve is another machine's
+    // without a fit the curve is another machine's
+    CHECK_FALSE(basis_of(path.graph, path.costs, timeline, path.cluster)[0].measured);
     path.cluster.fitted.emplace();
     found = basis_of(path.graph, path.costs, timeline, path.cluster);
     CHECK(found[0].measured);

@@ -18,7 +18,8 @@ namespace {
 // One pass of 850 kB at 0.85 x 1 TB/s takes 1 us, its launch 2.4 us.
 TaskGraph one_pass() {
     TaskGraph graph;
-    graph.add("pass", Phase::forward, MemoryPass{Bytes(425e3), Bytes(425e3)}, {graphs::compute(0)}, {}, 0);
+    graph.add("pass", Phase::forward, MemoryPass{Bytes(425e3), Bytes(425e3)}, {graphs::compute(0)},
+              {}, 0);
     return graph;
 }
 Cluster one_rank() {
@@ -37,8 +38,9 @@ Experiment hybrid() {
     return e;
 }
 
-void for_each_parameter(const Experiment& e, double change,
-                        const std::function<void(WhatIf&, const Cluster&, const std::string&)>& check) {
+void for_each_parameter(
+    const Experiment& e, double change,
+    const std::function<void(WhatIf&, const Cluster&, const std::string&)>& check) {
     const TaskGraph graph = build_step(e, routing_of(e));
     WhatIf step(graph, e.cluster);
     for (const ClusterParameter& p : cluster_parameters(e.cluster))
@@ -71,37 +73,44 @@ TEST_CASE("what more of a parameter does to one memory pass is what its law says
     CHECK(found.size() + without.size() == cluster_parameters(cluster).size());
 }
 
-// Under small changes the critical path stays the longest chain, so both ways to compute the changes agree.
-TEST_CASE("along the critical path and simulated again, small changes of every parameter are the same") {
+// Under small changes the critical path stays the longest chain, so both ways to compute the
+// changes agree.
+TEST_CASE(
+    "along the critical path and simulated again, small changes of every parameter are the same") {
     int felt = 0;
     for (Experiment e : {small_gpt(), hybrid(), small_moe()}) {
         e.cluster.intra.low_latency = {1_us, 1_us, 0.5};
         const double change = 1e-5;
-        for_each_parameter(e, change, [&](WhatIf& step, const Cluster& other, const std::string& key) {
-            CAPTURE(e.parallelism.pp, key);
-            const Seconds simulated = step.simulated(other), along = step.along_path(other);
-            CHECK(std::abs((simulated - along).si()) <= 1e-3 * change * step.timeline().end.si());
-            felt += std::abs(along.si()) > 1e-2 * change * step.timeline().end.si();
-        });
+        for_each_parameter(
+            e, change, [&](WhatIf& step, const Cluster& other, const std::string& key) {
+                CAPTURE(e.parallelism.pp, key);
+                const Seconds simulated = step.simulated(other), along = step.along_path(other);
+                CHECK(std::abs((simulated - along).si()) <=
+                      1e-3 * change * step.timeline().end.si());
+                felt += std::abs(along.si()) > 1e-2 * change * step.timeline().end.si();
+            });
     }
     CHECK(felt > 10);
 }
 
-// The old path is a chain of the changed step, which is at least that long. No chain changes by more than the longest chain of changes.
-TEST_CASE("large changes are bounded by the critical path below and by the chain of changes above") {
+// The old path is a chain of the changed step, which is at least that long. No chain changes by
+// more than the longest chain of changes.
+TEST_CASE(
+    "large changes are bounded by the critical path below and by the chain of changes above") {
     for (const Experiment& e : {hybrid(), small_moe()})
         for (const double change : {-0.5, 0.1, 1.0})
-            for_each_parameter(e, change, [&](WhatIf& step, const Cluster& other, const std::string& key) {
-                CAPTURE(change, key);
-                const double rounding = 1e-12 * step.timeline().end.si();
-                const Seconds simulated = step.simulated(other);
-                CHECK(simulated.si() >= step.along_path(other).si() - rounding);
-                CHECK(std::abs(simulated.si()) <= step.most(other).si() + rounding);
-            });
+            for_each_parameter(
+                e, change, [&](WhatIf& step, const Cluster& other, const std::string& key) {
+                    CAPTURE(change, key);
+                    const double rounding = 1e-12 * step.timeline().end.si();
+                    const Seconds simulated = step.simulated(other);
+                    CHECK(simulated.si() >= step.along_path(other).si() - rounding);
+                    CHECK(std::abs(simulated.si()) <= step.most(other).si() + rounding);
+                });
 }
 
-// With sigma = 0.1 the launch of 2.4 us moves by 2.4 sinh(0.1) us. The efficiency, which nobody fitted, moves its 1 us by sinh(0.15) us.
-// The datasheet's bandwidth is exact.
+// With sigma = 0.1 the launch of 2.4 us moves by 2.4 sinh(0.1) us. The efficiency, which nobody
+// fitted, moves its 1 us by sinh(0.15) us. The datasheet's bandwidth is exact.
 TEST_CASE("what to measure next is what moves the step most within its error") {
     const TaskGraph graph = one_pass();
     Cluster cluster = one_rank();
@@ -109,7 +118,8 @@ TEST_CASE("what to measure next is what moves the step most within its error") {
     cluster.fitted->parameters = {{"kernel.launch", "2.4 us", "2 us", 0.1, true}};
     WhatIf step(graph, cluster);
     std::vector<std::string> without;
-    std::vector<Uncertainty> found = uncertainties(step, cluster, elasticities(step, cluster, 0.1, without), 0.1);
+    std::vector<Uncertainty> found =
+        uncertainties(step, cluster, elasticities(step, cluster, 0.1, without), 0.1);
     REQUIRE(found.size() == 2);
     CHECK(found[0].key == "kernel.launch");
     CHECK(found[0].source == Uncertainty::Source::fitted);
@@ -132,7 +142,8 @@ TEST_CASE("an explanation adds up: the path, the ranks, the variance") {
         for (const PathShare& share : x.path) path += share.time;
         CHECK(path.si() == Approx(x.step.si()));
         for (const IdleTime& i : {x.slowest, x.median})
-            CHECK((i.busy + i.bubble + i.straggler + i.exposed_communication + i.host).si() == Approx(x.step.si()));
+            CHECK((i.busy + i.bubble + i.straggler + i.exposed_communication + i.host).si() ==
+                  Approx(x.step.si()));
         double shares = 0;
         for (const Uncertainty& u : x.uncertainties) shares += u.share;
         CHECK(shares == Approx(1));
@@ -140,8 +151,9 @@ TEST_CASE("an explanation adds up: the path, the ranks, the variance") {
     CHECK(explain(hybrid()).slowest.bubble > 0_s);
 }
 
-// Five stages of 3, 1, 5, 2 and 4 layers, the last with the head, each standing for the two ranks of its replicas. Ordered by work: 1, 3,
-// then the first, which is the median. The parts of the path add up to as many tasks as the path has.
+// Five stages of 3, 1, 5, 2 and 4 layers, the last with the head, each standing for the two ranks
+// of its replicas. Ordered by work: 1, 3, then the first, which is the median. The parts of the
+// path add up to as many tasks as the path has.
 TEST_CASE("the median rank is that of median work, and the path's shares are by kind and link") {
     Experiment e = small_gpt();
     e.workload.layers = 15;
@@ -178,7 +190,8 @@ TEST_CASE("the median rank is that of median work, and the path's shares are by 
     CHECK(first.link == LinkLevel::none);
 }
 
-// Four GEMMs of one shape in two phases and all-reduces of two groups: one class per phase and one per group.
+// Four GEMMs of one shape in two phases and all-reduces of two groups: one class per phase and one
+// per group.
 TEST_CASE("tasks of one op, phase and group are one price class") {
     TaskGraph graph(4);
     const OpId gemm = graph.add_op(graphs::small_gemm()), sum = graph.add_op(AllReduce{Bytes(8)});
@@ -189,7 +202,8 @@ TEST_CASE("tasks of one op, phase and group are one price class") {
     }
     for (int r = 0; r < 4; ++r) {
         const Place place(r, Lane::collective);
-        graph.add(name, Phase::forward, sum, {&place, 1}, {}, 1, graph.add_group({.ranks = 2, .stride = 1 + r % 2}));
+        graph.add(name, Phase::forward, sum, {&place, 1}, {}, 1,
+                  graph.add_group({.ranks = 2, .stride = 1 + r % 2}));
     }
     const PriceClasses classes(graph);
     CHECK(classes.size() == 4);

@@ -1,5 +1,6 @@
-// Memory of a captioner, tensor by tensor. 5 samples of 6 positions, width 8, inner width 16, 2 heads of 4, two bytes: rows are 480 bytes,
-// inner rows 960, scores 720. The other towers are smaller; 5 x 4 words of 10 are 200 logits.
+// Memory of a captioner, tensor by tensor. 5 samples of 6 positions, width 8, inner width 16, 2
+// heads of 4, two bytes: rows are 480 bytes, inner rows 960, scores 720. The other towers are
+// smaller; 5 x 4 words of 10 are 200 logits.
 #include <catch2/catch.hpp>
 
 #include "model/multimodal/parts.h"
@@ -43,29 +44,39 @@ Experiment with(void (*change)(Experiment&)) {
 
 }  // namespace
 
-// Norms with input and result 2 x 960; queries, keys, values and result 4 x 480; scores 720; inner rows around the activation 2 x 960.
+// Norms with input and result 2 x 960; queries, keys, values and result 4 x 480; scores 720; inner
+// rows around the activation 2 x 960.
 TEST_CASE("a block of a captioner keeps its norms, its attention and its inner tensors") {
     CHECK(of_a_layer(captioner()) == 2 * 960 + 4 * 480 + 720 + 2 * 960);
-    CHECK(of_a_layer(with([](Experiment& e) { e.workload.autocast = true; })) == 2 * 960 + 4 * 480 + 3 * 720 + 2 * 960);
-    CHECK(of_a_layer(with([](Experiment& e) { e.workload.vision.gated = true; })) == 2 * 960 + 4 * 480 + 720 + 4 * 960);
-    CHECK(of_a_layer(with([](Experiment& e) { e.workload.vision.sub_norms = true; })) == 2 * 960 + 4 * 480 + 720 + 2 * 960 + 480 + 960);
-    CHECK(of_a_layer(with([](Experiment& e) { e.parallelism.recompute = Recompute::full; })) == 480);
+    CHECK(of_a_layer(with([](Experiment& e) { e.workload.autocast = true; })) ==
+          2 * 960 + 4 * 480 + 3 * 720 + 2 * 960);
+    CHECK(of_a_layer(with([](Experiment& e) { e.workload.vision.gated = true; })) ==
+          2 * 960 + 4 * 480 + 720 + 4 * 960);
+    CHECK(of_a_layer(with([](Experiment& e) { e.workload.vision.sub_norms = true; })) ==
+          2 * 960 + 4 * 480 + 720 + 2 * 960 + 480 + 960);
+    CHECK(of_a_layer(with([](Experiment& e) { e.parallelism.recompute = Recompute::full; })) ==
+          480);
 }
 
-// Decoder: rows and inner rows are 5 x 4 x 4 x 2 = 160 bytes each, scores 5 x 4 x 4 x 2 = 160: 4 + 4 + 1 + 2 of them. The block that
-// attends to two pooled patches has keys of 80 and scores of 5 x 4 x 2 x 2 = 80 bytes; the patches' norm counts 2, keys and values 2.
+// Decoder: rows and inner rows are 5 x 4 x 4 x 2 = 160 bytes each, scores 5 x 4 x 4 x 2 = 160: 4 +
+// 4 + 1 + 2 of them. The block that attends to two pooled patches has keys of 80 and scores of 5 x
+// 4 x 2 x 2 = 80 bytes; the patches' norm counts 2, keys and values 2.
 TEST_CASE("a layer of the decoder keeps a block and one that attends to the pooled patches") {
     const double own = 11 * 160, cross = (4 + 2 + 2) * 160 + (2 + 2) * 80 + 80;
     CHECK(of_a_layer(captioner(), &Workload::decoder) == own + cross);
 }
 
-// While a backward runs it holds two of the block's largest tensors: inner rows of 960, or under autocast scores of 2 x 720. A recomputed
-// block also holds what it keeps. The loss holds its gradient twice: 40,000 logits are 160,000 bytes together, and twice that in fp32.
+// While a backward runs it holds two of the block's largest tensors: inner rows of 960, or under
+// autocast scores of 2 x 720. A recomputed block also holds what it keeps. The loss holds its
+// gradient twice: 40,000 logits are 160,000 bytes together, and twice that in fp32.
 TEST_CASE("the fullest backward of a captioner, and its buckets") {
-    const auto buffers = [](void (*change)(Experiment&)) { return coca_memory(with(change)).buffers.si(); };
+    const auto buffers = [](void (*change)(Experiment&)) {
+        return coca_memory(with(change)).buffers.si();
+    };
     CHECK(buffers([](Experiment&) {}) == 2 * 960);
     CHECK(buffers([](Experiment& e) { e.workload.autocast = true; }) == 4 * 720);
-    CHECK(buffers([](Experiment& e) { e.parallelism.recompute = Recompute::full; }) == 2 * 960 + 6480);
+    CHECK(buffers([](Experiment& e) { e.parallelism.recompute = Recompute::full; }) ==
+          2 * 960 + 6480);
     CHECK(buffers([](Experiment& e) { e.workload.vocab = 2000; }) == 160'000);
     CHECK(buffers([](Experiment& e) {
               e.workload.vocab = 2000;
@@ -97,8 +108,8 @@ TEST_CASE("logits of a captioner are kept with the loss's") {
     CHECK(more(true) == 20 * 6);
 }
 
-// Each parameter has two bytes of weight and of gradient. Those that a rank owns also have 4 of the fp32 weight if training is in 16 bits,
-// and 8 of two moments if the optimizer has them.
+// Each parameter has two bytes of weight and of gradient. Those that a rank owns also have 4 of the
+// fp32 weight if training is in 16 bits, and 8 of two moments if the optimizer has them.
 TEST_CASE("states of a captioner under ZeRO 1") {
     Experiment e = captioner();
     e.parallelism.dp = 2;

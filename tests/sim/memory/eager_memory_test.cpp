@@ -34,8 +34,9 @@ Experiment experiment_of(const Shape& s) {
 
 }  // namespace
 
-// Peak of tensors in MiB beside weights and moments while PyTorch 2.11 ran such steps on shapes alone (storages alive between operators,
-// each rounded up to 512 bytes), less the 64 MiB that cuBLAS takes on a GPU.
+// Peak of tensors in MiB beside weights and moments while PyTorch 2.11 ran such steps on shapes
+// alone (storages alive between operators, each rounded up to 512 bytes), less the 64 MiB that
+// cuBLAS takes on a GPU.
 TEST_CASE("memory of an eager script is what PyTorch's automatic differentiation holds") {
     constexpr AttentionKind flash = AttentionKind::flash, plain = AttentionKind::plain;
     const Shape shapes[] = {
@@ -60,22 +61,25 @@ TEST_CASE("memory of an eager script is what PyTorch's automatic differentiation
 
 // With one token only the parameters' copies and the library's workspace remain.
 TEST_CASE("cuBLAS's workspace is there however small the step") {
-    const MemoryUse use = eager_memory(experiment_of({1, 64, 1, 64, 64, 1, 1, Dtype::bf16, AttentionKind::flash, 0}));
+    const MemoryUse use =
+        eager_memory(experiment_of({1, 64, 1, 64, 64, 1, 1, Dtype::bf16, AttentionKind::flash, 0}));
     CHECK(use.buffers >= parse_bytes("64 MiB"));
     CHECK(use.buffers < parse_bytes("65 MiB"));
 }
 
 // 163,109,376 parameters of two bytes, and two moments of two bytes each.
 TEST_CASE("moments of an eager script have the parameters' type") {
-    const MemoryUse use =
-        eager_memory(experiment_of({12, 768, 12, 3072, 50304, 1024, 1, Dtype::bf16, AttentionKind::flash, 0}));
+    const MemoryUse use = eager_memory(
+        experiment_of({12, 768, 12, 3072, 50304, 1024, 1, Dtype::bf16, AttentionKind::flash, 0}));
     CHECK(use.weights.si() == 2.0 * 163109376);
     CHECK(use.optimizer.si() == 4.0 * 163109376);
 }
 
-// 2,048 tokens of 1,024 elements of 2 bytes: A = 4 MiB; the inner width is four times as large. The first layer's backward makes two
-// tensors of A and two of 4 A in its feed-forward and eight of A in its attention without scores: 10 A = 40 MiB beside cuBLAS's 64 MiB.
+// 2,048 tokens of 1,024 elements of 2 bytes: A = 4 MiB; the inner width is four times as large. The
+// first layer's backward makes two tensors of A and two of 4 A in its feed-forward and eight of A
+// in its attention without scores: 10 A = 40 MiB beside cuBLAS's 64 MiB.
 TEST_CASE("where layers hold the most, the wider block's backward comes on top") {
-    const MemoryUse use = eager_memory(experiment_of({48, 1024, 16, 4096, 64, 512, 4, Dtype::bf16, AttentionKind::flash, 0}));
+    const MemoryUse use = eager_memory(
+        experiment_of({48, 1024, 16, 4096, 64, 512, 4, Dtype::bf16, AttentionKind::flash, 0}));
     CHECK(use.buffers == parse_bytes("104 MiB"));
 }

@@ -8,9 +8,10 @@
 
 using namespace stepcast;
 
-// Feed-forward, 2 bytes per element, T = 48 tokens: norm in and out 2 x 64, the product's 256 and the activation's 128 elements. Attention:
-// norm in and out 2 x 64, queries 64, keys and values 2 x 32, result 64, and 4 bytes for each of 8 heads' rows. Work: two of 64 and the
-// gradients of the widest operator: 256; 64 + 64 + 64.
+// Feed-forward, 2 bytes per element, T = 48 tokens: norm in and out 2 x 64, the product's 256 and
+// the activation's 128 elements. Attention: norm in and out 2 x 64, queries 64, keys and values 2 x
+// 32, result 64, and 4 bytes for each of 8 heads' rows. Work: two of 64 and the gradients of the
+// widest operator: 256; 64 + 64 + 64.
 TEST_CASE("a layer keeps what its backward reads") {
     const Experiment e = small_model();
     const Routing balanced;
@@ -22,14 +23,18 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
 
-// Without a gate: norm in and out 2 x 64, the product's 128 and the activation's 128 elements of 2 bytes. In steps GELU keeps three tensors
-// of 128 more; under automatic casting one of 2 bytes and three of 4.
+// Without a gate: norm in and out 2 x 64, the product's 128 and the activation's 128 elements of 2
+// bytes. In steps GELU keeps three tensors of 128 more; under automatic casting one of 2 bytes and
+// three of 4.
 TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     Experiment e = small_model();
     e.workload.gated = false;
     e.workload.activation = Activation::gelu_steps;
     const Routing balanced;
-    const auto kept = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).feed_forward.kept; };
+    const auto kept = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+            .feed_forward.kept;
+    };
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
     e.parallelism.composed = {Composed::activation};
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128 + 3 * 128));
@@ -39,61 +44,80 @@ TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
 }
 
-// The layer of above without the results of norms and activation, because the products after them are frozen. Each product adds an fp32 copy
-// of its input and four fp32 elements: 64 and 128 of the feed-forward block, 64 and 64 of the attention. Work: the gradient of 256, scaled
-// and not, the input's of 64 in fp32, and in 16 bit. A norm composed of operators keeps its input of 64 in fp32.
+// The layer of above without the results of norms and activation, because the products after them
+// are frozen. Each product adds an fp32 copy of its input and four fp32 elements: 64 and 128 of the
+// feed-forward block, 64 and 64 of the attention. Work: the gradient of 256, scaled and not, the
+// input's of 64 in fp32, and in 16 bit. A norm composed of operators keeps its input of 64 in fp32.
 TEST_CASE("composed adapters keep a copy of each input and their inner tensor") {
     Experiment e = small_model();
     e.workload.adapter_rank = 4;
     e.workload.adapter_on = Adapted::linear;
     e.parallelism.composed = {Composed::adapters};
     const Routing balanced;
-    const auto memory = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0); };
-    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(64 + 256) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
-    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(64 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(64 + 4 + 64 + 4));
+    const auto memory = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0);
+    };
+    CHECK(memory().feed_forward.kept ==
+          48 * 2.0 * Bytes(64 + 256) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
+    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(64 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) +
+                                         48 * 4.0 * Bytes(64 + 4 + 64 + 4));
     e.parallelism.composed = {Composed::norms, Composed::adapters};
-    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(256) + 48 * 4.0 * Bytes(64) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
+    CHECK(memory().feed_forward.kept ==
+          48 * 2.0 * Bytes(256) + 48 * 4.0 * Bytes(64) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
     e.parallelism.composed = {Composed::adapters};
-    CHECK(memory().feed_forward.work == 48 * 2.0 * Bytes(128 + 64) + 48 * 4.0 * Bytes(2 * 256 + 64));
+    CHECK(memory().feed_forward.work ==
+          48 * 2.0 * Bytes(128 + 64) + 48 * 4.0 * Bytes(2 * 256 + 64));
     e.workload.adapter_on = Adapted::attention;
     CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(64 + 256));
     e.workload.fused_projections = false;  // queries, keys and values each cast the input
-    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(64 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(4 * (64 + 4)));
+    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(64 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) +
+                                         48 * 4.0 * Bytes(4 * (64 + 4)));
 }
 
-// The layer of above under adapters of a training library, which read the layers' inputs as they are, and 4 elements behind each A. On all
-// linear layers: norm in and out, 256 and 128 and two times 4; with attention as it was and two times 4. On attention alone the feed-forward
-// block keeps what its norm and its activation read, 64 and 256. fp8: the adapters read 16 bits, frozen products need nothing again.
+// The layer of above under adapters of a training library, which read the layers' inputs as they
+// are, and 4 elements behind each A. On all linear layers: norm in and out, 256 and 128 and two
+// times 4; with attention as it was and two times 4. On attention alone the feed-forward block
+// keeps what its norm and its activation read, 64 and 256. fp8: the adapters read 16 bits, frozen
+// products need nothing again.
 TEST_CASE("frozen layers keep no inputs but what their adapters read") {
     Experiment e = small_model();
     e.workload.adapter_rank = 4;
     e.workload.adapter_on = Adapted::linear;
     const Routing balanced;
-    const auto memory = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0); };
+    const auto memory = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0);
+    };
     for (const Dtype dtype : {Dtype::bf16, Dtype::fp8}) {
         e.workload.dtype = dtype;
         e.workload.adapter_on = Adapted::linear;
         CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(128 + 256 + 128 + 4 + 4));
-        CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64 + 4 + 4) + 48 * 8.0 * Bytes(4));
+        CHECK(memory().attention.kept ==
+              48 * 2.0 * Bytes(128 + 64 + 64 + 64 + 4 + 4) + 48 * 8.0 * Bytes(4));
         e.workload.adapter_on = Adapted::attention;
         CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(64 + 256));
-        CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64 + 4 + 4) + 48 * 8.0 * Bytes(4));
+        CHECK(memory().attention.kept ==
+              48 * 2.0 * Bytes(128 + 64 + 64 + 64 + 4 + 4) + 48 * 8.0 * Bytes(4));
     }
     e.workload.dtype = Dtype::bf16;
     e.workload.fused_projections = false;
-    e.workload.fused_gate = false;  // the gate's product is an operation of its own; of it the two factors are kept
+    // the gate's product is an operation of its own; of it the two factors are kept
+    e.workload.fused_gate = false;
     const Bytes by_steps = memory().feed_forward.kept;
     e.workload.adapter_on = Adapted::linear;
     CHECK(memory().feed_forward.kept - by_steps == 48 * 2.0 * Bytes(64 + 128 + 3 * 4));
 }
 
-// 96 slots of 64 elements and two of 8 experts: the norm's input, router's scores (9 bytes for each of 8), the product's 64 and, trained, the
-// norm's result, the slots and the activation's 32. A shared expert of width 32 keeps its 64 and 32 more and, adapted, reads the norm's result.
+// 96 slots of 64 elements and two of 8 experts: the norm's input, router's scores (9 bytes for each
+// of 8), the product's 64 and, trained, the norm's result, the slots and the activation's 32. A
+// shared expert of width 32 keeps its 64 and 32 more and, adapted, reads the norm's result.
 TEST_CASE("frozen experts keep neither their slots nor what the second product reads") {
     Experiment e = small_model();
     e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
     const Routing balanced;
-    const auto kept = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).feed_forward.kept; };
+    const auto kept = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+            .feed_forward.kept;
+    };
     const Bytes scores = 48 * 8 * Bytes(9);
     CHECK(kept() == 48 * 2.0 * Bytes(128) + scores + 96 * 2.0 * Bytes(64 + 64 + 32));
     e.workload.adapter_rank = 4;
@@ -107,12 +131,17 @@ TEST_CASE("frozen experts keep neither their slots nor what the second product r
     CHECK(kept() == 48 * 2.0 * Bytes(64 + 64) + scores + 96 * 2.0 * Bytes(64));
 }
 
-// Of the ends: the final norm's result and gradients of the two tables of 64,000 weights are of trained models alone.
+// Of the ends: the final norm's result and gradients of the two tables of 64,000 weights are of
+// trained models alone.
 TEST_CASE("frozen tables and norms need no gradients and keep no results") {
     Experiment e = small_model();
     const Routing balanced;
-    const auto head = [&] { return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}); };
-    const auto embedding = [&] { return embedding_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}); };
+    const auto head = [&] {
+        return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
+    };
+    const auto embedding = [&] {
+        return embedding_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
+    };
     const Activations trained = head();
     const Bytes table = 1000 * 64 * Bytes(2);
     CHECK(embedding().work == table);
@@ -122,12 +151,14 @@ TEST_CASE("frozen tables and norms need no gradients and keep no results") {
     CHECK(trained.work - head().work == table);
 }
 
-// Between the halves of a split backward only adapters' inputs and results' gradients are put off: 64 + 256 and 128 + 64 of the feed-forward
-// block, 64 + 128 and 64 + 64 of the attention.
+// Between the halves of a split backward only adapters' inputs and results' gradients are put off:
+// 64 + 256 and 128 + 64 of the feed-forward block, 64 + 128 and 64 + 64 of the attention.
 TEST_CASE("weight gradients that are put off are those of adapters where layers are frozen") {
     Experiment e = small_model();
     const Routing balanced;
-    const auto put_off = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).put_off; };
+    const auto put_off = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).put_off;
+    };
     CHECK(put_off() == 48 * 2.0 * Bytes(64 + 256 + 128 + 64 + 64 + 128 + 64 + 64));
     e.workload.adapter_rank = 4;
     e.workload.adapter_on = Adapted::linear;
@@ -136,14 +167,17 @@ TEST_CASE("weight gradients that are put off are those of adapters where layers 
     CHECK(put_off() == 48 * 2.0 * Bytes(64 + 128 + 64 + 64));
 }
 
-// Logits as above: 1000 a token. PyTorch's cross entropy keeps 4 bytes of each and makes 8 on top; of 16-bit logits as they are 2 and 4.
+// Logits as above: 1000 a token. PyTorch's cross entropy keeps 4 bytes of each and makes 8 on top;
+// of 16-bit logits as they are 2 and 4.
 TEST_CASE("a composed loss keeps its result and makes two gradients") {
     Experiment e = small_model();
     e.workload.fused_loss = false;
     e.parallelism.eager = true;
     e.parallelism.composed = {Composed::loss};
     const Routing balanced;
-    const auto head = [&] { return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}); };
+    const auto head = [&] {
+        return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
+    };
     CHECK(head().kept == 48 * Bytes(2 * 128 + 4 * 1000));
     CHECK(head().work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(8));
     e.workload.fp32_loss = false;
@@ -151,14 +185,16 @@ TEST_CASE("a composed loss keeps its result and makes two gradients") {
     CHECK(head().work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(4));
 }
 
-// ReLU's backward reads its result, which the next product keeps anyway; squared ReLU keeps its input as well.
+// ReLU's backward reads its result, which the next product keeps anyway; squared ReLU keeps its
+// input as well.
 TEST_CASE("ReLU keeps one tensor, squared ReLU two") {
     Experiment e = small_model();
     e.workload.gated = false;
     const Routing balanced;
     const auto kept = [&](Activation activation) {
         e.workload.activation = activation;
-        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).feed_forward.kept;
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+            .feed_forward.kept;
     };
     CHECK(kept(Activation::relu) == 48 * 2.0 * Bytes(128 + 128));
     e.workload.inner_dropout = true;
@@ -170,9 +206,11 @@ TEST_CASE("ReLU keeps one tensor, squared ReLU two") {
     CHECK(kept(Activation::gelu) == kept(Activation::squared_relu));
 }
 
-// Logits per token: norm in and out 2 x 64 of 2 bytes, and 1000 of 4 bytes. Their gradient (2 bytes) is made beside them, with the matrix's
-// and twice the input's. The first further token keeps the inputs of two norms, 64 each, and their outputs, joined to the 128 that the
-// product reads; a layer as above; and its own logits. Each further token keeps the same again; the work is that of the largest.
+// Logits per token: norm in and out 2 x 64 of 2 bytes, and 1000 of 4 bytes. Their gradient (2
+// bytes) is made beside them, with the matrix's and twice the input's. The first further token
+// keeps the inputs of two norms, 64 each, and their outputs, joined to the 128 that the product
+// reads; a layer as above; and its own logits. Each further token keeps the same again; the work is
+// that of the largest.
 TEST_CASE("each further token that is predicted keeps a layer and logits of its own") {
     Experiment e = small_model();
     e.workload.fused_loss = false;
@@ -181,7 +219,8 @@ TEST_CASE("each further token that is predicted keeps a layer and logits of its 
         e.workload.mtp_layers = tokens;
         return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
     };
-    const LayerMemory layer = layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 1);
+    const LayerMemory layer =
+        layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 1);
     const Activations none = head(0), one = head(1), two = head(2);
     CHECK(none.kept == 48 * Bytes(2 * 128 + 4 * 1000));
     CHECK(none.work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(2));
@@ -190,12 +229,15 @@ TEST_CASE("each further token that is predicted keeps a layer and logits of its 
     CHECK(two.work == none.work);
 }
 
-// A fully recomputed layer keeps its input's 64 elements per token. Alternate recompute: of four products queries, keys and values (128)
-// and up (256) stay, and attention's 64. Over 2 ranks with a split sequence these halve; what ranks sum stays too, 64 / 2 each.
+// A fully recomputed layer keeps its input's 64 elements per token. Alternate recompute: of four
+// products queries, keys and values (128) and up (256) stay, and attention's 64. Over 2 ranks with
+// a split sequence these halve; what ranks sum stays too, 64 / 2 each.
 TEST_CASE("a layer that runs again keeps its input, and what an alternate recompute leaves") {
     Experiment e = small_model();
     const Routing balanced;
-    const auto kept = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).rerun; };
+    const auto kept = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).rerun;
+    };
     e.parallelism.recompute = Recompute::full;
     CHECK(kept() == 48 * 2.0 * Bytes(64));
     e.parallelism.recompute = Recompute::alternate;
@@ -205,14 +247,17 @@ TEST_CASE("a layer that runs again keeps its input, and what an alternate recomp
     CHECK(kept() == 48 * 1.0 * Bytes(64 + 128 + 64 + 256 + 64 + 64));
 }
 
-// Of a layer with experts, alternate recompute keeps its input, queries, keys and values, and attention's result; experts run again. Over
-// two ranks of 48 tokens with 2 experts each, it also keeps the 96 slots of 64 elements that arrived, and the 96 that came back.
+// Of a layer with experts, alternate recompute keeps its input, queries, keys and values, and
+// attention's result; experts run again. Over two ranks of 48 tokens with 2 experts each, it also
+// keeps the 96 slots of 64 elements that arrived, and the 96 that came back.
 TEST_CASE("an alternate recompute keeps of experts only what their exchanges brought") {
     Experiment e = small_model();
     e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
     e.parallelism.recompute = Recompute::alternate;
     const Routing balanced;
-    const auto kept = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 1).rerun; };
+    const auto kept = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 1).rerun;
+    };
     CHECK(kept() == 48 * 2.0 * Bytes(64 + 128 + 64));
     e.parallelism.dp = e.parallelism.ep = 2;
     CHECK(kept() == 48 * 2.0 * Bytes(64 + 128 + 64) + 96 * 2.0 * Bytes(64 + 64));

@@ -9,7 +9,8 @@ using namespace stepcast;
 
 namespace {
 
-// Buffers of a stage with 1,000 elements, 300 in its largest unit: parameters of two bytes, gradients of four.
+// Buffers of a stage with 1,000 elements, 300 in its largest unit: parameters of two bytes,
+// gradients of four.
 Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
     Experiment e = small_gpt();
     e.parallelism.dp = dp;
@@ -28,22 +29,25 @@ Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
 
 }  // namespace
 
-// zero 2: two buckets of at least a unit's 1,200 bytes, and at most all 4,000. zero 3: 600 bytes of parameters and 1,200 of gradients for
-// each of two units. One replica shards nothing.
+// zero 2: two buckets of at least a unit's 1,200 bytes, and at most all 4,000. zero 3: 600 bytes of
+// parameters and 1,200 of gradients for each of two units. One replica shards nothing.
 TEST_CASE("sharded gradients and parameters need two buckets, or two units, beside what is kept") {
     for (const int zero : {2, 3}) {
         CHECK(buffers(zero, 1, Bytes(500)) == buffers(0, 1, Bytes(500)));
         CHECK(buffers(1, 2, Bytes(500)) == buffers(0, 2, Bytes(500)));
     }
-    const auto more = [](int zero, double bucket) { return (buffers(zero, 2, Bytes(bucket)) - buffers(0, 2, Bytes(bucket))).si(); };
+    const auto more = [](int zero, double bucket) {
+        return (buffers(zero, 2, Bytes(bucket)) - buffers(0, 2, Bytes(bucket))).si();
+    };
     CHECK(more(2, 500) == 2 * 1200);
     CHECK(more(2, 1500) == 2 * 1500);
     CHECK(more(2, 5000) == 4000);
     CHECK(more(3, 500) == 2 * 600 + 2 * 1200);
 }
 
-// One of four experts on each of four ranks, so without replicas: 3 x 64 x 256 weights are neither gathered nor exchanged. The largest unit
-// is then the table's 64,000 and 128 x 64 positions; 2 bytes each, gathered, and 4 of gradients, twice.
+// One of four experts on each of four ranks, so without replicas: 3 x 64 x 256 weights are neither
+// gathered nor exchanged. The largest unit is then the table's 64,000 and 128 x 64 positions; 2
+// bytes each, gathered, and 4 of gradients, twice.
 TEST_CASE("experts without replicas need no buffers of what is gathered") {
     Experiment e = small_moe();
     e.parallelism.dp = e.parallelism.ep = e.parallelism.global_batch = 4;
@@ -56,8 +60,9 @@ TEST_CASE("experts without replicas need no buffers of what is gathered") {
     CHECK(buffers_with(3) - buffers_with(0) == Approx(2 * (2 + 4) * (64000 + 128 * 64)));
 }
 
-// Frozen weights are sharded like trained ones; adapters of rank 8 are 3,072 weights in each of 4 layers. The table is the largest unit
-// that is gathered; a layer's adapters are the largest that send gradients, of 4 bytes.
+// Frozen weights are sharded like trained ones; adapters of rank 8 are 3,072 weights in each of 4
+// layers. The table is the largest unit that is gathered; a layer's adapters are the largest that
+// send gradients, of 4 bytes.
 TEST_CASE("zero 3 shards frozen weights") {
     Experiment e = small_gpt();
     e.workload.adapter_rank = 8;
@@ -68,12 +73,13 @@ TEST_CASE("zero 3 shards frozen weights") {
     e.parallelism.zero = 3;
     const MemoryUse sharded = transformer_memory(e);
     CHECK(sharded.weights.si() == Approx(2 * weights / 4));
-    CHECK((sharded.buffers - whole.buffers).si() == Approx(2 * 2 * (64000 + 128 * 64) + 2 * 4 * 3072));
+    CHECK((sharded.buffers - whole.buffers).si() ==
+          Approx(2 * 2 * (64000 + 128 * 64) + 2 * 4 * 3072));
 }
 
-// Frozen weights take 2 bytes; 12,288 weights of adapters 4, their gradients 4 and two moments 8, whatever the model keeps. Under any
-// adapters neither frozen matrices nor the table have gradients of 2 bytes: 256 x 64 is the largest matrix, and 1,000 x 64 the table at the
-// end.
+// Frozen weights take 2 bytes; 12,288 weights of adapters 4, their gradients 4 and two moments 8,
+// whatever the model keeps. Under any adapters neither frozen matrices nor the table have gradients
+// of 2 bytes: 256 x 64 is the largest matrix, and 1,000 x 64 the table at the end.
 TEST_CASE("adapters that PEFT keeps in fp32 have states of that type") {
     Experiment e = small_gpt();
     e.workload.adapter_rank = 8;
@@ -89,12 +95,14 @@ TEST_CASE("adapters that PEFT keeps in fp32 have states of that type") {
     CHECK(use.buffers == narrow.buffers);
     Experiment trained = e;
     trained.workload.adapter_rank = 0;
-    CHECK((transformer_memory(trained).buffers - use.buffers).si() == Approx(2 * 256 * 64 + 2 * 1000 * 64));
+    CHECK((transformer_memory(trained).buffers - use.buffers).si() ==
+          Approx(2 * 256 * 64 + 2 * 1000 * 64));
     e.workload.master_weights = true;
     CHECK(transformer_memory(e).optimizer == use.optimizer);
 }
 
-// Products read the frozen matrices, so each frozen layer has two copies of a byte per element; adapters stay in 16 bits.
+// Products read the frozen matrices, so each frozen layer has two copies of a byte per element;
+// adapters stay in 16 bits.
 TEST_CASE("under adapters narrow copies are of the frozen weights") {
     Experiment e = small_gpt();
     const double layer = layer_parameters(e.workload, rank_shape(e), 0).dense();

@@ -72,7 +72,9 @@ Experiment deepseek() {
 LayerMemory layer_of(const Experiment& e, int layer, const Routing& routing = {}) {
     return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), routing}, layer);
 }
-Activations head_of(const Experiment& e) { return head_memory({e, rank_shape(e), rank_groups(e.parallelism), {}}); }
+Activations head_of(const Experiment& e) {
+    return head_memory({e, rank_shape(e), rank_groups(e.parallelism), {}});
+}
 
 // The bytes that one layer keeps, in units of s b h.
 double per_sbh(const Experiment& e) {
@@ -89,20 +91,23 @@ TEST_CASE("the workspaces of libraries are there however small the step") {
     CHECK(use.buffers < parse_bytes("129 MiB"));
 }
 
-// ZeRO, section 3: 2 + 2 + 12 bytes per weight; over D = 8 ranks stage 1 leaves 4 + 12/8 = 5.5, stage 2 2 + 14/8 = 3.75, stage 3 16/8 = 2.
+// ZeRO, section 3: 2 + 2 + 12 bytes per weight; over D = 8 ranks stage 1 leaves 4 + 12/8 = 5.5,
+// stage 2 2 + 14/8 = 3.75, stage 3 16/8 = 2.
 TEST_CASE("states of GPT-2 on eight ranks are those of ZeRO's table") {
     Experiment e = gpt2();
     e.parallelism.dp = 8;
     const double weights = 124439808;
-    for (const auto& [zero, bytes] : {std::pair(0, 16.0), std::pair(1, 5.5), std::pair(2, 3.75), std::pair(3, 2.0)}) {
+    for (const auto& [zero, bytes] :
+         {std::pair(0, 16.0), std::pair(1, 5.5), std::pair(2, 3.75), std::pair(3, 2.0)}) {
         CAPTURE(zero);
         e.parallelism.zero = zero;
         CHECK(states(transformer_memory(e)).si() == Approx(weights * bytes));
     }
 }
 
-// GPT-2's 124,439,808 fp32 gradients take 498 MB. Of eight sequences the activations are larger, of one with full recompute and a hundredth
-// of the logits smaller. With a second micro-batch the gradients of the first are there all the time.
+// GPT-2's 124,439,808 fp32 gradients take 498 MB. Of eight sequences the activations are larger, of
+// one with full recompute and a hundredth of the logits smaller. With a second micro-batch the
+// gradients of the first are there all the time.
 TEST_CASE("gradients that are freed after the update meet no activations") {
     Experiment e = gpt2();
     e.parallelism.gradient_dtype = Dtype::fp32;
@@ -126,8 +131,9 @@ TEST_CASE("gradients that are freed after the update meet no activations") {
     CHECK(at_the_end.peak < transformer_memory(e).peak);
 }
 
-// An update in steps holds 2 + 4 bytes more for each of the 124,439,808 / 4 weights that a rank updates, beside 2 of gradients, when there
-// are no activations: one short sequence has few of them. fp32 gradients need no cast: 4. Where activations are larger, nothing is added.
+// An update in steps holds 2 + 4 bytes more for each of the 124,439,808 / 4 weights that a rank
+// updates, beside 2 of gradients, when there are no activations: one short sequence has few of
+// them. fp32 gradients need no cast: 4. Where activations are larger, nothing is added.
 TEST_CASE("an update in steps holds its gradients flat and in fp32") {
     Experiment e = gpt2();
     e.parallelism.dp = 4;
@@ -151,9 +157,10 @@ TEST_CASE("an update in steps holds its gradients flat and in fp32") {
     CHECK(full == transformer_memory(e));
 }
 
-// Bytes per weight. fp32: weight 4 (its own master), gradient 4, moments 8. fp32 gradients beside 16-bit weights: 2 + 4 + 12. SGD: 2 + 2
-// and the master. Without masters in 16 bits: 2 + 2, and with Adam two moments of 2. fp8: 2 + 4 + 12, and two copies of one byte of the layers' weights: all but 2 x 128256 x 4096 of the embedding and logits
-// and 4096 of the last norm.
+// Bytes per weight. fp32: weight 4 (its own master), gradient 4, moments 8. fp32 gradients beside
+// 16-bit weights: 2 + 4 + 12. SGD: 2 + 2 and the master. Without masters in 16 bits: 2 + 2, and
+// with Adam two moments of 2. fp8: 2 + 4 + 12, and two copies of one byte of the layers' weights:
+// all but 2 x 128256 x 4096 of the embedding and logits and 4096 of the last norm.
 TEST_CASE("states follow the weights' dtype, the gradients' and the optimizer") {
     Experiment e = gpt2();
     const double weights = 124439808;
@@ -176,8 +183,9 @@ TEST_CASE("states follow the weights' dtype, the gradients' and the optimizer") 
     CHECK(states(transformer_memory(e)).si() == Approx(18 * all + 2 * layers));
 }
 
-// Automatic casting: fp32 weights 4 and their casts 2, gradients 4, moments 8. Over 8 ranks stage 1 leaves 6 + 4 + 8/8 = 11 bytes a weight.
-// Of a frozen model only weights and casts are there: 6 bytes of its 8,030,261,248 weights, beside the adapters.
+// Automatic casting: fp32 weights 4 and their casts 2, gradients 4, moments 8. Over 8 ranks stage 1
+// leaves 6 + 4 + 8/8 = 11 bytes a weight. Of a frozen model only weights and casts are there: 6
+// bytes of its 8,030,261,248 weights, beside the adapters.
 TEST_CASE("states under automatic casting are fp32 weights with casts beside them") {
     Experiment e = gpt2();
     e.parallelism.eager = e.workload.autocast = true;
@@ -197,8 +205,8 @@ TEST_CASE("states under automatic casting are fp32 weights with casts beside the
     CHECK(use.weights.si() < 6.2 * 8030261248.0);
 }
 
-// Two layers with 160 experts of 3 x 5120 x 1536 over ep 4 of dp 8: each rank holds 40, and 2 ranks share their optimizer states; 8 ranks
-// share the other weights' states.
+// Two layers with 160 experts of 3 x 5120 x 1536 over ep 4 of dp 8: each rank holds 40, and 2 ranks
+// share their optimizer states; 8 ranks share the other weights' states.
 TEST_CASE("experts are sharded over their own data-parallel group") {
     Experiment e = deepseek();
     Parallelism& p = e.parallelism;
@@ -212,8 +220,9 @@ TEST_CASE("experts are sharded over their own data-parallel group") {
     CHECK(transformer_memory(e).optimizer.si() == Approx(12 * (experts / 2 + rest / 8)));
 }
 
-// Korthikanti et al., table 2, with 5 a s / h = 80: none 34 + 80; tensor parallel t = 8: 10 + 24/8 + 80/8; with sequence
-// parallelism (34 + 80) / 8; selective recompute drops the 80: 10 + 24/8 and 34/8.
+// Korthikanti et al., table 2, with 5 a s / h = 80: none 34 + 80; tensor parallel t = 8: 10 + 24/8
+// + 80/8; with sequence parallelism (34 + 80) / 8; selective recompute drops the 80: 10 + 24/8 and
+// 34/8.
 TEST_CASE("a layer of GPT-3 keeps what Korthikanti et al. count") {
     Experiment e = gpt3();
     Parallelism& p = e.parallelism;
@@ -229,14 +238,16 @@ TEST_CASE("a layer of GPT-3 keeps what Korthikanti et al. count") {
     CHECK(per_sbh(e) == Approx((34 + 80) / 8.0));
 }
 
-// Without dropout there are no masks (2 s b h), score masks and dropped scores (3 a s^2 b): 32 + 2 a s / h.
+// Without dropout there are no masks (2 s b h), score masks and dropped scores (3 a s^2 b): 32 + 2
+// a s / h.
 TEST_CASE("without dropout a layer of GPT-3 keeps no masks and the scores once") {
     Experiment e = gpt3();
     e.workload.dropout = 0;
     CHECK(per_sbh(e) == Approx(32 + 2 * 96 * 2048 / 12288.0));
 }
 
-// Per token: norms 2 x 2 x 4096, q 4096, k and v 1024, result 4096, 3 x 14336, two bytes each = 139264; 32 sums of 4 bytes.
+// Per token: norms 2 x 2 x 4096, q 4096, k and v 1024, result 4096, 3 x 14336, two bytes each =
+// 139264; 32 sums of 4 bytes.
 TEST_CASE("a layer of Llama-3 8B keeps gate, up and product, and no scores") {
     Experiment e = llama();
     CHECK(layer_of(e, 0).kept() == Bytes(8192.0 * (139264 + 128)));
@@ -244,8 +255,8 @@ TEST_CASE("a layer of Llama-3 8B keeps gate, up and product, and no scores") {
     CHECK(layer_of(e, 0).kept() == Bytes(2048.0 * (139264 + 128)));
 }
 
-// Per token: norms 2 bytes in, 1 out; q, k, v 2; result 2 and once more in fp8; gate and up 2, product 1:
-// 3 x 4096 + 2 x 6144 + 3 x 4096 + 128 and 3 x 4096 + 5 x 14336.
+// Per token: norms 2 bytes in, 1 out; q, k, v 2; result 2 and once more in fp8; gate and up 2,
+// product 1: 3 x 4096 + 2 x 6144 + 3 x 4096 + 128 and 3 x 4096 + 5 x 14336.
 TEST_CASE("fp8 keeps the inputs of matrix products in a byte") {
     Experiment e = llama();
     e.workload.dtype = Dtype::fp8;
@@ -254,9 +265,9 @@ TEST_CASE("fp8 keeps the inputs of matrix products in a byte") {
     CHECK(layer.feed_forward.kept == Bytes(8192.0 * 83968));
 }
 
-// MLA, per token: norm 2 x 5120; latents 1536 + 576 and normed 1536 + 512; q and k 128 x 192, keys and values as projected 128 x 256,
-// result 128 x 128: 112704 elements; 128 sums. Experts: norm 2 x 5120, 6 slots of 5120 + 3 x 1536, shared 3 x 3072: 77824 elements; router
-// 160 x 9 bytes.
+// MLA, per token: norm 2 x 5120; latents 1536 + 576 and normed 1536 + 512; q and k 128 x 192, keys
+// and values as projected 128 x 256, result 128 x 128: 112704 elements; 128 sums. Experts: norm 2 x
+// 5120, 6 slots of 5120 + 3 x 1536, shared 3 x 3072: 77824 elements; router 160 x 9 bytes.
 TEST_CASE("a layer of DeepSeek-V2 keeps latents, slots and the shared experts' inner vectors") {
     const LayerMemory layer = layer_of(deepseek(), 1);
     CHECK(layer.attention.kept == Bytes(4096.0 * (2 * 112704 + 512)));
@@ -264,21 +275,24 @@ TEST_CASE("a layer of DeepSeek-V2 keeps latents, slots and the shared experts' i
     CHECK(layer_of(deepseek(), 0).feed_forward.kept == Bytes(4096.0 * 2 * (2 * 5120 + 3 * 12288)));
 }
 
-// tp 2 with sequence parallelism. Split experts see all 4096 x 6 slots at half their width: 5120 + 3 x 768 per slot. Whole experts see the
-// rank's own half of the slots at full width: 5120 + 3 x 1536. The rest is halved either way.
+// tp 2 with sequence parallelism. Split experts see all 4096 x 6 slots at half their width: 5120 +
+// 3 x 768 per slot. Whole experts see the rank's own half of the slots at full width: 5120 + 3 x
+// 1536. The rest is halved either way.
 TEST_CASE("split experts keep every slot, whole ones the slots of their rank") {
     Experiment e = deepseek();
     Parallelism& p = e.parallelism;
     p.tp = 2;
     p.sequence_parallel = true;
     const double rest = 2048.0 * (2 * (2 * 5120 + 3 * 3072) + 1440);
-    CHECK(layer_of(e, 1).feed_forward.kept.si() == Approx(rest + 4096.0 * 6 * 2 * (5120 + 3 * 768)));
+    CHECK(layer_of(e, 1).feed_forward.kept.si() ==
+          Approx(rest + 4096.0 * 6 * 2 * (5120 + 3 * 768)));
     p.expert_tensor_parallel = false;
-    CHECK(layer_of(e, 1).feed_forward.kept.si() == Approx(rest + 2048.0 * 6 * 2 * (5120 + 3 * 1536)));
+    CHECK(layer_of(e, 1).feed_forward.kept.si() ==
+          Approx(rest + 2048.0 * 6 * 2 * (5120 + 3 * 1536)));
 }
 
-// Two expert-parallel ranks with 2 experts each; rank 1 receives 30 of 40 slots: 1.5 times the mean. With a capacity every expert keeps its
-// padded slots, whatever arrives.
+// Two expert-parallel ranks with 2 experts each; rank 1 receives 30 of 40 slots: 1.5 times the
+// mean. With a capacity every expert keeps its padded slots, whatever arrives.
 TEST_CASE("the rank that receives most slots counts, unless a capacity evens them out") {
     Experiment e = deepseek();
     e.workload.moe.experts = 4;
@@ -290,15 +304,19 @@ TEST_CASE("the rank that receives most slots counts, unless a capacity evens the
     routing.counts = {5, 5, 5, 5, 0, 0, 10, 10};
     const Bytes slot = Bytes(2.0 * (5120 + 3 * 1536));
     const Bytes even = layer_of(e, 1).feed_forward.kept;
-    CHECK((layer_of(e, 1, routing).feed_forward.kept - even).si() == Approx(0.5 * 4096 * slot.si()));
-    e.parallelism.moe_system = MoeSystem::mix_moe;  // experts 2, 3 and 0 where their tokens are: 20 slots on either rank
+    CHECK((layer_of(e, 1, routing).feed_forward.kept - even).si() ==
+          Approx(0.5 * 4096 * slot.si()));
+    // experts 2, 3 and 0 where their tokens are: 20 slots on either rank
+    e.parallelism.moe_system = MoeSystem::mix_moe;
     CHECK(layer_of(e, 1, routing).feed_forward.kept == even);
     e.parallelism.moe_system = MoeSystem::alltoall;
     e.workload.moe.capacity_factor = 1.25;
-    CHECK((layer_of(e, 1, routing).feed_forward.kept - even).si() == Approx(0.25 * 4096 * slot.si()));
+    CHECK((layer_of(e, 1, routing).feed_forward.kept - even).si() ==
+          Approx(0.25 * 4096 * slot.si()));
 }
 
-// 8192 x 128256 logits. Fused loss: in place in 2 bytes. Step by step: 4 bytes of probabilities kept, and 2 more while it runs.
+// 8192 x 128256 logits. Fused loss: in place in 2 bytes. Step by step: 4 bytes of probabilities
+// kept, and 2 more while it runs.
 TEST_CASE("a loss step by step keeps probabilities in fp32 beside the logits") {
     Experiment e = llama();
     const Activations fused = head_of(e);
@@ -310,8 +328,9 @@ TEST_CASE("a loss step by step keeps probabilities in fp32 beside the logits") {
     CHECK(stepwise.work - fused.work == Bytes(2 * logits));
 }
 
-// Eager passes keep gate, up, the gate's activation and the product with up, 4 f in all; a fused pass keeps the first two and the product.
-// The 8192 x 128256 logits take 2 bytes, their copy 4, its softmax 4, and the gradient 4 while it runs.
+// Eager passes keep gate, up, the gate's activation and the product with up, 4 f in all; a fused
+// pass keeps the first two and the product. The 8192 x 128256 logits take 2 bytes, their copy 4,
+// its softmax 4, and the gradient 4 while it runs.
 TEST_CASE("eager passes keep what each operation reads") {
     Experiment e = llama();
     e.workload.fused_loss = false;
@@ -329,8 +348,8 @@ TEST_CASE("eager passes keep what each operation reads") {
     CHECK(layer_of(g, 0).feed_forward.kept == gelu);
 }
 
-// 2 bytes per weight of GPT-2 where replicas reduce in 16 bits what is accumulated in fp32; none on one rank, and none where products add
-// to the accumulator directly.
+// 2 bytes per weight of GPT-2 where replicas reduce in 16 bits what is accumulated in fp32; none on
+// one rank, and none where products add to the accumulator directly.
 TEST_CASE("eager data parallelism keeps its buckets beside an fp32 accumulator") {
     Experiment e = gpt2();
     e.parallelism.eager = true;
@@ -351,12 +370,15 @@ TEST_CASE("an allocator that holds 5 % more than tensors take holds 5 % more of 
     e.framework.reserved = 1.05;
     const MemoryUse use = transformer_memory(e);
     CHECK(use.peak.si() == Approx(1.05 * tensors.si()));
-    CHECK(use.peak.si() == Approx((use.weights + use.gradients + use.optimizer + use.activations + use.buffers).si()));
+    CHECK(
+        use.peak.si() ==
+        Approx((use.weights + use.gradients + use.optimizer + use.activations + use.buffers).si()));
 }
 
-// Four stages of 8 layers, 12 micro-batches; stage 1 has neither end of the model. In flight: GPipe 12, 1F1B 3 of the whole stage; ZB-H1 4,
-// one of them with only the weight gradients to come; interleaved 9 of its two halves; DualPipe p + 1 = 5 chunks of a whole stage (stages 1
-// and 2, which have no ends either).
+// Four stages of 8 layers, 12 micro-batches; stage 1 has neither end of the model. In flight: GPipe
+// 12, 1F1B 3 of the whole stage; ZB-H1 4, one of them with only the weight gradients to come;
+// interleaved 9 of its two halves; DualPipe p + 1 = 5 chunks of a whole stage (stages 1 and 2,
+// which have no ends either).
 TEST_CASE("activations are those that the schedule keeps in flight") {
     Experiment e = llama();
     Parallelism& p = e.parallelism;
@@ -376,10 +398,11 @@ TEST_CASE("activations are those that the schedule keeps in flight") {
     CHECK(layers_of_stage_1() == Approx(9 * 4));
 }
 
-// GPT-3 with flash attention and without dropout, 16 sequences, 8 stages of 12 layers, tensors and sequences split over 8. Stage s of zb-h1
-// delays the weight gradients of s micro-batches while it runs the input gradients of another. A delayed layer keeps 32 s b h bytes: 14 for
-// the inputs of the four products and 18 for the gradients of their results (M_W of arXiv 2401.10241, table 1). A layer whose backward is
-// to come keeps its input, 2 s b h.
+// GPT-3 with flash attention and without dropout, 16 sequences, 8 stages of 12 layers, tensors and
+// sequences split over 8. Stage s of zb-h1 delays the weight gradients of s micro-batches while it
+// runs the input gradients of another. A delayed layer keeps 32 s b h bytes: 14 for the inputs of
+// the four products and 18 for the gradients of their results (M_W of arXiv 2401.10241, table 1). A
+// layer whose backward is to come keeps its input, 2 s b h.
 TEST_CASE("what a split backward computed again stays until its weight gradients") {
     Experiment e = gpt3();
     Workload& w = e.workload;
@@ -401,7 +424,9 @@ TEST_CASE("what a split backward computed again stays until its weight gradients
     const Order order = schedule_orders(p)[6];
     for (std::size_t i = 30; i < 60; ++i) {
         const double change = (slots[i].after - slots[i - 1].after).si() / (12 * sbh);
-        CHECK(change == Approx(order[i].pass == Pass::forward ? 2 : order[i].pass == Pass::input_backward ? 30 : -32));
+        CHECK(change == Approx(order[i].pass == Pass::forward          ? 2
+                               : order[i].pass == Pass::input_backward ? 30
+                                                                       : -32));
     }
     p.recompute = Recompute::none;
     CHECK(memory_of_stages(e)[6].activations.si() >= 7 * 12 * 32 * sbh);
@@ -417,8 +442,9 @@ TEST_CASE("DualPipe holds its weights twice") {
     CHECK(memory_of_stages(e)[1].weights == 2.0 * once);
 }
 
-// One stage of 32 layers, one micro-batch: each recomputed layer keeps its input, 8192 x 4096 x 2 bytes. The peak is at the loss or in the
-// backward of the last layer, which adds all that the layer keeps and 8192 x 2 (2 f + 2 h).
+// One stage of 32 layers, one micro-batch: each recomputed layer keeps its input, 8192 x 4096 x 2
+// bytes. The peak is at the loss or in the backward of the last layer, which adds all that the
+// layer keeps and 8192 x 2 (2 f + 2 h).
 TEST_CASE("full recompute keeps inputs, and by layer count the rest of the other layers") {
     Experiment e = llama();
     e.workload.vocab = 256;  // the loss is not the fullest moment
@@ -430,8 +456,8 @@ TEST_CASE("full recompute keeps inputs, and by layer count the rest of the other
     CHECK(transformer_memory(e).activations.si() == Approx((12 * input + 20.0 * layer).si()));
 }
 
-// Tied weights over two stages: the last stage has a copy of the embedding, 50257 x 768. With zb-v the first stage is also the last: one
-// copy.
+// Tied weights over two stages: the last stage has a copy of the embedding, 50257 x 768. With zb-v
+// the first stage is also the last: one copy.
 TEST_CASE("tied weights are held on the first and on the last stage") {
     Experiment e = gpt2();
     const double whole = transformer_memory(e).weights.si();
@@ -471,9 +497,10 @@ TEST_CASE("sharding weights and gradients costs buffers for what is in use") {
     e.parallelism.dp = 8;
     const Bytes none = transformer_memory(e).buffers;
     e.parallelism.zero = 3;
-    // The largest unit is the embedding with its positions: (50257 + 1024) x 768 weights, twice gathered and twice as gradients, in
-    // 2 bytes.
-    CHECK((transformer_memory(e).buffers - none).si() == Approx(2 * 2 * 2 * (50257.0 + 1024) * 768));
+    // The largest unit is the embedding with its positions: (50257 + 1024) x 768 weights, twice
+    // gathered and twice as gradients, in 2 bytes.
+    CHECK((transformer_memory(e).buffers - none).si() ==
+          Approx(2 * 2 * 2 * (50257.0 + 1024) * 768));
     e.parallelism.zero = 2;
     CHECK((transformer_memory(e).buffers - none).si() == Approx(2 * 2 * (50257.0 + 1024) * 768));
 }

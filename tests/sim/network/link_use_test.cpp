@@ -22,11 +22,13 @@ double level(std::initializer_list<double> demands) {
 
 const Place data(0, Lane::data), other_data(1, Lane::data);
 
-// Two exchanges that begin together: an all-reduce of both ranks and a message from rank 0 to rank 1.
+// Two exchanges that begin together: an all-reduce of both ranks and a message from rank 0 to
+// rank 1.
 TaskGraph sum_beside_message() {
     TaskGraph graph(2);
     graph.add("sum", Phase::gradient_sync, AllReduce{1024_B}, {data, other_data}, {});
-    graph.add("send", Phase::forward, SendRecv{512_B}, {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {});
+    graph.add("send", Phase::forward, SendRecv{512_B},
+              {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {});
     return graph;
 }
 
@@ -61,7 +63,8 @@ Cluster two_nodes() {
 
 }  // namespace
 
-// Two exchanges that fill a link get half each. One that wants 0.25 leaves 0.75. Of 0.2, 0.6 and 0.9 the first leaves 0.8, half for each.
+// Two exchanges that fill a link get half each. One that wants 0.25 leaves 0.75. Of 0.2, 0.6 and
+// 0.9 the first leaves 0.8, half for each.
 TEST_CASE("a link is shared evenly, but for what somebody does not want") {
     CHECK(std::isinf(level({0.5, 0.5})));
     CHECK(std::isinf(level({})));
@@ -70,45 +73,55 @@ TEST_CASE("a link is shared evenly, but for what somebody does not want") {
     CHECK(level({0.2, 0.6, 0.9}) == Approx(0.4));
 }
 
-// Both run at half speed until the message, 2 s of work, ends at 4; then 2 of the all-reduce's 4 s remain.
+// Both run at half speed until the message, 2 s of work, ends at 4; then 2 of the all-reduce's 4 s
+// remain.
 TEST_CASE("two exchanges that fill a link take turns while both run") {
     const Timeline t = shared(sum_beside_message(), with_links({4_s, 2_s}, {ring(1), message(1)}));
     CHECK(t.finish == std::vector{6_s, 4_s});
 }
 
-// The all-reduce wants a quarter and gets it: 4 s. The message gets three quarters meanwhile, does 3 of its 6 s and needs 3 more.
+// The all-reduce wants a quarter and gets it: 4 s. The message gets three quarters meanwhile, does
+// 3 of its 6 s and needs 3 more.
 TEST_CASE("an exchange that wants less than its part of a link is not slowed") {
-    const Timeline t = shared(sum_beside_message(), with_links({4_s, 6_s}, {ring(0.25), message(1)}));
+    const Timeline t =
+        shared(sum_beside_message(), with_links({4_s, 6_s}, {ring(0.25), message(1)}));
     CHECK(t.finish[0] == 4_s);
     CHECK(t.finish[1].si() == Approx(4 + 3));
 }
 
 TEST_CASE("messages in opposite directions do not share a link") {
     TaskGraph graph(2);
-    graph.add("down", Phase::forward, SendRecv{512_B}, {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {});
-    graph.add("up", Phase::backward, SendRecv{512_B}, {Place(1, Lane::send_up), Place(0, Lane::receive_up)}, {});
-    CHECK(shared(graph, with_links({2_s, 3_s}, {message(1), message(1)})).finish == std::vector{2_s, 3_s});
+    graph.add("down", Phase::forward, SendRecv{512_B},
+              {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {});
+    graph.add("up", Phase::backward, SendRecv{512_B},
+              {Place(1, Lane::send_up), Place(0, Lane::receive_up)}, {});
+    CHECK(shared(graph, with_links({2_s, 3_s}, {message(1), message(1)})).finish ==
+          std::vector{2_s, 3_s});
 }
 
 // Both messages go to rank 2, from other nodes or from its own node: half speed each.
 TEST_CASE("messages that come to one rank share the link to it") {
     TaskGraph graph(3);
-    graph.add("one", Phase::forward, SendRecv{512_B}, {Place(0, Lane::send_down), Place(2, Lane::receive_down)}, {});
-    graph.add("other", Phase::backward, SendRecv{512_B}, {Place(1, Lane::send_up), Place(2, Lane::receive_up)}, {});
+    graph.add("one", Phase::forward, SendRecv{512_B},
+              {Place(0, Lane::send_down), Place(2, Lane::receive_down)}, {});
+    graph.add("other", Phase::backward, SendRecv{512_B},
+              {Place(1, Lane::send_up), Place(2, Lane::receive_up)}, {});
     const LinkUse inside{{0, 0, 1, 1}, true};
-    CHECK(shared(graph, with_links({2_s, 2_s}, {message(1), message(1)})).finish == std::vector{4_s, 4_s});
+    CHECK(shared(graph, with_links({2_s, 2_s}, {message(1), message(1)})).finish ==
+          std::vector{4_s, 4_s});
     CHECK(shared(graph, with_links({2_s, 2_s}, {inside, inside})).finish == std::vector{4_s, 4_s});
-    CHECK(shared(graph, with_links({2_s, 2_s}, {inside, message(1)})).finish == std::vector{2_s, 2_s});
+    CHECK(shared(graph, with_links({2_s, 2_s}, {inside, message(1)})).finish ==
+          std::vector{2_s, 2_s});
 }
 
-// Rank 1 runs only the all-reduce. On rank 0 a message joins at 1, after a gemm, and both run at half speed. The message's 1 s ends at 3,
-// when the all-reduce has done 1 + 1 of 4: it ends at 5.
+// Rank 1 runs only the all-reduce. On rank 0 a message joins at 1, after a gemm, and both run at
+// half speed. The message's 1 s ends at 3, when the all-reduce has done 1 + 1 of 4: it ends at 5.
 TEST_CASE("a collective is as slow as on the rank that leaves it least") {
     TaskGraph graph(3);
     graph.add("sum", Phase::gradient_sync, AllReduce{1024_B}, {data, other_data}, {});
     const TaskId gemm = graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
-    graph.add("send", Phase::forward, SendRecv{512_B}, {Place(0, Lane::send_down), Place(2, Lane::receive_down)},
-              {gemm});
+    graph.add("send", Phase::forward, SendRecv{512_B},
+              {Place(0, Lane::send_down), Place(2, Lane::receive_down)}, {gemm});
     Costs costs = with_links({4_s, 1_s, 1_s}, {ring(1), LinkUse{}, message(1)});
     costs.links.of_task[1] = 0;
     CHECK(shared(graph, costs).finish == std::vector{5_s, 1_s, 3_s});
@@ -118,8 +131,8 @@ TEST_CASE("a collective is as slow as on the rank that leaves it least") {
 TEST_CASE("exchanges between nodes that run at once share the NIC where the cluster says so") {
     TaskGraph graph(2);
     graph.add("sum", Phase::gradient_sync, AllReduce{Bytes(40e9)}, {data, other_data}, {});
-    graph.add("send", Phase::forward, SendRecv{Bytes(20e9)}, {Place(0, Lane::send_down), Place(1, Lane::receive_down)},
-              {});
+    graph.add("send", Phase::forward, SendRecv{Bytes(20e9)},
+              {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {});
     Cluster cluster = two_nodes();
     const Costs costs = price(graph, cluster);
     const double sum = costs.duration[0].si(), send = costs.duration[1].si();
@@ -133,7 +146,8 @@ TEST_CASE("exchanges between nodes that run at once share the NIC where the clus
     CHECK(t.finish[0].si() == Approx(sum));
 }
 
-TEST_CASE("a graph whose exchanges have links of their own is run in order, to the same last digit") {
+TEST_CASE(
+    "a graph whose exchanges have links of their own is run in order, to the same last digit") {
     const TaskGraph graph = two_ranks_all_reduce();
     const Costs costs = price(graph, two_nodes());
     CHECK(costs.links.empty());

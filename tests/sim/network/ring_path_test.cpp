@@ -16,7 +16,9 @@ namespace {
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 double gbps(BytesPerSecond rate) { return rate.si() / 1e9; }
 
-RingPath of(const std::vector<int>& members, const Cluster& cluster) { return ring_path(members, cluster); }
+RingPath of(const std::vector<int>& members, const Cluster& cluster) {
+    return ring_path(members, cluster);
+}
 
 // Nodes of eight at 300 GB/s with four NICs of 25: each rank has half a NIC, 12.5.
 Cluster half_nics() {
@@ -28,7 +30,8 @@ Cluster half_nics() {
 
 }  // namespace
 
-// Three ranks of one node and two of the next: the two limit, and a ring with part of a node reaches 0.6 of their rate: 2 x 12.5 x 0.6.
+// Three ranks of one node and two of the next: the two limit, and a ring with part of a node
+// reaches 0.6 of their rate: 2 x 12.5 x 0.6.
 TEST_CASE("any list of ranks has its share of the NICs, by the node with fewest of them") {
     const RingPath path = of({0, 1, 2, 8, 9}, half_nics());
     CHECK(path.ranks == 5);
@@ -91,13 +94,16 @@ Cluster mesh(int ranks, std::vector<double> links, double gigabytes) {
     return c;
 }
 
-// Eight ranks: two of four that all are joined, with double links 0-3 and 1-2, and a double or single link from each to its like.
-const std::vector<double> cube{1, 1, 2, 2, 0, 0, 0, 2, 1, 0, 2, 0, 0, 2, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1, 2, 2, 1, 2};
+// Eight ranks: two of four that all are joined, with double links 0-3 and 1-2, and a double or
+// single link from each to its like.
+const std::vector<double> cube{1, 1, 2, 2, 0, 0, 0, 2, 1, 0, 2, 0, 0, 2,
+                               0, 0, 1, 0, 0, 0, 0, 1, 1, 1, 2, 2, 1, 2};
 
 }  // namespace
 
-// Four ranks, three links of 30 to each other: 270 a rank. Three orders of four (a rank's opposite: 1, 2 or 3), each in both directions at
-// half of each link, use up all: 6 x 45 = 270. Three ranks have two orders, each with the whole link: 180. Two have 90.
+// Four ranks, three links of 30 to each other: 270 a rank. Three orders of four (a rank's opposite:
+// 1, 2 or 3), each in both directions at half of each link, use up all: 6 x 45 = 270. Three ranks
+// have two orders, each with the whole link: 180. Two have 90.
 TEST_CASE("rings over direct links use those between their members") {
     const Cluster four = mesh(4, {3, 3, 3, 3, 3, 3}, 270);
     CHECK(gbps(of({0, 1, 2, 3}, four).ring) == Approx(270));
@@ -116,13 +122,16 @@ TEST_CASE("rings over direct links use those between their members") {
     two.gpus_per_node = 2;
     CHECK(gbps(ring_path(Group{2, 1}, two).ring) == Approx(90));
     // Eight with one link of 64 each: 7 x 64.
-    CHECK(gbps(ring_path(Group{8, 1}, mesh(8, std::vector<double>(28, 1), 448)).ring) == Approx(448));
+    CHECK(gbps(ring_path(Group{8, 1}, mesh(8, std::vector<double>(28, 1), 448)).ring) ==
+          Approx(448));
 }
 
-// Six links of 25 a rank. All eight: 0-1-3-7-5-4-6-2 over the single links and 0-3-2-1-5-6-7-4 twice over the double ones, each in both
-// directions: 150. A half: each of its three orders leaves out two pairs, 01 and 23, 02 and 13, or 03 and 12. The two orders that use 01
-// (one link) carry at most 1 together, those that use 02 at most 1, those that use 03 at most 2: all three (1 + 1 + 2) / 2 = 2, in both
-// directions 4 x 25. Neighbours 0 and 1 have one link, 2 and 3 two: a step of all pairs waits for one. Ranks four apart have 2, 2, 1 and 1 links.
+// Six links of 25 a rank. All eight: 0-1-3-7-5-4-6-2 over the single links and 0-3-2-1-5-6-7-4
+// twice over the double ones, each in both directions: 150. A half: each of its three orders leaves
+// out two pairs, 01 and 23, 02 and 13, or 03 and 12. The two orders that use 01 (one link) carry at
+// most 1 together, those that use 02 at most 1, those that use 03 at most 2: all three (1 + 1 + 2)
+// / 2 = 2, in both directions 4 x 25. Neighbours 0 and 1 have one link, 2 and 3 two: a step of all
+// pairs waits for one. Ranks four apart have 2, 2, 1 and 1 links.
 TEST_CASE("rings in a cube of eight, its halves and its pairs") {
     const Cluster c = mesh(8, cube, 150);
     CHECK(gbps(ring_path(Group{8, 1}, c).ring) == Approx(150));
@@ -131,11 +140,14 @@ TEST_CASE("rings in a cube of eight, its halves and its pairs") {
     CHECK(gbps(ring_path(Group{2, 4}, c).ring) == Approx(25));
     CHECK(gbps(of({0, 4}, c).ring) == Approx(50));
     CHECK(gbps(mesh_bandwidth(c, 0, 5)) == 0);
-    CHECK(gbps(ring_path(Group{2, 5}, mesh(6, {1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1}, 90)).ring) == Approx(30));  // over others
+    // over others
+    CHECK(gbps(ring_path(Group{2, 5}, mesh(6, {1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1}, 90))
+                   .ring) == Approx(30));
 }
 
-// Islands 0-1-2-3 and 4-5-6-7, each two with two links of 25; between them the host at 20, over one link between the sockets. Inside an
-// island 150. Rings of all go through the host: each crosses once in each direction.
+// Islands 0-1-2-3 and 4-5-6-7, each two with two links of 25; between them the host at 20, over one
+// link between the sockets. Inside an island 150. Rings of all go through the host: each crosses
+// once in each direction.
 TEST_CASE("islands of direct links meet in the host") {
     std::vector<double> links;
     for (int a = 0; a < 8; ++a)
@@ -145,7 +157,8 @@ TEST_CASE("islands of direct links meet in the host") {
     c.intra.host_bandwidth = BytesPerSecond(20e9);
     CHECK(gbps(ring_path(Group{4, 1}, c).ring) == Approx(150));
     CHECK(gbps(ring_path(Group{8, 1}, c).ring) == Approx(20));
-    CHECK(gbps(ring_path(Group{2, 4}, c).ring) == Approx(5));  // four rings at once between the sockets
+    // four rings at once between the sockets
+    CHECK(gbps(ring_path(Group{2, 4}, c).ring) == Approx(5));
     c.intra.socket_bandwidth = BytesPerSecond(8e9);
     CHECK(gbps(ring_path(Group{8, 1}, c).ring) == Approx(8));
     // Over two nodes, three of the four hops of a channel stay in a node: 150 x 4 / 3.
@@ -156,7 +169,8 @@ TEST_CASE("islands of direct links meet in the host") {
     CHECK(gbps(ring_path(Group{8, 1}, nodes).inter) == Approx(48));
 }
 
-// Two groups, each with four of the eight ranks of two nodes: two NICs per group, and 0.6 of their rate.
+// Two groups, each with four of the eight ranks of two nodes: two NICs per group, and 0.6 of their
+// rate.
 TEST_CASE("a group by its rule has the rates of its path, and the share of a partial ring") {
     const Cluster c = half_nics();
     const RingPath path = ring_path(Group{8, 2}, c);
@@ -174,8 +188,16 @@ TEST_CASE("a group by its rule has the rates of its path, and the share of a par
 TEST_CASE("paths of many groups are told apart by every number of their rules") {
     const Cluster c = half_nics();
     RingPaths paths(c);
-    const std::vector<Group> groups{{2, 1},  {4, 1},  {2, 2},  {2, 1, 2, 8}, {2, 1, 2, 16}, {2, 1, 4, 8}, {.ranks = 2, .stride = 4, .first = 4, .block = 16},
-                                    {.ranks = 2, .stride = 4, .block = 16}, {.ranks = 2, .stride = 4}, {.ranks = 2, .stride = 4, .first = 8}};
+    const std::vector<Group> groups{{2, 1},
+                                    {4, 1},
+                                    {2, 2},
+                                    {2, 1, 2, 8},
+                                    {2, 1, 2, 16},
+                                    {2, 1, 4, 8},
+                                    {.ranks = 2, .stride = 4, .first = 4, .block = 16},
+                                    {.ranks = 2, .stride = 4, .block = 16},
+                                    {.ranks = 2, .stride = 4},
+                                    {.ranks = 2, .stride = 4, .first = 8}};
     for (int again = 0; again < 2; ++again)
         for (const Group& group : groups) CHECK(paths.of(group) == ring_path(group, c));
     CHECK(&paths.of(groups[1]) == &paths.of(groups[1]));

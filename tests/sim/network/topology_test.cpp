@@ -19,12 +19,14 @@ std::vector<Kind> passed(const Topology& t, int node, int local, int to_node, in
     Routes routes(t);
     std::vector<Kind> kinds{Kind::rank};
     for (const int link : routes.between(node, local, to_node, to_local))
-        kinds.push_back(t.vertices[static_cast<std::size_t>(t.links[static_cast<std::size_t>(link)].to)].kind);
+        kinds.push_back(
+            t.vertices[static_cast<std::size_t>(t.links[static_cast<std::size_t>(link)].to)].kind);
     return kinds;
 }
 
 long count(const Topology& t, Kind kind) {
-    return std::count_if(t.vertices.begin(), t.vertices.end(), [&](const auto& v) { return v.kind == kind; });
+    return std::count_if(t.vertices.begin(), t.vertices.end(),
+                         [&](const auto& v) { return v.kind == kind; });
 }
 
 }  // namespace
@@ -32,14 +34,16 @@ long count(const Topology& t, Kind kind) {
 TEST_CASE("ranks of a node meet on its switch, ranks of one rail on its leaf") {
     const auto t = topology_of(switched_nodes(2));
     CHECK(passed(t, 0, 3, 0, 5) == std::vector{Kind::rank, Kind::node_switch, Kind::rank});
-    CHECK(passed(t, 0, 3, 1, 3) == std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(passed(t, 0, 3, 1, 3) ==
+          std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
 }
 
-// From rank 3 to rank 5 of another node: over the switch to rank 5 of the own node, whose NIC is on the destination's rail.
+// From rank 3 to rank 5 of another node: over the switch to rank 5 of the own node, whose NIC is on
+// the destination's rail.
 TEST_CASE("what goes to another rail is relayed inside the node") {
     const auto t = topology_of(switched_nodes(2));
-    CHECK(passed(t, 0, 3, 1, 5) ==
-          std::vector{Kind::rank, Kind::node_switch, Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(passed(t, 0, 3, 1, 5) == std::vector{Kind::rank, Kind::node_switch, Kind::rank, Kind::nic,
+                                               Kind::leaf, Kind::nic, Kind::rank});
 }
 
 TEST_CASE("without rails all NICs of the nodes meet on one leaf") {
@@ -48,12 +52,14 @@ TEST_CASE("without rails all NICs of the nodes meet on one leaf") {
     cluster.network.nodes_per_leaf = 2;
     const auto t = topology_of(cluster);
     CHECK(count(t, Kind::leaf) == 2);
-    CHECK(passed(t, 0, 3, 1, 5) == std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
-    CHECK(passed(t, 0, 3, 2, 5) ==
-          std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::spine, Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(passed(t, 0, 3, 1, 5) ==
+          std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(passed(t, 0, 3, 2, 5) == std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::spine,
+                                               Kind::leaf, Kind::nic, Kind::rank});
 }
 
-// A rail's leaf joins a NIC of 25 GB/s from each of 4 nodes; oversubscribed twice it has 4 x 25 / 2 = 50 GB/s to the spine.
+// A rail's leaf joins a NIC of 25 GB/s from each of 4 nodes; oversubscribed twice it has 4 x 25 / 2
+// = 50 GB/s to the spine.
 TEST_CASE("the links to the spine carry what the leaf's NICs do, over the oversubscription") {
     auto cluster = switched_nodes(8);
     cluster.network.nodes_per_leaf = 4;
@@ -74,8 +80,8 @@ TEST_CASE("a PCIe tree has two ranks a switch and two sockets") {
     CHECK(passed(t, 0, 0, 0, 1) == std::vector{Kind::rank, Kind::pcie_switch, Kind::rank});
     CHECK(passed(t, 0, 0, 0, 2) ==
           std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::pcie_switch, Kind::rank});
-    CHECK(passed(t, 0, 3, 0, 4) ==
-          std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::socket, Kind::pcie_switch, Kind::rank});
+    CHECK(passed(t, 0, 3, 0, 4) == std::vector{Kind::rank, Kind::pcie_switch, Kind::socket,
+                                               Kind::socket, Kind::pcie_switch, Kind::rank});
 }
 
 TEST_CASE("a pair has a link of its own beside the tree") {
@@ -84,13 +90,15 @@ TEST_CASE("a pair has a link of its own beside the tree") {
     cluster.intra.pair_bandwidth = BytesPerSecond(100e9);
     const auto t = topology_of(cluster);
     CHECK(passed(t, 0, 2, 0, 3) == std::vector{Kind::rank, Kind::rank});
-    CHECK(passed(t, 0, 1, 0, 2) ==
-          std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::socket, Kind::pcie_switch, Kind::rank});
+    CHECK(passed(t, 0, 1, 0, 2) == std::vector{Kind::rank, Kind::pcie_switch, Kind::socket,
+                                               Kind::socket, Kind::pcie_switch, Kind::rank});
     cluster.intra.pair_bandwidth = BytesPerSecond(0);  // no bridge
-    CHECK(passed(topology_of(cluster), 0, 2, 0, 3) == std::vector{Kind::rank, Kind::pcie_switch, Kind::rank});
+    CHECK(passed(topology_of(cluster), 0, 2, 0, 3) ==
+          std::vector{Kind::rank, Kind::pcie_switch, Kind::rank});
 }
 
-// Links 0-1 and 1-2: from 0 to 2 over 1. With a host and link 0-1 alone, rank 3 is reached through it. NICs stand at their ranks.
+// Links 0-1 and 1-2: from 0 to 2 over 1. With a host and link 0-1 alone, rank 3 is reached through
+// it. NICs stand at their ranks.
 TEST_CASE("direct links lead over other ranks, and the host to those that have none") {
     Cluster c;
     c.gpus_per_node = 3;
@@ -103,26 +111,30 @@ TEST_CASE("direct links lead over other ranks, and the host to those that have n
     c.intra.mesh = {2, 0, 0, 0, 0, 0};
     c.intra.host_bandwidth = BytesPerSecond(20e9);
     CHECK(passed(topology_of(c), 0, 0, 0, 1) == std::vector{Kind::rank, Kind::rank});
-    CHECK(passed(topology_of(c), 0, 0, 0, 3) ==
-          std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::socket, Kind::pcie_switch, Kind::rank});
+    CHECK(passed(topology_of(c), 0, 0, 0, 3) == std::vector{Kind::rank, Kind::pcie_switch,
+                                                            Kind::socket, Kind::socket,
+                                                            Kind::pcie_switch, Kind::rank});
     c.nodes = 2;
     c.inter.bandwidth = BytesPerSecond(12e9);
-    CHECK(passed(topology_of(c), 0, 1, 1, 1) == std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
+    CHECK(passed(topology_of(c), 0, 1, 1, 1) ==
+          std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
 }
 
-// Four NICs are on the four switches of their ranks; a single NIC is on the first socket, so ranks 4..7 cross to it.
+// Four NICs are on the four switches of their ranks; a single NIC is on the first socket, so
+// ranks 4..7 cross to it.
 TEST_CASE("NICs are plugged in beside the ranks that they serve") {
     auto cluster = pcie_node(8);
     cluster.nodes = 2;
     cluster.inter.bandwidth = BytesPerSecond(12e9);
     cluster.network.rails = false;
     cluster.network.nics = 4;
-    CHECK(passed(topology_of(cluster), 0, 7, 1, 7) ==
-          std::vector{Kind::rank, Kind::pcie_switch, Kind::nic, Kind::leaf, Kind::nic, Kind::pcie_switch, Kind::rank});
+    CHECK(passed(topology_of(cluster), 0, 7, 1, 7) == std::vector{Kind::rank, Kind::pcie_switch,
+                                                                  Kind::nic, Kind::leaf, Kind::nic,
+                                                                  Kind::pcie_switch, Kind::rank});
     cluster.network.nics = 1;
-    CHECK(passed(topology_of(cluster), 0, 7, 1, 0) == std::vector{Kind::rank, Kind::pcie_switch, Kind::socket,
-                                                                  Kind::socket, Kind::nic, Kind::leaf, Kind::nic,
-                                                                  Kind::socket, Kind::pcie_switch, Kind::rank});
+    CHECK(passed(topology_of(cluster), 0, 7, 1, 0) ==
+          std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::socket, Kind::nic,
+                      Kind::leaf, Kind::nic, Kind::socket, Kind::pcie_switch, Kind::rank});
 }
 
 // One node of two ranks on a switch, without NICs or leaves.
@@ -130,30 +142,57 @@ TEST_CASE("the whole topology of a node") {
     Cluster c = switched_nodes(1);
     c.gpus_per_node = 2;
     const BytesPerSecond inside(300e9);
-    CHECK(topology_of(c) == Topology{.nodes = 1, .ranks_per_node = 2, .nodes_per_leaf = 32, .nodes_of_first_leaf = 1, .vertices_per_node = 3, .links_per_node = 4,
-                                     .vertices = {{Kind::rank, 0, 0}, {Kind::rank, 0, 1}, {Kind::node_switch, 0, 0}},
-                                     .links = {{0, 2, inside}, {2, 0, inside}, {1, 2, inside}, {2, 1, inside}}});
+    CHECK(topology_of(c) ==
+          Topology{.nodes = 1,
+                   .ranks_per_node = 2,
+                   .nodes_per_leaf = 32,
+                   .nodes_of_first_leaf = 1,
+                   .vertices_per_node = 3,
+                   .links_per_node = 4,
+                   .vertices = {{Kind::rank, 0, 0}, {Kind::rank, 0, 1}, {Kind::node_switch, 0, 0}},
+                   .links = {{0, 2, inside}, {2, 0, inside}, {1, 2, inside}, {2, 1, inside}}});
     c.gpus_per_node = 1;
-    CHECK(topology_of(c) == Topology{.nodes = 1, .ranks_per_node = 1, .nodes_per_leaf = 32, .nodes_of_first_leaf = 1, .vertices_per_node = 1, .links_per_node = 0,
-                                     .vertices = {{Kind::rank, 0, 0}}, .links = {}});
+    CHECK(topology_of(c) == Topology{.nodes = 1,
+                                     .ranks_per_node = 1,
+                                     .nodes_per_leaf = 32,
+                                     .nodes_of_first_leaf = 1,
+                                     .vertices_per_node = 1,
+                                     .links_per_node = 0,
+                                     .vertices = {{Kind::rank, 0, 0}},
+                                     .links = {}});
 }
 
-// Two nodes of two ranks below one PCIe switch and socket; three NICs of 10 GB/s for two ranks: 15 each, on two rails. Vertices of a node:
-// ranks, NICs, switch, socket. A leaf joins one NIC of each of up to five nodes and has a third of their rate to the spine: 25.
+// Two nodes of two ranks below one PCIe switch and socket; three NICs of 10 GB/s for two ranks: 15
+// each, on two rails. Vertices of a node: ranks, NICs, switch, socket. A leaf joins one NIC of each
+// of up to five nodes and has a third of their rate to the spine: 25.
 TEST_CASE("the whole topology of two nodes with rails") {
     Cluster c = pcie_node(2);
     c.nodes = 2;
     c.inter.bandwidth = BytesPerSecond(10e9);
     c.network = {.nics = 3, .rails = true, .nodes_per_leaf = 5, .oversubscription = 3};
-    const BytesPerSecond pcie(24e9), nic(15e9), up(25e9), host(std::numeric_limits<double>::infinity());
-    Topology expected{.nodes = 2, .ranks_per_node = 2, .nodes_per_leaf = 5, .nics = 2, .rails = true, .relayed = false, .shown_nodes = 2, .shown_leaf_groups = 1,
-                      .nodes_of_first_leaf = 2, .vertices_per_node = 6, .links_per_node = 14, .links_per_leaf_group = 4, .vertices = {}, .links = {}};
+    const BytesPerSecond pcie(24e9), nic(15e9), up(25e9),
+        host(std::numeric_limits<double>::infinity());
+    Topology expected{.nodes = 2,
+                      .ranks_per_node = 2,
+                      .nodes_per_leaf = 5,
+                      .nics = 2,
+                      .rails = true,
+                      .relayed = false,
+                      .shown_nodes = 2,
+                      .shown_leaf_groups = 1,
+                      .nodes_of_first_leaf = 2,
+                      .vertices_per_node = 6,
+                      .links_per_node = 14,
+                      .links_per_leaf_group = 4,
+                      .vertices = {},
+                      .links = {}};
     const auto both = [&](int a, int b, BytesPerSecond bandwidth) {
         expected.links.push_back({a, b, bandwidth});
         expected.links.push_back({b, a, bandwidth});
     };
     for (const int node : {0, 1}) {
-        for (const auto& [kind, count] : {std::pair{Kind::rank, 2}, {Kind::nic, 2}, {Kind::pcie_switch, 1}, {Kind::socket, 1}})
+        for (const auto& [kind, count] :
+             {std::pair{Kind::rank, 2}, {Kind::nic, 2}, {Kind::pcie_switch, 1}, {Kind::socket, 1}})
             for (int i = 0; i < count; ++i) expected.vertices.push_back({kind, node, i});
         const int base = 6 * node;
         both(base, base + 4, pcie);
@@ -164,14 +203,16 @@ TEST_CASE("the whole topology of two nodes with rails") {
         both(base + 2, 12, nic);
         both(base + 3, 13, nic);
     }
-    for (const auto& vertex : {TopologyVertex{Kind::leaf, 0, 0}, {Kind::leaf, 0, 1}, {Kind::spine, 0, 0}}) expected.vertices.push_back(vertex);
+    for (const auto& vertex :
+         {TopologyVertex{Kind::leaf, 0, 0}, {Kind::leaf, 0, 1}, {Kind::spine, 0, 0}})
+        expected.vertices.push_back(vertex);
     both(12, 14, up);
     both(13, 14, up);
     CHECK(topology_of(c) == expected);
 }
 
-// Leaves of three nodes. The representative part shows two nodes of one leaf and one of another. Four nodes have two leaf groups, nine have
-// three, of which it shows two.
+// Leaves of three nodes. The representative part shows two nodes of one leaf and one of another.
+// Four nodes have two leaf groups, nine have three, of which it shows two.
 TEST_CASE("what is shown of clusters with several leaves") {
     const auto shown = [](int nodes, Extent extent) {
         Cluster c = switched_nodes(nodes);
@@ -188,7 +229,8 @@ TEST_CASE("what is shown of clusters with several leaves") {
     CHECK(shown(9, Extent::whole) == std::array{9, 3, 3});
 }
 
-// Three nodes of 8 ranks, 8 NICs, a switch; two groups of 8 leaves; the spine: 3 x 17 + 2 x 8 + 1 = 68 vertices of 2048 x 17 + 64 x 8 + 1.
+// Three nodes of 8 ranks, 8 NICs, a switch; two groups of 8 leaves; the spine: 3 x 17 + 2 x 8 + 1 =
+// 68 vertices of 2048 x 17 + 64 x 8 + 1.
 TEST_CASE("three nodes stand for a cluster of 16,384 ranks") {
     const auto part = topology_of(switched_nodes(2048));
     CHECK(part.shown_nodes == 3);
@@ -203,25 +245,29 @@ TEST_CASE("a cluster that falls apart is refused by the key that joins it") {
     auto cluster = switched_nodes(2);
     cluster.inter.bandwidth = BytesPerSecond(0);
     CHECK(complaint([&] { topology_of(cluster); }) ==
-          "cluster.link.inter.bandwidth: found 0, so rank 0 of node 0 cannot reach rank 0 of node 1; expected the "
+          "cluster.link.inter.bandwidth: found 0, so rank 0 of node 0 cannot reach rank 0 of node "
+          "1; expected the "
           "bandwidth of one NIC");
     cluster = switched_nodes(1);
     cluster.intra.bandwidth = BytesPerSecond(0);
     CHECK(complaint([&] { topology_of(cluster); }) ==
-          "cluster.link.intra.bandwidth: found 0, so rank 0 of node 0 cannot reach rank 1 of node 0; expected the "
+          "cluster.link.intra.bandwidth: found 0, so rank 0 of node 0 cannot reach rank 1 of node "
+          "0; expected the "
           "bandwidth of one link inside the node");
     cluster = pcie_node(4);
     cluster.fabric = Fabric::nvlink_pairs;
     cluster.intra.pair_bandwidth = BytesPerSecond(100e9);
     cluster.intra.bandwidth = BytesPerSecond(0);
     CHECK(complaint([&] { topology_of(cluster); }) ==
-          "cluster.link.intra.bandwidth: found 0, so rank 0 of node 0 cannot reach rank 2 of node 0; expected the "
+          "cluster.link.intra.bandwidth: found 0, so rank 0 of node 0 cannot reach rank 2 of node "
+          "0; expected the "
           "bandwidth of one link inside the node");
     cluster.gpus_per_node = 2;
     CHECK(complaint([&] { topology_of(cluster); }).empty());
     cluster.nodes = 2;
     cluster.inter.bandwidth = BytesPerSecond(25e9);
     CHECK(complaint([&] { topology_of(cluster); }) ==
-          "cluster.link.intra.bandwidth: found 0, so rank 0 of node 0 cannot reach NIC 0 of node 0; expected the "
+          "cluster.link.intra.bandwidth: found 0, so rank 0 of node 0 cannot reach NIC 0 of node "
+          "0; expected the "
           "bandwidth of one link inside the node");
 }

@@ -9,18 +9,26 @@ using namespace stepcast;
 
 namespace {
 
-std::vector<std::string> values(const std::string& text) { return parse_axis("parallelism.tp=" + text).values; }
+std::vector<std::string> values(const std::string& text) {
+    return parse_axis("parallelism.tp=" + text).values;
+}
 
 }  // namespace
 
 TEST_CASE("commas inside a list and inside quotes belong to the value") {
-    CHECK(parse_axis("parallelism.stage_layers=[8,8],[6,10]").values == std::vector<std::string>{"[8,8]", "[6,10]"});
+    CHECK(parse_axis("parallelism.stage_layers=[8,8],[6,10]").values ==
+          std::vector<std::string>{"[8,8]", "[6,10]"});
     CHECK(parse_axis("stage_layers=[8, 8]").values == std::vector<std::string>{"[8, 8]"});
-    CHECK(parse_axis("parallelism.composed=[],[\"norms\",\"loss\"]").values == std::vector<std::string>{"[]", "[\"norms\",\"loss\"]"});
-    CHECK(parse_axis("framework.may_be=[\"a],b\"],[]").values == std::vector<std::string>{"[\"a],b\"]", "[]"});
-    CHECK(parse_axis("parallelism.tp=1..4*2,8").values == std::vector<std::string>{"1", "2", "4", "8"});
-    CHECK_THROWS_WITH(parse_axis("parallelism.stage_layers=[8,8"), Catch::Contains("a \"[\" without its \"]\""));
-    CHECK_THROWS_WITH(parse_axis("parallelism.stage_layers=[8,8],[8,8]"), Catch::Contains("is there twice"));
+    CHECK(parse_axis("parallelism.composed=[],[\"norms\",\"loss\"]").values ==
+          std::vector<std::string>{"[]", "[\"norms\",\"loss\"]"});
+    CHECK(parse_axis("framework.may_be=[\"a],b\"],[]").values ==
+          std::vector<std::string>{"[\"a],b\"]", "[]"});
+    CHECK(parse_axis("parallelism.tp=1..4*2,8").values ==
+          std::vector<std::string>{"1", "2", "4", "8"});
+    CHECK_THROWS_WITH(parse_axis("parallelism.stage_layers=[8,8"),
+                      Catch::Contains("a \"[\" without its \"]\""));
+    CHECK_THROWS_WITH(parse_axis("parallelism.stage_layers=[8,8],[8,8]"),
+                      Catch::Contains("is there twice"));
 }
 
 TEST_CASE("the option --vary takes lists, linear and geometric ranges") {
@@ -36,17 +44,21 @@ TEST_CASE("the option --vary takes lists, linear and geometric ranges") {
 }
 
 TEST_CASE("a range that ends at the largest integer ends") {
-    CHECK(values("4611686018427387904..9223372036854775807*2") == std::vector<std::string>{"4611686018427387904"});
-    CHECK(values("9223372036854775806..9223372036854775807") == std::vector<std::string>{"9223372036854775806", "9223372036854775807"});
+    CHECK(values("4611686018427387904..9223372036854775807*2") ==
+          std::vector<std::string>{"4611686018427387904"});
+    CHECK(values("9223372036854775806..9223372036854775807") ==
+          std::vector<std::string>{"9223372036854775806", "9223372036854775807"});
     CHECK(values("-9223372036854775808..9223372036854775807+9223372036854775807") ==
           std::vector<std::string>{"-9223372036854775808", "-1", "9223372036854775806"});
 }
 
 TEST_CASE("what looks like a range and is none is a value") {
-    for (const std::string text : {"a..8", "1..b", "1..8*c", "1..8+c", "..", "1.."}) CHECK(values(text) == std::vector<std::string>{text});
+    for (const std::string text : {"a..8", "1..b", "1..8*c", "1..8+c", "..", "1.."})
+        CHECK(values(text) == std::vector<std::string>{text});
 }
 
-TEST_CASE("machines are so many ranks of a cluster, and another cluster leaves the number of nodes") {
+TEST_CASE(
+    "machines are so many ranks of a cluster, and another cluster leaves the number of nodes") {
     Experiment e = small_gpt();
     e.cluster.nodes = 5;
     set_varied(e, "cluster.preset", "dgx-a100");
@@ -57,11 +69,17 @@ TEST_CASE("machines are so many ranks of a cluster, and another cluster leaves t
     CHECK(e.cluster.nodes == 3);
     set_varied(e, "workload.hidden", "96");
     CHECK(e.workload.hidden == 96);
-    CHECK_THROWS_WITH(set_varied(e, "machines", "12xdgx-h100"), Catch::Contains("--vary machines=12xdgx-h100: ") && Catch::Contains("has 8 ranks a node; expected a multiple, for example 16xdgx-h100"));
+    CHECK_THROWS_WITH(
+        set_varied(e, "machines", "12xdgx-h100"),
+        Catch::Contains("--vary machines=12xdgx-h100: ") &&
+            Catch::Contains("has 8 ranks a node; expected a multiple, for example 16xdgx-h100"));
     for (const std::string wrong : {"dgx-h100", "0xdgx-h100", "xdgx-h100", "ax"})
-        CHECK_THROWS_WITH(set_varied(e, "machines", wrong), Catch::Contains("expected COUNTxCLUSTER"));
-    for (const std::string many : {"1048584", "9223372036854775807"})  // 2^17 + 1 nodes, and a number with no multiple above it
-        CHECK_THROWS_WITH(set_varied(e, "machines", many + "xdgx-h100"), Catch::Contains("for example 1048576xdgx-h100"));
+        CHECK_THROWS_WITH(set_varied(e, "machines", wrong),
+                          Catch::Contains("expected COUNTxCLUSTER"));
+    // 2^17 + 1 nodes, and a number with no multiple above it
+    for (const std::string many : {"1048584", "9223372036854775807"})
+        CHECK_THROWS_WITH(set_varied(e, "machines", many + "xdgx-h100"),
+                          Catch::Contains("for example 1048576xdgx-h100"));
     CHECK_NOTHROW(set_varied(e, "machines", "1048576xdgx-h100"));
 }
 
@@ -85,21 +103,27 @@ TEST_CASE("axes name keys that exist, once, with values that they take") {
         for (const auto& text : texts) axes.push_back(parse_axis(text));
         check_axes(axes, e);
     };
-    CHECK_NOTHROW(check({"parallelism.dp=rest", "parallelism.tp=1,2", "parallelism.schedule=gpipe,1f1b"}));
+    CHECK_NOTHROW(
+        check({"parallelism.dp=rest", "parallelism.tp=1,2", "parallelism.schedule=gpipe,1f1b"}));
     CHECK_THROWS_WITH(check({}), Catch::Contains("nothing varies"));
-    CHECK_THROWS_WITH(check({"parallelism.tpp=1"}), Catch::Contains("did you mean \"parallelism.tp\"?"));
-    CHECK_THROWS_WITH(check({"parallelism.tp=1,two"}), Catch::Contains("--vary parallelism.tp=two"));
+    CHECK_THROWS_WITH(check({"parallelism.tpp=1"}),
+                      Catch::Contains("did you mean \"parallelism.tp\"?"));
+    CHECK_THROWS_WITH(check({"parallelism.tp=1,two"}),
+                      Catch::Contains("--vary parallelism.tp=two"));
     CHECK_THROWS_WITH(check({"parallelism.tp=0..4"}), Catch::Contains("0 is out of range"));
-    CHECK_THROWS_WITH(check({"parallelism.tp=1", "parallelism.tp=2"}), Catch::Contains("there twice"));
+    CHECK_THROWS_WITH(check({"parallelism.tp=1", "parallelism.tp=2"}),
+                      Catch::Contains("there twice"));
     Experiment layer = e;
     layer.workload.kind = Workload::Kind::moe_layer;
     CHECK_THROWS_WITH(check_axes(std::vector{parse_axis("parallelism=all")}, layer),
                       Catch::Contains("expected a transformer"));
 }
 
-// Stated keys override a preset as in a file, whichever comes first; the number of machines sets the nodes.
+// Stated keys override a preset as in a file, whichever comes first; the number of machines sets
+// the nodes.
 TEST_CASE("single keys lie over presets that vary, in any order") {
-    const std::vector<Override> stated{{"cluster.gpus_per_node", "4"}, {"workload.seq", "512"}, {"cluster.nodes", "7"}};
+    const std::vector<Override> stated{
+        {"cluster.gpus_per_node", "4"}, {"workload.seq", "512"}, {"cluster.nodes", "7"}};
     Experiment e = small_gpt();
     set_varied(e, "workload.preset", "llama3-8b", stated);
     CHECK((e.workload.seq == 512 && e.workload.layers == 32 && e.cluster.gpus_per_node == 4));
@@ -109,10 +133,20 @@ TEST_CASE("single keys lie over presets that vary, in any order") {
     set_varied(e, "machines", "12xdgx-h100", stated);
     CHECK((e.cluster.gpus_per_node == 4 && e.cluster.nodes == 3));
     Experiment one = small_gpt(), other = small_gpt();
-    set_varied(one, Settings{{"workload.seq", "1024"}, {"workload.preset", "llama3-8b"}, {"workload.layers", "8"}}, stated);
-    set_varied(other, Settings{{"workload.preset", "llama3-8b"}, {"workload.layers", "8"}, {"workload.seq", "1024"}}, stated);
+    set_varied(
+        one,
+        Settings{
+            {"workload.seq", "1024"}, {"workload.preset", "llama3-8b"}, {"workload.layers", "8"}},
+        stated);
+    set_varied(
+        other,
+        Settings{
+            {"workload.preset", "llama3-8b"}, {"workload.layers", "8"}, {"workload.seq", "1024"}},
+        stated);
     CHECK(one == other);
     CHECK((one.workload.seq == 1024 && one.workload.layers == 8));
-    const std::vector<Axis> twice{parse_axis("cluster.nodes=1,2"), parse_axis("machines=8xdgx-h100")};
-    CHECK_THROWS_WITH(check_axes(twice, small_gpt()), Catch::Contains("--vary machines: is a cluster and its nodes"));
+    const std::vector<Axis> twice{parse_axis("cluster.nodes=1,2"),
+                                  parse_axis("machines=8xdgx-h100")};
+    CHECK_THROWS_WITH(check_axes(twice, small_gpt()),
+                      Catch::Contains("--vary machines: is a cluster and its nodes"));
 }

@@ -40,7 +40,8 @@ Screened round_of(std::uint64_t legal) {
             .cells = {{{1, 2}, Seconds(1.0 / 7)}}};
 }
 
-const SimulatedPoint simulated{{0, 1}, Seconds(1.0 / 3), ""}, refused{{0, 2}, Seconds(0), "cannot, so far"};
+const SimulatedPoint simulated{{0, 1}, Seconds(1.0 / 3), ""},
+    refused{{0, 2}, Seconds(0), "cannot, so far"};
 
 }  // namespace
 
@@ -67,7 +68,8 @@ TEST_CASE("a sweep's file gives back exactly what was written, and goes on") {
     }
 }
 
-// The process may be killed within any line: after a cut at any byte of the second round only the first round is whole.
+// The process may be killed within any line: after a cut at any byte of the second round only the
+// first round is whole.
 TEST_CASE("a file that ends anywhere is read up to its last whole round") {
     const Folder folder;
     std::size_t first = 0;
@@ -95,7 +97,8 @@ TEST_CASE("a file that ends anywhere is read up to its last whole round") {
 TEST_CASE("a sweep's file belongs to one question, and is not thrown away unasked") {
     const Folder folder;
     { SweepFile file(folder.path, question(), false); }
-    CHECK_THROWS_WITH(SweepFile(folder.path, question(), false), Catch::Contains("expected --resume"));
+    CHECK_THROWS_WITH(SweepFile(folder.path, question(), false),
+                      Catch::Contains("expected --resume"));
     SweepQuestion other = question();
     other.top = 3;
     CHECK_THROWS_WITH(SweepFile(folder.path, other, true), Catch::Contains("holds another sweep"));
@@ -108,12 +111,14 @@ TEST_CASE("a sweep's file belongs to one question, and is not thrown away unaske
         file.add(simulated, {});
         file.complete();
     }
-    SweepFile file(folder.path, question(), false);  // a finished question may be asked again from the start
+    // a finished question may be asked again from the start
+    SweepFile file(folder.path, question(), false);
     CHECK_FALSE(file.simulated({0, 1}));
     CHECK(folder.text().find("simulated,0,1") == std::string::npos);
 }
 
-// Draws of a changed file under the same name are another question; otherwise points of both would be compared.
+// Draws of a changed file under the same name are another question; otherwise points of both would
+// be compared.
 TEST_CASE("what a routing file holds belongs to the question") {
     const Folder folder;
     SweepQuestion q = question();
@@ -130,7 +135,8 @@ TEST_CASE("what a routing file holds belongs to the question") {
 TEST_CASE("a sweep takes no folder that holds another verb's tables") {
     const Folder folder;
     std::ofstream(folder.path + "/top.csv") << "mine\n";
-    CHECK_THROWS_WITH(SweepFile(folder.path, question(), false), Catch::Contains("top.csv: is of no sweep"));
+    CHECK_THROWS_WITH(SweepFile(folder.path, question(), false),
+                      Catch::Contains("top.csv: is of no sweep"));
     CHECK_FALSE(std::filesystem::exists(folder.file()));
     std::filesystem::remove(folder.path + "/top.csv");
     { SweepFile file(folder.path, question(), false); }
@@ -146,8 +152,10 @@ TEST_CASE("a broken line of a sweep's file is named") {
         return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
     }();
     std::ofstream(folder.file(), std::ios::app) << "simulated,0,one,0.5,,,,,,,,\n";
-    CHECK_THROWS_WITH(SweepFile(folder.path, question(), true),
-                      Catch::Contains("sweep.csv:" + std::to_string(lines + 1) + ": \"one\" is no number"));
+    CHECK_THROWS_WITH(
+        SweepFile(folder.path, question(), true),
+        Catch::Contains("sweep.csv:" + std::to_string(lines + 1) + ": \"one\" is no number"));
     std::ofstream(folder.file()) << "a,b\n1,2\n";
-    CHECK_THROWS_WITH(SweepFile(folder.path, question(), true), Catch::Contains("is no file of a sweep"));
+    CHECK_THROWS_WITH(SweepFile(folder.path, question(), true),
+                      Catch::Contains("is no file of a sweep"));
 }

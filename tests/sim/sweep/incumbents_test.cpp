@@ -15,18 +15,21 @@ Incumbent point(double first, double second, std::uint64_t number, std::uint64_t
 TEST_CASE("the best so many are kept by score, equal ones by number") {
     Incumbents best({.top = 2});
     CHECK_FALSE(best.excludes({99, 0}, {0, 9}, 8));  // room left
-    for (const Incumbent& i : {point(3, 0, 1), point(2, 0, 7), point(2, 0, 5), point(4, 0, 0)}) best.add(i);
+    for (const Incumbent& i : {point(3, 0, 1), point(2, 0, 7), point(2, 0, 5), point(4, 0, 0)})
+        best.add(i);
     CHECK(best.best() == std::vector{point(2, 0, 5), point(2, 0, 7)});
-    CHECK(best.excludes({2, 0}, {0, 8}, 8));        // an equal score with a later number
-    CHECK_FALSE(best.excludes({2, 0}, {0, 6}, 8));  // an equal score with an earlier number could be second
+    CHECK(best.excludes({2, 0}, {0, 8}, 8));  // an equal score with a later number
+    // an equal score with an earlier number could be second
+    CHECK_FALSE(best.excludes({2, 0}, {0, 6}, 8));
     CHECK_FALSE(best.excludes({1, 0}, {0, 9}, 8));
 }
 
-// (1, 5), (2, 3) and (4, 1) do not dominate each other; (2, 3) dominates (3, 3); (2, 3) with a higher number is an equal.
+// (1, 5), (2, 3) and (4, 1) do not dominate each other; (2, 3) dominates (3, 3); (2, 3) with a
+// higher number is an equal.
 TEST_CASE("a front keeps what nothing beats in both") {
     Incumbents front({.top = 1, .front = true});
-    for (const Incumbent& i :
-         {point(3, 3, 1), point(4, 1, 2), point(1, 5, 3), point(2, 3, 4), point(2, 3, 5), point(5, 5, 6)})
+    for (const Incumbent& i : {point(3, 3, 1), point(4, 1, 2), point(1, 5, 3), point(2, 3, 4),
+                               point(2, 3, 5), point(5, 5, 6)})
         front.add(i);
     CHECK(front.best() == std::vector{point(1, 5, 3), point(2, 3, 4), point(4, 1, 2)});
     CHECK(front.excludes({2, 4}, {0, 9}, 8));
@@ -37,7 +40,8 @@ TEST_CASE("a front keeps what nothing beats in both") {
 
 TEST_CASE("each number of ranks has a best of its own") {
     Incumbents best({.top = 1, .by_group = true});
-    for (const Incumbent& i : {point(5, 0, 1, 8), point(2, 0, 2, 16), point(6, 0, 3, 8)}) best.add(i);
+    for (const Incumbent& i : {point(5, 0, 1, 8), point(2, 0, 2, 16), point(6, 0, 3, 8)})
+        best.add(i);
     CHECK(best.best() == std::vector{point(2, 0, 2, 16)});
     CHECK(best.best_by_group().at(8) == point(5, 0, 1, 8));
     CHECK_FALSE(best.excludes({4, 0}, {0, 9}, 8));

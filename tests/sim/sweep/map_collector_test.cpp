@@ -38,7 +38,8 @@ std::vector<std::uint64_t> numbers(const MapCollector& map, std::size_t most, in
 }  // namespace
 
 // Eight limits per octave from 1 MiB: 2 MiB is number 8, 1.5 MiB needs number 5 (8 log2 1.5 = 4.7).
-TEST_CASE("limits of memory rise by an eighth of an octave, and the least that holds a peak is its own") {
+TEST_CASE(
+    "limits of memory rise by an eighth of an octave, and the least that holds a peak is its own") {
     CHECK(memory_limit(0) == 1_MiB);
     CHECK(memory_limit(8) == 2_MiB);
     CHECK(memory_limit(80).si() == Approx((1024_MiB).si()));
@@ -53,8 +54,8 @@ TEST_CASE("limits of memory rise by an eighth of an octave, and the least that h
     }
 }
 
-// For one pair of values a faster point takes the place, an equally fast one only with a smaller number. Each limit of memory has its own
-// best point; a point without an estimate is never one.
+// For one pair of values a faster point takes the place, an equally fast one only with a smaller
+// number. Each limit of memory has its own best point; a point without an estimate is never one.
 TEST_CASE("the best of each pair of values and limit is kept") {
     const SweepSpace space = of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2"});
     MapCollector map(space, false);
@@ -90,13 +91,15 @@ TEST_CASE("where tokens rank the best of a place takes least for one") {
     CHECK(numbers(map, 100, 1) == std::vector<std::uint64_t>{2});
 }
 
-// Four points of one pair under limits 16 to 19 (from 4 MiB on, 9 % apart). Limits 16, 17 and 18, 19 join two by two and keep the faster
-// point; then all four join. If the points are still too many, all points of the one limit are returned.
+// Four points of one pair under limits 16 to 19 (from 4 MiB on, 9 % apart). Limits 16, 17 and 18,
+// 19 join two by two and keep the faster point; then all four join. If the points are still too
+// many, all points of the one limit are returned.
 TEST_CASE("limits are joined two by two until the points are few enough") {
     const SweepSpace space = of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2"});
     MapCollector map(space, false);
     const std::vector<double> estimates{7, 5, 3, 4};
-    for (std::size_t i = 0; i < 4; ++i) map.note(at_memory(i, estimates[i], memory_limit(16 + static_cast<int>(i))), split(1, 1));
+    for (std::size_t i = 0; i < 4; ++i)
+        map.note(at_memory(i, estimates[i], memory_limit(16 + static_cast<int>(i))), split(1, 1));
     CHECK(numbers(map, 4, 1) == std::vector<std::uint64_t>{0, 1, 2, 3});
     CHECK(numbers(map, 3, 2) == std::vector<std::uint64_t>{1, 2});
     CHECK(numbers(map, 1, 4) == std::vector<std::uint64_t>{2});
@@ -109,7 +112,9 @@ TEST_CASE("a map grows with its places") {
     MapCollector one(space, false), other(space, false);
     for (int tp = 1; tp <= 100; ++tp)
         for (int pp = 1; pp <= 100; ++pp)
-            (tp % 2 == 0 ? one : other).note(at_memory(static_cast<std::uint64_t>(100 * tp + pp), 1, 4_MiB), split(tp, pp));
+            (tp % 2 == 0 ? one : other)
+                .note(at_memory(static_cast<std::uint64_t>(100 * tp + pp), 1, 4_MiB),
+                      split(tp, pp));
     CHECK(numbers(one, 100'000, 1).size() == 5000);
     one.add(other);
     CHECK(numbers(one, 100'000, 1).size() == 10000);
@@ -117,14 +122,17 @@ TEST_CASE("a map grows with its places") {
 
 // Of three keys each two are a pair, and the first and the last have their own best points.
 TEST_CASE("every two keys are a pair of their own") {
-    const SweepSpace space = of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2", "workload.seq=64,128"});
+    const SweepSpace space =
+        of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2", "workload.seq=64,128"});
     MapCollector map(space, false);
     std::vector<std::string> names;
     for (const VariedKey& key : map.keys()) names.push_back(key.name);
     CHECK(names == std::vector<std::string>{"parallelism.tp", "parallelism.pp", "workload.seq"});
     map.note({{0, 1}, {}, Seconds(3), 4_MiB, 1, 0, 1}, split(1, 2));
-    map.note({{1, 1}, {}, Seconds(2), 4_MiB, 1, 0, 1}, split(1, 2));  // the longer sequence: best only of the pair without the length
-    map.note({{0, 2}, {}, Seconds(4), 4_MiB, 1, 0, 1}, split(2, 2));  // best only of the pair tp 2 and the shorter sequence
+    // the longer sequence: best only of the pair without the length
+    map.note({{1, 1}, {}, Seconds(2), 4_MiB, 1, 0, 1}, split(1, 2));
+    // best only of the pair tp 2 and the shorter sequence
+    map.note({{0, 2}, {}, Seconds(4), 4_MiB, 1, 0, 1}, split(2, 2));
     map.note({{1, 2}, {}, Seconds(1), 4_MiB, 1, 0, 1}, split(2, 2));
     int joined = 0;
     const auto best = map.best(100, joined);

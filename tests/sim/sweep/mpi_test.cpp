@@ -28,12 +28,13 @@ SweepQuestion over_processes() {
     return q;
 }
 
-// Runs this case in three processes; each writes its result to its file in `folder`, "" where there is none. Leak detection of the address
-// sanitizer is off, because Open MPI itself leaks.
+// Runs this case in three processes; each writes its result to its file in `folder`, "" where there
+// is none. Leak detection of the address sanitizer is off, because Open MPI itself leaks.
 std::vector<std::string> three_processes(const std::string& name, const std::string& folder) {
-    const std::string command =
-        fmt::format("ASAN_OPTIONS=detect_leaks=0 STEPCAST_TEST_FOLDER='{}' timeout 60 mpirun --allow-run-as-root --oversubscribe -n 3 '{}' '{}' >{}/printed 2>&1",
-                    folder, std::filesystem::read_symlink("/proc/self/exe").string(), name, folder);
+    const std::string command = fmt::format(
+        "ASAN_OPTIONS=detect_leaks=0 STEPCAST_TEST_FOLDER='{}' timeout 60 mpirun "
+        "--allow-run-as-root --oversubscribe -n 3 '{}' '{}' >{}/printed 2>&1",
+        folder, std::filesystem::read_symlink("/proc/self/exe").string(), name, folder);
     const int status = std::system(command.c_str());
     std::vector<std::string> found;
     for (const char* process : {"0", "1", "2"}) {
@@ -65,7 +66,8 @@ SweepAnswer by_threads(const SweepQuestion& q) {
 
 }  // namespace
 
-// Sweeps twice, because in the second round the helpers are idle from the start: screening, then points to simulate.
+// Sweeps twice, because in the second round the helpers are idle from the start: screening, then
+// points to simulate.
 TEST_CASE("three processes answer a sweep as one does and all come to their end") {
     if (is_sweep_helper()) {
         help_sweep(over_processes());
@@ -75,13 +77,16 @@ TEST_CASE("three processes answer a sweep as one does and all come to their end"
         write_found(sweep(over_processes()) == expected ? "as by threads" : "another answer");
     } else if (!without_mpi()) {
         const TestFolder folder;
-        CHECK(three_processes("three processes answer a sweep as one does and all come to their end", folder.path()) ==
-              std::vector<std::string>{"as by threads", "helped", "helped", "all ended well"});
+        CHECK(
+            three_processes("three processes answer a sweep as one does and all come to their end",
+                            folder.path()) ==
+            std::vector<std::string>{"as by threads", "helped", "helped", "all ended well"});
     }
 }
 
-// The launcher's variables give the number of processes and the own number; Open MPI's take precedence. A lone process is the first, even
-// if variables of another launcher give another number.
+// The launcher's variables give the number of processes and the own number; Open MPI's take
+// precedence. A lone process is the first, even if variables of another launcher give another
+// number.
 TEST_CASE("how many processes a sweep has is what the launcher says") {
     if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return;
     CHECK(mpi_processes() == 1);
@@ -95,6 +100,7 @@ TEST_CASE("how many processes a sweep has is what the launcher says") {
     setenv("PMI_RANK", "3", 1);
     CHECK(mpi_processes() == 5);
     CHECK(mpi_process() == 3);
-    for (const char* name : {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "PMI_SIZE", "PMI_RANK"}) unsetenv(name);
+    for (const char* name : {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "PMI_SIZE", "PMI_RANK"})
+        unsetenv(name);
     CHECK_FALSE(is_sweep_helper());
 }

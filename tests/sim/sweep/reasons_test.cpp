@@ -4,7 +4,8 @@
 
 using namespace stepcast;
 
-// 96 is in all complaints; 64 and 256 span a range that contains 128 and that 1024 widens (compared as numbers, not as text).
+// 96 is in all complaints; 64 and 256 span a range that contains 128 and that 1024 widens (compared
+// as numbers, not as text).
 TEST_CASE("complaints that differ in numbers only are one reason with the ranges of the numbers") {
     Reasons reasons;
     count_reason(reasons, "batch: 96 is no multiple of dp x micro_batch = 256", 1);
@@ -23,5 +24,6 @@ TEST_CASE("ranges of reasons join whatever the order") {
     CHECK(with_ranges("tp 2..8 of 4", "tp 16 of 4") == "tp 2..16 of 4");
     CHECK(with_ranges("tp 16 of 4", "tp 2..8 of 4") == "tp 2..16 of 4");
     CHECK(with_ranges("tp 16 of 4", "pp 16 of 4").empty());
-    CHECK(with_ranges("more than 3..", "more than 12..") == "more than 3..12..");  // dots that end a text are no range
+    // dots that end a text are no range
+    CHECK(with_ranges("more than 3..", "more than 12..") == "more than 3..12..");
 }

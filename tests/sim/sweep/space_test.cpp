@@ -66,10 +66,11 @@ TEST_CASE("every point is met once: legal where check_experiment() accepts it, e
     for (const bool experts : {false, true}) {
         if (experts) e = on_eight(small_moe());
         const SweepSpace space(
-            e, axes({"parallelism.tp=1,2,3,8", "parallelism.pp=1,2,4", "parallelism.dp=1,2,4", "parallelism.cp=1,2",
-                     "parallelism.vp=1..3", "parallelism.ep=1,2,3", "parallelism.micro_batch=1,2,5",
-                     "parallelism.schedule=gpipe,1f1b,zb-v,dualpipe", "parallelism.zero=0,3",
-                     "parallelism.sequence_parallel=false,true"}));
+            e,
+            axes({"parallelism.tp=1,2,3,8", "parallelism.pp=1,2,4", "parallelism.dp=1,2,4",
+                  "parallelism.cp=1,2", "parallelism.vp=1..3", "parallelism.ep=1,2,3",
+                  "parallelism.micro_batch=1,2,5", "parallelism.schedule=gpipe,1f1b,zb-v,dualpipe",
+                  "parallelism.zero=0,3", "parallelism.sequence_parallel=false,true"}));
         CHECK(space.point_count() == 4ULL * 3 * 3 * 2 * 3 * 3 * 3 * 4 * 2 * 2);
         const Walked walked = walk(space);
         CHECK(walked.legal.size() + walked.illegal == space.point_count());
@@ -85,12 +86,14 @@ TEST_CASE("every point is met once: legal where check_experiment() accepts it, e
                                 for (bool sp : {false, true}) {
                                     if (tp * pp * dp * cp != 8) continue;
                                     for (int vp : {1, 2, 3})
-                                        for (auto s : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_v,
-                                                       Schedule::dualpipe}) {
+                                        for (auto s : {Schedule::gpipe, Schedule::one_f_one_b,
+                                                       Schedule::zb_v, Schedule::dualpipe}) {
                                             Experiment tried = e;
                                             auto& p = tried.parallelism;
-                                            p.tp = tp, p.pp = pp, p.dp = dp, p.cp = cp, p.ep = ep, p.vp = vp;
-                                            p.micro_batch = mb, p.sequence_parallel = sp, p.schedule = s;
+                                            p.tp = tp, p.pp = pp, p.dp = dp, p.cp = cp, p.ep = ep,
+                                            p.vp = vp;
+                                            p.micro_batch = mb, p.sequence_parallel = sp,
+                                            p.schedule = s;
                                             if (is_legal(tried)) expected += 2;  // both zero stages
                                         }
                                 }
@@ -104,9 +107,11 @@ TEST_CASE("every point is met once: legal where check_experiment() accepts it, e
     }
 }
 
-// A framework derives from the split: who shares experts (tp > 1), whether tokens go once (ep > 1), blocking sends (pp > 1), the rate of
-// shards (zero 3), groups of the optimizer (ep and pp). No point may depend on the split that the sweep began with.
-TEST_CASE("a point is what its keys make of the experiment, whatever the framework derives from them") {
+// A framework derives from the split: who shares experts (tp > 1), whether tokens go once (ep > 1),
+// blocking sends (pp > 1), the rate of shards (zero 3), groups of the optimizer (ep and pp). No
+// point may depend on the split that the sweep began with.
+TEST_CASE(
+    "a point is what its keys make of the experiment, whatever the framework derives from them") {
     Experiment e = on_eight(small_moe());
     Framework& f = e.framework;
     f.name = "trainer";
@@ -121,15 +126,19 @@ TEST_CASE("a point is what its keys make of the experiment, whatever the framewo
         }
         for (const int tp : {1, 2}) {
             set_key(e, {"parallelism.tp", std::to_string(tp)});
-            const SweepSpace space(e, axes({"parallelism.tp=1,2", "parallelism.pp=1,2", "parallelism.dp=rest", "parallelism.ep=1,2", "parallelism.zero=0,3",
-                                            "parallelism.sequence_parallel=false,true"}));
+            const SweepSpace space(
+                e, axes({"parallelism.tp=1,2", "parallelism.pp=1,2", "parallelism.dp=rest",
+                         "parallelism.ep=1,2", "parallelism.zero=0,3",
+                         "parallelism.sequence_parallel=false,true"}));
             CHECK(space.point_count() == 32);
             const Walked walked = walk(space);
             CHECK(walked.legal.size() > 8);
             for (const PointId id : walked.legal) {
                 const Experiment found = space.experiment_of(id);
                 Experiment set = e;
-                for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.dp", "parallelism.ep", "parallelism.zero", "parallelism.sequence_parallel"})
+                for (const char* key :
+                     {"parallelism.tp", "parallelism.pp", "parallelism.dp", "parallelism.ep",
+                      "parallelism.zero", "parallelism.sequence_parallel"})
                     set_key(set, {key, get_key(found, key)});
                 CHECK(found.parallelism == set.parallelism);
                 CHECK(found.cluster == set.cluster);
@@ -139,9 +148,12 @@ TEST_CASE("a point is what its keys make of the experiment, whatever the framewo
     }
 }
 
-// Experts of width 68, which 8 does not divide, and 16 of them on 16 ranks of tp, dp and cp together: legal where the framework leaves experts
-// whole as soon as tp is above 1, illegal where each is split. The sweep begins at tp = 1, where experts are split.
-TEST_CASE("the rules of tp and of expert groups are those of experts as the framework has them at that tp") {
+// Experts of width 68, which 8 does not divide, and 16 of them on 16 ranks of tp, dp and cp
+// together: legal where the framework leaves experts whole as soon as tp is above 1, illegal where
+// each is split. The sweep begins at tp = 1, where experts are split.
+TEST_CASE(
+    "the rules of tp and of expert groups are those of experts as the framework has them at that "
+    "tp") {
     Experiment e = small_moe();
     e.workload.heads = 8;
     e.workload.moe = {.experts = 16, .top_k = 2, .ffn = 68};
@@ -153,20 +165,23 @@ TEST_CASE("the rules of tp and of expert groups are those of experts as the fram
     for (const bool whole : {true, false}) {
         e.framework.expert_tensor_parallel = !whole;
         adopt_framework(e);
-        const SweepSpace space(e, axes({"parallelism.tp=1,2,4,8", "parallelism.dp=rest", "parallelism.ep=1,2,4,8,16"}));
+        const SweepSpace space(e, axes({"parallelism.tp=1,2,4,8", "parallelism.dp=rest",
+                                        "parallelism.ep=1,2,4,8,16"}));
         const Walked walked = walk(space);
         CHECK(walked.legal.size() + walked.illegal == 20);
         std::size_t expected = 0;
         for (const int tp : {1, 2, 4, 8})
             for (const int ep : {1, 2, 4, 8, 16}) {
                 Experiment tried = e;
-                tried.parallelism.tp = tp, tried.parallelism.dp = 64 / tp, tried.parallelism.ep = ep;
+                tried.parallelism.tp = tp, tried.parallelism.dp = 64 / tp,
+                tried.parallelism.ep = ep;
                 adopt_framework(tried);
                 expected += is_legal(tried) ? 1 : 0;
             }
         CHECK(walked.legal.size() == expected);
         CHECK(expected == (whole ? 20U : 5 + 5 + 5));  // split: 68 / 8 is no whole number
-        const bool there = std::ranges::any_of(walked.splits, [](const Parallelism& p) { return p.tp == 8 && p.ep == 16; });
+        const bool there = std::ranges::any_of(
+            walked.splits, [](const Parallelism& p) { return p.tp == 8 && p.ep == 16; });
         CHECK(there == whole);
     }
 }
@@ -184,10 +199,12 @@ TEST_CASE("parallelism=all makes legal splits only, each once") {
         CHECK(split.tp * split.pp * split.cp * split.dp == 8);
         CHECK((split.pp > 1 || (split.schedule == Schedule::one_f_one_b && split.vp == 1)));
     }
-    // with tp = 4, pp = 2 and the rest fixed: micro-batches 1, 2, 3, 4, 6, 12 of 12 sequences; the schedules gpipe, zb-h1
-    // and zb-v (two chunks, four layers), 1f1b with vp 1, and vp 2 where their number is even (12, 6, 4, 2); dualpipe where named
+    // with tp = 4, pp = 2 and the rest fixed: micro-batches 1, 2, 3, 4, 6, 12 of 12 sequences; the
+    // schedules gpipe, zb-h1 and zb-v (two chunks, four layers), 1f1b with vp 1, and vp 2 where
+    // their number is even (12, 6, 4, 2); dualpipe where named
     auto some = axes({"parallelism=all", "parallelism.tp=4", "parallelism.pp=2", "parallelism.cp=1",
-                      "parallelism.recompute=none", "parallelism.zero=0", "parallelism.sequence_parallel=false"});
+                      "parallelism.recompute=none", "parallelism.zero=0",
+                      "parallelism.sequence_parallel=false"});
     const SweepSpace narrow(e, some);
     CHECK(walk(narrow).legal.size() == 6 * 4 + 4);
     CHECK(narrow.schedules_left_out() == std::vector<std::string>{"dualpipe"});
@@ -211,19 +228,22 @@ TEST_CASE("items are screened once each, base after base") {
     }
     CHECK(std::ranges::is_sorted(bases));
     CHECK(bases.back() == 5);
-    CHECK_FALSE(std::ranges::is_sorted(items));  // within a base the first items already come from all regions
+    // within a base the first items already come from all regions
+    CHECK_FALSE(std::ranges::is_sorted(items));
     std::ranges::sort(items);
     for (std::uint64_t i = 0; i < items.size(); ++i) REQUIRE(items[i] == i);
 }
 
 TEST_CASE("data-parallel ranks are what the other splits leave") {
-    const SweepSpace space(on_eight(small_gpt()),
-                           axes({"parallelism.dp=rest", "parallelism.tp=1,2,4", "cluster.nodes=1,2"}));
+    const SweepSpace space(
+        on_eight(small_gpt()),
+        axes({"parallelism.dp=rest", "parallelism.tp=1,2,4", "cluster.nodes=1,2"}));
     const Walked walked = walk(space);
     std::vector<int> replicas;
     for (const Parallelism& p : walked.splits) replicas.push_back(p.dp);
     CHECK(replicas ==
-          std::vector<int>{4, 2, 1, 4, 2});  // on two nodes tp = 1 would be dp 8: 12 sequences do not divide
+          // on two nodes tp = 1 would be dp 8: 12 sequences do not divide
+          std::vector<int>{4, 2, 1, 4, 2});
     CHECK(space.settings_of(walked.legal.back()) ==
           Settings{{"parallelism.dp", "2"}, {"parallelism.tp", "4"}, {"cluster.nodes", "2"}});
     const VariedKey& nodes = space.varied()[2];
@@ -232,7 +252,8 @@ TEST_CASE("data-parallel ranks are what the other splits leave") {
     CHECK(space.position(nodes, walked.legal.back().base, walked.splits.back()) == 1);
 }
 
-TEST_CASE("workloads without fast rules go through check_experiment(), complaints with their numbers") {
+TEST_CASE(
+    "workloads without fast rules go through check_experiment(), complaints with their numbers") {
     Experiment e = small_gpt();
     e.workload = {};
     e.workload.hidden = 64;
@@ -240,33 +261,41 @@ TEST_CASE("workloads without fast rules go through check_experiment(), complaint
     e.workload.seq = 64;
     e.workload.moe.experts = 4;
     e.parallelism.dp = e.parallelism.ep = 4;
-    const Walked walked =
-        walk(SweepSpace(e, axes({"parallelism.dp=2,4,8", "parallelism.micro_batch=1,2", "workload.hidden=64,128"})));
+    const Walked walked = walk(SweepSpace(
+        e,
+        axes({"parallelism.dp=2,4,8", "parallelism.micro_batch=1,2", "workload.hidden=64,128"})));
     CHECK(walked.legal.size() == 4);
     CHECK(walked.illegal == 8);
     REQUIRE(walked.reasons.size() == 2);  // count_reason() makes one of them, with a range
     for (const auto& [reason, points] : walked.reasons) {
-        CHECK_THAT(reason, Catch::Contains("data 2 x tensor 1") || Catch::Contains("data 8 x tensor 1"));
+        CHECK_THAT(reason,
+                   Catch::Contains("data 2 x tensor 1") || Catch::Contains("data 8 x tensor 1"));
         CHECK(points == 4);
     }
 }
 
 TEST_CASE("spaces beyond counting are refused, large ones are not stored") {
-    CHECK(SweepSpace(small_gpt(), axes({"parallelism.tp=1..1000", "parallelism.pp=1..1000", "parallelism.dp=1..1000",
-                                        "parallelism.micro_batch=1..1000"}))
-              .point_count() == 1'000'000'000'000);
-    CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes({"parallelism.tp=1..99999", "parallelism.pp=1..99999",
-                                                    "parallelism.dp=1..99999", "parallelism.micro_batch=1..99999"})),
-                      Catch::Contains("expected at most 1e+18"));
+    CHECK(
+        SweepSpace(small_gpt(), axes({"parallelism.tp=1..1000", "parallelism.pp=1..1000",
+                                      "parallelism.dp=1..1000", "parallelism.micro_batch=1..1000"}))
+            .point_count() == 1'000'000'000'000);
+    CHECK_THROWS_WITH(
+        SweepSpace(small_gpt(),
+                   axes({"parallelism.tp=1..99999", "parallelism.pp=1..99999",
+                         "parallelism.dp=1..99999", "parallelism.micro_batch=1..99999"})),
+        Catch::Contains("expected at most 1e+18"));
     // six keys of 1000 values are 1e18 points; three settings of 1000^5 x 400 are 1.2e18
     std::vector<std::string> thousand;
-    for (const char* key : {"tp", "pp", "dp", "cp", "ep", "micro_batch"}) thousand.push_back(std::string("parallelism.") + key + "=1..1000");
+    for (const char* key : {"tp", "pp", "dp", "cp", "ep", "micro_batch"})
+        thousand.push_back(std::string("parallelism.") + key + "=1..1000");
     CHECK(SweepSpace(small_gpt(), axes(thousand)).point_count() == 1'000'000'000'000'000'000);
     thousand.back() = "parallelism.micro_batch=1..400";
     thousand.push_back("workload.hidden=64,128,256");
-    CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes(thousand)), "sweep: 1.2e+18 points are asked for; expected at most 1e+18");
+    CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes(thousand)),
+                      "sweep: 1.2e+18 points are asked for; expected at most 1e+18");
     thousand.back() = "workload.hidden=64,128";
     CHECK(SweepSpace(small_gpt(), axes(thousand)).point_count() == 800'000'000'000'000'000);
-    CHECK_THROWS_WITH(SweepSpace(small_gpt(), axes({"workload.hidden=1..10000", "workload.ffn=1..10000"})),
-                      Catch::Contains("1e+08 settings of keys"));
+    CHECK_THROWS_WITH(
+        SweepSpace(small_gpt(), axes({"workload.hidden=1..10000", "workload.ffn=1..10000"})),
+        Catch::Contains("1e+08 settings of keys"));
 }

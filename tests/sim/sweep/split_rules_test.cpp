@@ -26,29 +26,32 @@ std::string broken(SplitKey key, Change change, bool once = false) {
 
 namespace rule {
 constexpr std::string_view ranks = "tp x cp x pp x dp is not the number of ranks",
-    heads = "tp does not divide workload.heads",
-    kv_heads = "tp neither divides workload.kv_heads nor is a multiple",
-    ffn = "tp does not divide the width of a feed-forward block",
-    seq = "cp does not divide workload.seq",
-    stage_chunks = "more stage chunks than layers",
-    stage_layers = "parallelism.stage_layers does not fit the stage chunks",
-    experts = "ep does not divide workload.moe.experts",
-    expert_groups = "ep does not divide its ranks into regular groups",
-    sequence_parallel = "tp does not divide the tokens that sequence_parallel splits",
-    batch = "dp x micro_batch does not divide global_batch",
-    slots = "more than 1e9 slots on a rank",
-    schedule_chunks = "vp is not what the schedule runs",
-    paired_stages = "dualpipe with an odd number of stages",
-    interleaved_rounds = "interleaved 1f1b whose micro-batches are no multiple of pp",
-    recompute_layers = "recompute_layers without full recompute, or above workload.layers",
-    shard = "parallelism.shard without zero = 3, or of one rank",
-    schedule_alone = "a schedule other than 1f1b without a pipeline",
-    chunks_alone = "vp above 1 without a pipeline",
-    sequence_alone = "sequence_parallel with tp = 1 (does nothing)",
-    zero_alone = "zero on a lone replica (does nothing)",
-    scores = "selective recompute without attention scores (does nothing)",
-    same_chunks = "vp = 2 under a schedule that implies it (does nothing)",
-    framework = "not in trainer";
+                           heads = "tp does not divide workload.heads",
+                           kv_heads = "tp neither divides workload.kv_heads nor is a multiple",
+                           ffn = "tp does not divide the width of a feed-forward block",
+                           seq = "cp does not divide workload.seq",
+                           stage_chunks = "more stage chunks than layers",
+                           stage_layers = "parallelism.stage_layers does not fit the stage chunks",
+                           experts = "ep does not divide workload.moe.experts",
+                           expert_groups = "ep does not divide its ranks into regular groups",
+                           sequence_parallel =
+                               "tp does not divide the tokens that sequence_parallel splits",
+                           batch = "dp x micro_batch does not divide global_batch",
+                           slots = "more than 1e9 slots on a rank",
+                           schedule_chunks = "vp is not what the schedule runs",
+                           paired_stages = "dualpipe with an odd number of stages",
+                           interleaved_rounds =
+                               "interleaved 1f1b whose micro-batches are no multiple of pp",
+                           recompute_layers =
+                               "recompute_layers without full recompute, or above workload.layers",
+                           shard = "parallelism.shard without zero = 3, or of one rank",
+                           schedule_alone = "a schedule other than 1f1b without a pipeline",
+                           chunks_alone = "vp above 1 without a pipeline",
+                           sequence_alone = "sequence_parallel with tp = 1 (does nothing)",
+                           zero_alone = "zero on a lone replica (does nothing)",
+                           scores = "selective recompute without attention scores (does nothing)",
+                           same_chunks = "vp = 2 under a schedule that implies it (does nothing)",
+                           framework = "not in trainer";
 }
 constexpr std::string_view legal = "";
 
@@ -73,16 +76,27 @@ TEST_CASE("tensor parallelism divides the ranks, heads and feed-forward blocks")
         w.moe.experts = 4;
         w.moe.top_k = 2;
     };
-    CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256; }) == legal);  // no layer has the dense feed-forward
-    CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256, w.moe.dense_layers = 1; }) == rule::ffn);
-    CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256, w.moe.interval = 2; }) == rule::ffn);
+    // no layer has the dense feed-forward
+    CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256; }) == legal);
+    CHECK(tp(4, [&](Workload& w) {
+              experts(w), w.ffn = 258, w.moe.ffn = 256, w.moe.dense_layers = 1;
+          }) == rule::ffn);
+    CHECK(tp(4, [&](Workload& w) {
+              experts(w), w.ffn = 258, w.moe.ffn = 256, w.moe.interval = 2;
+          }) == rule::ffn);
     CHECK(tp(4, [&](Workload& w) { experts(w), w.moe.ffn = 258; }) == rule::ffn);
-    CHECK(tp(4, [&](Workload& w) { experts(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 128; }) == legal);
-    CHECK(tp(4, [&](Workload& w) { experts(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 130; }) == rule::ffn);
+    CHECK(tp(4, [&](Workload& w) {
+              experts(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 128;
+          }) == legal);
+    CHECK(tp(4, [&](Workload& w) {
+              experts(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 130;
+          }) == rule::ffn);
 }
 
 TEST_CASE("context, pipeline and data parallelism make up the ranks, the tokens and the batch") {
-    const auto with = [](SplitKey key, auto change) { return broken(key, [&](Experiment&, Parallelism& p) { change(p); }); };
+    const auto with = [](SplitKey key, auto change) {
+        return broken(key, [&](Experiment&, Parallelism& p) { change(p); });
+    };
     CHECK(with(SplitKey::cp, [](Parallelism& p) { p.tp = 2, p.cp = 4; }) == legal);
     CHECK(with(SplitKey::cp, [](Parallelism& p) { p.tp = 4, p.cp = 4; }) == rule::ranks);
     CHECK(with(SplitKey::cp, [](Parallelism& p) { p.cp = 3; }) == rule::seq);
@@ -96,23 +110,32 @@ TEST_CASE("context, pipeline and data parallelism make up the ranks, the tokens 
     CHECK(with(SplitKey::dp, [](Parallelism& p) { p.dp = 8, p.shard = 3; }) == rule::expert_groups);
     CHECK(with(SplitKey::micro_batch, [](Parallelism& p) { p.micro_batch = 16; }) == legal);
     CHECK(with(SplitKey::micro_batch, [](Parallelism& p) { p.micro_batch = 5; }) == rule::batch);
-    CHECK(with(SplitKey::sequence_parallel, [](Parallelism& p) { p.sequence_parallel = true, p.tp = 4, p.cp = 32; }) == legal);
-    CHECK(with(SplitKey::sequence_parallel, [](Parallelism& p) { p.sequence_parallel = true, p.tp = 8, p.cp = 32; }) == rule::sequence_parallel);
+    CHECK(with(SplitKey::sequence_parallel,
+               [](Parallelism& p) { p.sequence_parallel = true, p.tp = 4, p.cp = 32; }) == legal);
+    CHECK(with(SplitKey::sequence_parallel, [](Parallelism& p) {
+              p.sequence_parallel = true, p.tp = 8, p.cp = 32;
+          }) == rule::sequence_parallel);
     CHECK(with(SplitKey::sequence_parallel, [](Parallelism& p) { p.tp = 8, p.cp = 32; }) == legal);
     CHECK(with(SplitKey::ep, [](Parallelism& p) { p.ep = 2; }) == rule::experts);
-    const auto ep = [](int n) { return broken(SplitKey::ep, [&](Experiment& e, Parallelism& p) { e.workload.moe.experts = 6, p.ep = n; }); };
+    const auto ep = [](int n) {
+        return broken(SplitKey::ep,
+                      [&](Experiment& e, Parallelism& p) { e.workload.moe.experts = 6, p.ep = n; });
+    };
     CHECK(ep(3) == legal);
     CHECK(ep(4) == rule::experts);
     // 1e9 slots: 2 of each of 128 tokens, 3,906,250 sequences
     const auto slots = [](int sequences) {
-        return broken(SplitKey::micro_batch, [&](Experiment& e, Parallelism& p) { e.workload.moe.top_k = 2, p.micro_batch = p.global_batch = sequences; });
+        return broken(SplitKey::micro_batch, [&](Experiment& e, Parallelism& p) {
+            e.workload.moe.top_k = 2, p.micro_batch = p.global_batch = sequences;
+        });
     };
     CHECK(slots(3'906'250) == legal);
     CHECK(slots(3'906'251) == rule::slots);
 }
 
 TEST_CASE("a pipeline's chunks are those of its schedule, and no more than layers") {
-    const auto chunks = [](Schedule schedule, int pp, int vp, std::vector<int> stated = {}, int batch = 16) {
+    const auto chunks = [](Schedule schedule, int pp, int vp, std::vector<int> stated = {},
+                           int batch = 16) {
         return broken(SplitKey::vp, [&](Experiment&, Parallelism& p) {
             p.schedule = schedule;
             p.pp = pp;
@@ -135,13 +158,18 @@ TEST_CASE("a pipeline's chunks are those of its schedule, and no more than layer
     CHECK(chunks(Schedule::one_f_one_b, 2, 1, {1, 2}) == rule::stage_layers);
     CHECK(chunks(Schedule::one_f_one_b, 2, 1, {1, 1, 2}) == rule::stage_layers);
     const auto again = [](Recompute recompute, int layers) {
-        return broken(SplitKey::recompute_layers, [&](Experiment&, Parallelism& p) { p.recompute = recompute, p.recompute_layers = layers; });
+        return broken(SplitKey::recompute_layers, [&](Experiment&, Parallelism& p) {
+            p.recompute = recompute, p.recompute_layers = layers;
+        });
     };
     CHECK(again(Recompute::none, 0) == legal);
     CHECK(again(Recompute::full, 4) == legal);
     CHECK(again(Recompute::full, 5) == rule::recompute_layers);
     CHECK(again(Recompute::selective, 1) == rule::recompute_layers);
-    const auto zero = [](int stage, int shard) { return broken(SplitKey::zero, [&](Experiment&, Parallelism& p) { p.zero = stage, p.shard = shard; }); };
+    const auto zero = [](int stage, int shard) {
+        return broken(SplitKey::zero,
+                      [&](Experiment&, Parallelism& p) { p.zero = stage, p.shard = shard; });
+    };
     CHECK(zero(3, 2) == legal);
     CHECK(zero(2, 2) == rule::shard);
     CHECK(zero(3, 1) == rule::shard);
@@ -155,22 +183,35 @@ TEST_CASE("of splits that do the same one is legal") {
         CHECK(broken(key, both) == legal);
         return broken(key, both, true);
     };
-    CHECK(once(SplitKey::sequence_parallel, [](Experiment&, Parallelism& p) { p.sequence_parallel = true; }) == rule::sequence_alone);
-    CHECK(once(SplitKey::sequence_parallel, [](Experiment&, Parallelism& p) { p.sequence_parallel = true, p.tp = 2; }) == legal);
-    CHECK(once(SplitKey::schedule, [](Experiment&, Parallelism& p) { p.schedule = Schedule::gpipe; }) == rule::schedule_alone);
-    CHECK(once(SplitKey::schedule, [](Experiment&, Parallelism& p) { p.schedule = Schedule::gpipe, p.pp = 2; }) == legal);
+    CHECK(once(SplitKey::sequence_parallel, [](Experiment&, Parallelism& p) {
+              p.sequence_parallel = true;
+          }) == rule::sequence_alone);
+    CHECK(once(SplitKey::sequence_parallel,
+               [](Experiment&, Parallelism& p) { p.sequence_parallel = true, p.tp = 2; }) == legal);
+    CHECK(once(SplitKey::schedule, [](Experiment&, Parallelism& p) {
+              p.schedule = Schedule::gpipe;
+          }) == rule::schedule_alone);
+    CHECK(once(SplitKey::schedule, [](Experiment&, Parallelism& p) {
+              p.schedule = Schedule::gpipe, p.pp = 2;
+          }) == legal);
     CHECK(once(SplitKey::vp, [](Experiment&, Parallelism& p) { p.vp = 2; }) == rule::chunks_alone);
     CHECK(once(SplitKey::vp, [](Experiment&, Parallelism& p) { p.vp = 2, p.pp = 2; }) == legal);
-    CHECK(once(SplitKey::vp, [](Experiment&, Parallelism& p) { p.vp = 2, p.pp = 2, p.schedule = Schedule::zb_v; }) == rule::same_chunks);
-    CHECK(once(SplitKey::recompute, [](Experiment&, Parallelism& p) { p.recompute = Recompute::selective; }) == legal);
-    CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) { e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective; }) ==
-          rule::scores);
-    CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1; }) == rule::zero_alone);
+    CHECK(once(SplitKey::vp, [](Experiment&, Parallelism& p) {
+              p.vp = 2, p.pp = 2, p.schedule = Schedule::zb_v;
+          }) == rule::same_chunks);
+    CHECK(once(SplitKey::recompute,
+               [](Experiment&, Parallelism& p) { p.recompute = Recompute::selective; }) == legal);
+    CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
+              e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
+          }) == rule::scores);
+    CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1; }) ==
+          rule::zero_alone);
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1, p.cp = 2; }) == legal);
 }
 
 // It raises at its start, so every verb refuses it, not only sweeps that want each effect once.
-TEST_CASE("experts over tensor-parallel ranks need sequence parallelism where the framework says so") {
+TEST_CASE(
+    "experts over tensor-parallel ranks need sequence parallelism where the framework says so") {
     const auto refused = [](int tp, bool sequence, int experts, bool can) {
         Experiment e = on_eight_ranks();
         e.framework.name = "trainer";
@@ -185,8 +226,11 @@ TEST_CASE("experts over tensor-parallel ranks need sequence parallelism where th
         } catch (const ConfigError& error) {
             complaint = error.what();
         }
-        const std::string_view broken = SplitRules(e, false).broken_by(SplitKey::sequence_parallel, e.parallelism);
-        CHECK((broken == rule::framework) == complaint.starts_with("parallelism.sequence_parallel: false, but trainer runs experts on 2 tensor-parallel"));
+        const std::string_view broken =
+            SplitRules(e, false).broken_by(SplitKey::sequence_parallel, e.parallelism);
+        CHECK((broken == rule::framework) ==
+              complaint.starts_with("parallelism.sequence_parallel: false, but trainer runs "
+                                    "experts on 2 tensor-parallel"));
         return broken == rule::framework;
     };
     CHECK(refused(2, false, 4, false));
@@ -205,8 +249,12 @@ TEST_CASE("what a framework cannot run is said of a single split") {
     CHECK(beyond_framework(e).empty());
     e.parallelism.tp = 2;
     e.parallelism.zero = 3;
-    CHECK(beyond_framework(e) == std::vector<std::string>{"parallelism.tp = 2, which framework trainer cannot run (framework.can.tensor = false)",
-                                                          "parallelism.zero = 3, which framework trainer cannot run (framework.can.zero = [0, 1])"});
+    CHECK(
+        beyond_framework(e) ==
+        std::vector<std::string>{
+            "parallelism.tp = 2, which framework trainer cannot run (framework.can.tensor = false)",
+            "parallelism.zero = 3, which framework trainer cannot run (framework.can.zero = [0, "
+            "1])"});
     e.parallelism = {};
     e.parallelism.pp = e.parallelism.vp = 2;
     CHECK(beyond_framework(e).size() == 1);
@@ -239,14 +287,18 @@ TEST_CASE("what a framework has not is refused in its name") {
     CHECK_FALSE(refused(SplitKey::cp, [](Parallelism&) {}));
     CHECK(refused(SplitKey::pp, [](Parallelism& p) { p.pp = 2; }));
     CHECK_FALSE(refused(SplitKey::pp, [](Parallelism&) {}));
-    CHECK(refused(SplitKey::sequence_parallel, [](Parallelism& p) { p.sequence_parallel = true, p.tp = 2; }));
-    CHECK(refused(SplitKey::schedule, [](Parallelism& p) { p.schedule = Schedule::zb_h1, p.pp = 2; }));
-    CHECK_FALSE(refused(SplitKey::schedule, [](Parallelism& p) { p.schedule = Schedule::gpipe, p.pp = 2; }));
+    CHECK(refused(SplitKey::sequence_parallel,
+                  [](Parallelism& p) { p.sequence_parallel = true, p.tp = 2; }));
+    CHECK(refused(SplitKey::schedule,
+                  [](Parallelism& p) { p.schedule = Schedule::zb_h1, p.pp = 2; }));
+    CHECK_FALSE(refused(SplitKey::schedule,
+                        [](Parallelism& p) { p.schedule = Schedule::gpipe, p.pp = 2; }));
     CHECK_FALSE(refused(SplitKey::schedule, [](Parallelism&) {}));
     CHECK(refused(SplitKey::vp, [](Parallelism& p) { p.vp = 2, p.pp = 2; }));
     CHECK_FALSE(refused(SplitKey::vp, [](Parallelism& p) { p.pp = 2; }));
     CHECK(refused(SplitKey::zero, [](Parallelism& p) { p.zero = 2; }));
     CHECK_FALSE(refused(SplitKey::zero, [](Parallelism& p) { p.zero = 1; }));
     CHECK(refused(SplitKey::recompute, [](Parallelism& p) { p.recompute = Recompute::none; }));
-    CHECK_FALSE(refused(SplitKey::recompute, [](Parallelism& p) { p.recompute = Recompute::full; }));
+    CHECK_FALSE(
+        refused(SplitKey::recompute, [](Parallelism& p) { p.recompute = Recompute::full; }));
 }

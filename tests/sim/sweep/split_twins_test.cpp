@@ -8,8 +8,9 @@
 
 using namespace stepcast;
 
-// One stage sends nothing, one tensor-parallel rank exchanges nothing inside a layer, and zero 0 gathers no parameters; but eight replicas
-// do exchange gradients. Two stages of four ranks do send.
+// One stage sends nothing, one tensor-parallel rank exchanges nothing inside a layer, and zero 0
+// gathers no parameters; but eight replicas do exchange gradients. Two stages of four ranks do
+// send.
 TEST_CASE("a switch is idle where what it overlaps has no partner") {
     Experiment e = small_gpt();
     e.cluster.nodes = 2;
@@ -37,7 +38,8 @@ TEST_CASE("a switch is idle where what it overlaps has no partner") {
     CHECK(without_idle_switches(e).scatter_p2p);
 }
 
-// With experts that tensor-parallel ranks hold whole, a single replica of the model contains two replicas of each expert.
+// With experts that tensor-parallel ranks hold whole, a single replica of the model contains two
+// replicas of each expert.
 TEST_CASE("splits that differ in idle switches have the same step, bound and peak") {
     for (Experiment base : {small_gpt(), small_moe()}) {
         base.cluster.nodes = 2;

@@ -15,22 +15,27 @@ using namespace stepcast;
 
 namespace {
 
-// Compares `best` with all points: the best few by (score, number), or all points that no other dominates.
+// Compares `best` with all points: the best few by (score, number), or all points that no other
+// dominates.
 void check_against_all(const SweepQuestion& q) {
     const SweepAnswer answer = sweep(q, {.threads = 2});
     const std::vector<MetPoint> all = simulate_all(q);
     Incumbents expected(wanted(q));
-    for (const MetPoint& s : all) expected.add({scores(q, s.candidate, s.step), s.candidate.id, group_of(grouping(q), s.candidate)});
+    for (const MetPoint& s : all)
+        expected.add(
+            {scores(q, s.candidate, s.step), s.candidate.id, group_of(grouping(q), s.candidate)});
     REQUIRE(answer.best.size() == expected.best().size());
     for (std::size_t i = 0; i < answer.best.size(); ++i) {
-        const auto found =
-            std::ranges::find_if(all, [&](const MetPoint& s) { return s.candidate.id == expected.best()[i].id; });
+        const auto found = std::ranges::find_if(
+            all, [&](const MetPoint& s) { return s.candidate.id == expected.best()[i].id; });
         CHECK(answer.best[i].step == found->step);
         CHECK(answer.best[i].peak == found->candidate.peak);
-        CHECK(answer.best[i].settings == SweepSpace(q.experiment, q.axes).settings_of(found->candidate.id));
+        CHECK(answer.best[i].settings ==
+              SweepSpace(q.experiment, q.axes).settings_of(found->candidate.id));
         CHECK(answer.best[i].forecast.memory.peak == answer.best[i].peak);
     }
-    CHECK(answer.counts.feasible >= all.size());  // feasible also counts bounded-away points, which may break a step constraint
+    // feasible also counts bounded-away points, which may break a step constraint
+    CHECK(answer.counts.feasible >= all.size());
     CHECK(answer.counts.feasible == answer.counts.simulated + answer.counts.bounded_away);
     const auto sum = [](const std::map<std::string, std::uint64_t>& counts) {
         std::uint64_t points = 0;
@@ -55,14 +60,17 @@ TEST_CASE("the best of a sweep are the best of simulating everything") {
     check_against_all(q);
 }
 
-// Eight ranks. One stage sends nothing, so overlap_p2p and scatter_p2p have no effect, and with dp = 1 no gradient is exchanged either.
-// With two stages both p2p switches have an effect.
-TEST_CASE("splits that differ in switches without effect are simulated once and ranked as what they are") {
-    auto q = asked(eight_ranks(small_gpt()),
-                      {"parallelism=all", "parallelism.pp=1,2", "parallelism.vp=1", "parallelism.micro_batch=2",
-                       "parallelism.recompute=none", "parallelism.zero=0,1", "parallelism.overlap=true,false",
-                       "parallelism.overlap_params=true,false", "parallelism.overlap_p2p=true,false",
-                       "parallelism.scatter_p2p=true,false"});
+// Eight ranks. One stage sends nothing, so overlap_p2p and scatter_p2p have no effect, and with dp
+// = 1 no gradient is exchanged either. With two stages both p2p switches have an effect.
+TEST_CASE(
+    "splits that differ in switches without effect are simulated once and ranked as what they "
+    "are") {
+    auto q =
+        asked(eight_ranks(small_gpt()),
+              {"parallelism=all", "parallelism.pp=1,2", "parallelism.vp=1",
+               "parallelism.micro_batch=2", "parallelism.recompute=none", "parallelism.zero=0,1",
+               "parallelism.overlap=true,false", "parallelism.overlap_params=true,false",
+               "parallelism.overlap_p2p=true,false", "parallelism.scatter_p2p=true,false"});
     q.top = 13;
     check_against_all(q);
     const SweepAnswer answer = sweep(q);
@@ -76,13 +84,14 @@ TEST_CASE("splits that differ in switches without effect are simulated once and 
 }
 
 TEST_CASE("the best of a sweep with experts are the best of simulating everything") {
-    auto q =
-        asked(eight_ranks(small_moe()), {"parallelism=all", "parallelism.zero=0,1", "parallelism.recompute=none"});
+    auto q = asked(eight_ranks(small_moe()),
+                   {"parallelism=all", "parallelism.zero=0,1", "parallelism.recompute=none"});
     q.top = 5;
     check_against_all(q);
 }
 
-// New gates in each draw: the four points rank by their medians over 15 draws, which are predict()'s of each.
+// New gates in each draw: the four points rank by their medians over 15 draws, which are
+// predict()'s of each.
 TEST_CASE("a drawn routing ranks by the median over draws that every configuration meets") {
     Experiment e = small_gpt();
     e.workload = {};
@@ -114,7 +123,8 @@ TEST_CASE("a drawn routing ranks by the median over draws that every configurati
         std::vector<double> shares;
         for (std::size_t d = 0; d < 15; ++d) shares.push_back(draws[d] / first[d] - 1);
         CHECK(row.behind->p50 == quantile(shares, 0.5));
-        CHECK(row.behind->p10 <= quantile(shares, 0.1));  // wider by the past errors of forecasts of pairs
+        // wider by the past errors of forecasts of pairs
+        CHECK(row.behind->p10 <= quantile(shares, 0.1));
         CHECK(row.behind->p90 >= quantile(shares, 0.9));
         CHECK(row.behind->distinguishable == (row.behind->p10 > 0 || row.behind->p90 < 0));
     }
@@ -123,13 +133,14 @@ TEST_CASE("a drawn routing ranks by the median over draws that every configurati
     CHECK(sweep(one).one_routing);
 }
 
-// Each draw has its own gate and its own factor of the step. Noise of single tasks has no bound, so all points are simulated.
+// Each draw has its own gate and its own factor of the step. Noise of single tasks has no bound, so
+// all points are simulated.
 TEST_CASE("bounds over draws leave out nothing that would be among the best") {
     Experiment e = eight_ranks(small_moe());
     e.routing.kind = RoutingSpec::Kind::random_gate;
     e.routing.draws = 6;
-    auto q = asked(e, {"parallelism=all", "parallelism.zero=0", "parallelism.recompute=none", "parallelism.vp=1",
-                          "parallelism.micro_batch=1,2"});
+    auto q = asked(e, {"parallelism=all", "parallelism.zero=0", "parallelism.recompute=none",
+                       "parallelism.vp=1", "parallelism.micro_batch=1,2"});
     q.top = 3;
     check_against_all(q);
     q.experiment.cluster.noise.step = 0.05;
@@ -142,12 +153,14 @@ TEST_CASE("bounds over draws leave out nothing that would be among the best") {
 }
 
 TEST_CASE("constraints leave out what the event engine says they leave out") {
-    auto q = asked(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.vp=1", "parallelism.zero=0,3"});
+    auto q = asked(eight_ranks(small_gpt()),
+                   {"parallelism=all", "parallelism.vp=1", "parallelism.zero=0,3"});
     const auto all = simulate_all(q);
     Seconds fastest = all.front().step;
     for (const MetPoint& s : all) fastest = std::min(fastest, s.step);
-    q.where = parse_constraints(std::vector<std::string>{"step > " + exact_text(fastest * 1.2),
-                                                         "memory.peak < " + exact_text(all.front().candidate.peak)});
+    q.where = parse_constraints(
+        std::vector<std::string>{"step > " + exact_text(fastest * 1.2),
+                                 "memory.peak < " + exact_text(all.front().candidate.peak)});
     check_against_all(q);
     const SweepAnswer answer = sweep(q);
     CHECK(answer.best.front().step > fastest * 1.2);
@@ -155,11 +168,12 @@ TEST_CASE("constraints leave out what the event engine says they leave out") {
 }
 
 TEST_CASE("a Pareto front and the best of each size are those of simulating everything") {
-    auto q = asked(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.vp=1", "parallelism.zero=0,3"});
+    auto q = asked(eight_ranks(small_gpt()),
+                   {"parallelism=all", "parallelism.vp=1", "parallelism.zero=0,3"});
     q.second = Objective::memory;
     check_against_all(q);
-    q = asked(eight_ranks(small_gpt()),
-                 {"cluster.nodes=1,2,4", "parallelism.dp=rest", "parallelism.tp=1,2,4", "parallelism.micro_batch=1,2"});
+    q = asked(eight_ranks(small_gpt()), {"cluster.nodes=1,2,4", "parallelism.dp=rest",
+                                         "parallelism.tp=1,2,4", "parallelism.micro_batch=1,2"});
     q.objective = Objective::cost;
     q.second = Objective::step;
     check_against_all(q);
@@ -171,7 +185,8 @@ TEST_CASE("a Pareto front and the best of each size are those of simulating ever
     for (const SweepRow& row : answer.scaling) {
         double least = 1e300;
         for (const MetPoint& s : all)
-            if (s.candidate.ranks == row.ranks) least = std::min(least, score(q.objective, s.candidate, s.step));
+            if (s.candidate.ranks == row.ranks)
+                least = std::min(least, score(q.objective, s.candidate, s.step));
         CHECK(row.cost_per_token == least);
     }
     // four ranks at 3.6 per hour each: 0.004 per second; 16 sequences of 128 tokens
@@ -181,7 +196,8 @@ TEST_CASE("a Pareto front and the best of each size are those of simulating ever
 }
 
 TEST_CASE("a sweep does not depend on the number of threads, nor on being interrupted") {
-    const auto q = asked(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.overlap=true,false"});
+    const auto q =
+        asked(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.overlap=true,false"});
     const SweepAnswer one = sweep(q, {.threads = 1});
     CHECK(sweep(q, {.threads = 3}) == one);
     CHECK(one.counts.bounded_away > 0);
@@ -196,10 +212,13 @@ TEST_CASE("a sweep does not depend on the number of threads, nor on being interr
     }
 }
 
-// More than 100,000 points, most of them illegal, so that screening runs in rounds; the file records each round.
+// More than 100,000 points, most of them illegal, so that screening runs in rounds; the file
+// records each round.
 TEST_CASE("a large space is screened in rounds, whose answer is that of simulating everything") {
-    auto q = asked(eight_ranks(small_gpt()), {"parallelism.dp=rest", "parallelism.tp=1..20", "parallelism.pp=1..20",
-                                                 "parallelism.micro_batch=1..32", "parallelism.vp=1..4", "parallelism.zero=0..2"});
+    auto q =
+        asked(eight_ranks(small_gpt()),
+              {"parallelism.dp=rest", "parallelism.tp=1..20", "parallelism.pp=1..20",
+               "parallelism.micro_batch=1..32", "parallelism.vp=1..4", "parallelism.zero=0..2"});
     q.top = 4;
     const SweepSpace space(q.experiment, q.axes);
     REQUIRE(space.point_count() > 100'000);
@@ -218,8 +237,8 @@ TEST_CASE("a large space is screened in rounds, whose answer is that of simulati
     CHECK(text_of_file() == text);
 }
 
-// By brute force: for every limit and every two keys, the point with the shortest estimate of each pair of values is in the map, with its
-// values and its peak.
+// By brute force: for every limit and every two keys, the point with the shortest estimate of each
+// pair of values is in the map, with its values and its peak.
 TEST_CASE("a map's points hold the best of every two keys under every limit of memory") {
     Experiment wide = eight_ranks(small_gpt());  // megabytes, not kilobytes
     wide.workload.hidden = 1024;
@@ -233,7 +252,11 @@ TEST_CASE("a map's points hold the best of every two keys under every limit of m
     std::map<std::string, const MapPoint*> known;
     const auto text_of = [&](const Settings& settings) {
         std::string text;
-        for (const MapKey& key : map.keys) text += std::ranges::find(settings, key.key, &std::pair<std::string, std::string>::first)->second + " ";
+        for (const MapKey& key : map.keys)
+            text +=
+                std::ranges::find(settings, key.key, &std::pair<std::string, std::string>::first)
+                    ->second +
+                " ";
         return text;
     };
     for (const MapPoint& p : map.points) {
@@ -252,15 +275,23 @@ TEST_CASE("a map's points hold the best of every two keys under every limit of m
                 std::map<std::pair<std::string, std::string>, std::size_t> best;
                 for (std::size_t i = 0; i < all.size(); ++i) {
                     if (all[i].candidate.peak > limit) continue;
-                    const auto value = [&](std::size_t k) { return std::ranges::find(settings[i], map.keys[k].key, &std::pair<std::string, std::string>::first)->second; };
+                    const auto value = [&](std::size_t k) {
+                        return std::ranges::find(settings[i], map.keys[k].key,
+                                                 &std::pair<std::string, std::string>::first)
+                            ->second;
+                    };
                     const auto [at, fresh] = best.try_emplace({value(a), value(b)}, i);
-                    const auto rank = [&](std::size_t of) { return std::pair(all[of].candidate.estimate, all[of].candidate.id); };
+                    const auto rank = [&](std::size_t of) {
+                        return std::pair(all[of].candidate.estimate, all[of].candidate.id);
+                    };
                     if (!fresh && rank(i) < rank(at->second)) at->second = i;
                 }
                 for (const auto& [values, i] : best) {
                     const auto found = known.find(text_of(settings[i]));
-                    if (found == known.end()) FAIL_CHECK("not on the map: " << text_of(settings[i]));
-                    else if (found->second->peak != all[i].candidate.peak) FAIL_CHECK("another peak: " << text_of(settings[i]));
+                    if (found == known.end())
+                        FAIL_CHECK("not on the map: " << text_of(settings[i]));
+                    else if (found->second->peak != all[i].candidate.peak)
+                        FAIL_CHECK("another peak: " << text_of(settings[i]));
                 }
             }
     const auto simulated = std::ranges::count_if(map.points, &MapPoint::simulated);

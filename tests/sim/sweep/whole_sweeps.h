@@ -10,7 +10,7 @@
 namespace stepcast {
 
 inline SweepQuestion asked(const Experiment& experiment, const std::vector<std::string>& vary,
-                       const std::vector<std::string>& where = {}) {
+                           const std::vector<std::string>& where = {}) {
     SweepQuestion q;
     q.experiment = experiment;
     for (const auto& text : vary) q.axes.push_back(parse_axis(text));

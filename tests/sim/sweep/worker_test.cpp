@@ -19,7 +19,8 @@ SweepQuestion asking(const std::vector<std::string>& vary) {
 
 }  // namespace
 
-// A step of 3 s with 500 tokens, at a price of 7 per second, in 11 bytes: 3 s, 0.006 s per token, 0.042 money per token, 11 bytes.
+// A step of 3 s with 500 tokens, at a price of 7 per second, in 11 bytes: 3 s, 0.006 s per token,
+// 0.042 money per token, 11 bytes.
 TEST_CASE("each objective's score is the less the better") {
     const Candidate c{{1, 2}, Seconds(2), Seconds(5), Bytes(11), 500, 7, 4};
     CHECK(score(Objective::step, c, Seconds(3)) == 3);
@@ -35,9 +36,13 @@ TEST_CASE("each objective's score is the less the better") {
     CHECK(lower_scores(q, c).first < 2);
 }
 
-// A global batch of eight is the same work whatever the split; a batch per replica is more with more replicas.
-TEST_CASE("the work of a step differs with the model, the length and the batch, and with replicas that each bring their own") {
-    CHECK_FALSE(work_differs(asking({"parallelism.tp=1,2", "parallelism.dp=1,2", "parallelism.micro_batch=1,2"})));
+// A global batch of eight is the same work whatever the split; a batch per replica is more with
+// more replicas.
+TEST_CASE(
+    "the work of a step differs with the model, the length and the batch, and with replicas that "
+    "each bring their own") {
+    CHECK_FALSE(work_differs(
+        asking({"parallelism.tp=1,2", "parallelism.dp=1,2", "parallelism.micro_batch=1,2"})));
     CHECK(work_differs(asking({"workload.seq=64,128"})));
     CHECK_FALSE(work_differs(asking({"workload.seq=64"})));
     CHECK(work_differs(asking({"parallelism.global_batch=8,16"})));
@@ -79,8 +84,10 @@ TEST_CASE("the best is wanted of each number of ranks, or of each setting of mac
     CHECK(grouping(asking({"cluster.nodes=1,2", "parallelism=all"})) == Grouping::ranks);
     CHECK(grouping(asking({"cluster.gpus_per_node=1,2"})) == Grouping::ranks);
     CHECK(grouping(asking({"machines=8xdgx-a100,16xdgx-a100"})) == Grouping::settings);
-    CHECK(grouping(asking({"cluster.preset=dgx-a100"})) == Grouping::none);  // a single setting has none to compare with
-    CHECK(grouping(asking({"cluster.preset=dgx-a100,dgx-h100", "parallelism.tp=1,2"})) == Grouping::settings);
+    // a single setting has none to compare with
+    CHECK(grouping(asking({"cluster.preset=dgx-a100"})) == Grouping::none);
+    CHECK(grouping(asking({"cluster.preset=dgx-a100,dgx-h100", "parallelism.tp=1,2"})) ==
+          Grouping::settings);
     SweepQuestion q = asking({"cluster.nodes=1..256"});
     q.within = Seconds(1);
     CHECK(grouping(q) == Grouping::settings);
@@ -100,16 +107,32 @@ TEST_CASE("the best is wanted of each number of ranks, or of each setting of mac
 }
 
 TEST_CASE("what parts of a sweep screened adds up, and of a cell the shorter estimate stays") {
-    const Candidate a{{1, 1}, Seconds(1), Seconds(1), Bytes(1), 1, 1, 1}, b{{2, 2}, Seconds(2), Seconds(2), Bytes(2), 2, 2, 2};
-    Screened all{.legal = 2, .bounded_away = 3, .illegal = {{"tp 2", 5}}, .infeasible = {{"does not fit", 7}}, .candidates = {a},
+    const Candidate a{{1, 1}, Seconds(1), Seconds(1), Bytes(1), 1, 1, 1},
+        b{{2, 2}, Seconds(2), Seconds(2), Bytes(2), 2, 2, 2};
+    Screened all{.legal = 2,
+                 .bounded_away = 3,
+                 .illegal = {{"tp 2", 5}},
+                 .infeasible = {{"does not fit", 7}},
+                 .candidates = {a},
                  .cells = {{{0, 0}, Seconds(5)}, {{0, 1}, Seconds(7)}}};
-    merge(all, Screened{.legal = 11, .bounded_away = 13, .illegal = {{"tp 4", 17}}, .infeasible = {{"does not fit", 19}, {"other", 23}},
-                        .candidates = {b}, .cells = {{{0, 0}, Seconds(3)}, {{0, 1}, Seconds(9)}, {{1, 1}, Seconds(8)}}});
-    CHECK(all == Screened{.legal = 13, .bounded_away = 16, .illegal = {{"tp 2..4", 22}}, .infeasible = {{"does not fit", 26}, {"other", 23}},
-                          .candidates = {a, b}, .cells = {{{0, 0}, Seconds(3)}, {{0, 1}, Seconds(7)}, {{1, 1}, Seconds(8)}}});
+    merge(all,
+          Screened{.legal = 11,
+                   .bounded_away = 13,
+                   .illegal = {{"tp 4", 17}},
+                   .infeasible = {{"does not fit", 19}, {"other", 23}},
+                   .candidates = {b},
+                   .cells = {{{0, 0}, Seconds(3)}, {{0, 1}, Seconds(9)}, {{1, 1}, Seconds(8)}}});
+    CHECK(all ==
+          Screened{.legal = 13,
+                   .bounded_away = 16,
+                   .illegal = {{"tp 2..4", 22}},
+                   .infeasible = {{"does not fit", 26}, {"other", 23}},
+                   .candidates = {a, b},
+                   .cells = {{{0, 0}, Seconds(3)}, {{0, 1}, Seconds(7)}, {{1, 1}, Seconds(8)}}});
 }
 
-// Draws of the routing have different peaks and the largest counts: half of it does not fit, ample memory does.
+// Draws of the routing have different peaks and the largest counts: half of it does not fit, ample
+// memory does.
 TEST_CASE("a split fits where the worst of its routings does") {
     Experiment e = small_moe();
     e.routing.kind = RoutingSpec::Kind::random_gate;

@@ -56,7 +56,8 @@ bool is_due(const char* name, const Group& group, long call) {
     const char* text = std::getenv(name);
     int rank = -1;
     long number = -1;
-    return text != nullptr && std::sscanf(text, "%d,%ld", &rank, &number) == 2 && rank == group.rank && number == call;
+    return text != nullptr && std::sscanf(text, "%d,%ld", &rank, &number) == 2 &&
+           rank == group.rank && number == call;
 }
 
 void wait_for_abort(Group& group) {
@@ -68,7 +69,8 @@ void perform(const Call& call, long ticket) {
     Group& group = *call.group;
     {
         std::unique_lock lock(group.mutex);
-        group.changed.wait(lock, [&] { return group.given_up || ticket < 0 || group.served == ticket; });
+        group.changed.wait(lock,
+                           [&] { return group.given_up || ticket < 0 || group.served == ticket; });
     }
     const bool absent = is_due("EMULATED_NCCL_ABSENT", group, group.served);
     if (is_due("EMULATED_NCCL_ERROR", group, group.served)) {
@@ -82,7 +84,8 @@ void perform(const Call& call, long ticket) {
         std::fprintf(stderr, "emulated NCCL: %s\n", group.exchange->complaint().c_str());
         group.fail(ncclInvalidUsage, group.exchange->complaint());
     }
-    if (outcome == Outcome::peer_gone || outcome == Outcome::mismatch) wait_for_abort(group);  // as a kernel that spins
+    // as a kernel that spins
+    if (outcome == Outcome::peer_gone || outcome == Outcome::mismatch) wait_for_abort(group);
     const std::lock_guard lock(group.mutex);
     ++group.served;
     group.changed.notify_all();
@@ -99,7 +102,8 @@ void queue(const Call& call) {
             device = stream->device;
         }
     }
-    if (device != group.device) return group.fail(ncclInvalidUsage, "the stream is of another device");
+    if (device != group.device)
+        return group.fail(ncclInvalidUsage, "the stream is of another device");
     load_first(&group);
     if (captured && is_due("EMULATED_NCCL_ERROR", group, group.issued))
         return group.fail(ncclSystemError, "an error on demand inside a capture");
@@ -108,7 +112,8 @@ void queue(const Call& call) {
         const std::lock_guard lock(group.mutex);
         ticket = group.issued++;
     }
-    if (const cudaError_t code = enqueue(call.stream, [call, ticket] { perform(call, ticket); }); code != cudaSuccess)
+    if (const cudaError_t code = enqueue(call.stream, [call, ticket] { perform(call, ticket); });
+        code != cudaSuccess)
         group.fail(ncclUnhandledCudaError, cudaGetErrorName(code));
 }
 
@@ -118,7 +123,9 @@ std::vector<Call> joined(std::vector<Call> calls) {
     for (Call& call : calls) {
         Call* same = nullptr;
         for (Call& before : all)
-            if (!before.run && !call.run && before.group == call.group && before.stream == call.stream) same = &before;
+            if (!before.run && !call.run && before.group == call.group &&
+                before.stream == call.stream)
+                same = &before;
         if (same == nullptr) {
             all.push_back(std::move(call));
             continue;
@@ -142,7 +149,8 @@ ncclResult_t flush() {
     open_group().calls.clear();
     ncclResult_t result = ncclSuccess;
     for (const Call& call : calls)
-        if (const ncclResult_t one = do_or_promise(call.group, [call] { queue(call); }); one != ncclSuccess)
+        if (const ncclResult_t one = do_or_promise(call.group, [call] { queue(call); });
+            one != ncclSuccess)
             result = one;
     return result;
 }
@@ -177,8 +185,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
     *id = {};
     const char* folder = std::getenv("TMPDIR");
     std::random_device random;
-    std::snprintf(id->internal, sizeof id->internal, "%s/emulated-nccl-%d-%08x", folder != nullptr ? folder : "/tmp",
-                  static_cast<int>(getpid()), random());
+    std::snprintf(id->internal, sizeof id->internal, "%s/emulated-nccl-%d-%08x",
+                  folder != nullptr ? folder : "/tmp", static_cast<int>(getpid()), random());
     return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t code) {

@@ -39,7 +39,8 @@ struct Call {
 
 // Adds a call to the thread's open group, or does it at once.
 ncclResult_t issue(Call call);
-// The result of `work`, which runs now where the communicator is blocking, else in a thread of its own.
+// The result of `work`, which runs now where the communicator is blocking, else in a thread of its
+// own.
 ncclResult_t do_or_promise(const std::shared_ptr<Group>& group, std::function<void()> work);
 ncclResult_t usable(ncclComm_t comm);  // whether another call may begin
 

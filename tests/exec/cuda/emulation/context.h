@@ -9,8 +9,8 @@
 namespace emulation {
 
 #if defined(__x86_64__)
-// What a call must preserve goes onto the stack that is left, and comes from the one that is entered: some nanoseconds,
-// where swapcontext() asks the kernel twice.
+// What a call must preserve goes onto the stack that is left, and comes from the one that is
+// entered: some nanoseconds, where swapcontext() asks the kernel twice.
 class Context {
 public:
     void begin(char* stack, std::size_t size, void (*entry)()) {

@@ -1,6 +1,7 @@
-// What our kernels' own text needs to be compiled for the host. A launch "kernel<<<...>>>(arguments)" is rewritten to
-// EMULATED_LAUNCH(kernel)(arguments) before (rewrite_launches.cmake); it is never called, it makes the kernel known
-// under its name and the types of its arguments.
+// What our kernels' own text needs to be compiled for the host. A launch
+// "kernel<<<...>>>(arguments)" is rewritten to EMULATED_LAUNCH(kernel)(arguments) before
+// (rewrite_launches.cmake); it is never called, it makes the kernel known under its name and the
+// types of its arguments.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -37,8 +38,8 @@ inline void __syncthreads() { emulation::wait_for_block(); }
 inline float __shfl_xor_sync(unsigned mask, float value, int distance) {
     (void)mask;
     const auto lane = (threadIdx.x + blockDim.x * threadIdx.y) % 32;
-    return std::bit_cast<float>(
-        emulation::exchange_in_warp(std::bit_cast<std::uint32_t>(value), lane ^ static_cast<unsigned>(distance)));
+    return std::bit_cast<float>(emulation::exchange_in_warp(
+        std::bit_cast<std::uint32_t>(value), lane ^ static_cast<unsigned>(distance)));
 }
 inline float __expf(float x) { return std::exp(x); }
 inline std::size_t min(std::size_t a, std::size_t b) { return a < b ? a : b; }
@@ -50,7 +51,8 @@ namespace emulation {
 using RunKernel = void(dim3 grid, dim3 block, void** arguments);
 // `types`: the type of a function pointer that takes the kernel's arguments.
 struct KnownKernel {
-    KnownKernel(const char* name, const std::type_info& types, std::vector<std::size_t> sizes, RunKernel* run);
+    KnownKernel(const char* name, const std::type_info& types, std::vector<std::size_t> sizes,
+                RunKernel* run);
 };
 
 template <std::size_t size>
@@ -67,7 +69,8 @@ struct Instance {
         };
         call(std::index_sequence_for<Arguments...>{});
     }
-    inline static const KnownKernel known{name.text, typeid(void (*)(Arguments...)), {sizeof(Arguments)...}, run};
+    inline static const KnownKernel known{
+        name.text, typeid(void (*)(Arguments...)), {sizeof(Arguments)...}, run};
 };
 
 template <Name name, typename Call>

@@ -78,7 +78,8 @@ Exchange::Exchange(const std::string& path, int ranks, int rank, const std::stri
     : path_(path),
       ranks_(ranks),
       rank_(rank),
-      bytes_(meeting_size + static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * sizeof(Ring)) {
+      bytes_(meeting_size +
+             static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks) * sizeof(Ring)) {
     const int file = open(path.c_str(), O_RDWR | O_CREAT, 0600);
     if (file < 0 || ftruncate(file, static_cast<off_t>(bytes_)) != 0)
         throw std::runtime_error(path + ": cannot be opened");
@@ -100,7 +101,8 @@ Exchange::~Exchange() {
 
 bool Exchange::is_gone(int rank) const {
     const int process = meeting_->members[rank].process;
-    return process != 0 && kill(process, 0) != 0 && errno == ESRCH && setting("EMULATED_NCCL_NOTICES_DEATH", 1) != 0;
+    return process != 0 && kill(process, 0) != 0 && errno == ESRCH &&
+           setting("EMULATED_NCCL_NOTICES_DEATH", 1) != 0;
 }
 
 Outcome Exchange::wait_for(const std::atomic<int>& count, const std::atomic<bool>& given_up) const {
@@ -113,7 +115,9 @@ Outcome Exchange::wait_for(const std::atomic<int>& count, const std::atomic<bool
     return Outcome::done;
 }
 
-Outcome Exchange::meet(const std::atomic<bool>& given_up) { return wait_for(meeting_->arrived, given_up); }
+Outcome Exchange::meet(const std::atomic<bool>& given_up) {
+    return wait_for(meeting_->arrived, given_up);
+}
 Outcome Exchange::leave(const std::atomic<bool>& given_up) {
     ++meeting_->left;
     return wait_for(meeting_->left, given_up);
@@ -126,14 +130,16 @@ bool Exchange::shares_a_gpu() const {
     return false;
 }
 
-Outcome Exchange::run(std::vector<Piece> sends, std::vector<Piece> receives, const std::atomic<bool>& given_up) {
+Outcome Exchange::run(std::vector<Piece> sends, std::vector<Piece> receives,
+                      const std::atomic<bool>& given_up) {
     std::vector<Flow> out, in;
     for (const Piece& piece : sends) out.push_back({piece, 0, {piece.bytes, piece.tag}});
     for (const Piece& piece : receives) in.push_back({piece});
     for (int idle = 0;; ++idle) {
         if (given_up) return Outcome::given_up;
         bool moved = false, open = false;
-        std::vector<bool> busy(static_cast<std::size_t>(ranks_), false);  // one message at a time each way
+        // one message at a time each way
+        std::vector<bool> busy(static_cast<std::size_t>(ranks_), false);
         for (Flow& flow : out) {
             Ring& target = ring(rank_, flow.piece.peer);
             if (flow.done == flow.whole()) {
@@ -154,10 +160,12 @@ Outcome Exchange::run(std::vector<Piece> sends, std::vector<Piece> receives, con
             moved = pull(flow, ring(flow.piece.peer, rank_)) || moved;
             if (flow.done == sizeof(Header) &&
                 (flow.header.bytes != flow.piece.bytes || flow.header.tag != flow.piece.tag)) {
-                complaint_ = "rank " + std::to_string(rank_) + " expects " + std::to_string(flow.piece.bytes) +
-                             " bytes of call " + std::to_string(flow.piece.tag) + " from rank " +
-                             std::to_string(flow.piece.peer) + ", which sends " + std::to_string(flow.header.bytes) +
-                             " of call " + std::to_string(flow.header.tag);
+                complaint_ = "rank " + std::to_string(rank_) + " expects " +
+                             std::to_string(flow.piece.bytes) + " bytes of call " +
+                             std::to_string(flow.piece.tag) + " from rank " +
+                             std::to_string(flow.piece.peer) + ", which sends " +
+                             std::to_string(flow.header.bytes) + " of call " +
+                             std::to_string(flow.header.tag);
                 return Outcome::mismatch;
             }
         }

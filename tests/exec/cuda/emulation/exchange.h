@@ -1,5 +1,5 @@
-// How the ranks of an emulated communicator reach each other, threads or processes alike: rings in a file that all of
-// them map.
+// How the ranks of an emulated communicator reach each other, threads or processes alike: rings in
+// a file that all of them map.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,8 @@ public:
     [[nodiscard]] bool shares_a_gpu() const;
 
     // All messages at once. A send ends when its receiver has it all.
-    Outcome run(std::vector<Piece> sends, std::vector<Piece> receives, const std::atomic<bool>& given_up);
+    Outcome run(std::vector<Piece> sends, std::vector<Piece> receives,
+                const std::atomic<bool>& given_up);
     // The message that did not fit, for mismatch.
     [[nodiscard]] const std::string& complaint() const { return complaint_; }
 

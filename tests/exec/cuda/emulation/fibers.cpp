@@ -19,7 +19,8 @@ constexpr unsigned warp_size = 32;
 struct Warp {
     unsigned members = 0, arrived = 0;
     std::uint64_t round = 0;
-    std::array<std::array<std::uint32_t, warp_size>, 2> words{};  // of this exchange and of the one before
+    // of this exchange and of the one before
+    std::array<std::array<std::uint32_t, warp_size>, 2> words{};
 };
 
 struct Fiber {
@@ -48,7 +49,8 @@ thread_local Block* running = nullptr;
 Block& block() { return *running; }
 
 void place(Block& b, unsigned thread) {
-    b.position.thread = {thread % b.shape.x, thread / b.shape.x % b.shape.y, thread / b.shape.x / b.shape.y};
+    b.position.thread = {thread % b.shape.x, thread / b.shape.x % b.shape.y,
+                         thread / b.shape.x / b.shape.y};
 }
 
 void yield() {
@@ -94,7 +96,8 @@ void run_block(Block& b) {
         b.moved = false;
         for (b.running = 0; b.running < begun; ++b.running)
             if (!b.fibers[b.running]->over) b.scheduler.change_to(b.fibers[b.running]->context);
-        while (b.next < b.size) {  // the others wait: one more fiber takes the threads that have not begun
+        // the others wait: one more fiber takes the threads that have not begun
+        while (b.next < b.size) {
             if (begun == b.fibers.size()) b.fibers.push_back(std::make_unique<Fiber>());
             b.running = begun++;
             begin(*b.fibers[b.running]);
@@ -103,7 +106,8 @@ void run_block(Block& b) {
         }
         if (b.failure) std::rethrow_exception(std::exchange(b.failure, nullptr));
         if (!b.moved && b.alive > 0)
-            throw Failure{cudaErrorLaunchFailure, "threads of a block wait for others that never come"};
+            throw Failure{cudaErrorLaunchFailure,
+                          "threads of a block wait for others that never come"};
     }
 }
 
@@ -150,7 +154,8 @@ std::uint32_t exchange_in_warp(std::uint32_t word, unsigned lane) {
     const unsigned thread = b.fibers[b.running]->thread;
     Warp& warp = b.warps[thread / warp_size];
     if (warp.members < warp_size)
-        throw Failure{cudaErrorLaunchFailure, "a shuffle names lanes that the warp has not, or that are over"};
+        throw Failure{cudaErrorLaunchFailure,
+                      "a shuffle names lanes that the warp has not, or that are over"};
     const std::uint64_t mine = warp.round;
     warp.words[mine % 2][thread % warp_size] = word;
     if (++warp.arrived == warp_size) {

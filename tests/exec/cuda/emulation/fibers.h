@@ -1,5 +1,5 @@
-// A grid of threads, one block after another: the threads of a block are fibers that change places where they wait for
-// each other. And what kernels see of it (device_code.h).
+// A grid of threads, one block after another: the threads of a block are fibers that change places
+// where they wait for each other. And what kernels see of it (device_code.h).
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
-// Stream capture and graphs. A launched graph runs every branch at once, each on a thread of its own.
+// Stream capture and graphs. A launched graph runs every branch at once, each on a thread of its
+// own.
 #include <algorithm>
 
 #include "tests/exec/cuda/emulation/machine.h"
@@ -63,7 +64,8 @@ void run_chain(Launch& launch, const std::vector<std::size_t>& chain) {
         {
             std::unique_lock lock(m.mutex);
             m.changed.wait(lock, [&] {
-                return std::all_of(here.after.begin(), here.after.end(), [&](std::size_t n) { return launch.done[n]; });
+                return std::all_of(here.after.begin(), here.after.end(),
+                                   [&](std::size_t n) { return launch.done[n]; });
             });
         }
         cudaError_t failed = cudaSuccess;
@@ -119,14 +121,16 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     const std::lock_guard lock(machine().mutex);
     *graph = nullptr;
-    if (stream == nullptr || resolve(stream) == nullptr) return note(cudaErrorInvalidResourceHandle);
+    if (stream == nullptr || resolve(stream) == nullptr)
+        return note(cudaErrorInvalidResourceHandle);
     if (!stream->capture) return note(cudaErrorIllegalState);
     if (stream->capture->origin != stream) {
         stream->capture->valid = false;
         return note(cudaErrorStreamCaptureUnmatched);
     }
     const std::shared_ptr<Capture> capture = stream->capture;
-    if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id())
+    if (capture->mode != cudaStreamCaptureModeRelaxed &&
+        capture->thread != std::this_thread::get_id())
         return note(cudaErrorStreamCaptureWrongThread);
     const bool joined = is_joined(*capture);
     release(*capture);
@@ -137,7 +141,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long flags) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph,
+                                 unsigned long long flags) {
     const std::lock_guard lock(machine().mutex);
     if (graph == nullptr || flags != 0) return note(cudaErrorInvalidValue);
     if (const cudaError_t code = unsafe_call(); code != cudaSuccess) return note(code);

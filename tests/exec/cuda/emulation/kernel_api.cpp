@@ -1,5 +1,5 @@
-// Registering and launching kernels: the program names its device functions, and what runs is their own text compiled
-// for the host, found by name and types.
+// Registering and launching kernels: the program names its device functions, and what runs is their
+// own text compiled for the host, found by name and types.
 #include <cxxabi.h>
 
 #include <cstdio>
@@ -36,11 +36,12 @@ std::string demangled(const char* name) {
     return result;
 }
 
-// "void stepcast::(anonymous namespace)::fill_kernel<float>(float*, unsigned long)" to "fill_kernel(float*, unsigned
-// long)".
+// "void stepcast::(anonymous namespace)::fill_kernel<float>(float*, unsigned long)" to
+// "fill_kernel(float*, unsigned long)".
 std::string signature_of(std::string function) {
     const std::string nameless = "(anonymous namespace)::";
-    if (const std::size_t at = function.find(nameless); at != std::string::npos) function.erase(at, nameless.size());
+    if (const std::size_t at = function.find(nameless); at != std::string::npos)
+        function.erase(at, nameless.size());
     const std::size_t types = function.find('(');
     const std::size_t name_end = std::min(function.find('<'), types);
     std::size_t begin = function.rfind("::", name_end);
@@ -60,8 +61,8 @@ std::vector<Configuration>& configurations() {
 
 bool fits(dim3 grid, dim3 block) {
     const auto size = static_cast<unsigned long>(block.x) * block.y * block.z;
-    return size > 0 && size <= 1024 && block.z <= 64 && grid.x > 0 && grid.x <= 0x7fffffffU && grid.y > 0 &&
-           grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
+    return size > 0 && size <= 1024 && block.z <= 64 && grid.x > 0 && grid.x <= 0x7fffffffU &&
+           grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
 }
 
 // The arguments are copied now; a launch into a graph runs them again and again.
@@ -79,8 +80,8 @@ struct Arguments {
 
 }  // namespace
 
-emulation::KnownKernel::KnownKernel(const char* name, const std::type_info& types, std::vector<std::size_t> sizes,
-                                    RunKernel* run) {
+emulation::KnownKernel::KnownKernel(const char* name, const std::type_info& types,
+                                    std::vector<std::size_t> sizes, RunKernel* run) {
     const std::string pointer = demangled(types.name());  // "void (*)(float*, unsigned long)"
     kernels()[name + pointer.substr(pointer.find(")(") + 1)] = {std::move(sizes), run};
 }
@@ -95,19 +96,21 @@ void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
 char __cudaInitModule(void**) { return 1; }
 
-void __cudaRegisterFunction(void**, const char* host, char*, const char* device_name, int, uint3*, uint3*, dim3*, dim3*,
-                            int*) {
+void __cudaRegisterFunction(void**, const char* host, char*, const char* device_name, int, uint3*,
+                            uint3*, dim3*, dim3*, int*) {
     const std::string signature = signature_of(demangled(device_name));
     const auto found = kernels().find(signature);
     if (found == kernels().end()) {
-        std::fprintf(stderr, "emulated CUDA: no kernel %s among those compiled for the host:\n", signature.c_str());
+        std::fprintf(stderr, "emulated CUDA: no kernel %s among those compiled for the host:\n",
+                     signature.c_str());
         for (const auto& [name, kernel] : kernels()) std::fprintf(stderr, "  %s\n", name.c_str());
         std::abort();
     }
     registered()[host] = &found->second;
 }
 
-unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, CUstream_st* stream) {
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared,
+                                     CUstream_st* stream) {
     configurations().push_back({grid, block, shared, stream});
     return 0;
 }
@@ -127,19 +130,22 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
     return cudaSuccess;
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void** arguments, std::size_t shared,
-                               cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void** arguments,
+                               std::size_t shared, cudaStream_t stream) {
     const auto found = registered().find(handle);
     if (found == registered().end()) return note(cudaErrorInvalidDeviceFunction);
     if (!fits(grid, block) || shared > 48 << 10) return note(cudaErrorInvalidConfiguration);
     {
         const std::lock_guard lock(machine().mutex);
         const CUstream_st* target = resolve(stream);
-        if (target == nullptr || target->device != current_device()) return note(cudaErrorInvalidResourceHandle);
+        if (target == nullptr || target->device != current_device())
+            return note(cudaErrorInvalidResourceHandle);
     }
     const Kernel& kernel = *found->second;
     load_first(handle);
     const auto values = std::make_shared<Arguments>(kernel, arguments);
-    return note(enqueue(stream, [grid, block, &kernel, values] { kernel.run(grid, block, values->pointers.data()); }));
+    return note(enqueue(stream, [grid, block, &kernel, values] {
+        kernel.run(grid, block, values->pointers.data());
+    }));
 }
 }

@@ -77,8 +77,10 @@ namespace {
 
 void pause(long most) {
     if (most <= 0) return;
-    thread_local std::mt19937 random(static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned long>(most)));
+    thread_local std::mt19937 random(
+        static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(random() % static_cast<unsigned long>(most)));
 }
 
 }  // namespace
@@ -98,13 +100,16 @@ cudaError_t note(cudaError_t code) {
     return code;
 }
 
-cudaError_t take_last_error(bool keep) { return keep ? last_error : std::exchange(last_error, cudaSuccess); }
+cudaError_t take_last_error(bool keep) {
+    return keep ? last_error : std::exchange(last_error, cudaSuccess);
+}
 
 // Modes: a global capture forbids such calls to every thread, a thread-local one to its own.
 cudaError_t unsafe_call() {
     for (Capture* capture : machine().captures) {
         const bool own = capture->thread == std::this_thread::get_id();
-        if (capture->mode == cudaStreamCaptureModeGlobal || (capture->mode == cudaStreamCaptureModeThreadLocal && own))
+        if (capture->mode == cudaStreamCaptureModeGlobal ||
+            (capture->mode == cudaStreamCaptureModeThreadLocal && own))
             return invalidate(*capture, cudaErrorStreamCaptureUnsupported);
     }
     return cudaSuccess;
@@ -147,7 +152,8 @@ cudaError_t enqueue_plain(cudaStream_t handle, std::function<void()> run, CUeven
         stream->tips = {capture->nodes.size() - 1};
         return cudaSuccess;
     }
-    if (external != nullptr) return cudaErrorInvalidValue;  // CU_EVENT_RECORD_EXTERNAL: invalid outside of a capture
+    // CU_EVENT_RECORD_EXTERNAL: invalid outside of a capture
+    if (external != nullptr) return cudaErrorInvalidValue;
     ++device.pending;
     stream->queue.push_back(std::move(run));
     stream->more.notify_one();
@@ -164,7 +170,10 @@ void load_first(const void* what) {
     m.changed.wait(lock, [&] { return here.pending == 0; });
 }
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
 
 int owner(const void* data, std::size_t bytes) {
     Machine& m = machine();
@@ -183,9 +192,12 @@ void require_memory(int device, const void* data, std::size_t bytes, const char*
     if (bytes == 0) return;
     const int found = owner(data, bytes);
     const std::lock_guard lock(machine().mutex);
-    if (found < 0) throw Failure{cudaErrorIllegalAddress, std::string(what) + ": no device memory there"};
-    if (found != device && !machine().devices[static_cast<std::size_t>(device)].peers.contains(found))
-        throw Failure{cudaErrorIllegalAddress, std::string(what) + ": memory of another device without peer access"};
+    if (found < 0)
+        throw Failure{cudaErrorIllegalAddress, std::string(what) + ": no device memory there"};
+    if (found != device &&
+        !machine().devices[static_cast<std::size_t>(device)].peers.contains(found))
+        throw Failure{cudaErrorIllegalAddress,
+                      std::string(what) + ": memory of another device without peer access"};
 }
 
 }  // namespace emulation

@@ -1,10 +1,12 @@
-// A CUDA machine in software, for tests only: stand-ins of libcudart, libcublas, libcublasLt, libnccl and NVML under
-// their own names, so that the programs that are shipped run on it unchanged. It checks the host code's logic (order,
-// edges, errors, capture rules, sizes) and each op's arithmetic. It says nothing about time, nothing about NVIDIA's
-// libraries beyond what their headers promise, and it is no way to do without a GPU: it lives in the build's test
-// folder and names itself.
+// A CUDA machine in software, for tests only: stand-ins of libcudart, libcublas, libcublasLt,
+// libnccl and NVML under their own names, so that the programs that are shipped run on it
+// unchanged. It checks the host code's logic (order, edges, errors, capture rules, sizes) and each
+// op's arithmetic. It says nothing about time, nothing about NVIDIA's libraries beyond what their
+// headers promise, and it is no way to do without a GPU: it lives in the build's test folder and
+// names itself.
 //
-// This file: devices, streams (a worker thread and a queue each), events, and what is captured instead of queued.
+// This file: devices, streams (a worker thread and a queue each), events, and what is captured
+// instead of queued.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -76,21 +78,23 @@ int& current_device();
 cudaError_t note(cudaError_t code);  // as the thread's last error, unless it is success; returns it
 cudaError_t take_last_error(bool keep);
 
-// With the machine locked. Whether this thread may make a call that could wait for the GPU; if not, captures that
-// forbid it are broken.
+// With the machine locked. Whether this thread may make a call that could wait for the GPU; if not,
+// captures that forbid it are broken.
 cudaError_t unsafe_call();
 cudaError_t capture_problem(CUstream_st* stream);  // of a synchronisation or query of the stream
 
-// A random pause before each piece of work, so that what is not ordered by an edge runs in any order; by
-// EMULATED_CUDA_LATE_US before each moment too, as where other processes have the GPU in turn.
+// A random pause before each piece of work, so that what is not ordered by an edge runs in any
+// order; by EMULATED_CUDA_LATE_US before each moment too, as where other processes have the GPU in
+// turn.
 void dawdle();
 void come_late();
 // Queues work, or captures it; `null` is the legacy stream of the current device.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run);
 // As it is: moments, waits, external recordings.
-cudaError_t enqueue_plain(cudaStream_t stream, std::function<void()> run, CUevent_st* external = nullptr);
-// With EMULATED_CUDA_LAZY=1: what is used for the first time on a device waits for everything that runs there, as
-// loading a kernel may.
+cudaError_t enqueue_plain(cudaStream_t stream, std::function<void()> run,
+                          CUevent_st* external = nullptr);
+// With EMULATED_CUDA_LAZY=1: what is used for the first time on a device waits for everything that
+// runs there, as loading a kernel may.
 void load_first(const void* what);
 CUstream_st* resolve(cudaStream_t stream);  // null when it is none
 double now();

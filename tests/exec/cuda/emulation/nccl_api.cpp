@@ -22,21 +22,25 @@ std::string own_gpu(int device) {
 }
 
 void open_exchange(Group& group) {
-    group.exchange = std::make_unique<Exchange>(group.path, group.ranks, group.rank, own_gpu(group.device));
+    group.exchange =
+        std::make_unique<Exchange>(group.path, group.ranks, group.rank, own_gpu(group.device));
     const Outcome outcome = group.exchange->meet(group.given_up);
     if (outcome == Outcome::peer_gone) return group.fail(ncclRemoteError, "a peer is gone");
     if (outcome == Outcome::done && group.exchange->shares_a_gpu())
         group.fail(ncclInvalidUsage, "Duplicate GPU detected");
 }
 
-bool is_valid(const ncclConfig_t& config) { return config.size == sizeof config && config.magic == 0xcafebeef; }
+bool is_valid(const ncclConfig_t& config) {
+    return config.size == sizeof config && config.magic == 0xcafebeef;
+}
 
 struct Choice {
     int color, key;
 };
 
 // Everybody's choice decides who is in the new communicator, and as what.
-void do_split(const std::shared_ptr<Group>& parent, const std::shared_ptr<Group>& child, Choice own, int number) {
+void do_split(const std::shared_ptr<Group>& parent, const std::shared_ptr<Group>& child, Choice own,
+              int number) {
     std::vector<Choice> all(static_cast<std::size_t>(parent->ranks));
     all[static_cast<std::size_t>(parent->rank)] = own;
     std::vector<Piece> sends, receives;
@@ -44,7 +48,8 @@ void do_split(const std::shared_ptr<Group>& parent, const std::shared_ptr<Group>
     for (int peer = 0; peer < parent->ranks; ++peer) {
         if (peer == parent->rank) continue;
         sends.push_back({peer, reinterpret_cast<char*>(&own), sizeof own, tag});
-        receives.push_back({peer, reinterpret_cast<char*>(&all[static_cast<std::size_t>(peer)]), sizeof own, tag});
+        receives.push_back(
+            {peer, reinterpret_cast<char*>(&all[static_cast<std::size_t>(peer)]), sizeof own, tag});
     }
     const Outcome outcome = parent->exchange->run(sends, receives, parent->given_up);
     if (outcome != Outcome::done) return parent->fail(ncclRemoteError, "a split without a peer");
@@ -71,7 +76,14 @@ void add_up(const std::vector<std::vector<float>>& values, void* output) {
         for (std::size_t i = 0; i < values[rank].size(); ++i) sum[i] += values[rank][i];
 }
 
-enum class Kind : std::uint32_t { all_reduce = 2, all_gather, reduce_scatter, broadcast, reduce, message };
+enum class Kind : std::uint32_t {
+    all_reduce = 2,
+    all_gather,
+    reduce_scatter,
+    broadcast,
+    reduce,
+    message
+};
 
 struct Collective {
     Kind kind;
@@ -91,19 +103,23 @@ struct Collective {
         return kind != Kind::reduce || is_root(group);
     }
     [[nodiscard]] const char* part(int peer) const {
-        return kind == Kind::reduce_scatter ? input + static_cast<std::size_t>(peer) * bytes : input;
+        return kind == Kind::reduce_scatter ? input + static_cast<std::size_t>(peer) * bytes
+                                            : input;
     }
     void require_operands(const Group& group) const {
         const auto all = bytes * static_cast<std::size_t>(group.ranks);
         if (kind != Kind::broadcast || is_root(group))
-            require_memory(group.device, input, kind == Kind::reduce_scatter ? all : bytes, "a collective's input");
+            require_memory(group.device, input, kind == Kind::reduce_scatter ? all : bytes,
+                           "a collective's input");
         if (kind != Kind::reduce || is_root(group))
-            require_memory(group.device, output, kind == Kind::all_gather ? all : bytes, "a collective's output");
+            require_memory(group.device, output, kind == Kind::all_gather ? all : bytes,
+                           "a collective's output");
     }
 
     Outcome operator()(Group& group) const {
         require_operands(group);
-        const bool sums = kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::reduce;
+        const bool sums =
+            kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::reduce;
         std::vector<std::vector<float>> values(static_cast<std::size_t>(group.ranks));
         std::vector<Piece> out, in;
         const auto tag = static_cast<std::uint32_t>(kind) + 16 * static_cast<std::uint32_t>(root);
@@ -118,29 +134,31 @@ struct Collective {
                 if (receives(group, peer)) std::memmove(target(peer), part(peer), bytes);
                 continue;
             }
-            if (sends(group, peer)) out.push_back({peer, const_cast<char*>(part(peer)), bytes, tag});
+            if (sends(group, peer))
+                out.push_back({peer, const_cast<char*>(part(peer)), bytes, tag});
             if (receives(group, peer)) in.push_back({peer, target(peer), bytes, tag});
         }
         const Outcome outcome = group.exchange->run(out, in, group.given_up);
-        if (outcome == Outcome::done && sums && (kind != Kind::reduce || is_root(group))) add_up(values, output);
+        if (outcome == Outcome::done && sums && (kind != Kind::reduce || is_root(group)))
+            add_up(values, output);
         return outcome;
     }
 };
 
-ncclResult_t start(Kind kind, const void* input, void* output, std::size_t count, ncclDataType_t type, int root,
-                   ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t start(Kind kind, const void* input, void* output, std::size_t count,
+                   ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream) {
     if (const ncclResult_t state = usable(comm); state != ncclSuccess) return state;
     if (type != ncclFloat32 || root < 0 || root >= comm->group->ranks) return ncclInvalidArgument;
-    return issue(
-        {comm->group,
-         stream,
-         Collective{kind, static_cast<const char*>(input), static_cast<char*>(output), count * sizeof(float), root},
-         {},
-         {}});
+    return issue({comm->group,
+                  stream,
+                  Collective{kind, static_cast<const char*>(input), static_cast<char*>(output),
+                             count * sizeof(float), root},
+                  {},
+                  {}});
 }
 
-ncclResult_t message(char* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream,
-                     bool sends) {
+ncclResult_t message(char* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                     cudaStream_t stream, bool sends) {
     if (const ncclResult_t state = usable(comm); state != ncclSuccess) return state;
     if (type != ncclInt8 || peer < 0 || peer >= comm->group->ranks) return ncclInvalidArgument;
     const Piece piece{peer, data, count, static_cast<std::uint32_t>(Kind::message)};
@@ -153,7 +171,8 @@ ncclResult_t message(char* data, std::size_t count, ncclDataType_t type, int pee
 
 extern "C" {
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
     *comm = nullptr;
     if (config == nullptr || !is_valid(*config) || rank < 0 || rank >= ranks || ranks > most_ranks)
         return ncclInvalidArgument;
@@ -167,7 +186,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     return do_or_promise(group, [group] { open_exchange(*group); });
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
+                           ncclConfig_t* config) {
     *made = nullptr;
     if (const ncclResult_t state = usable(comm); state != ncclSuccess) return state;
     if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return ncclInvalidArgument;
@@ -177,8 +197,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     if (color >= 0) {
         child = std::make_shared<Group>();
         child->device = parent->device;
-        child->blocking =
-            config != nullptr && config->blocking != NCCL_CONFIG_UNDEF_INT ? config->blocking != 0 : parent->blocking;
+        child->blocking = config != nullptr && config->blocking != NCCL_CONFIG_UNDEF_INT
+                              ? config->blocking != 0
+                              : parent->blocking;
         if (!child->blocking) child->state = ncclInProgress;
         *made = new ncclComm{child};
     }
@@ -194,7 +215,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     return do_or_promise(group, [group] {
         {
             std::unique_lock lock(group->mutex);
-            group->changed.wait(lock, [&] { return group->given_up || group->served >= group->issued; });
+            group->changed.wait(lock,
+                                [&] { return group->given_up || group->served >= group->issued; });
         }
         if (group->exchange->leave(group->given_up) == Outcome::peer_gone)
             group->fail(ncclRemoteError, "a peer is gone");
@@ -220,33 +242,37 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     return ncclSuccess;
 }
 
-ncclResult_t ncclAllReduce(const void* input, void* output, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream) {
-    return op != ncclSum ? ncclInvalidArgument : start(Kind::all_reduce, input, output, count, type, 0, comm, stream);
+ncclResult_t ncclAllReduce(const void* input, void* output, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+    return op != ncclSum ? ncclInvalidArgument
+                         : start(Kind::all_reduce, input, output, count, type, 0, comm, stream);
 }
-ncclResult_t ncclAllGather(const void* input, void* output, std::size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* input, void* output, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
     return start(Kind::all_gather, input, output, count, type, 0, comm, stream);
 }
-ncclResult_t ncclReduceScatter(const void* input, void* output, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* input, void* output, std::size_t count,
+                               ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream) {
     return op != ncclSum ? ncclInvalidArgument
                          : start(Kind::reduce_scatter, input, output, count, type, 0, comm, stream);
 }
-ncclResult_t ncclBroadcast(const void* input, void* output, std::size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void* input, void* output, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
     return start(Kind::broadcast, input, output, count, type, root, comm, stream);
 }
-ncclResult_t ncclReduce(const void* input, void* output, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t stream) {
-    return op != ncclSum ? ncclInvalidArgument : start(Kind::reduce, input, output, count, type, root, comm, stream);
+ncclResult_t ncclReduce(const void* input, void* output, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+    return op != ncclSum ? ncclInvalidArgument
+                         : start(Kind::reduce, input, output, count, type, root, comm, stream);
 }
-ncclResult_t ncclSend(const void* input, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
-    return message(static_cast<char*>(const_cast<void*>(input)), count, type, peer, comm, stream, true);
+ncclResult_t ncclSend(const void* input, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+    return message(static_cast<char*>(const_cast<void*>(input)), count, type, peer, comm, stream,
+                   true);
 }
-ncclResult_t ncclRecv(void* output, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+ncclResult_t ncclRecv(void* output, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
     return message(static_cast<char*>(output), count, type, peer, comm, stream, false);
 }
 }

@@ -1,4 +1,5 @@
-// A stand-in of the driver's management library: a clock that is held down as often as a test asks for.
+// A stand-in of the driver's management library: a clock that is held down as often as a test asks
+// for.
 #include "tests/exec/cuda/emulation/machine.h"
 
 extern "C" {

@@ -45,13 +45,15 @@ float rounded_to_tf32(float x) {
 std::vector<float> packed(const Matrix& m, bool rows_outside, bool tf32) {
     std::vector<float> all(static_cast<std::size_t>(m.rows * m.columns));
     const std::size_t size = size_of(m.type);
-    const long outer = m.transposed == rows_outside ? m.columns : m.rows;  // of the stored matrix, which lies outside
+    // of the stored matrix, which lies outside
+    const long outer = m.transposed == rows_outside ? m.columns : m.rows;
     const bool by_columns = m.transposed == rows_outside;
     const long inner = by_columns ? m.rows : m.columns;
     for (long i = 0; i < outer; ++i)
         for (long j = 0; j < inner; ++j) {
             const long at = by_columns ? i * m.lead + j : j * m.lead + i;
-            const float value = decode(m.type, static_cast<const char*>(m.data) + static_cast<std::size_t>(at) * size);
+            const float value = decode(
+                m.type, static_cast<const char*>(m.data) + static_cast<std::size_t>(at) * size);
             all[static_cast<std::size_t>(i * inner + j)] = tf32 ? rounded_to_tf32(value) : value;
         }
     return all;
@@ -89,14 +91,16 @@ std::size_t Matrix::bytes() const {
     return static_cast<std::size_t>((columns - 1) * lead + rows) * size_of(type);
 }
 
-void multiply(float alpha, const Matrix& a, const Matrix& b, float beta, const Matrix& c, void* d, bool tf32) {
+void multiply(float alpha, const Matrix& a, const Matrix& b, float beta, const Matrix& c, void* d,
+              bool tf32) {
     const long inner = a.transposed ? a.rows : a.columns;
     const std::vector<float> left = packed(a, true, tf32), right = packed(b, false, tf32);
     const std::size_t size = size_of(c.type);
     for (long column = 0; column < c.columns; ++column)
         for (long row = 0; row < c.rows; ++row) {
             const std::size_t at = static_cast<std::size_t>(column * c.lead + row) * size;
-            float value = alpha * dot(left.data() + row * inner, right.data() + column * inner, inner);
+            float value =
+                alpha * dot(left.data() + row * inner, right.data() + column * inner, inner);
             if (beta != 0) value += beta * decode(c.type, static_cast<const char*>(c.data) + at);
             encode(c.type, value, static_cast<char*>(d) + at);
         }
@@ -109,7 +113,8 @@ Hold::Hold(const void* begin, std::size_t bytes) : begin_(begin) {
     const auto* first = static_cast<const char*>(begin);
     for (const auto& [other, size] : held().ranges)
         if (first < other + size && other < first + bytes)
-            throw Failure{cudaErrorLaunchFailure, "two products use one workspace at the same time"};
+            throw Failure{cudaErrorLaunchFailure,
+                          "two products use one workspace at the same time"};
     held().ranges[first] = bytes;
 }
 

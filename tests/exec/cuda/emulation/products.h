@@ -1,5 +1,5 @@
-// Matrix products of the stand-ins of cuBLAS and cuBLASLt: by their definition, in fp32, on operands of any type they
-// take.
+// Matrix products of the stand-ins of cuBLAS and cuBLASLt: by their definition, in fp32, on
+// operands of any type they take.
 #pragma once
 
 #include <cublas_v2.h>
@@ -20,7 +20,8 @@ struct Matrix {
 std::size_t size_of(cudaDataType_t type);  // 0: not emulated
 
 // d = alpha op(a) op(b) + beta c; c and d have one layout. `tf32` rounds the operands to ten bits.
-void multiply(float alpha, const Matrix& a, const Matrix& b, float beta, const Matrix& c, void* d, bool tf32);
+void multiply(float alpha, const Matrix& a, const Matrix& b, float beta, const Matrix& c, void* d,
+              bool tf32);
 
 // A workspace while it is in use: nobody else may use it then. Throws Failure.
 class Hold {

@@ -11,7 +11,9 @@ using namespace emulation;
 
 namespace {
 
-bool exists(int device) { return device >= 0 && device < static_cast<int>(machine().devices.size()); }
+bool exists(int device) {
+    return device >= 0 && device < static_cast<int>(machine().devices.size());
+}
 Device& here() { return machine().devices[static_cast<std::size_t>(current_device())]; }
 
 constexpr std::size_t page = 4096, alignment = 256;
@@ -20,12 +22,15 @@ std::size_t pages_for(std::size_t bytes) { return (bytes + page - 1) / page * pa
 // Ends at a page that nobody may touch, as far as the alignment allows.
 char* map_block(std::size_t bytes) {
     const std::size_t size = pages_for(bytes);
-    void* data = mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* data = mmap(nullptr, size + page, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) return nullptr;
     mprotect(static_cast<char*>(data) + size, page, PROT_NONE);
-    char* begin = static_cast<char*>(data) + (size - (bytes + alignment - 1) / alignment * alignment);
+    char* begin =
+        static_cast<char*>(data) + (size - (bytes + alignment - 1) / alignment * alignment);
     constexpr std::size_t most_marked = std::size_t{8} << 20;
-    std::memset(begin, 0xff, std::min(bytes, most_marked));  // not a number in every format: what is used unset shows
+    // not a number in every format: what is used unset shows
+    std::memset(begin, 0xff, std::min(bytes, most_marked));
     return begin;
 }
 
@@ -39,7 +44,8 @@ cudaError_t wait_idle(std::unique_lock<std::mutex>& lock, Device& device) {
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-    if (setting("EMULATED_CUDA_DRIVER", CUDART_VERSION) < CUDART_VERSION) return note(cudaErrorInsufficientDriver);
+    if (setting("EMULATED_CUDA_DRIVER", CUDART_VERSION) < CUDART_VERSION)
+        return note(cudaErrorInsufficientDriver);
     if (machine().devices.empty()) return note(cudaErrorNoDevice);
     *count = static_cast<int>(machine().devices.size());
     return cudaSuccess;
@@ -75,9 +81,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
     if (!exists(device)) return note(cudaErrorInvalidDevice);
     switch (attribute) {
-        case cudaDevAttrMemoryClockRate: *value = 4; return cudaSuccess;  // kHz: what is sized by speed is small here
+        // kHz: what is sized by speed is small here
+        case cudaDevAttrMemoryClockRate: *value = 4; return cudaSuccess;
         case cudaDevAttrGlobalMemoryBusWidth: *value = 4096; return cudaSuccess;
-        default: std::fprintf(stderr, "emulated CUDA: attribute %d is not emulated\n", static_cast<int>(attribute));
+        default:
+            std::fprintf(stderr, "emulated CUDA: attribute %d is not emulated\n",
+                         static_cast<int>(attribute));
     }
     return note(cudaErrorInvalidValue);
 }
@@ -102,7 +111,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
 cudaError_t cudaDeviceSynchronize() {
     std::unique_lock lock(machine().mutex);
     for (CUstream_st* stream : machine().streams)
-        if (stream->device == current_device() && stream->capture) return note(capture_problem(stream));
+        if (stream->device == current_device() && stream->capture)
+            return note(capture_problem(stream));
     if (const cudaError_t code = unsafe_call(); code != cudaSuccess) return note(code);
     return note(wait_idle(lock, here()));
 }
@@ -133,10 +143,13 @@ cudaError_t cudaFree(void* data) {
     std::unique_lock lock(machine().mutex);
     if (const cudaError_t code = unsafe_call(); code != cudaSuccess) return note(code);
     for (Device& device : machine().devices)
-        if (const auto block = device.blocks.find(static_cast<char*>(data)); block != device.blocks.end()) {
+        if (const auto block = device.blocks.find(static_cast<char*>(data));
+            block != device.blocks.end()) {
             wait_idle(lock, device);
-            const std::size_t bytes = device.blocks.at(static_cast<char*>(data)), size = pages_for(bytes);
-            char* begin = static_cast<char*>(data) - (size - (bytes + alignment - 1) / alignment * alignment);
+            const std::size_t bytes = device.blocks.at(static_cast<char*>(data)),
+                              size = pages_for(bytes);
+            char* begin =
+                static_cast<char*>(data) - (size - (bytes + alignment - 1) / alignment * alignment);
             munmap(begin, size + page);
             device.used -= bytes;
             device.blocks.erase(static_cast<char*>(data));
@@ -145,19 +158,21 @@ cudaError_t cudaFree(void* data) {
     return note(cudaErrorInvalidValue);
 }
 
-cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
+                            cudaMemcpyKind kind, cudaStream_t stream) {
     const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (!to_device && !from_device) return note(cudaErrorInvalidMemcpyDirection);
-    if (bytes > 0 && ((owner(target, bytes) >= 0) != to_device || (owner(source, bytes) >= 0) != from_device))
+    if (bytes > 0 &&
+        ((owner(target, bytes) >= 0) != to_device || (owner(source, bytes) >= 0) != from_device))
         return note(cudaErrorInvalidValue);
     return note(enqueue(stream, [=] { std::memmove(target, source, bytes); }));
 }
-cudaError_t cudaMemcpyPeerAsync(void* target, int target_device, const void* source, int source_device,
-                                std::size_t bytes, cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void* target, int target_device, const void* source,
+                                int source_device, std::size_t bytes, cudaStream_t stream) {
     if (!exists(target_device) || !exists(source_device)) return note(cudaErrorInvalidDevice);
-    if (bytes > 0 && (owner(target, bytes) != target_device || owner(source, bytes) != source_device))
+    if (bytes > 0 &&
+        (owner(target, bytes) != target_device || owner(source, bytes) != source_device))
         return note(cudaErrorInvalidValue);
     return note(enqueue(stream, [=] { std::memmove(target, source, bytes); }));
 }
@@ -166,7 +181,8 @@ cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cuda
         const std::lock_guard lock(machine().mutex);
         if (const cudaError_t code = unsafe_call(); code != cudaSuccess) return note(code);
     }
-    if (const cudaError_t code = cudaMemcpyAsync(target, source, bytes, kind, nullptr); code != cudaSuccess)
+    if (const cudaError_t code = cudaMemcpyAsync(target, source, bytes, kind, nullptr);
+        code != cudaSuccess)
         return code;
     return cudaStreamSynchronize(nullptr);
 }

@@ -11,7 +11,9 @@ void start_worker(CUstream_st* stream);
 
 namespace {
 
-cudaError_t sticky_of(int device) { return machine().devices[static_cast<std::size_t>(device)].sticky; }
+cudaError_t sticky_of(int device) {
+    return machine().devices[static_cast<std::size_t>(device)].sticky;
+}
 
 bool knows(cudaEvent_t event) { return machine().events.contains(event); }
 
@@ -55,7 +57,8 @@ cudaError_t record(cudaEvent_t event, cudaStream_t handle, unsigned int flags) {
 // The stream joins the capture in which the event lies.
 cudaError_t join(CUstream_st* stream, cudaEvent_t event) {
     Capture& capture = *event->capture;
-    if (!machine().captures.contains(&capture)) return cudaErrorCapturedEvent;  // that capture is over
+    // that capture is over
+    if (!machine().captures.contains(&capture)) return cudaErrorCapturedEvent;
     if (!capture.valid) return cudaErrorStreamCaptureInvalidated;
     if (stream->capture && stream->capture != event->capture) {
         capture.valid = stream->capture->valid = false;
@@ -71,8 +74,10 @@ cudaError_t join(CUstream_st* stream, cudaEvent_t event) {
     return cudaSuccess;
 }
 
-cudaError_t wait_done(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Moment>& moment, int device) {
-    machine().changed.wait(lock, [&] { return !moment || moment->done || sticky_of(device) != cudaSuccess; });
+cudaError_t wait_done(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Moment>& moment,
+                      int device) {
+    machine().changed.wait(
+        lock, [&] { return !moment || moment->done || sticky_of(device) != cudaSuccess; });
     return sticky_of(device);
 }
 
@@ -147,7 +152,9 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     machine().events.insert(*event);
     return cudaSuccess;
 }
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
     const std::lock_guard lock(machine().mutex);
     if (!machine().events.erase(event)) return note(cudaErrorInvalidResourceHandle);
@@ -158,7 +165,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     return note(record(event, stream, cudaEventRecordDefault));
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
-    if ((flags & ~static_cast<unsigned int>(cudaEventRecordExternal)) != 0) return note(cudaErrorInvalidValue);
+    if ((flags & ~static_cast<unsigned int>(cudaEventRecordExternal)) != 0)
+        return note(cudaErrorInvalidValue);
     return note(record(event, stream, flags));
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -193,7 +201,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
         if (!event->moment->done) return note(cudaErrorNotReady);
     }
     // "With a resolution of around 0.5 microseconds".
-    *milliseconds = static_cast<float>(std::round((end->moment->seconds - begin->moment->seconds) * 2e6) / 2e3);
+    *milliseconds =
+        static_cast<float>(std::round((end->moment->seconds - begin->moment->seconds) * 2e6) / 2e3);
     return cudaSuccess;
 }
 }
