@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "calibrate/table_readers.h"
-#include "model/files/csv.h"
-#include "model/files/plain_text.h"
-#include "model/units.h"
+#include "model/base/csv.h"
+#include "model/base/plain_text.h"
+#include "model/base/units.h"
 
 namespace stepcast {
 namespace {

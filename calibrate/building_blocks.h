@@ -11,6 +11,7 @@
 
 #include "model/cluster.h"
 #include "model/graph/op.h"
+#include "model/records/collective_row.h"
 #include "sim/costs/attention_law.h"
 #include "sim/costs/cast_law.h"
 
@@ -51,20 +52,6 @@ struct GemmRow {
     bool layout_apart = false;
     RowHash row = 0;
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
-};
-
-// `op` is a kind_name(). `bytes` is as in model/graph/op.h: the whole result of an all-gather, the
-// whole input of a reduce-scatter, and for an all-to-all what one rank holds.
-struct CollectiveRow {
-    std::string op;
-    int ranks = 0, nodes = 0;
-    Bytes bytes;
-    Seconds time;
-    RowHash row = 0;
-    bool in_switch = true;  // the switch can add this dtype
-    // largest message that the library's release treats as small, where the row tells the release
-    std::optional<Bytes> small = {};
-    friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
 };
 
 // Dispatch or combine of an expert layer's tokens, timed alone. `kernels` is named as in the

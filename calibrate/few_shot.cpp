@@ -9,8 +9,8 @@
 #include <set>
 
 #include "calibrate/few_shot_internal.h"
-#include "model/errors.h"
-#include "model/presets.h"
+#include "model/base/errors.h"
+#include "model/input/presets.h"
 #include "model/records/provenance.h"
 #include "sim/on_threads.h"
 

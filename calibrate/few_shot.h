@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "calibrate/posterior.h"
-#include "cases/cases.h"
-#include "model/progress.h"
+#include "import/tables/cases.h"
+#include "model/base/progress.h"
 
 namespace stepcast {
 

@@ -9,7 +9,7 @@
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/scatter.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/machine/scatter.h"
 #include "model/records/measurement.h"
 

@@ -5,8 +5,8 @@
 
 #include "calibrate/few_shot.h"
 #include "calibrate/fit_parameter.h"
-#include "model/errors.h"
-#include "model/presets.h"
+#include "model/base/errors.h"
+#include "model/input/presets.h"
 
 namespace stepcast {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "calibrate/few_shot_internal.h"
+#include "model/base/whole_files.h"
 #include "model/experiment.h"
-#include "model/files/whole_files.h"
 #include "model/machine/scatter.h"
 #include "model/records/provenance.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "calibrate/few_shot_internal.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 namespace {

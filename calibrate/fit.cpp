@@ -8,7 +8,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/least_squares.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {

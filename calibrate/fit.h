@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "model/answers/fit_points.h"
+#include "model/base/progress.h"
 #include "model/cluster.h"
-#include "model/progress.h"
+#include "sim/results/fit_points.h"
 
 namespace stepcast {
 

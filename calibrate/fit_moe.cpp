@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "calibrate/fit_parameter.h"
-#include "calibrate/logs/import.h"
-#include "model/errors.h"
+#include "import/logs/import.h"
+#include "model/base/errors.h"
 #include "model/graph/step_times.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/fit_parameter.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 namespace {

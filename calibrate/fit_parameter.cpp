@@ -8,12 +8,12 @@
 #include <tuple>
 #include <utility>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
 #include "model/experiment.h"
-#include "model/files/plain_text.h"
-#include "model/keys/key_values.h"
-#include "model/keys/toml_reader.h"
-#include "model/presets.h"
+#include "model/input/key_values.h"
+#include "model/input/presets.h"
+#include "model/input/toml_reader.h"
 
 namespace stepcast {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_readers.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/machine/generation.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"

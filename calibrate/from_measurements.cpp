@@ -11,9 +11,9 @@
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_readers.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
 #include "model/experiment.h"
-#include "model/files/whole_files.h"
 #include "model/machine/calibration.h"
 #include "model/records/provenance.h"
 

@@ -7,7 +7,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/gpu_fit.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"

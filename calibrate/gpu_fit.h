@@ -9,7 +9,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/host_sweep.h"
-#include "model/files/whole_files.h"
+#include "model/base/whole_files.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "model/answers/fit_points.h"
 #include "model/cluster.h"
 #include "model/graph/task_graph.h"
 #include "model/records/measurement.h"
+#include "sim/results/fit_points.h"
 
 namespace stepcast {
 

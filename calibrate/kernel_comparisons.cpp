@@ -12,12 +12,12 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_readers.h"
-#include "cases/row_parts.h"
-#include "cases/shelf.h"
-#include "model/errors.h"
+#include "import/tables/row_parts.h"
+#include "import/tables/shelf.h"
+#include "model/base/errors.h"
 #include "model/experiment.h"
+#include "model/input/presets.h"
 #include "model/machine/priors.h"
-#include "model/presets.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "model/answers/kernel_comparison.h"
 #include "model/machine/scatter.h"
+#include "sim/results/kernel_comparison.h"
 
 namespace stepcast {
 

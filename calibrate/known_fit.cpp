@@ -6,7 +6,7 @@
 #include <set>
 
 #include "calibrate/fit_parameter.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/machine/calibration.h"
 
 namespace stepcast {

@@ -8,7 +8,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_readers.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/machine/priors.h"
 

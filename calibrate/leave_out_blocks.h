@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "model/base/progress.h"
 #include "model/cluster.h"
-#include "model/progress.h"
 
 namespace stepcast {
 

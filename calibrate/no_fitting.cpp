@@ -1,5 +1,5 @@
 #include "calibrate/least_squares.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

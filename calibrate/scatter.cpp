@@ -12,12 +12,13 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/kernel_comparisons.h"
-#include "cases/cases.h"
-#include "model/errors.h"
-#include "model/files/whole_files.h"
+#include "import/tables/cases.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
 #include "model/records/measurements.h"
 #include "sim/interval.h"
 #include "sim/predict.h"
+#include "sim/predict_all.h"
 
 namespace stepcast {
 namespace {

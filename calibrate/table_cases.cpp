@@ -6,7 +6,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/fit_tables.h"
-#include "model/files/stamp.h"
+#include "model/base/stamp.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/exchange_law.h"
 #include "sim/costs/gemm_law.h"

@@ -8,7 +8,8 @@
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_tables.h"
-#include "cases/shelf.h"
+#include "import/profiles/table_words.h"
+#include "import/tables/shelf.h"
 #include "model/framework.h"
 #include "model/records/table_row.h"
 
@@ -22,10 +23,6 @@ void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
 void add_cast(const TableRow& row, BuildingBlocks& blocks);
 void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
                    const std::vector<SourceRow>& tuned);
-
-// The column `layout`, in the order of Gemm::Layout. "NT": A as it is, B transposed. Linear layers
-// never use "TT" or others.
-inline constexpr std::string_view layout_names[] = {"NT", "NN", "TN"};
 
 // The first word of a cell such as "bf16", "bf16 -> fp32" or "fp8 (128-wide scaling) -> bf16": the
 // operands' dtype.
@@ -64,11 +61,6 @@ void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
 // share of the time.
 std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blocks);
 
-// Kinds of rows in the table of launches, as import names them.
-inline constexpr std::string_view launch_kind = "launch call",
-                                  layer_kind = "host time of a layer beside its launches",
-                                  single_passes = "passes, operator by operator",
-                                  compiled_passes = "passes, compiled";
 // Sets the host costs of a framework's own code, and whether its passes run operator by operator,
 // as launches tell; says so in words.
 std::vector<std::string> take_framework(Framework& framework,

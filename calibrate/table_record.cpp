@@ -6,7 +6,7 @@
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
 #include "model/experiment.h"
-#include "model/keys/key_values.h"
+#include "model/input/key_values.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 namespace {

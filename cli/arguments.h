@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/logs/import.h"
-#include "calibrate/profiles/import_profiles.h"
 #include "cli/startup.h"
+#include "import/logs/import.h"
+#include "import/profiles/import_profiles.h"
 #include "model/experiment.h"
 #include "sim/sweep/sweep.h"
 

@@ -14,10 +14,10 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
 #include "model/experiment.h"
-#include "model/files/whole_files.h"
-#include "model/presets.h"
+#include "model/input/presets.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
 

@@ -5,14 +5,15 @@
 #include <utility>
 
 #include "calibrate/kernel_comparisons.h"
-#include "calibrate/profiles/replay.h"
-#include "calibrate/profiles/trace_forecast.h"
-#include "cases/cases.h"
+#include "calibrate/replay.h"
+#include "calibrate/trace_forecast.h"
 #include "cli/startup.h"
-#include "model/errors.h"
+#include "import/tables/cases.h"
+#include "model/base/errors.h"
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "reports/tables.h"
+#include "sim/predict_all.h"
 
 namespace stepcast {
 namespace {

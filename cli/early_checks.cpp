@@ -6,8 +6,8 @@
 
 #include "calibrate/few_shot.h"
 #include "cli/read_files.h"
-#include "model/errors.h"
-#include "model/files/whole_files.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
 
 namespace stepcast {
 namespace {

@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 
 #include "cli/arguments.h"
-#include "model/errors.h"
-#include "model/files/whole_files.h"
-#include "model/show.h"
-#include "translate/emit.h"
-#include "translate/machine.h"
-#include "translate/translate.h"
+#include "import/launch/emit.h"
+#include "import/launch/translate.h"
+#include "import/machine/machine.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
+#include "model/input/show.h"
 
 namespace stepcast {
 namespace {

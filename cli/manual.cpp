@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/experiment.h"
-#include "model/presets.h"
+#include "model/input/presets.h"
 #include "reports/table.h"
 
 namespace stepcast {

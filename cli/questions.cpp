@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "cli/startup.h"
-#include "model/errors.h"
-#include "model/keys/keys.h"
+#include "model/base/errors.h"
+#include "model/input/keys.h"
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "sim/campaign.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "model/presets.h"
+#include "model/input/presets.h"
 
 namespace stepcast {
 namespace {

@@ -12,8 +12,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "model/errors.h"
-#include "model/files/plain_text.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 

@@ -20,7 +20,7 @@ void keep_freed_memory(int most = 1 << 30);
 void open_standard_files();
 
 // SIGINT and SIGTERM end the program at once, with exit code 130 and 143; unfinished files have no
-// name yet (model/files/whole_files.h). After the first call of stop_asked(), the first signal is
+// name yet (model/base/whole_files.h). After the first call of stop_asked(), the first signal is
 // only noted, so that the caller ends at a good place, and the second ends it.
 void end_on_signals();
 bool stop_asked();

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "cases/cases.h"
 #include "cli/arguments.h"
-#include "model/answers/gantt.h"
-#include "model/answers/kernel_comparison.h"
-#include "model/progress.h"
+#include "import/tables/cases.h"
+#include "model/base/progress.h"
 #include "reports/chrome_trace.h"
 #include "reports/compare.h"
 #include "reports/tables.h"
 #include "sim/explain/explain.h"
 #include "sim/predict.h"
+#include "sim/results/gantt.h"
+#include "sim/results/kernel_comparison.h"
 
 namespace stepcast {
 

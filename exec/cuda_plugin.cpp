@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "exec/shared_library.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

@@ -21,7 +21,7 @@
 #include <fmt/format.h>
 
 #include "exec/steady_clock.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/launcher.h"
-#include "model/units.h"
+#include "model/base/units.h"
 
 namespace stepcast {
 

@@ -10,7 +10,7 @@
 
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

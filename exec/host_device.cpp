@@ -12,7 +12,7 @@
 #include "exec/host_ops.h"
 #include "exec/host_rank.h"
 #include "exec/rank_group.h"
-#include "model/launcher.h"
+#include "model/base/launcher.h"
 
 namespace stepcast {
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/files/plain_text.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 

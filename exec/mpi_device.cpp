@@ -13,7 +13,7 @@
 #include "exec/host_rank.h"
 #include "exec/mpi_group.h"
 #include "exec/rank_group.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

@@ -6,7 +6,7 @@
 
 #include "exec/launcher.h"
 #include "exec/steady_clock.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

@@ -1,5 +1,5 @@
 #include "exec/host_device.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

@@ -1,6 +1,6 @@
 #include "exec/host_device.h"
 #include "exec/launcher.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

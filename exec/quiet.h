@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/units.h"
+#include "model/base/units.h"
 
 namespace stepcast {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "exec/host_memory.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
+#include "model/base/units.h"
 #include "model/graph/task_graph.h"
-#include "model/units.h"
 
 namespace stepcast {
 

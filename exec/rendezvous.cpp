@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "exec/steady_clock.h"
-#include "model/errors.h"
-#include "model/files/plain_text.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 

@@ -7,7 +7,7 @@
 
 #include "exec/door.h"
 #include "exec/launcher.h"
-#include "model/units.h"
+#include "model/base/units.h"
 
 namespace stepcast {
 

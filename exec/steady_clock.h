@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "model/units.h"
+#include "model/base/units.h"
 
 namespace stepcast {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "model/errors.h"
-#include "model/keys/key_values.h"
+#include "model/base/errors.h"
+#include "model/input/key_values.h"
 #include "model/machine/libraries.h"
 
 namespace stepcast {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "model/dtype.h"
+#include "model/base/dtype.h"
+#include "model/base/units.h"
 #include "model/fitted.h"
+#include "model/input/keyed.h"
 #include "model/kernel_costs.h"
-#include "model/keys/keyed.h"
-#include "model/units.h"
 
 namespace stepcast {
 

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/files/plain_text.h"
-#include "model/keys/key_values.h"
-#include "model/keys/layers.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/input/key_values.h"
+#include "model/input/layers.h"
 #include "model/machine/priors.h"
 
 namespace stepcast {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "model/files/plain_text.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 

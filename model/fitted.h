@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/keys/keyed.h"
-#include "model/names.h"
+#include "model/base/names.h"
+#include "model/input/keyed.h"
 
 namespace stepcast {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "model/experiment.h"
-#include "model/keys/keys.h"
-#include "model/keys/layers.h"
+#include "model/input/keys.h"
+#include "model/input/layers.h"
 #include "model/machine/generation.h"
 #include "model/machine/libraries.h"
 #include "model/transformer/counts.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "model/dtype.h"
-#include "model/keys/keyed.h"
-#include "model/units.h"
+#include "model/base/dtype.h"
+#include "model/base/units.h"
+#include "model/input/keyed.h"
 
 namespace stepcast {
 

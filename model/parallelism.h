@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "model/dtype.h"
-#include "model/keys/keyed.h"
-#include "model/moe/known_systems.h"
-#include "model/pipeline/known_schedules.h"
-#include "model/units.h"
+#include "model/base/dtype.h"
+#include "model/base/units.h"
+#include "model/input/keyed.h"
+#include "model/recorded/moe/known_systems.h"
+#include "model/transformer/known_schedules.h"
 
 namespace stepcast {
 
@@ -91,7 +91,7 @@ struct Parallelism {
         "steps, passes around experts, cross entropy, gradients of biases and norms, adapters");
     // model/block/unfused.h
     KEY(bool, unfused, false, "each element-wise operation is a kernel by itself");
-    // model/eager/
+    // model/recorded/script/
     KEY(bool, eager_script, false,
         "one rank: each operator is the kernels that an eager PyTorch script launches for it");
     KEY(bool, fused_accumulation, true,

@@ -5,7 +5,7 @@
 #include <ranges>
 #include <string_view>
 
-#include "model/checks/checks.h"
+#include "model/input/checks.h"
 
 namespace stepcast {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "model/checks/checks.h"
+#include "model/input/checks.h"
 
 namespace stepcast {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/keys/keyed.h"
-#include "model/names.h"
+#include "model/base/names.h"
+#include "model/input/keyed.h"
 
 namespace stepcast {
 

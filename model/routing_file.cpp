@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "model/errors.h"
-#include "model/files/csv.h"
+#include "model/base/csv.h"
+#include "model/base/errors.h"
 #include "model/routing.h"
 
 namespace stepcast {

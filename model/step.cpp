@@ -3,8 +3,8 @@
 #include <cmath>
 #include <random>
 
-#include "model/checks/checks.h"
-#include "model/moe/layer.h"
+#include "model/input/checks.h"
+#include "model/recorded/moe/layer.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
 #include "model/transformer/step.h"

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "model/dtype.h"
-#include "model/keys/keyed.h"
+#include "model/base/dtype.h"
+#include "model/input/keyed.h"
 
 namespace stepcast {
 

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "model/files/whole_files.h"
-#include "model/names.h"
+#include "model/base/names.h"
+#include "model/base/whole_files.h"
 
 namespace stepcast {
 

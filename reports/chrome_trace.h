@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/answers/forecast.h"
-#include "model/answers/traced_step.h"
 #include "model/graph/trace.h"
 #include "model/records/measurement.h"
+#include "sim/results/forecast.h"
+#include "sim/results/traced_step.h"
 
 namespace stepcast {
 

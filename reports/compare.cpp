@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/files/plain_text.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
 #include "model/records/measurements.h"
 #include "reports/table.h"
 

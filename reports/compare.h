@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cases/cases.h"
-#include "model/answers/kernel_comparison.h"
+#include "sim/results/comparison.h"
+#include "sim/results/kernel_comparison.h"
 
 namespace stepcast {
 

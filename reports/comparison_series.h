@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cases/cases.h"
 #include "reports/plot_frame.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "model/files/csv.h"
+#include "model/base/csv.h"
 #include "model/records/measurements.h"
 #include "reports/compare.h"
 #include "reports/tables.h"

@@ -22,9 +22,9 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/files/plain_text.h"
-#include "model/files/whole_files.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/base/whole_files.h"
 #include "reports/table.h"
 
 namespace stepcast {

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "cases/cases.h"
-#include "model/answers/explanation.h"
-#include "model/answers/sweep_answer.h"
-#include "model/answers/traced_step.h"
 #include "model/records/measurement.h"
 #include "reports/compare.h"
 #include "reports/tables.h"
+#include "sim/results/comparison.h"
+#include "sim/results/explanation.h"
+#include "sim/results/sweep_answer.h"
+#include "sim/results/traced_step.h"
 
 namespace stepcast {
 

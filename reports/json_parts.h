@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/answers/campaign.h"
-#include "model/answers/forecast.h"
-#include "model/answers/traced_step.h"
 #include "reports/table.h"
+#include "sim/results/campaign.h"
+#include "sim/results/forecast.h"
+#include "sim/results/traced_step.h"
 
 // Quantities become numbers in SI units, empty values null. JSON has no infinity: the library
 // writes what is not finite as null.

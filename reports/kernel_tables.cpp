@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "model/files/csv.h"
+#include "model/base/csv.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "model/files/stamp.h"
+#include "model/base/stamp.h"
 #include "reports/page_files.h"
 
 namespace stepcast {

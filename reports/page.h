@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/files/whole_files.h"
+#include "model/base/whole_files.h"
 #include "reports/table.h"
 
 namespace stepcast {

@@ -5,16 +5,16 @@
 #include <optional>
 #include <string>
 
-#include "model/answers/campaign.h"
-#include "model/answers/explanation.h"
-#include "model/answers/forecast.h"
-#include "model/answers/gantt.h"
-#include "model/answers/kernel_comparison.h"
-#include "model/answers/sweep_answer.h"
 #include "model/experiment.h"
 #include "model/records/measurement.h"
 #include "reports/page.h"
 #include "reports/tables.h"
+#include "sim/results/campaign.h"
+#include "sim/results/explanation.h"
+#include "sim/results/forecast.h"
+#include "sim/results/gantt.h"
+#include "sim/results/kernel_comparison.h"
+#include "sim/results/sweep_answer.h"
 
 namespace stepcast {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/units.h"
+#include "model/base/units.h"
 
 namespace stepcast {
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "reports/compare.h"
 #include "reports/comparison_series.h"
 #include "reports/plot_frame.h"

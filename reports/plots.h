@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "cases/cases.h"
-#include "model/answers/explanation.h"
-#include "model/answers/fit_points.h"
-#include "model/answers/gantt.h"
-#include "model/answers/kernel_comparison.h"
-#include "model/answers/sweep_answer.h"
-#include "model/units.h"
+#include "model/base/units.h"
+#include "sim/results/comparison.h"
+#include "sim/results/explanation.h"
+#include "sim/results/fit_points.h"
+#include "sim/results/gantt.h"
+#include "sim/results/kernel_comparison.h"
+#include "sim/results/sweep_answer.h"
 
 namespace stepcast {
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 

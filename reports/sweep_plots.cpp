@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "model/files/plain_text.h"
+#include "model/base/plain_text.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "model/files/csv.h"
-#include "model/files/plain_text.h"
+#include "model/base/csv.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 namespace {

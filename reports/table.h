@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/answers/forecast.h"
-#include "model/units.h"
+#include "model/base/units.h"
+#include "sim/results/forecast.h"
 
 namespace stepcast {
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "model/files/plain_text.h"
+#include "model/base/plain_text.h"
 #include "model/machine/scatter.h"
 #include "reports/pages.h"
 

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "cases/cases.h"
-#include "model/answers/campaign.h"
-#include "model/answers/explanation.h"
-#include "model/answers/forecast.h"
-#include "model/answers/kernel_comparison.h"
-#include "model/answers/sweep_answer.h"
-#include "model/answers/traced_step.h"
 #include "model/records/measurement.h"
 #include "reports/page.h"
 #include "reports/table.h"
+#include "sim/results/campaign.h"
+#include "sim/results/comparison.h"
+#include "sim/results/explanation.h"
+#include "sim/results/forecast.h"
+#include "sim/results/kernel_comparison.h"
+#include "sim/results/sweep_answer.h"
+#include "sim/results/traced_step.h"
 
 namespace stepcast {
 

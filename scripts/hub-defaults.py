@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes what a config.json that leaves keys out means, from the installed library `transformers` (and torch, on its meta device):
-the [defaults] of model/presets/hub.toml, and tests/model/families/hub_counts.csv, the weights of the models that it builds from files
+the [defaults] of model/presets/hub.toml, and tests/model/input/hub_counts.csv, the weights of the models that it builds from files
 that state sizes only. Types that no such class has keep the lines written by hand here, each from the code beside its weights."""
 import csv
 import json
@@ -16,7 +16,7 @@ from transformers import CONFIG_MAPPING, AutoModel, AutoModelForCausalLM, PreTra
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HUB = os.path.join(HERE, "model/presets/hub.toml")
-COUNTS = os.path.join(HERE, "tests/model/families/hub_counts.csv")
+COUNTS = os.path.join(HERE, "tests/model/input/hub_counts.csv")
 MARK = "# From here on written by scripts/hub-defaults.py"
 
 # Configurations of models whose code lies beside their weights, not in the library (their configuration_NAME.py).

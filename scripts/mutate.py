@@ -32,13 +32,12 @@ import time
 
 # The tests that see a folder: its own and those of folders that depend on it. "cli": the scripts of tests/cli with the program.
 PROGRAMS = {
-    "model": ["model", "sim", "cases", "reports", "calibrate", "translate", "cli"],
-    "sim": ["sim", "cases", "calibrate", "reports", "cli"],
-    "cases": ["cases", "sim", "calibrate", "reports", "cli"],
+    "model": ["model", "sim", "import", "reports", "calibrate", "cli"],
+    "sim": ["sim", "import", "calibrate", "reports", "cli"],
+    "import": ["import", "calibrate", "reports", "cli"],
     "calibrate": ["calibrate", "cli"],
     "exec": ["exec", "cli"],
     "reports": ["reports", "cli"],
-    "translate": ["translate", "cli"],
     "cli": ["cli"],
 }
 SCRIPTS = ["basics", "bad_input", "hostile", "sweep", "trace", "docs", "manual"]
@@ -190,7 +189,7 @@ def prepare(build_folder, programs):
         subprocess.run(["ninja", "-C", BUILD] + targets, check=True, stdout=subprocess.DEVNULL)
     TREE = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", open(BUILD + "/CMakeCache.txt").read(), re.M).group(1)
     HOME = tempfile.mkdtemp(prefix="stepcast-mutants-")  # outside of the tree, so that shared/truth is not found
-    for folder in ("model/presets", "calibrate/measurements", "calibrate/patterns", "tests"):
+    for folder in ("model/presets", "calibrate/measurements", "import/patterns", "tests"):
         shutil.copytree(os.path.join(TREE, folder), os.path.join(HOME, "share/stepcast", folder))
     os.mkdir(HOME + "/bin")
     os.environ.pop("STEPCAST_HOME", None)

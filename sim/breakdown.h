@@ -1,8 +1,8 @@
 // Where the time of one rank's step went.
 #pragma once
 
-#include "model/answers/forecast.h"
 #include "sim/engine/simulate.h"
+#include "sim/results/forecast.h"
 
 namespace stepcast {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "model/files/plain_text.h"
+#include "model/base/plain_text.h"
 #include "sim/predict.h"
 
 namespace stepcast {

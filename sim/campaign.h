@@ -1,9 +1,9 @@
 // From one step to a whole training: failures, money, energy.
 #pragma once
 
-#include "model/answers/campaign.h"
-#include "model/answers/forecast.h"
 #include "model/experiment.h"
+#include "sim/results/campaign.h"
+#include "sim/results/forecast.h"
 
 namespace stepcast {
 

@@ -1,10 +1,10 @@
 // The data of a Gantt chart of one step.
 #pragma once
 
-#include "model/answers/gantt.h"
 #include "model/experiment.h"
 #include "sim/engine/simulate.h"
 #include "sim/predict.h"
+#include "sim/results/gantt.h"
 
 namespace stepcast {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "model/input/remarks.h"
 #include "model/machine/calibration.h"
 #include "model/records/measurements.h"
-#include "model/remarks.h"
 #include "sim/explain/elasticity.h"
 
 namespace stepcast {

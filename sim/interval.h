@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "model/answers/forecast.h"
-#include "model/answers/sweep_answer.h"
 #include "model/experiment.h"
 #include "model/machine/scatter.h"
+#include "sim/results/forecast.h"
+#include "sim/results/sweep_answer.h"
 
 namespace stepcast {
 

@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/multimodal/parts.h"
+#include "model/base/errors.h"
+#include "model/input/remarks.h"
+#include "model/recorded/coca/parts.h"
 #include "model/records/measurements.h"
-#include "model/remarks.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"

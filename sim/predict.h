@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "model/answers/forecast.h"
 #include "model/experiment.h"
 #include "sim/engine/simulate.h"
+#include "sim/results/forecast.h"
 
 namespace stepcast {
 

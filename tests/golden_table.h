@@ -14,8 +14,8 @@
 #include <fmt/ranges.h>
 #include <catch2/catch.hpp>
 
-#include "model/files/csv.h"
-#include "model/presets.h"
+#include "model/base/csv.h"
+#include "model/input/presets.h"
 
 namespace stepcast {
 

@@ -15,7 +15,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/presets.h"
+#include "model/input/presets.h"
 
 namespace stepcast {
 

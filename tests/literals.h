@@ -1,7 +1,7 @@
 // Quantities as literals: 2_us, 16_MiB.
 #pragma once
 
-#include "model/units.h"
+#include "model/base/units.h"
 
 namespace stepcast::literals {
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "tests/random_graphs.h"
 #include "tests/transformers.h"
 

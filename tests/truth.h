@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "model/presets.h"
+#include "model/input/presets.h"
 
 namespace stepcast {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

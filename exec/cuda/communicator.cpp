@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/graph/op.h"
 
 namespace stepcast {

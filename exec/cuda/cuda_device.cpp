@@ -18,8 +18,8 @@
 #include "exec/rank_group.h"
 #include "exec/rendezvous.h"
 #include "exec/steady_clock.h"
-#include "model/errors.h"
-#include "model/files/plain_text.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 

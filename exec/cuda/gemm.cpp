@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

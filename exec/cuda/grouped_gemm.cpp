@@ -6,7 +6,7 @@
 
 #include "exec/cuda/check.h"
 #include "exec/cuda/gemm.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

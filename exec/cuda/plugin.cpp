@@ -3,7 +3,7 @@
 
 #include "exec/cuda/check.h"
 #include "exec/cuda/cuda_device.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

@@ -20,7 +20,7 @@
 #include "model/block/composed.h"
 #include "model/block/expert_rows.h"
 #include "model/machine/generation.h"
-#include "model/moe/layer.h"
+#include "model/recorded/moe/layer.h"
 
 namespace stepcast {
 

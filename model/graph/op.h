@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "model/dtype.h"
-#include "model/names.h"
-#include "model/units.h"
+#include "model/base/dtype.h"
+#include "model/base/names.h"
+#include "model/base/units.h"
 
 namespace stepcast {
 

@@ -25,9 +25,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/base/names.h"
 #include "model/graph/group.h"
 #include "model/graph/op.h"
-#include "model/names.h"
 
 namespace stepcast {
 

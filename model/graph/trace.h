@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "model/base/units.h"
 #include "model/graph/task_graph.h"
-#include "model/units.h"
 
 namespace stepcast {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/files/csv.h"
+#include "model/base/csv.h"
+#include "model/base/errors.h"
 #include "model/records/run_folder.h"
 
 namespace stepcast {

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "model/cluster.h"
-#include "model/keys/fields.h"
-#include "model/keys/keys.h"
-#include "model/keys/layers.h"
+#include "model/input/fields.h"
+#include "model/input/keys.h"
+#include "model/input/layers.h"
 #include "model/machine/priors.h"
 #include "model/records/provenance.h"
 

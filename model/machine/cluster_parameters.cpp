@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "model/keys/key_values.h"
+#include "model/input/key_values.h"
 #include "model/machine/priors.h"
 
 namespace stepcast {

@@ -4,7 +4,7 @@
 #include <regex>
 #include <string>
 
-#include "model/files/plain_text.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "model/units.h"
+#include "model/base/units.h"
 
 namespace stepcast {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "model/keys/fields.h"
+#include "model/input/fields.h"
+#include "model/input/presets.h"
 #include "model/machine/generation.h"
-#include "model/presets.h"
 
 namespace stepcast {
 namespace {

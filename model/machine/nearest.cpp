@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <ranges>
 
-#include "model/errors.h"
-#include "model/files/plain_text.h"
-#include "model/keys/fields.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/input/fields.h"
+#include "model/input/presets.h"
 #include "model/machine/generation.h"
 #include "model/machine/priors.h"
-#include "model/presets.h"
 
 namespace stepcast {
 namespace {

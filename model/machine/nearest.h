@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/keys/layers.h"
+#include "model/input/layers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {

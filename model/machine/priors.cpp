@@ -4,10 +4,10 @@
 #include <array>
 #include <cmath>
 
-#include "model/keys/key_values.h"
+#include "model/input/key_values.h"
+#include "model/input/presets.h"
 #include "model/machine/nearest.h"
 #include "model/machine/scatter.h"
-#include "model/presets.h"
 
 namespace stepcast {
 bool is_nameplate(std::string_view key) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/keys/layers.h"
+#include "model/input/layers.h"
 
 namespace stepcast {
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "model/keys/fields.h"
-#include "model/presets.h"
+#include "model/input/fields.h"
+#include "model/input/presets.h"
 
 namespace stepcast {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "model/keys/key_values.h"
-#include "model/keys/toml_reader.h"
-#include "model/presets.h"
+#include "model/input/key_values.h"
+#include "model/input/presets.h"
+#include "model/input/toml_reader.h"
 
 namespace stepcast {
 namespace {

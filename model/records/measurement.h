@@ -6,7 +6,7 @@
 
 #include "model/graph/step_times.h"
 #include "model/graph/trace.h"
-#include "model/keys/keyed.h"
+#include "model/input/keyed.h"
 
 namespace stepcast {
 

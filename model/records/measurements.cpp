@@ -6,8 +6,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "model/errors.h"
-#include "model/files/csv.h"
+#include "model/base/csv.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 namespace {

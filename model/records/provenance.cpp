@@ -9,11 +9,11 @@
 #include <fstream>
 #include <set>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/base/stamp.h"
 #include "model/experiment.h"
-#include "model/files/plain_text.h"
-#include "model/files/stamp.h"
-#include "model/presets.h"
+#include "model/input/presets.h"
 #include "model/records/table_row.h"
 
 namespace stepcast {

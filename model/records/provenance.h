@@ -40,7 +40,7 @@ std::vector<std::string> hash_lines(const std::vector<RowHash>& rows);
 std::vector<RowHash> read_hash_line(std::string_view line);  // throws ConfigError
 
 // The measured rows of any table; of imported measurements only those of whole steps. A table of
-// whole steps has further hashes, by experiment (cases/row_hashes.h).
+// whole steps has further hashes, by experiment (import/tables/row_hashes.h).
 std::vector<RowHash> rows_of_file(const std::string& path);
 
 // ascending, without duplicates

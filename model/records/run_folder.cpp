@@ -12,12 +12,12 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/files/stamp.h"
-#include "model/files/whole_files.h"
+#include "model/base/errors.h"
+#include "model/base/stamp.h"
+#include "model/base/whole_files.h"
 #include "model/graph/trace.h"
-#include "model/keys/fields.h"
-#include "model/keys/keys.h"
+#include "model/input/fields.h"
+#include "model/input/keys.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 

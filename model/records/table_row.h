@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "model/errors.h"
-#include "model/files/csv.h"
+#include "model/base/csv.h"
+#include "model/base/errors.h"
+#include "model/base/units.h"
 #include "model/records/provenance.h"
-#include "model/units.h"
 
 namespace stepcast {
 

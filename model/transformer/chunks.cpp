@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/pipeline/schedule.h"
+#include "model/transformer/schedule.h"
 
 namespace stepcast {
 

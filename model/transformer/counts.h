@@ -2,7 +2,7 @@
 // not from recompute or execution.
 #pragma once
 
-#include "model/units.h"
+#include "model/base/units.h"
 #include "model/workload.h"
 
 namespace stepcast {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "model/moe/layer.h"
+#include "model/recorded/moe/layer.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/stages.h"
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "model/pipeline/schedule.h"
 #include "model/transformer/hops.h"
+#include "model/transformer/schedule.h"
 #include "model/transformer/stages.h"
 
 namespace stepcast {

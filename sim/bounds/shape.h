@@ -6,7 +6,7 @@
 #include <array>
 #include <map>
 
-#include "model/pipeline/schedule.h"
+#include "model/transformer/schedule.h"
 #include "sim/costs/costs.h"
 #include "sim/memory/memory_parts.h"
 

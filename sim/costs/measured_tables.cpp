@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/step.h"
 #include "sim/breakdown.h"
 #include "sim/engine/simulate.h"

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "model/answers/explanation.h"
 #include "sim/engine/simulate.h"
+#include "sim/results/explanation.h"
 
 namespace stepcast {
 

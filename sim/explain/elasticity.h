@@ -2,11 +2,11 @@
 // matters most.
 #pragma once
 
-#include "model/answers/explanation.h"
 #include "model/machine/calibration.h"
 #include "sim/costs/price_classes.h"
 #include "sim/engine/event_engine.h"
 #include "sim/explain/critical_path.h"
+#include "sim/results/explanation.h"
 
 namespace stepcast {
 

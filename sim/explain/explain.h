@@ -5,11 +5,11 @@
 #include <functional>
 #include <vector>
 
-#include "model/answers/explanation.h"
-#include "model/answers/forecast.h"
-#include "model/answers/traced_step.h"
 #include "model/experiment.h"
 #include "sim/engine/simulate.h"
+#include "sim/results/explanation.h"
+#include "sim/results/forecast.h"
+#include "sim/results/traced_step.h"
 
 namespace stepcast {
 

@@ -1,6 +1,6 @@
 // Bytes of P parameters on one of n ranks: weights 2 P, gradients 2 P, the bucket buffer (two with
 // overlap), and for the rank's own piece an fp32 weight and two moments, 12 P / n (pieces are
-// padded as in model/multimodal/parts.h). A block keeps these 16-bit tensors for its backward
+// padded as in model/recorded/coca/parts.h). A block keeps these 16-bit tensors for its backward
 // (sizes: r rows, k keys, f inner, s scores):
 //   attention     norm's input and output, queries, keys, values, result: r each (in a cross block
 //   k for norm, keys and values);
@@ -14,8 +14,8 @@
 
 #include <algorithm>
 
-#include "model/multimodal/parts.h"
 #include "model/rank_groups.h"
+#include "model/recorded/coca/parts.h"
 #include "sim/memory/layer_memory.h"
 #include "sim/memory/memory.h"
 

@@ -30,7 +30,7 @@
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
 #include "model/block/composed.h"
-#include "model/moe/layer.h"
+#include "model/recorded/moe/layer.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {

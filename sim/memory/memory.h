@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "model/answers/forecast.h"
 #include "model/experiment.h"
+#include "sim/results/forecast.h"
 
 namespace stepcast {
 

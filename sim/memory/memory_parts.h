@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <span>
 
-#include "model/answers/forecast.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/weights.h"
 #include "sim/memory/layer_memory.h"
+#include "sim/results/forecast.h"
 
 namespace stepcast {
 

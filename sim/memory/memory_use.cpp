@@ -6,7 +6,7 @@
 // ranks' experts that faster_moe and mix_moe bring to all ranks.
 #include <algorithm>
 
-#include "model/moe/layer.h"
+#include "model/recorded/moe/layer.h"
 #include "model/step.h"
 #include "sim/memory/memory.h"
 #include "sim/predict.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/pipeline/schedule.h"
+#include "model/transformer/schedule.h"
 #include "sim/memory/memory_parts.h"
 
 namespace stepcast {

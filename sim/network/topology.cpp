@@ -10,7 +10,7 @@
 #include <boost/graph/connected_components.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/answers/sweep_answer.h"
 #include "model/experiment.h"
+#include "sim/results/sweep_answer.h"
 
 namespace stepcast {
 

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/files/stamp.h"
-#include "model/files/whole_files.h"
+#include "model/base/errors.h"
+#include "model/base/stamp.h"
+#include "model/base/whole_files.h"
 #include "model/routing.h"
 #include "sim/sweep/records.h"
 

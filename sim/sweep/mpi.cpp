@@ -7,8 +7,8 @@
 #include <optional>
 #include <thread>
 
-#include "model/errors.h"
-#include "model/launcher.h"
+#include "model/base/errors.h"
+#include "model/base/launcher.h"
 #include "sim/sweep/records.h"
 
 namespace stepcast {

@@ -1,4 +1,4 @@
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "sim/sweep/pool.h"
 
 namespace stepcast {

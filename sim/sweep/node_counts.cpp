@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "sim/predict.h"
 
 namespace stepcast {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "model/launcher.h"
+#include "model/base/launcher.h"
 #include "sim/on_threads.h"
 
 namespace stepcast {

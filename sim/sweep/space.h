@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-#include "model/answers/sweep_answer.h"
+#include "sim/results/sweep_answer.h"
 #include "sim/sweep/axes.h"
 #include "sim/sweep/split_rules.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "model/keys/key_values.h"
+#include "model/input/key_values.h"
 
 namespace stepcast {
 

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/pipeline/schedule.h"
+#include "model/base/errors.h"
 #include "model/rank_groups.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/schedule.h"
 
 namespace stepcast {
 namespace {

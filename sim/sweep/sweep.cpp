@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/launcher.h"
+#include "model/base/errors.h"
+#include "model/base/launcher.h"
 #include "sim/campaign.h"
 #include "sim/interval.h"
 #include "sim/on_threads.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/answers/sweep_answer.h"
+#include "sim/results/sweep_answer.h"
 #include "sim/sweep/worker.h"
 
 namespace stepcast {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "sim/campaign.h"
 
 namespace stepcast {

@@ -7,9 +7,9 @@
 
 #include "calibrate/few_shot_internal.h"
 #include "model/experiment.h"
+#include "model/input/presets.h"
 #include "model/machine/calibration.h"
 #include "model/machine/scatter.h"
-#include "model/presets.h"
 #include "tests/calibrate/step_rows.h"
 
 using namespace stepcast;

@@ -10,10 +10,10 @@
 #include <fstream>
 #include <map>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/graph/step_times.h"
-#include "model/presets.h"
+#include "model/input/presets.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"

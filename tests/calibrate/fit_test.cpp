@@ -8,7 +8,7 @@
 
 #include "calibrate/least_squares.h"
 #include "calibrate/sisters.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/experiment.h"
 #include "tests/literals.h"
 

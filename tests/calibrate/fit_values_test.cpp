@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/block_attribution.h"
+#include "import/logs/block_attribution.h"
 #include "calibrate/fit_tables.h"
-#include "calibrate/measurement_file.h"
 #include "calibrate/table_readers.h"
 #include "model/experiment.h"
+#include "model/records/measurement_file.h"
 #include "sim/costs/costs.h"
 #include "sim/network/ring_path.h"
 #include "tests/calibrate/made_up_machine.h"

@@ -3,8 +3,8 @@
 
 #include "calibrate/fit_noise.h"
 #include "calibrate/from_measurements.h"
-#include "calibrate/logs/import.h"
-#include "calibrate/profiles/import_profiles.h"
+#include "import/logs/import.h"
+#include "import/profiles/import_profiles.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/golden_text.h"
 #include "tests/model/files.h"

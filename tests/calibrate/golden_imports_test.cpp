@@ -4,9 +4,9 @@
 
 #include <map>
 
-#include "calibrate/logs/import.h"
-#include "calibrate/profiles/import_profiles.h"
-#include "calibrate/profiles/replay.h"
+#include "calibrate/replay.h"
+#include "import/logs/import.h"
+#include "import/profiles/import_profiles.h"
 #include "tests/golden_text.h"
 #include "tests/model/files.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/logs/import.h"
+#include "import/logs/import.h"
 
 namespace stepcast {
 

@@ -8,7 +8,7 @@
 
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
-#include "cases/cases.h"
+#include "import/tables/cases.h"
 #include "model/experiment.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"

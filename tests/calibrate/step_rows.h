@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cases/cases.h"
+#include "import/tables/cases.h"
 #include "model/step.h"
 #include "sim/engine/simulate.h"
 #include "tests/model/files.h"

@@ -6,7 +6,7 @@
 
 #include "exec/execute.h"
 #include "exec/host_device.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "tests/literals.h"
 
 using namespace stepcast;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "exec/host_memory.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 using namespace stepcast;
 

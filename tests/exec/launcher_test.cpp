@@ -3,7 +3,7 @@
 #include <map>
 
 #include "exec/launcher.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 using namespace stepcast;
 

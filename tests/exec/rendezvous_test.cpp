@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "exec/rendezvous.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 using namespace stepcast;
 

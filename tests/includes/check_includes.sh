@@ -6,29 +6,28 @@ cd "${1:-$(dirname "$0")/../..}"
 # Folder: project folders that it may include. "." is the root: main.cpp, the map.
 folders='
 model:      model
-translate:  translate model
 sim:        sim model
-cases:      cases model sim
+import:     import model sim
 exec:       exec model
-calibrate:  calibrate model sim cases
-reports:    reports model cases
-cli:        cli model translate sim cases exec calibrate reports
-.:          cli model translate sim cases exec calibrate reports
-python:     cli model translate sim cases calibrate reports
-tests:      tests model translate sim cases exec calibrate reports
+calibrate:  calibrate model sim import
+reports:    reports model sim
+cli:        cli model sim import exec calibrate reports
+.:          cli model sim import exec calibrate reports
+python:     cli model sim import calibrate reports
+tests:      tests model sim import exec calibrate reports
 benchmarks: benchmarks tests model sim
 '
 
 # Header prefix: files (globs) that may include it, and after "at most" how many of them outside tests/.
 headers='
-toml++/:            model/keys/toml_reader.cpp
-yaml-cpp/:          translate/document.cpp
-pugixml.hpp:        translate/nccl_topology.cpp
-boost/:             model/files/*.cpp sim/network/topology.cpp sim/gantt.cpp calibrate/profiles/trace_records.h
-nlohmann/:          reports/*.cpp reports/json_parts.h model/families/hub_families.h calibrate/profiles/*.cpp calibrate/profiles/json_numbers.h tests/* at most 7
-simdjson.h:         calibrate/profiles/kineto.cpp
-sqlite3.h:          calibrate/profiles/nsight.cpp tests/*
-zlib.h:             calibrate/profiles/byte_stream.cpp tests/*
+toml++/:            model/input/toml_reader.cpp
+yaml-cpp/:          import/launch/document.cpp
+pugixml.hpp:        import/machine/nccl_topology.cpp
+boost/:             model/base/*.cpp sim/network/topology.cpp sim/gantt.cpp import/profiles/trace_records.h
+nlohmann/:          reports/*.cpp reports/json_parts.h model/input/hub_families.h import/profiles/*.cpp import/profiles/json_numbers.h tests/* at most 7
+simdjson.h:         import/profiles/kineto.cpp
+sqlite3.h:          import/profiles/nsight.cpp tests/*
+zlib.h:             import/profiles/byte_stream.cpp tests/*
 CLI/:               cli/*.cpp at most 2
 ceres/:             calibrate/*.cpp at most 1
 Eigen/:             calibrate/*.cpp at most 1
@@ -40,26 +39,26 @@ cublas:             exec/cuda/* tests/exec/cuda/emulation/*
 nccl.h:             exec/cuda/* tests/exec/cuda/emulation/*
 ucontext.h:         tests/exec/cuda/emulation/*
 cxxabi.h:           tests/exec/cuda/emulation/*
-dlfcn.h:            exec/shared_library.cpp cli/startup.cpp model/presets.cpp
-link.h:             model/presets.cpp
+dlfcn.h:            exec/shared_library.cpp cli/startup.cpp model/input/presets.cpp
+link.h:             model/input/presets.cpp
 malloc.h:           cli/startup.cpp
 pybind11/:          python/core.cpp
 catch2/:            tests/*
 benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
-fnmatch.h:          translate/shell_variables.cpp
-unistd.h:           model/files/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
+fnmatch.h:          import/launch/shell_variables.cpp
+unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
 netdb.h:            exec/*
 netinet/:           exec/* tests/*
 arpa/inet.h:        tests/*
 spawn.h:            reports/gnuplot.cpp
 poll.h:             exec/*
-sys/:               model/files/whole_files.cpp model/records/run_folder.cpp exec/* reports/*.cpp tests/*
+sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* reports/*.cpp tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
 signal.h:           exec/* reports/*.cpp main.cpp tests/*
-fcntl.h:            model/files/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
+fcntl.h:            model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
 time.h:             exec/*
 '
 

@@ -12,14 +12,14 @@ put() {  # put FILE LINE: the tree's file gets one include line
 }
 right_tree() {
     rm -rf "${tree:?}"/*
-    put model/keys/toml_reader.cpp '#include <toml++/toml.h>'
+    put model/input/toml_reader.cpp '#include <toml++/toml.h>'
     put model/graph/op.h '#include <vector>'
     put sim/costs/costs.h '#include "model/graph/op.h"'
     put exec/host_device.cpp '#include <cblas.h>'
     put reports/json.cpp '#include <nlohmann/json.hpp>'
     put reports/chrome_trace.cpp '#include <nlohmann/json.hpp>'
-    put model/families/hub_families.h '#include <nlohmann/json.hpp>'
-    for profile in a b c d; do put calibrate/profiles/$profile.cpp '#include <nlohmann/json.hpp>'; done
+    put model/input/hub_families.h '#include <nlohmann/json.hpp>'
+    for profile in a b c d; do put import/profiles/$profile.cpp '#include <nlohmann/json.hpp>'; done
     put cli/arguments.cpp '#include <CLI/CLI.hpp>'
     put tests/sim/costs/costs_test.cpp '#include <catch2/catch.hpp>'
 }
@@ -47,7 +47,7 @@ expect_refused 'model/step.cpp:2: includes "sim/costs/costs.h"'
 put calibrate/fit.cpp '#include "exec/device.h"'
 expect_refused 'calibrate/fit.cpp:2: includes "exec/device.h"'
 put model/experiment.cpp '#include <toml++/toml.h>'
-expect_refused 'model/experiment.cpp:2: includes <toml++/toml.h>; only these may: model/keys/toml_reader.cpp'
+expect_refused 'model/experiment.cpp:2: includes <toml++/toml.h>; only these may: model/input/toml_reader.cpp'
 put reports/compare.cpp '#include <CLI/CLI.hpp>'
 expect_refused 'reports/compare.cpp:2: includes <CLI/CLI.hpp>; only these may: cli/*.cpp'
 put sim/costs/costs.cpp '#include <cuda_runtime.h>'

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 
 namespace stepcast {
 

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "model/experiment.h"
+#include "model/input/presets.h"
 #include "model/machine/generation.h"
-#include "model/presets.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
-#include "model/families/families.h"
-#include "model/keys/keys.h"
+#include "model/base/errors.h"
+#include "model/input/families.h"
+#include "model/input/keys.h"
 #include "tests/golden_text.h"
 #include "tests/model/files.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/rank_groups.h"
 #include "tests/model/files.h"
 

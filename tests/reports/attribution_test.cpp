@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
 #include "tests/literals.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

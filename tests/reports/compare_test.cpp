@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

@@ -2,8 +2,8 @@
 // whole reports.
 #pragma once
 
-#include "model/answers/gantt.h"
-#include "model/answers/sweep_answer.h"
+#include "sim/results/gantt.h"
+#include "sim/results/sweep_answer.h"
 #include "tests/random_graphs.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"

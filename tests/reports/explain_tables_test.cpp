@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "reports/json.h"
 #include "reports/plots.h"
 #include "tests/reports/samples.h"

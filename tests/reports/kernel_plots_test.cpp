@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "reports/tables.h"

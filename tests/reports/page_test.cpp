@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "model/files/whole_files.h"
+#include "model/base/whole_files.h"
 #include "reports/compare.h"
 #include "reports/pages.h"
 #include "reports/plot_frame.h"

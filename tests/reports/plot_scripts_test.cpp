@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "reports/plots.h"
 #include "tests/reports/samples.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "reports/plot_frame.h"
 #include "tests/reports/samples.h"
 

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "model/presets.h"
+#include "model/input/presets.h"
 
 namespace stepcast::samples {
 namespace {

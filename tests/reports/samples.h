@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "cases/cases.h"
+#include "import/tables/cases.h"
 #include "model/records/measurement.h"
 
 namespace stepcast::samples {

@@ -1,7 +1,7 @@
 // A small answer of a sweep for tests of reports.
 #pragma once
 
-#include "model/answers/sweep_answer.h"
+#include "sim/results/sweep_answer.h"
 
 namespace stepcast {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "model/pipeline/schedule.h"
+#include "model/transformer/schedule.h"
 #include "sim/breakdown.h"
 #include "tests/graphs.h"
 #include "tests/literals.h"

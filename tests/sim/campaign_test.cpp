@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "model/errors.h"
-#include "model/presets.h"
+#include "model/base/errors.h"
+#include "model/input/presets.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "tests/random_experiments.h"
 
 namespace stepcast::drawn_experiments {

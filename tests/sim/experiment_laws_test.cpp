@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "model/keys/keys.h"
+#include "model/input/keys.h"
 #include "model/machine/calibration.h"
 #include "model/step.h"
 #include "sim/explain/explain.h"

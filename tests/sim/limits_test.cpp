@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/graph/task_graph.h"
-#include "model/keys/keys.h"
+#include "model/input/keys.h"
 #include "model/step.h"
 #include "sim/campaign.h"
 #include "sim/predict.h"

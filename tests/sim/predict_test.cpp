@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "model/multimodal/parts.h"
-#include "model/presets.h"
+#include "model/input/presets.h"
+#include "model/recorded/coca/parts.h"
 #include "model/step.h"
 #include "sim/noise.h"
 #include "sim/predict.h"

@@ -6,7 +6,7 @@
 #include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/gemm.h"
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/step.h"
 #include "tests/literals.h"
 

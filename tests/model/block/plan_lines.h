@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "model/names.h"
+#include "model/base/names.h"
 #include "model/transformer/plan.h"
 
 namespace stepcast {

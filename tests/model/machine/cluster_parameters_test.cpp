@@ -1,4 +1,4 @@
-#include "model/keys/key_values.h"
+#include "model/input/key_values.h"
 #include "model/machine/calibration.h"
 
 #include <catch2/catch.hpp>

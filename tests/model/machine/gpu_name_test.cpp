@@ -1,8 +1,8 @@
 #include "model/machine/gpu_name.h"
 
+#include "model/base/plain_text.h"
 #include "model/experiment.h"
-#include "model/files/plain_text.h"
-#include "model/presets.h"
+#include "model/input/presets.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "model/experiment.h"
-#include "model/keys/keys.h"
-#include "model/keys/toml_reader.h"
-#include "model/presets.h"
+#include "model/input/keys.h"
+#include "model/input/presets.h"
+#include "model/input/toml_reader.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

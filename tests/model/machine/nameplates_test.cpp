@@ -2,8 +2,8 @@
 
 #include "model/cluster.h"
 #include "model/experiment.h"
+#include "model/input/presets.h"
 #include "model/machine/priors.h"
-#include "model/presets.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

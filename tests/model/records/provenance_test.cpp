@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/records/provenance.h"
 #include "tests/model/files.h"

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <tuple>
 
-#include "model/files/whole_files.h"
+#include "model/base/whole_files.h"
 #include "model/graph/trace.h"
-#include "model/presets.h"
+#include "model/input/presets.h"
 #include "model/records/measurements.h"
 #include "model/records/run_folder.h"
 #include "tests/model/files.h"

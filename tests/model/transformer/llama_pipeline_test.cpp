@@ -5,7 +5,7 @@
 #include <functional>
 #include <set>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/hops.h"
 #include "model/transformer/step.h"

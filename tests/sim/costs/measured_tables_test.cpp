@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/measured_tables.h"
 #include "tests/literals.h"

@@ -3,7 +3,7 @@
 // smaller; 5 x 4 words of 10 are 200 logits.
 #include <catch2/catch.hpp>
 
-#include "model/multimodal/parts.h"
+#include "model/recorded/coca/parts.h"
 #include "sim/memory/memory.h"
 
 using namespace stepcast;

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/pipeline/schedule.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/schedule.h"
 #include "sim/memory/layer_memory.h"
 
 using namespace stepcast;

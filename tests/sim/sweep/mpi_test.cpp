@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "model/launcher.h"
+#include "model/base/launcher.h"
 #include "sim/sweep/sweep.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
+#include "model/base/errors.h"
 #include "sim/predict.h"
 #include "tests/sim/sweep/whole_sweeps.h"
 

@@ -1,0 +1,168 @@
+// Defaults are those of deepspeed/runtime/{config,constants}.py and zero/config.py at edaa7221.
+#include "import/launch/readers.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace stepcast {
+namespace {
+
+// Hugging Face's Trainer fills in "auto", so the file states no value.
+const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
+    const auto* v = d.find(name);
+    if (!v) return v;
+    const bool of_template =
+        v->value.find("{{") != std::string::npos || v->value.find('$') != std::string::npos;
+    if (v->value != "auto" && !of_template) return v;
+    t.open.push_back(
+        fmt::format("{} ({}): \"{}\", {}", name, v->at, v->value,
+                    of_template ? "filled in by a template or a shell" : "set by the Trainer"));
+    return nullptr;
+}
+
+// train_batch_size = micro x accumulation x replicas. Two of them in a file give the third; all
+// three may contradict each other.
+void derive_micro_batch(const NamedValue& global, long pieces, long replicas, Translation& t) {
+    const long all = count_in(global), parts = pieces * replicas;
+    if (parts == 0)
+        t.open.push_back(fmt::format(
+            "train_micro_batch_size_per_gpu = {} / ({}replicas); say it with --set micro_batch=N",
+            all, pieces > 0 ? fmt::format("{} x ", pieces) : "accumulation x "));
+    else if (all % parts != 0)
+        t.problem(global, fmt::format("{} is no multiple of accumulation {} x {} replicas", all,
+                                      pieces, replicas));
+    else
+        t.set("parallelism.micro_batch", all / parts, global.at);
+}
+
+void check_batch(const NamedValue& global, long micro, long pieces, long replicas, Translation& t) {
+    const long all = count_in(global), each = micro * pieces;
+    if (replicas > 0 ? all != each * replicas : all % each != 0)
+        t.problem(
+            global,
+            fmt::format("{} is not {} sequences x accumulation {} x {}; DeepSpeed stops there, the "
+                        "forecast takes the {}",
+                        all, micro, pieces,
+                        replicas > 0 ? fmt::format("{} replicas", replicas) : "replicas", all));
+}
+
+void read_batch(Document& d, Translation& t, long replicas) {
+    const auto* micro = stated(d, "train_micro_batch_size_per_gpu", t);
+    const auto* global = stated(d, "train_batch_size", t);
+    const auto* pieces = stated(d, "gradient_accumulation_steps", t);
+    // 0 means that the Trainer determines it.
+    const long each = micro ? count_in(*micro) : 0,
+               steps = pieces                                    ? count_in(*pieces)
+                       : d.states("gradient_accumulation_steps") ? 0
+                                                                 : 1;
+    const long step = each * std::max(steps, 1L);
+    if (constexpr long most = 1'000'000'000; step > most / std::max(replicas, 1L))
+        wrong(*micro, "a step of at most 10^9 sequences");
+    if (micro) t.set("parallelism.micro_batch", each, micro->at);
+    if (global) t.set("parallelism.global_batch", integer_in(*global), global->at);
+    if (global && !micro) return derive_micro_batch(*global, steps, replicas, t);
+    if (global && pieces) return check_batch(*global, each, steps, replicas, t);
+    if (global && replicas == 0)
+        t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / each));
+    if (!micro || global) return;
+    if (replicas > 0)
+        t.set("parallelism.global_batch", step * replicas, pieces ? pieces->at : micro->at);
+    else
+        t.open.push_back(fmt::format(
+            "train_batch_size = {} x replicas; say it with --set global_batch=N", step));
+}
+
+void read_zero(Document& d, Translation& t) {
+    if (const auto* bare = d.find("zero_optimization"))
+        t.set("parallelism.zero", flag_in(*bare) ? 1L : 0L, bare->at);
+    else
+        t.take("parallelism.zero", stated(d, "zero_optimization.stage", t), integer_text, "0");
+    const long stage = t.count("parallelism.zero", 0);
+    t.take("parallelism.overlap", stated(d, "zero_optimization.overlap_comm", t), flag_text,
+           truth(stage == 3));
+    if (stage < 3) t.take_default("parallelism.overlap_params", "false");
+    t.take(
+        "parallelism.bucket", stated(d, "zero_optimization.reduce_bucket_size", t),
+        [](const NamedValue& v) { return fmt::format("{} B", integer_in(v) * 2); },
+        stage > 0 ? "1000000000 B" : "");
+    if (const auto* v = stated(d, "zero_optimization.mics_shard_size", t);
+        v && integer_in(*v) > 0 && stage == 3) {
+        if (integer_in(*v) > 1)
+            t.set("parallelism.shard", integer_in(*v), v->at);
+        else
+            t.set("parallelism.zero", 0, v->at);  // each rank holds its own copy
+    }
+    // ZeRO++ (arXiv 2306.10209) still shards all states over all ranks, but its backward gathers
+    // from a weight copy in the node.
+    if (const auto* v = stated(d, "zero_optimization.zero_hpz_partition_size", t);
+        v && integer_in(*v) > 1 && stage == 3)
+        t.problems.push_back(
+            fmt::format("zero_hpz_partition_size ({}): read as plain ZeRO-3; the second copy of "
+                        "the weights over {} ranks is "
+                        "not in the memory, nor its cheaper gathers in the backward",
+                        v->at, integer_in(*v)));
+}
+
+void read_precision(Document& d, Translation& t) {
+    const auto on = [&](const char* name) {
+        const auto* v = stated(d, name, t);
+        return v && flag_in(*v) ? v : nullptr;
+    };
+    const bool open = d.text("bf16.enabled") == "auto" || d.text("fp16.enabled") == "auto";
+    if (const auto* v = on("bf16.enabled"))
+        t.set("workload.dtype", "bf16", v->at);
+    else if (const auto* half = on("fp16.enabled"))
+        t.set("workload.dtype", "fp16", half->at);
+    else if (open)
+        t.set("workload.dtype", "bf16",
+              d.text("bf16.enabled") == "auto" ? d.find("bf16.enabled")->at
+                                               : d.find("fp16.enabled")->at);
+    else
+        t.take_default("workload.dtype", "fp32");
+    if (const auto* bf16 = on("bf16.enabled"), *half = on("fp16.enabled"); bf16 && half)
+        t.problem(*half, "bf16.enabled as well, which DeepSpeed refuses; taken as bf16");
+    const auto *kept = d.find("data_types.grad_accum_dtype"),
+               *sent = d.find("communication_data_type");
+    const auto says = [](const NamedValue* v) { return v && v->value != "auto"; };
+    if (const auto* v = says(kept) ? kept : sent; says(v))
+        t.set("parallelism.gradient_dtype", v->value, v->at);
+    if (says(kept) && says(sent) && kept->value != sent->value)
+        t.problem(*sent,
+                  "gradients are kept in " + kept->value + "; the forecast also exchanges them so");
+    if (const auto* v = stated(d, "optimizer.type", t)) set_optimizer(t, *v);
+}
+
+}  // namespace
+
+void take_deepspeed_training(Document& d, Translation& t, long replicas) {
+    read_batch(d, t, replicas);
+    read_zero(d, t);
+    read_precision(d, t);
+}
+
+Translation translate_deepspeed(Document d, long replicas) {
+    Translation t{
+        .path = d.path,
+        .format = "DeepSpeed",
+        .framework = "deepspeed",
+        .open = {"layers and widths: such a file never says them; name the model with --model"}};
+    take_deepspeed_training(d, t, replicas);
+    if (const auto* v = stated(d, "tensor_parallel.autotp_size", t); v && integer_in(*v) > 1)
+        t.set("parallelism.tp", integer_in(*v), v->at);
+    if (const auto* v = stated(d, "sequence_parallel_size", t); v && integer_in(*v) > 1) {
+        t.set("parallelism.cp", integer_in(*v), v->at);
+        t.problem(
+            *v,
+            "exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
+    }
+    if (d.states("activation_checkpointing.partition_activations"))
+        t.open.push_back(
+            "recompute: options are there, the switch is in the model's code; --set recompute=full "
+            "if it is on");
+    t.open.push_back("how many GPUs; say it with --gpus");
+    leave_rest(d, t);
+    return t;
+}
+
+}  // namespace stepcast

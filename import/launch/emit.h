@@ -1,0 +1,35 @@
+// Writes an experiment's split as flags or a file of a training framework; translate() reads them
+// back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/base/names.h"
+#include "model/experiment.h"
+
+namespace stepcast {
+
+NAMED_ENUM_AS(EmitFormat, "a format of --emit",
+              "megatron, megatron-bridge, nemo, torchtitan, deepspeed", megatron, megatron_bridge,
+              nemo, torchtitan, deepspeed);
+
+struct Emission {
+    std::string text;
+    std::vector<std::string> without;  // "parallelism.bucket = 25 MB: the script is read as 160 MB"
+    // keys with another value in the script, which `without` names
+    std::vector<std::string> lost;
+    std::vector<std::string> refused;  // reasons why the framework cannot run the split
+    void refuse_unless(bool runs, const std::string& why) {
+        if (!runs) refused.push_back(why);
+    }
+};
+
+// Throws ConfigError, and writes nothing, if the framework cannot run the split. What acts on the
+// step or its memory is in the text or named in `without` (import/launch/lost_keys.h).
+Emission emit(const Experiment& experiment, EmitFormat format);
+
+// Internal to translate/. Emits for one framework; collects refusals.
+std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& out);
+
+}  // namespace stepcast

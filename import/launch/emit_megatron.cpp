@@ -1,0 +1,390 @@
+// Writes Megatron-LM's flags, and the YAML of NeMo 1 and Megatron-Bridge, which use the same names
+// in sections.
+#include "import/launch/emit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "import/launch/readers.h"
+#include "model/input/keys.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+struct Line {
+    std::string section, name, value;  // value "": a bare flag
+};
+
+class Writer {
+public:
+    Writer(const Experiment& e, EmitFormat format, Emission& emitter)
+        : e_(e), format_(format), out_(emitter) {}
+
+    std::string write() {
+        check();
+        model();
+        experts();
+        split();
+        training();
+        data_parallel();
+        recompute();
+        return lm() ? shell() : yaml();
+    }
+
+private:
+    [[nodiscard]] bool lm() const { return format_ == EmitFormat::megatron; }
+    [[nodiscard]] bool nemo() const { return format_ == EmitFormat::nemo; }
+    void add(const std::string& name, const std::string& value,
+             const std::string& section = "model") {
+        lines_.push_back({section, name, value});
+    }
+    void add(const std::string& name, long value, const std::string& section = "model") {
+        add(name, std::to_string(value), section);
+    }
+    // Writes keys of megatron_numbers; a key that is 0 is left out.
+    void numbers(std::initializer_list<std::string_view> keys) {
+        for (const auto key : keys) {
+            const auto* row = std::ranges::find(megatron_numbers, key, &MegatronNumber::ours);
+            const auto value = text_of(*find_key(key), e_);
+            if (value != "0")
+                add(std::string(lm() || row->of_others.empty() ? row->of_lm : row->of_others),
+                    value);
+        }
+    }
+    // A bare flag in Megatron-LM, a truth value in YAML.
+    void flag(const std::string& name, bool on, const std::string& section = "model") {
+        if (lm() && !on) return;
+        add(name, lm() ? "" : truth(on), section);
+    }
+    // In Megatron-LM a bare flag with the opposite meaning.
+    void flag_or_not(const std::string& opposite, const std::string& name, bool on) {
+        lm() ? flag(opposite, !on) : flag(name, on);
+    }
+    void check() {
+        const auto& p = e_.parallelism;
+        const auto& w = e_.workload;
+        out_.refuse_unless(
+            p.schedule == Schedule::one_f_one_b || p.pp == 1,
+            fmt::format("parallelism.schedule {}: it has 1f1b and its interleaved form",
+                        to_string(p.schedule)));
+        out_.refuse_unless(p.rank_order == "tp-cp-dp-pp" || (lm() && p.rank_order == "tp-cp-pp-dp"),
+                           "parallelism.rank_order " + p.rank_order);
+        out_.refuse_unless(
+            micro_batches(p) >= p.pp,
+            fmt::format("{} micro-batches for {} stages (global_batch, micro_batch, pp)",
+                        micro_batches(p), p.pp));
+        out_.refuse_unless(
+            !p.stage_layers.empty() || w.layers % (p.pp * p.vp) == 0,
+            fmt::format("{} layers do not divide over pp x vp = {}", w.layers, p.pp * p.vp));
+        const int etp = p.expert_tensor_parallel ? p.tp : 1;
+        out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0,
+                           "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");
+        out_.refuse_unless(
+            w.attention != AttentionKind::mla || lm() || format_ == EmitFormat::megatron_bridge,
+            "workload.attention mla");
+        out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
+        out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
+        out_.refuse_unless(!w.row_scales, "workload.row_scales");
+        out_.refuse_unless(w.gated || w.activation != Activation::relu, "activation relu");
+        // megatron/core/transformer/moe/moe_layer.py refuses to train so.
+        out_.refuse_unless(w.moe.experts == 0 || p.tp == 1 || p.sequence_parallel,
+                           "experts with tensor parallelism (tp) and without sequence_parallel");
+        out_.refuse_unless(w.master_weights, "workload.master_weights = false");
+        out_.refuse_unless(p.shard == 0 || p.shard == p.dp * p.cp || p.zero == 3,
+                           "parallelism.shard: shards of part of the replicas without zero 3");
+        out_.refuse_unless(w.positions != Positions::relative,
+                           "workload.positions relative: Transformer-XL's");
+        out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm,
+                           fmt::format("workload.norm {}", to_string(w.norm)));
+        out_.refuse_unless(
+            p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16 ||
+                (lm() && p.gradient_dtype == Dtype::fp16 && w.dtype == Dtype::fp16),
+            fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
+        out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
+                           fmt::format("workload.optimizer {}", to_string(w.optimizer)));
+    }
+
+    // Experts in the layers where the forecast has them; a number N alone would begin with one in
+    // the first layer.
+    [[nodiscard]] std::string pattern_of_experts() const {
+        const auto& w = e_.workload;
+        int first = 0, last = 0;
+        while (!has_experts(w, first)) ++first;
+        for (int layer = first; layer < w.layers; ++layer)
+            if (has_experts(w, layer)) last = layer;
+        const int interval = w.moe.interval;
+        const auto dense = [](int layers) {
+            return layers > 0 ? fmt::format("[0]*{}+", layers) : "";
+        };
+        std::string text = fmt::format("{}({}[1])*{}", dense(first - interval + 1),
+                                       dense(interval - 1), (last - first) / interval + 1);
+        if (w.layers - 1 > last) text += fmt::format("+[0]*{}", w.layers - 1 - last);
+        return fmt::format("\"({})\"", text);
+    }
+
+    // What a layer sees, and the kernel of attention.
+    void attention() {
+        const auto& w = e_.workload;
+        if (w.attention == AttentionKind::plain && !nemo()) add("attention_backend", "unfused");
+        if (w.window == 0 || nemo()) return;
+        add("window_size",
+            lm() ? fmt::format("{},0", w.window - 1) : fmt::format("[{}, 0]", w.window - 1));
+        // every n-th layer sees all
+        const int every =
+            w.window_share < 1 ? static_cast<int>(std::lround(1 / (1 - w.window_share))) : 0;
+        if (every > 1) add("window_attn_skip_freq", every);
+    }
+
+    void model() {
+        const auto& w = e_.workload;
+        numbers({"workload.layers", "workload.hidden"});
+        add("ffn_hidden_size", w.ffn);
+        numbers({"workload.heads"});
+        if (w.kv_heads > 0) {
+            if (lm()) flag("group_query_attention", true);
+            add("num_query_groups", w.kv_heads);
+        }
+        numbers({"workload.head_dim"});
+        add(nemo() ? "encoder_seq_length" : "seq_length", w.seq);
+        add("max_position_embeddings", w.max_positions > 0 ? w.max_positions : w.seq);
+        add("normalization", w.norm == Norm::rmsnorm ? (nemo() ? "rmsnorm" : "RMSNorm")
+                             : nemo()                ? "layernorm"
+                                                     : "LayerNorm");
+        const bool rotary = w.positions == Positions::rotary;
+        add("position_embedding_type", rotary                              ? "rope"
+                                       : w.positions == Positions::learned ? "learned_absolute"
+                                                                           : "none");
+        if (nemo())
+            add("activation", w.gated                                    ? "fast-swiglu"
+                              : w.activation == Activation::squared_relu ? "squared-relu"
+                                                                         : "gelu");
+        else
+            flag(lm() ? "swiglu" : "gated_linear_unit", w.gated);
+        if (!nemo() && !w.gated && w.activation == Activation::squared_relu)
+            flag("squared_relu", true);
+        flag_or_not("disable_bias_linear", nemo() ? "bias" : "add_bias_linear", w.linear_bias);
+        if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
+        if (w.qk_norm) flag("qk_layernorm", true);
+        if (w.attention_gate) flag("attention_output_gate", true);
+        flag_or_not("untie_embeddings_and_output_weights", "share_embeddings_and_output_weights",
+                    w.tied);
+        add("hidden_dropout", fmt::format("{}", w.dropout));
+        // off if it is not stated
+        if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));
+        add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
+        numbers({"workload.vocab"});
+        if (w.vocab_multiple != 128)
+            add("make_vocab_size_divisible_by", std::max(1, w.vocab_multiple));
+        if (w.attention == AttentionKind::mla) {
+            flag("multi_latent_attention", true);
+            numbers({"workload.mla.q_rank"});
+            add("kv_lora_rank", w.mla.kv_rank);
+            add("qk_head_dim", w.mla.nope_dim);
+            add("qk_pos_emb_head_dim", w.mla.rope_dim);
+            add("v_head_dim", w.mla.value_dim);
+        }
+        attention();
+        if (w.mtp_layers > 0 && !nemo()) add("mtp_num_layers", w.mtp_layers);
+        if (w.fused_loss) flag("cross_entropy_loss_fusion", true);
+    }
+
+    void experts() {
+        const auto& m = e_.workload.moe;
+        const auto& p = e_.parallelism;
+        if (m.experts == 0) return;
+        numbers({"workload.moe.experts", "workload.moe.top_k", "workload.moe.ffn"});
+        if (m.shared_experts > 0) {
+            const int each = m.ffn > 0 ? m.ffn : e_.workload.ffn;
+            add("moe_shared_expert_intermediate_size",
+                m.shared_ffn > 0 ? m.shared_ffn : m.shared_experts * each);
+        }
+        if (m.capacity_factor > 0)
+            add("moe_expert_capacity_factor", fmt::format("{}", m.capacity_factor));
+        if (m.dense_layers > 0 || m.interval > 1) add("moe_layer_freq", pattern_of_experts());
+        if (m.groups > 1) numbers({"workload.moe.groups", "workload.moe.top_groups"});
+        if (m.router_bias) flag("moe_router_enable_expert_bias", true);
+        add("moe_token_dispatcher_type", p.dispatch_once ? "flex" : "alltoall");
+        numbers({"parallelism.ep"});
+        if (p.tp > 1) add("expert_tensor_parallel_size", p.expert_tensor_parallel ? p.tp : 1);
+    }
+
+    void split() {
+        const auto& p = e_.parallelism;
+        numbers({"parallelism.tp", "parallelism.pp", "parallelism.cp"});
+        if (!p.stage_layers.empty()) {
+            std::vector<std::string> stages;
+            for (const int layers : p.stage_layers)
+                stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");
+            const std::string further(static_cast<std::size_t>(nemo() ? 0 : e_.workload.mtp_layers),
+                                      'm');
+            add("pipeline_model_parallel_layout",
+                fmt::format("\"E{}{}L\"", fmt::join(stages, "|"), further));
+        } else if (p.vp > 1) {
+            add(lm() ? "num_virtual_stages_per_pipeline_rank"
+                     : "virtual_pipeline_model_parallel_size",
+                p.vp);
+        }
+        if (p.sequence_parallel) flag("sequence_parallel", true);
+        if (p.tp > 1) {  // also written if off, because recipes turn it on
+            if (nemo())
+                flag("ub_tp_comm_overlap", p.overlap_tp);
+            else
+                flag("tp_comm_overlap", p.overlap_tp, lm() ? "model" : "comm_overlap");
+        }
+        if (p.cp > 1)
+            add("cp_comm_type", p.context_exchange == ContextExchange::ring ? "p2p" : "allgather");
+        if (e_.workload.moe.experts > 0 && p.overlap_experts && !nemo())
+            flag("overlap_moe_expert_parallel_comm", true, lm() ? "model" : "comm_overlap");
+        if (!p.fused_accumulation)
+            flag_or_not("no_gradient_accumulation_fusion", "gradient_accumulation_fusion", false);
+        if (p.rank_order != "tp-cp-dp-pp") flag("use_tp_pp_dp_mapping", true);
+        if (p.vp > 1 && !p.overlap_p2p) {
+            if (lm()) flag("no_overlap_p2p_communication", true);
+            if (nemo()) flag("overlap_p2p_comm", false);
+        }
+    }
+
+    void training() {
+        const auto& p = e_.parallelism;
+        const std::string section = nemo() || lm() ? "model" : "train";
+        add("micro_batch_size", p.micro_batch, section);
+        add("global_batch_size", sequences_of_step(p), section);
+        const auto dtype = e_.workload.dtype;
+        const bool wide = dtype == Dtype::fp32 || dtype == Dtype::fp16 || dtype == Dtype::bf16;
+        out_.refuse_unless(wide || dtype == Dtype::fp8 || (dtype == Dtype::fp4 && !nemo()),
+                           fmt::format("workload.dtype {}", to_string(dtype)));
+        if (lm()) {
+            if (dtype != Dtype::fp32) flag(dtype == Dtype::fp16 ? "fp16" : "bf16", true);
+            if (dtype == Dtype::fp8) add("fp8_format", "hybrid");
+            if (dtype == Dtype::fp4) add("fp4_format", "e2m1");
+        } else if (nemo()) {
+            add("precision",
+                dtype == Dtype::fp16   ? "16"
+                : dtype == Dtype::fp32 ? "32"
+                                       : "bf16",
+                "trainer");
+            if (dtype == Dtype::fp8) flag("fp8", true);
+        } else {
+            add("name",
+                dtype == Dtype::fp8   ? "bf16_with_fp8_current_scaling_mixed"
+                : dtype == Dtype::fp4 ? "bf16_with_nvfp4_mixed"
+                                      : fmt::format("{}_mixed", to_string(dtype)),
+                "mixed_precision");
+        }
+        const std::string optimizer(to_string(e_.workload.optimizer));
+        if (!nemo()) add("optimizer", optimizer, lm() ? "model" : "optimizer");
+        if (e_.run.cuda_graph && !nemo()) add("cuda_graph_impl", "local");
+    }
+
+    void data_parallel() {
+        const auto& p = e_.parallelism;
+        const bool fsdp = p.zero >= 2;
+        const std::string section = nemo() ? "optim" : lm() ? "model" : "ddp";
+        if (nemo()) {
+            const bool sgd = e_.workload.optimizer == Optimizer::sgd;
+            out_.refuse_unless(
+                !sgd || p.zero == 0,
+                "workload.optimizer sgd with zero 1: its distributed optimizer is Adam");
+            add("name",
+                p.zero == 1 ? "mcore_distributed_optim"
+                : sgd       ? "sgd"
+                            : "fused_adam",
+                section);
+            flag("overlap_grad_sync", p.overlap, section);
+            flag("overlap_param_sync", p.overlap_params, section);
+            add("grad_sync_dtype", std::string(to_string(p.gradient_dtype)), section);
+            add("bucket_cap_mb", fmt::format("{}", p.bucket.si() / 1e6), section);
+            return;
+        }
+        if (fsdp) {
+            flag("use_megatron_fsdp", true, section);
+            add("data_parallel_sharding_strategy",
+                p.zero == 3 ? "optim_grads_params" : "optim_grads", section);
+            const int replicas = p.dp * p.cp;
+            if (p.shard > 0 && p.shard < replicas)
+                add("num_distributed_optimizer_instances", replicas / p.shard, section);
+        } else {
+            flag("use_distributed_optimizer", p.zero == 1, section);
+        }
+        flag("overlap_grad_reduce", p.overlap, section);
+        flag("overlap_param_gather", p.overlap_params, section);
+        const bool low = p.gradient_dtype == Dtype::bf16;
+        if (lm()) {
+            flag("grad_reduce_in_bf16", low);
+            if (e_.workload.dtype == Dtype::fp16)
+                flag("accumulate_allreduce_grads_in_fp32", p.gradient_dtype == Dtype::fp32);
+        } else {
+            flag("grad_reduce_in_fp32", !low, section);
+        }
+        const double each = p.gradient_dtype == Dtype::fp32 ? 4 : 2;
+        add(lm() ? "ddp_bucket_size" : "bucket_size", static_cast<long>(p.bucket.si() / each),
+            section);
+    }
+
+    void recompute() {
+        const auto& p = e_.parallelism;
+        if (p.recompute == Recompute::none) return;
+        const std::string prefix = nemo() ? "activations_checkpoint_" : "recompute_";
+        add(prefix + "granularity", std::string(to_string(p.recompute)));
+        if (p.recompute == Recompute::selective) return;
+        add(prefix + "method", p.recompute_layers > 0 ? "block" : "uniform");
+        out_.refuse_unless(
+            p.recompute_layers % p.vp == 0,
+            fmt::format(
+                "{} layers of a stage computed again: it takes as many of each of {} chunks",
+                p.recompute_layers, p.vp));
+        add(prefix + "num_layers", p.recompute_layers > 0 ? p.recompute_layers / p.vp : 1);
+    }
+
+    std::string shell() const {
+        std::string text = "ARGS=(\n";
+        for (const Line& line : lines_) {
+            std::string name = line.name;
+            std::ranges::replace(name, '_', '-');
+            text += fmt::format("    --{}{}{}\n", name, line.value.empty() ? "" : " ", line.value);
+        }
+        return text +
+               fmt::format(
+                   ")\ntorchrun --nnodes {} --nproc_per_node {} {} \"${{ARGS[@]}}\" \"$@\"\n",
+                   e_.cluster.nodes, e_.cluster.gpus_per_node,
+                   e_.workload.causal ? "pretrain_gpt.py" : "pretrain_bert.py");
+    }
+
+    std::string yaml() const {
+        std::string text;
+        if (nemo())
+            text += fmt::format("trainer:\n  num_nodes: {}\n  devices: {}\n", e_.cluster.nodes,
+                                e_.cluster.gpus_per_node);
+        for (const Line& line : lines_)
+            if (nemo() && line.section == "trainer")
+                text += fmt::format("  {}: {}\n", line.name, line.value);
+        for (const char* section :
+             {"model", "train", "ddp", "comm_overlap", "mixed_precision", "optimizer", "optim"}) {
+            std::string lines;
+            // NeMo nests optim inside model
+            const bool inside = nemo() && std::string_view(section) == "optim";
+            for (const Line& line : lines_)
+                if (line.section == section)
+                    lines += fmt::format("{}  {}: {}\n", inside ? "  " : "", line.name, line.value);
+            if (!lines.empty())
+                text += fmt::format("{}{}:\n{}", inside ? "  " : "", section, lines);
+        }
+        return text;
+    }
+
+    const Experiment& e_;
+    EmitFormat format_;
+    Emission& out_;
+    std::vector<Line> lines_;
+};
+
+}  // namespace
+
+std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& emitter) {
+    return Writer(experiment, format, emitter).write();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,278 @@
+// Launch lines of NeMo 1, NeMo 2, torchtitan and accelerate.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "import/launch/readers.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/base/whole_files.h"
+#include "model/input/presets.h"
+#include "model/input/toml_reader.h"
+
+namespace stepcast {
+namespace {
+
+// A table of nemo_programs.toml or nemo_recipes.toml.
+struct Configuration {
+    std::string name, model;
+    std::vector<std::string> programs, values;
+};
+
+std::vector<Configuration> configurations(const std::string& path) {
+    std::vector<Configuration> all;
+    for (const TomlEntry& entry : read_toml(path).entries) {
+        const auto dot = entry.path.find('.');
+        if (all.empty() || all.back().name != entry.path.substr(0, dot))
+            all.push_back({entry.path.substr(0, dot), "", {}, {}});
+        const auto key = entry.path.substr(dot + 1);
+        if (const auto* text = std::get_if<std::string>(&entry.value.value))
+            all.back().model = *text;
+        if (const auto* list = std::get_if<std::vector<ConfigValue>>(&entry.value.value))
+            for (const ConfigValue& element : *list)
+                (key == "programs" ? all.back().programs : all.back().values)
+                    .push_back(std::get<std::string>(element.value));
+    }
+    return all;
+}
+
+// The configuration's values, then the overrides: the last of a name counts. An override "~name"
+// removes.
+Document under_overrides(const Configuration& configuration, Document overrides,
+                         const std::string& at) {
+    Document d{overrides.path, {}};
+    for (const std::string& value : configuration.values) {
+        const auto equals = value.find('=');
+        d.add(value.substr(0, equals), value.substr(equals + 1), at);
+    }
+    for (NamedValue& value : overrides.values) {
+        if (lower_case(value.value) == "null" || lower_case(value.value) == "none")
+            value.null = true;
+        d.values.push_back(std::move(value));
+    }
+    return d;
+}
+
+// Settings of the configuration are defaults: nobody has stated them.
+void mark_defaults(Translation& t, const std::string& at) {
+    for (Setting& setting : t.settings)
+        if (setting.at == at) t.defaulted.push_back(setting.key + " = " + setting.value);
+}
+
+}  // namespace
+
+bool is_nemo_launch(const std::string& program, Document& arguments) {
+    const bool trainer = std::ranges::any_of(
+        arguments.values, [](const NamedValue& v) { return v.name.starts_with("trainer."); });
+    return program.starts_with("megatron_") &&
+           (trainer || arguments.states("config_name") || arguments.states("config_path") ||
+            std::ranges::any_of(arguments.values,
+                                [](const NamedValue& v) { return v.name.starts_with("model."); }));
+}
+
+Translation translate_nemo_launch(const std::string& program, Document arguments,
+                                  const std::string& path) {
+    const auto *file = arguments.find("config_name"), *folder = arguments.find("config_path");
+    std::string named;
+    if (file)
+        named = found_file((std::filesystem::path(folder ? folder->value : "conf") /
+                            (file->value + (file->value.ends_with(".yaml") ? "" : ".yaml")))
+                               .string(),
+                           path);
+    if (!named.empty()) {
+        Document d = read_yaml(plain_utf8(read_text(named, "NeMo's configuration")), named);
+        for (NamedValue& value : arguments.values) d.values.push_back(std::move(value));
+        d.path = path;
+        return translate_nemo(std::move(d));
+    }
+    const auto all = configurations(nemo_programs_path());
+    const auto known = std::ranges::find_if(all, [&](const Configuration& each) {
+        return file ? each.name == std::filesystem::path(file->value).stem().string()
+                    : std::ranges::find(each.programs, program) != each.programs.end();
+    });
+    if (file && known == all.end())
+        throw ConfigError(
+            fmt::format("{}: config_name: {} is not there; expected the file beside the script, or "
+                        "give it to stepcast itself",
+                        file->at, file->value));
+    Configuration none;
+    const bool has_own = known != all.end();
+    const std::string at = has_own ? "default of NeMo's " + known->name + ".yaml" : "";
+    Translation t =
+        translate_nemo(under_overrides(has_own ? *known : none, std::move(arguments), at));
+    t.path = path;
+    if (has_own)
+        mark_defaults(t, at);
+    else
+        t.open.push_back(
+            fmt::format("{}.py: its configuration is not known here: what the overrides leave to "
+                        "it is taken from NeMo's code",
+                        program));
+    return t;
+}
+
+// ---- NeMo 2
+
+Translation translate_nemo_recipe(Document arguments) {
+    const auto* factory = arguments.find("factory");
+    const auto all = configurations(nemo_recipes_path());
+    std::string named = factory ? factory->value.substr(0, factory->value.find('(')) : "";
+    const auto recipe = std::ranges::find(all, named, &Configuration::name);
+    if (recipe == all.end()) {
+        std::vector<std::string> known;
+        for (const auto& each : all) known.push_back(each.name);
+        throw ConfigError(
+            fmt::format("{}: nemo: {}; expected --factory and a recipe of NeMo 2 whose split is "
+                        "known{}; or write the split as a "
+                        "script of Megatron-LM or an experiment",
+                        factory ? factory->at : arguments.path,
+                        factory ? "recipe \"" + named + "\" is not known" : "no --factory",
+                        did_you_mean(named, known)));
+    }
+    // "llama3_70b(num_nodes=4)": arguments of the recipe.
+    const auto inside =
+        factory->value.size() > named.size() ? factory->value.substr(named.size() + 1) : "";
+    const std::string at = "default of NeMo's recipe " + named;
+    Document stated{arguments.path, {}};
+    for (const std::string& word : words_of(inside, "(), "))
+        if (const auto equals = word.find('='); equals != std::string::npos)
+            stated.add(
+                word.substr(0, equals) == "num_gpus_per_node" ? "devices" : word.substr(0, equals),
+                word.substr(equals + 1), factory->at);
+    for (NamedValue& value : arguments.values) stated.values.push_back(value);
+    Document d = under_overrides(*recipe, std::move(stated), at);
+    for (const char* section : {"trainer.strategy.ddp.", "trainer.strategy.", "trainer.",
+                                "model.config.", "data.", "optim.config."})
+        drop_sections(d, {section});
+    const auto *nodes = d.find("num_nodes"), *devices = d.find("devices");
+    const long ranks = nodes && devices ? count_in(*nodes) * count_in(*devices) : 0;
+    Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
+    t.format = "NeMo 2";
+    t.framework = "nemo-2";
+    if (!recipe->model.empty() && !d.states("num_layers")) {
+        t.set("workload.preset", recipe->model, at);
+        std::erase_if(t.open, [](const std::string& line) {
+            return line.find("--model") != std::string::npos;
+        });
+    }
+    if (ranks > 0) {
+        t.set("cluster.nodes", count_in(*nodes), nodes->at);
+        t.set("cluster.gpus_per_node", count_in(*devices), devices->at);
+    }
+    mark_defaults(t, at);
+    return t;
+}
+
+// ---- torchtitan
+
+bool is_titan_launch(const ShellLaunch& launch) {
+    return std::ranges::any_of(launch.arguments, [](const ShellArgument& a) {
+        return a.text.starts_with("--job.config") || a.text == "torchtitan.train" ||
+               a.text.ends_with("torchtitan/train.py") ||
+               std::filesystem::path(a.text).filename() == "run_train.sh";
+    });
+}
+
+namespace {
+
+// "--training.local_batch_size 4", "--compile.enable", "--compile.no-enable": values of the TOML
+// file.
+void add_overrides(const ShellLaunch& launch, Document& d) {
+    const auto& arguments = launch.arguments;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const auto& [text, at] = arguments[i];
+        const auto equals = text.find('='), dot = text.find('.');
+        if (!text.starts_with("--") || dot == std::string::npos || dot > equals) continue;
+        auto name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
+        std::ranges::replace(name, '-', '_');
+        std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+        while (equals == std::string::npos && i + 1 < arguments.size() &&
+               !arguments[i + 1].text.starts_with("--"))
+            value += (value.empty() ? "" : " ") + arguments[++i].text;
+        const auto last = name.find_last_of('.') + 1;
+        const bool off = value.empty() && name.compare(last, 3, "no_") == 0;
+        if (off) name.erase(last, 3);
+        d.add(name, off ? "false" : value.empty() ? "true" : value, at);
+    }
+}
+
+}  // namespace
+
+Translation translate_titan_launch(const ShellLaunch& launch, long per_node, long ranks,
+                                   const std::string& path, const TranslateOptions& options) {
+    Document stated{path, {}};
+    add_overrides(launch, stated);
+    const auto* file = stated.find_any({"job.config_file", "config_file"});
+    const auto of_environment = launch.environment.find("CONFIG_FILE");
+    const std::string name = file                                         ? file->value
+                             : of_environment != launch.environment.end() ? of_environment->second
+                                                                          : "";
+    const auto found = name.empty() ? "" : found_file(name, path);
+    if (name.empty())
+        throw ConfigError(
+            fmt::format("{}: a launch of torchtitan that names no TOML file; expected "
+                        "CONFIG_FILE=.. or --job.config_file; from August 2026 on its "
+                        "runs are functions of Python (--module, --config): write the split as "
+                        "such a TOML file",
+                        path));
+    if (found.empty())
+        throw ConfigError(
+            fmt::format("{}: {} is not there, which has the model and most of the split; expected "
+                        "it beside the script, above it, or in the "
+                        "working folder",
+                        path, name));
+    Document d =
+        read_toml_values(plain_utf8(read_text(found, "torchtitan's configuration")), found);
+    d.values.insert(d.values.end(), stated.values.begin(), stated.values.end());
+    d.path = path;
+    // run_train.sh starts NGPU processes, 8 unless told.
+    const auto gpus = launch.environment.find("NGPU");
+    const bool by_script = std::ranges::any_of(launch.arguments, [](const ShellArgument& a) {
+        return std::filesystem::path(a.text).filename() == "run_train.sh";
+    });
+    if (ranks == 0 && by_script)
+        ranks = per_node =
+            gpus == launch.environment.end() ? 8 : count_in({"NGPU", gpus->second, path});
+    Translation t = translate_torchtitan(d, options.model, options.replicas);
+    if (const long split = t.ranks_of_split();
+        ranks > 0 && options.replicas == 0 && ranks % split == 0)
+        t = translate_torchtitan(d, options.model, ranks / split);
+    t.path = path;
+    if (ranks > 0) {
+        t.set("cluster.nodes", ranks / per_node, path);
+        t.set("cluster.gpus_per_node", per_node, path);
+        std::erase_if(t.open,
+                      [](const std::string& line) { return line.starts_with("how many GPUs"); });
+    }
+    return t;
+}
+
+// ---- accelerate and Hugging Face's Trainer
+
+void refuse_trainer(const ShellLaunch& launch) {
+    std::string file, program = "a program";
+    const auto& arguments = launch.arguments;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const std::string& text = arguments[i].text;
+        for (const std::string flag : {"--config_file", "--deepspeed", "--fsdp_config"}) {
+            if (text == flag && i + 1 < arguments.size() &&
+                !arguments[i + 1].text.starts_with("--"))
+                file = arguments[i + 1].text;
+            if (text.starts_with(flag + "=")) file = text.substr(flag.size() + 1);
+        }
+        if (text.ends_with(".py")) program = text;
+    }
+    throw ConfigError(
+        fmt::format("{}: launches {}, in whose own arguments and files model, batch and length "
+                    "stand, as of Hugging Face's Trainer{}. Name the model's "
+                    "config.json to simulate, with --framework ddp, fsdp, deepspeed or "
+                    "transformers, --gpus, and --set seq=, micro_batch=, "
+                    "global_batch=, dtype=, zero= (FULL_SHARD is 3, SHARD_GRAD_OP 2); or "
+                    "DeepSpeed's JSON with --model",
+                    arguments.front().at, program,
+                    file.empty() ? "" : "; precision and sharding are in " + file));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,277 @@
+// Launch scripts: the command that they run, with the configurations that it names.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "import/launch/readers.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
+
+namespace stepcast {
+
+// A file that a launch names: as it stands, beside the script, or in a folder above it, as names
+// begin at the root of a repository.
+std::string found_file(const std::string& name, const std::string& script) {
+    namespace fs = std::filesystem;
+    std::error_code none;
+    constexpr int levels = 4;
+    auto folder = fs::absolute(script, none).lexically_normal();
+    if (fs::is_regular_file(name, none)) return name;
+    for (int level = 0; level < levels && fs::path(name).is_relative(); ++level) {
+        folder = folder.parent_path();
+        const auto file = (level == 0 ? fs::path(script).parent_path() : folder) / name;
+        if (fs::is_regular_file(file, none)) return file.lexically_normal().string();
+    }
+    return "";
+}
+
+namespace {
+
+bool has(const std::string& text, std::string_view word) {
+    return text.find(word) != std::string::npos;
+}
+
+// DeepSpeed's JSON that a script writes for its own launch, or that the launch names.
+std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch) {
+    std::vector<Document> found;
+    if (!d.states("deepspeed") && !d.states("deepspeed_config")) return found;
+    for (const auto& [text, at] : launch.documents) {  // positions are those of the script
+        const auto colon = at.rfind(':');
+        const auto before =
+            static_cast<std::size_t>(std::max(0L, std::atol(at.c_str() + colon + 1) - 1));
+        found.push_back(read_yaml(std::string(before, '\n') + text, at.substr(0, colon)));
+    }
+    const auto* file = d.find("deepspeed_config");
+    if (!found.empty() || !file) return found;
+    if (const auto path = found_file(file->value, d.path); !path.empty())
+        found.push_back(read_yaml(plain_utf8(read_text(path, "DeepSpeed's configuration")), path));
+    return found;
+}
+
+// Adds precision, stage and batch of such JSON where no flag states them.
+void add_deepspeed(Document& d, const std::vector<Document>& documents) {
+    for (const Document& json : documents)
+        for (const auto& [theirs, flag] : {std::pair{"bf16.enabled", "bf16"},
+                                           {"fp16.enabled", "fp16"},
+                                           {"zero_optimization.stage", "zero_stage"},
+                                           {"train_batch_size", "global_batch_size"},
+                                           {"train_micro_batch_size_per_gpu", "micro_batch_size"}})
+            for (const NamedValue& value : json.values)
+                if (value.name == theirs && !value.value.empty() && value.value != "auto" &&
+                    !d.states(flag))
+                    d.add(flag, value.value, value.at);
+}
+
+bool is_default(const Setting& setting) { return setting.at.starts_with("default of "); }
+
+// Takes everything else of it. Where a flag says something else, DeepSpeed's engine goes by its
+// configuration for the stage and stops for the batch; the optimizer is the one that Megatron hands
+// over.
+void take_documents(const std::vector<Document>& documents, Translation& t) {
+    for (const Document& json : documents) {
+        const Translation said = translate_deepspeed(json, 0);
+        for (const Setting& setting : said.settings) {
+            if (is_default(setting) || setting.key == "workload.optimizer") continue;
+            const auto* own = t.find(setting.key);
+            if (own && !is_default(*own)) {
+                if (own->value != setting.value)
+                    t.problems.push_back(
+                        fmt::format("{} is {} by a flag ({}) and {} by DeepSpeed's configuration "
+                                    "({}); the forecast has the {}",
+                                    setting.key, own->value, own->at, setting.value, setting.at,
+                                    setting.key == "parallelism.zero" ? "latter" : "former"));
+                if (setting.key != "parallelism.zero") continue;
+            }
+            std::erase_if(t.defaulted, [&](const std::string& line) {
+                return line.starts_with(setting.key + " = ");
+            });
+            t.set(setting.key, setting.value, setting.at);
+        }
+        t.problems.insert(t.problems.end(), said.problems.begin(), said.problems.end());
+        for (const std::string& name : said.ignored)
+            t.ignored.push_back(fmt::format("{} ({})", name, json.path));
+    }
+}
+
+// An error may come from a variable that the script leaves to its caller, so the message names such
+// variables.
+template <typename Translate>
+Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
+    try {
+        return translate();
+    } catch (const ConfigError& error) {
+        if (launch.unknown.empty()) throw;
+        throw ConfigError(fmt::format("{}; not set in the script: {}; say it with --env",
+                                      error.what(), fmt::join(launch.unknown, ", ")));
+    }
+}
+
+// Megatron-LM has one program per kind of model, with mostly the same flags. A `model` given by the
+// caller takes precedence.
+void take_program(const ShellLaunch& launch, const std::string& model, Translation& t) {
+    const auto program = std::ranges::find_if(
+        launch.arguments, [](const ShellArgument& a) { return a.text.ends_with(".py"); });
+    if (program == launch.arguments.end() || !model.empty()) return;
+    const auto name = std::filesystem::path(program->text).filename().string();
+    auto words = "_" + name.substr(0, name.size() - 3) + "_";
+    std::ranges::replace(words, '-', '_');
+    if (has(words, "_bert_")) t.set("workload.causal", "false", program->at);
+    for (const auto& [word, what] : {std::pair{"_t5_", "an encoder with a decoder"},
+                                     {"_retro_", "layers that attend to retrieved text"},
+                                     {"_vlm_", "a vision tower before the layers"},
+                                     {"_mamba_", "layers of Mamba among those of attention"}})
+        if (has(words, word))
+            throw ConfigError(
+                fmt::format("{}: found {}, which trains {}; expected pretrain_gpt.py or "
+                            "pretrain_bert.py, or a preset of its model "
+                            "with --model",
+                            program->at, name, what));
+}
+
+bool is_number(const NamedValue* v) {
+    return v && !v->value.empty() && v->value.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// GPUs of the launch: of each node, all of them, and where that stands. 0 = not said.
+struct Machine {
+    long per_node = 0, ranks = 0;
+    std::string at = {};
+    void take(Translation& t) const {
+        if (ranks == 0) return;
+        t.set("cluster.nodes", ranks / per_node, at);
+        t.set("cluster.gpus_per_node", per_node, at);
+    }
+};
+
+Machine machine_of(Document& d) {
+    const auto* each = d.find_any({"nproc_per_node", "ntasks_per_node", "sbatch_ntasks_per_node",
+                                   "gpus_per_node", "num_gpus"});
+    const auto* count = d.find_any({"nnodes", "nodes", "sbatch_nodes", "num_nodes"});
+    // torchrun runs on one node by default. Slurm's tasks per node apply to as many nodes as the
+    // submitter requests.
+    const bool of_slurm = each && each->name.find("ntasks_per_node") != std::string::npos;
+    if (!is_number(each) || !(is_number(count) || (!count && !of_slurm))) return {};
+    return {count_in(*each), count_in(*each) * (count ? count_in(*count) : 1), each->at};
+}
+
+Document arguments_of(const ShellLaunch& launch, const std::string& path) {
+    Document d = megatron_arguments(launch.arguments, path);
+    for (const auto& [name, value] : launch.directives) {
+        auto key = "sbatch_" + name;
+        std::ranges::replace(key, '-', '_');
+        d.values.insert(d.values.begin(), {key, value, path});
+    }
+    return d;
+}
+
+std::string program_of(const ShellLaunch& launch) {
+    for (const auto& argument : launch.arguments)
+        if (argument.text.ends_with(".py"))
+            return std::filesystem::path(argument.text).stem().string();
+    return "";
+}
+
+bool names(const ShellLaunch& launch, std::string_view word) {
+    return std::ranges::any_of(launch.arguments, [&](const ShellArgument& a) {
+        return a.text == word || std::filesystem::path(a.text).filename() == word;
+    });
+}
+
+// A size, a degree or a batch of Megatron-LM, a recipe's override, or sizes that stand in a
+// checkpoint.
+bool concerns_megatron(const Document& d) {
+    static constexpr std::array<std::string_view, 12> names{"num_layers",
+                                                            "encoder_num_layers",
+                                                            "hidden_size",
+                                                            "seq_length",
+                                                            "micro_batch_size",
+                                                            "batch_size",
+                                                            "global_batch_size",
+                                                            "use_checkpoint_args",
+                                                            "tensor_model_parallel_size",
+                                                            "pipeline_model_parallel_size",
+                                                            "model_parallel_size",
+                                                            "context_parallel_size"};
+    return std::ranges::any_of(d.values, [](const NamedValue& v) {
+        return v.name.find('.') != std::string::npos ||
+               std::ranges::find(names, v.name) != names.end();
+    });
+}
+
+// Flags of Megatron-LM and Megatron-DeepSpeed, or overrides of Megatron-Bridge's recipe.
+Translation translate_flags(const ShellLaunch& launch, Document d) {
+    const auto documents = deepspeed_documents(d, launch);
+    add_deepspeed(d, documents);
+    const Machine machine = machine_of(d);
+    const bool dotted = std::ranges::any_of(
+        d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
+    if (dotted) drop_bridge_sections(d);
+    Translation t = translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm,
+                                       machine.ranks);
+    take_documents(documents, t);
+    if (const auto* file = d.find("deepspeed_config"); file && documents.empty())
+        t.open.push_back(
+            fmt::format("deepspeed_config ({}): {} is not there: stage, buckets and overlap of it "
+                        "are not known",
+                        file->at, file->value));
+    machine.take(t);
+    return t;
+}
+
+}  // namespace
+
+Translation translate_script(const std::string& text, const std::string& path,
+                             const TranslateOptions& options) {
+    const auto launch = read_launch(text, path, options.environment);
+    Translation t = naming_unknown(launch, [&] {
+        Document d = arguments_of(launch, path);
+        if (is_titan_launch(launch))
+            return translate_titan_launch(launch, machine_of(d).per_node, machine_of(d).ranks, path,
+                                          options);
+        if (is_nemo_launch(program_of(launch), d))
+            return translate_nemo_launch(program_of(launch), std::move(d), path);
+        if (names(launch, "nemo")) return translate_nemo_recipe(std::move(d));
+        if (names(launch, "accelerate") || d.states("per_device_train_batch_size") ||
+            d.states("model_name_or_path"))
+            refuse_trainer(launch);
+        if (!concerns_megatron(d))
+            throw ConfigError(fmt::format(
+                "{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, "
+                "--micro-batch-size, "
+                "--tensor-model-parallel-size); expected such a launch, or name the model's "
+                "config.json and say the split with --set",
+                launch.arguments.front().at,
+                program_of(launch).empty() ? "what it runs" : program_of(launch) + ".py"));
+        return translate_flags(launch, std::move(d));
+    });
+    take_program(launch, options.model, t);
+    for (const auto& variable : launch.unknown)
+        t.open.push_back("variable " + variable + " is not set; say it with --env");
+    for (const auto& note : launch.notes) t.open.push_back(note);
+    return t;
+}
+
+// "MODEL_ARGS:" with "--flag: value", or "ARGS:" with "flag: value"; beside them what the run is
+// started with.
+bool is_argument_block(const std::string& text) {
+    const auto begins = [&](std::string_view head) {
+        return text.starts_with(head) || has(text, "\n" + std::string(head));
+    };
+    return begins("MODEL_ARGS:") ||
+           (begins("ARGS:") &&
+            (has(text, "num_layers") || has(text, "num-layers") || has(text, "_parallel_size") ||
+             has(text, "-parallel-size") || has(text, "batch_size") || has(text, "batch-size")));
+}
+
+Translation translate_argument_block(Document d) {
+    drop_sections(d, {"MODEL_ARGS.", "ARGS."});
+    for (auto& value : d.values) {
+        if (value.name.starts_with("--")) value.name.erase(0, 2);
+        if (value.name.find('.') == std::string::npos) std::ranges::replace(value.name, '-', '_');
+    }
+    return translate_megatron(d, MegatronDialect::lm, 0);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,350 @@
+#include "import/launch/lost_keys.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include <fmt/format.h>
+
+#include "import/launch/readers.h"
+#include "model/input/keys.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+bool begins_with_any(std::string_view key, std::initializer_list<std::string_view> beginnings) {
+    return std::ranges::any_of(beginnings,
+                               [&](std::string_view begin) { return key.starts_with(begin); });
+}
+
+// ---- which keys count
+
+// Keys of a framework that decide another key, which is compared itself, and what only its cases
+// and reports use.
+bool decides_only(std::string_view key) {
+    return begins_with_any(key, {"framework.name",
+                                 "framework.about",
+                                 "framework.may_be",
+                                 "framework.can.",
+                                 "framework.interleaves",
+                                 "framework.balances_stages",
+                                 "framework.mean_sequence",
+                                 "framework.attention",
+                                 "framework.dropout",
+                                 "framework.tied",
+                                 "framework.optimizer",
+                                 "framework.master_weights",
+                                 "framework.clip_scales",
+                                 "framework.fused_",
+                                 "framework.recompute",
+                                 "framework.gradients",
+                                 "framework.frees_gradients",
+                                 "framework.bucket_weights",
+                                 "framework.overlap",
+                                 "framework.gather_copies",
+                                 "framework.eager",
+                                 "framework.composed",
+                                 "framework.autocast",
+                                 "framework.unfused",
+                                 "framework.reads_loss",
+                                 "framework.head_share",
+                                 "framework.vocab_multiple",
+                                 "framework.expert_products",
+                                 "framework.expert_tensor_parallel",
+                                 "framework.cuts_narrow_experts",
+                                 "framework.blocking_p2p",
+                                 "framework.dispatch_once"});
+}
+
+struct Feature {
+    std::initializer_list<std::string_view> keys;  // beginnings
+    bool (*is_there)(const Experiment&);
+};
+
+bool with_experts(const Experiment& e) { return e.workload.moe.experts > 0; }
+bool has_stages(const Experiment& e) { return e.parallelism.pp > 1; }
+
+const Feature features[] = {
+    {{"workload.moe.top_k", "workload.moe.capacity_factor", "workload.moe.shared_",
+      "workload.moe.ffn", "workload.moe.dense_layers", "workload.moe.interval",
+      "workload.moe.groups", "workload.moe.top_groups", "workload.moe.router_bias",
+      "parallelism.ep", "parallelism.expert_", "parallelism.dispatch_once",
+      "parallelism.overlap_experts", "parallelism.overlap_chunks", "parallelism.moe_system",
+      "routing.", "framework.expert_graphs", "framework.host.expert_layer"},
+     with_experts},
+    {{"parallelism.expert_tensor_parallel"},
+     [](const Experiment& e) { return e.parallelism.tp > 1; }},
+    {{"workload.moe.top_groups"}, [](const Experiment& e) { return e.workload.moe.groups > 1; }},
+    {{"routing.skew", "routing.seed", "routing.draws"},
+     [](const Experiment& e) { return e.routing.kind != RoutingSpec::Kind::uniform; }},
+    {{"routing.file"},
+     [](const Experiment& e) { return e.routing.kind == RoutingSpec::Kind::file; }},
+    {{"workload.mla."},
+     [](const Experiment& e) { return e.workload.attention == AttentionKind::mla; }},
+    {{"workload.mamba.head_dim", "workload.mamba.state", "workload.mamba.groups",
+      "workload.mamba.attention"},
+     [](const Experiment& e) { return e.workload.mamba.heads > 0; }},
+    {{"workload.vision.", "workload.decoder.", "workload.patch", "workload.pool_queries"},
+     [](const Experiment& e) { return e.workload.kind == Workload::Kind::coca; }},
+    {{"workload.max_positions"},
+     [](const Experiment& e) { return e.workload.positions == Positions::learned; }},
+    {{"workload.memory"},
+     [](const Experiment& e) { return e.workload.positions == Positions::relative; }},
+    {{"workload.window_share"}, [](const Experiment& e) { return e.workload.window > 0; }},
+    {{"workload.inner_dropout", "workload.score_dropout"},
+     [](const Experiment& e) { return e.workload.dropout > 0; }},
+    {{"workload.activation"}, [](const Experiment& e) { return !e.workload.gated; }},
+    {{"workload.adapter_on"}, [](const Experiment& e) { return e.workload.adapter_rank > 0; }},
+    {{"workload.fused_gate"},
+     [](const Experiment& e) { return e.workload.gated && !e.workload.fused_projections; }},
+    {{"parallelism.eager_traffic"}, [](const Experiment& e) { return e.parallelism.eager; }},
+    {{"parallelism.context_exchange"}, [](const Experiment& e) { return e.parallelism.cp > 1; }},
+    {{"parallelism.stage_layers", "parallelism.cut", "parallelism.head_apart",
+      "parallelism.scatter_p2p", "parallelism.overlap_p2p", "parallelism.blocking_p2p",
+      "parallelism.messages_per_", "parallelism.resend_first_stage", "parallelism.gradient_tensors",
+      "parallelism.join_tied"},
+     has_stages},
+    {{"parallelism.sequence_parallel", "parallelism.overlap_tp", "parallelism.gather_copies",
+      "parallelism.overlap_weight_gradient"},
+     [](const Experiment& e) { return e.parallelism.tp > 1; }},
+    {{"parallelism.shard", "framework.shard_rate", "framework.host.module_"},
+     [](const Experiment& e) { return e.parallelism.zero == 3; }},
+    {{"parallelism.overlap_params"},
+     [](const Experiment& e) { return e.parallelism.zero == 1 || e.parallelism.zero == 2; }},
+    {{"parallelism.recompute_layers", "parallelism.recompute_stops_early"},
+     [](const Experiment& e) { return recomputes_layers(e.parallelism); }},
+    {{"framework.wide_norm"}, [](const Experiment& e) { return e.parallelism.zero > 0; }},
+};
+
+// ---- the two experiments
+
+// Other numbers of dense layers and intervals may put experts in the same layers.
+bool have_same_expert_layers(const Workload& a, const Workload& b) {
+    if (a.layers != b.layers) return false;
+    for (int layer = 0; layer < a.layers; ++layer)
+        if (has_experts(a, layer) != has_experts(b, layer)) return false;
+    return true;
+}
+
+// ---- words
+
+using Formats = std::initializer_list<EmitFormat>;
+struct Words {
+    Formats formats;                               // empty: all
+    std::initializer_list<std::string_view> keys;  // beginnings
+    std::string_view why;
+};
+
+const Words words[] = {
+    {{EmitFormat::deepspeed},
+     {"parallelism.pp", "parallelism.stage_layers"},
+     "stages are given in code, PipelineModule(num_stages=..)"},
+    {{EmitFormat::deepspeed}, {"parallelism.ep"}, "experts are spread in code, MoE(ep_size=..)"},
+    {{EmitFormat::deepspeed}, {"parallelism.recompute"}, "the switch is in the model's code"},
+    {{}, {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"}, "said where it is launched"},
+    {{},
+     {"cluster.launch_blocking", "framework.launch_blocking"},
+     "CUDA_LAUNCH_BLOCKING=1 in the environment"},
+    {{},
+     {"workload.adapter_", "parallelism.unfused", "parallelism.eager_script",
+      "parallelism.composed"},
+     "in the model's code"},
+    {{}, {"routing."}, "where tokens go follows from router and data"},
+    {{}, {"workload.head_share", "workload.head"}, "in the model's code and its data"},
+    {{EmitFormat::megatron, EmitFormat::megatron_bridge, EmitFormat::nemo},
+     {"workload.post_norms"},
+     "it has no norms behind blocks"},
+};
+
+std::string_view why_of(std::string_view key, EmitFormat format) {
+    for (const Words& row : words) {
+        const bool here =
+            row.formats.size() == 0 || std::ranges::find(row.formats, format) != row.formats.end();
+        if (here && begins_with_any(key, row.keys)) return row.why;
+    }
+    return "";
+}
+
+// torchtitan's and DeepSpeed's files leave the model to code; of it these lines always say what the
+// forecast is of.
+bool leaves_model_to_code(EmitFormat format) {
+    return format == EmitFormat::torchtitan || format == EmitFormat::deepspeed;
+}
+
+bool shapes_model(std::string_view key) {
+    const bool how = begins_with_any(
+        key, {"workload.dtype", "workload.optimizer", "workload.autocast", "workload.fused_",
+              "workload.fp32_loss", "workload.loss_", "workload.row_scales",
+              "workload.master_weights", "workload.clip_scales", "workload.reads_loss",
+              "workload.head_share", "workload.adapter_"});
+    return key.starts_with("workload.") && !how;
+}
+
+bool always_said(std::string_view key) {
+    return begins_with_any(
+        key, {"workload.gated", "workload.tied", "workload.positions", "workload.norm",
+              "workload.attention", "workload.causal", "workload.linear_bias", "workload.qkv_bias",
+              "workload.kv_heads", "workload.head_dim"});
+}
+
+// Lines of at most about 100 letters, each with `begin`.
+void say_list(const std::string& begin, const std::vector<std::string>& items, Emission& out) {
+    std::string line;
+    for (const std::string& item : items) {
+        if (line.size() + item.size() > 100) {
+            out.without.push_back(begin + line);
+            line.clear();
+        }
+        line += (line.empty() ? "" : ", ") + item;
+    }
+    if (!line.empty()) out.without.push_back(begin + line);
+}
+
+ForeignFormat foreign(EmitFormat format) {
+    switch (format) {
+        case EmitFormat::megatron: return ForeignFormat::megatron;
+        case EmitFormat::megatron_bridge: return ForeignFormat::megatron_bridge;
+        case EmitFormat::nemo: return ForeignFormat::nemo;
+        case EmitFormat::torchtitan: return ForeignFormat::torchtitan;
+        case EmitFormat::deepspeed: return ForeignFormat::deepspeed;
+    }
+    return ForeignFormat::none;
+}
+
+}  // namespace
+
+bool may_change_step(std::string_view key) {
+    if (key.starts_with("cluster."))
+        return key == "cluster.nodes" || key == "cluster.gpus_per_node" ||
+               key == "cluster.launch_blocking";
+    if (key.starts_with("run.")) return key == "run.cuda_graph";
+    return key != "workload.name" && !key.starts_with("recorded.") && !decides_only(key);
+}
+
+bool acts(std::string_view key, const Experiment& e) {
+    return std::ranges::all_of(
+        features, [&](const Feature& f) { return !begins_with_any(key, f.keys) || f.is_there(e); });
+}
+
+Experiment with_values_written_out(Experiment e) {
+    Workload& w = e.workload;
+    Parallelism& p = e.parallelism;
+    if (w.kv_heads == 0) w.kv_heads = w.heads;
+    if (w.head_dim == 0 && w.heads > 0) w.head_dim = w.hidden / w.heads;
+    if (w.max_positions == 0) w.max_positions = w.seq;
+    if (w.moe.ffn == 0) w.moe.ffn = w.ffn;
+    if (w.moe.shared_experts > 0) {
+        w.moe.shared_ffn = shared_ffn(w);
+        w.moe.shared_experts = 1;
+    }
+    p.global_batch = sequences_of_step(p);
+    if (p.shard == p.dp * p.cp) p.shard = 0;
+    return e;
+}
+
+Experiment experiment_of_script(const Experiment& asked, const Translation& script) {
+    Experiment back = asked;
+    back.workload = {.name = asked.workload.name, .kind = Workload::Kind::transformer};
+    back.parallelism = {};
+    back.routing = {};
+    back.run = {};
+    back.cluster.launch_blocking = false;
+    const auto of_split = [](std::string_view key) { return !key.starts_with("cluster."); };
+    std::erase_if(back.framework.stated, of_split);
+    std::erase_if(back.framework.replaced, [&](const Override& one) { return of_split(one.key); });
+    if (!script.framework.empty()) set_key(back, {"framework.preset", script.framework});
+    for (const Setting& setting : script.settings) set_key(back, {setting.key, setting.value});
+    if (!script.find("parallelism.dp")) back.parallelism.dp = asked.parallelism.dp;
+    adopt_framework(back);
+    return back;
+}
+
+namespace {
+
+// The keys in which the script's experiment differs from the one asked for. Keys that are found are
+// set there, because a framework may decide others by them: the model's first, which some files
+// leave to code.
+class Comparison {
+public:
+    Comparison(const Experiment& asked, const Translation& script, EmitFormat format)
+        : asked_(with_values_written_out(asked)),
+          back_(with_values_written_out(experiment_of_script(asked, script))) {
+        if (leaves_model_to_code(format))
+            find([](std::string_view key) { return shapes_model(key); });
+        while (find([](std::string_view) { return true; })) {
+        }
+    }
+    struct Lost {
+        const Key* key;
+        std::string ours, theirs;
+    };
+    [[nodiscard]] const std::vector<Lost>& lost() const { return lost_; }
+
+private:
+    bool find(bool (*wanted)(std::string_view)) {
+        if (have_same_expert_layers(asked_.workload, back_.workload)) {
+            back_.workload.moe.interval = asked_.workload.moe.interval;
+            back_.workload.moe.dense_layers = asked_.workload.moe.dense_layers;
+        }
+        std::vector<Lost> found;
+        for (const Key& key : all_keys()) {
+            if (is_preset(key) || !may_change_step(key.path) || !acts(key.path, asked_) ||
+                !wanted(key.path))
+                continue;
+            if (std::ranges::find(lost_, &key, &Lost::key) != lost_.end()) continue;
+            Lost one{&key, text_of(key, asked_), text_of(key, back_)};
+            if (one.ours != one.theirs) found.push_back(std::move(one));
+        }
+        for (const Lost& one : found)
+            if (!one.key->path.starts_with("framework."))
+                set_key(back_, {std::string(one.key->path), one.ours});
+        lost_.insert(lost_.end(), found.begin(), found.end());
+        return !found.empty();
+    }
+
+    Experiment asked_, back_;
+    std::vector<Lost> lost_;
+};
+
+std::string shown(const std::string& text) { return text.empty() ? "\"\"" : text; }
+
+}  // namespace
+
+void name_lost_keys(const Experiment& asked, EmitFormat format, Emission& out) {
+    TranslateOptions options;
+    if (format == EmitFormat::deepspeed) options.replicas = asked.parallelism.dp;
+    const Translation script = translate_text(out.text, "emitted", foreign(format), options);
+    const Experiment experiment = with_values_written_out(asked);
+    std::vector<std::string> model, framework;
+    const Comparison comparison(asked, script, format);
+    for (const auto& [key, ours, theirs] : comparison.lost()) {
+        out.lost.emplace_back(key->path);
+        const std::string said = fmt::format("{} = {}", key->path, shown(ours));
+        const auto why = why_of(key->path, format);
+        if (leaves_model_to_code(format) && shapes_model(key->path))
+            model.push_back(said);
+        else if (key->path.starts_with("framework."))
+            framework.push_back(said);
+        else if (!why.empty())
+            out.without.push_back(fmt::format("{}: {}", said, why));
+        else
+            out.without.push_back(fmt::format("{}: the script is read as {}", said, shown(theirs)));
+    }
+    const auto is_lost = [&](std::string_view key) {
+        return std::ranges::find(out.lost, key) != out.lost.end();
+    };
+    for (const Key& key : all_keys())
+        if (leaves_model_to_code(format) && always_said(key.path) && acts(key.path, asked) &&
+            !is_lost(key.path))
+            model.push_back(fmt::format("{} = {}", key.path, shown(text_of(key, experiment))));
+    for (const char* key : {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"})
+        if (!script.find(key) && !is_lost(key))
+            out.without.push_back(fmt::format("{} = {}: {}", key, text_of(*find_key(key), asked),
+                                              why_of(key, format)));
+    say_list("the model, in its code: ", model, out);
+    say_list(fmt::format("the forecast is of framework {}, not {}: ", asked.framework.name,
+                         script.framework),
+             framework, out);
+}
+
+}  // namespace stepcast

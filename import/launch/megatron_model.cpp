@@ -1,0 +1,331 @@
+#include "import/launch/readers.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "model/base/plain_text.h"
+
+namespace stepcast {
+namespace {
+
+void take_feed_forward(MegatronSource& s) {
+    const auto* activation = s.d.find_any({"activation", "activation_func"});
+    const auto* gate = s.d.find_any({"swiglu", "quick_geglu", "gated_linear_unit"});
+    const auto* kind = s.d.find("glu_activation");  // BigScience's: geglu, liglu, reglu or swiglu
+    const std::string named = activation ? lower_case(activation->value) : "";
+    const bool gated = (gate && flag_in(*gate)) || kind || named.find("glu") != std::string::npos;
+    s.take(
+        "workload.gated",
+        gate   ? gate
+        : kind ? kind
+               : activation,
+        [&](const NamedValue&) { return truth(gated); }, "false");
+    const auto* squared = s.d.on("squared_relu");
+    if (squared || named == "squared-relu" || named == "squared_relu")
+        s.t.set("workload.activation", "squared_relu", (squared ? squared : activation)->at);
+    const long hidden = s.t.count("workload.hidden", 0);
+    s.take("workload.ffn", s.d.find("ffn_hidden_size"), integer_text,
+           std::to_string(s.lm() && (s.d.on("swiglu") || named == "swiglu")
+                              ? hidden * 4 * 2 / 3 / 64 * 64
+                              : 4 * hidden));
+}
+
+// Flags for fused attention before --attention-backend, of Megatron-LM and Megatron-DeepSpeed.
+constexpr std::pair<std::string_view, std::string_view> fused_attentions[] = {
+    {"use_flash_attn", "flash"},
+    {"use_flash_attn_v1", "flash"},
+    {"use_flash_attn_v2", "flash2"},
+    {"use_flash_attn_triton", "triton"},
+    {"use_flash_attn_builder", "flash"}};
+
+void take_attention(MegatronSource& s) {
+    const auto grouped = [&] {
+        const auto* v = s.d.find("group_query_attention");
+        return v ? flag_in(*v) : s.full;
+    };
+    const auto* groups = s.d.find("num_query_groups");
+    if (groups && s.lm() && !grouped())
+        s.t.ignored.push_back("num_query_groups (" + groups->at +
+                              "): without group_query_attention");
+    else
+        s.take("workload.kv_heads", groups, integer_text,
+               s.lm() && s.d.on("group_query_attention") ? "1" : "");
+    // name in Megatron-DeepSpeed
+    s.t.take("workload.kv_heads", s.d.find("num_key_value_heads"), integer_text);
+    // "unfused", or "AttnBackend.unfused" in a dump
+    const auto* backend = s.d.find("attention_backend");
+    const bool unfused =
+        backend && (backend->value.ends_with("unfused") || backend->value.ends_with("local"));
+    const NamedValue* flash = nullptr;
+    for (const auto& [name, kernel] : fused_attentions)
+        if (const auto* v = s.d.on(name); v && s.lm() && !flash) flash = v;
+    const bool backend_fused =
+        backend && (backend->value.ends_with("flash") || backend->value.ends_with("fused"));
+    if (const auto* v = s.d.on("multi_latent_attention")) {
+        s.t.set("workload.attention", "mla", v->at);
+        for (const auto& [theirs, ours, otherwise] :
+             {std::tuple{"kv_lora_rank", "workload.mla.kv_rank", "32"},
+              {"qk_head_dim", "workload.mla.nope_dim", "128"},
+              {"qk_pos_emb_head_dim", "workload.mla.rope_dim", "64"},
+              {"v_head_dim", "workload.mla.value_dim", "128"}})
+            s.t.take(ours, s.d.find(theirs), integer_text, otherwise);
+    } else if (unfused) {
+        s.t.set("workload.attention", "plain", backend->at);
+    } else if (flash) {
+        const auto* of = std::ranges::find(fused_attentions, flash->name,
+                                           [](const auto& row) { return row.first; });
+        s.t.set("workload.attention", std::string(of->second), flash->at);
+    } else if (backend_fused && !unfused) {
+        s.t.set("workload.attention", "flash", backend->at);
+    } else if (const auto* own = s.d.find("transformer_impl");
+               own && own->value == "local" && !backend && s.lm() && !s.deepspeed && !s.full) {
+        s.t.set("workload.attention", "plain", own->at);  // Megatron-Core's DotProductAttention
+    } else if (s.sized && s.deepspeed) {
+        s.t.take_default("workload.attention", "flash");
+        if (!s.full)
+            s.t.open.push_back(
+                "attention: Megatron-DeepSpeed without --use-flash-attn keeps the scores in "
+                "memory; the forecast has one fused kernel, "
+                "as most runs do; say --set attention=plain if it is off");
+    } else if (s.sized) {  // its framework's, which depends on the device
+        s.t.defaulted.emplace_back("workload.attention = flash, where the device has it");
+    }
+    if (const auto* attention = s.t.find("workload.attention");
+        unfused && attention && attention->value == "mla")
+        s.t.problem(*backend,
+                    backend->value + " is not modelled with latent attention; taken as fused");
+}
+
+// A word that none of the known ones is read as the last of them, which the report says.
+void check_word(MegatronSource& s, const NamedValue* stated,
+                std::initializer_list<const char*> known) {
+    if (stated == nullptr || std::ranges::find(known, lower_case(stated->value)) != known.end())
+        return;
+    s.t.problem(*stated, "\"" + stated->value + "\" is not known; taken as " + *(known.end() - 1));
+}
+
+void take_norms_and_positions(MegatronSource& s) {
+    check_word(s, s.d.find("normalization"), {"rmsnorm", "layernorm1p", "layernorm"});
+    check_word(
+        s, s.d.find("position_embedding_type"),
+        {"rope", "yarn", "mrope", "rotary", "learned_absolute", "absolute", "relative", "none"});
+    s.take(
+        "workload.norm", s.d.find("normalization"),
+        [](const NamedValue& v) {
+            return lower_case(v.value) == "rmsnorm" ? "rmsnorm" : "layernorm";
+        },
+        "layernorm");
+    const auto *old = s.d.on("use_rotary_position_embeddings"),
+               *kind = s.d.find("position_embedding_type");
+    const auto* none = s.lm() ? s.d.on("no_position_embedding") : nullptr;
+    s.take(
+        "workload.positions",
+        old    ? old
+        : kind ? kind
+               : none,
+        [&](const NamedValue& v) {
+            const auto said = v.name == "no_position_embedding" ? "none" : lower_case(v.value);
+            return old || said == "rope" || said == "yarn" || said == "mrope" || said == "rotary"
+                       ? "rotary"
+                   : said == "learned_absolute" || said == "absolute" ? "learned"
+                   : said == "relative"                               ? "relative"
+                                                                      : "none";
+        },
+        "learned");
+}
+
+// Dumps of arguments and --yaml-cfg files name the flag's destination, which for some flags has the
+// opposite meaning.
+void take_biases_and_ends(MegatronSource& s) {
+    const auto flag = [&](const char* key, const char* theirs, const char* opposite) {
+        const auto *no = s.d.find(opposite), *yes = s.d.find(theirs);
+        s.take(
+            key, yes ? yes : no,
+            [&](const NamedValue& v) { return truth(flag_in(v) != (yes == nullptr)); }, "true");
+    };
+    if (s.dialect == MegatronDialect::nemo)
+        s.take("workload.linear_bias", s.d.find("bias"), flag_text, "true");
+    else
+        flag("workload.linear_bias", "add_bias_linear", "disable_bias_linear");
+    if (const auto* v = s.d.on("add_qkv_bias"))
+        s.t.set("workload.qkv_bias", "true", v->at);
+    else if (const auto* bias = s.t.find("workload.linear_bias"))
+        s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
+    if (const auto* v = s.d.on("attention_output_gate"))
+        s.t.set("workload.attention_gate", "true", v->at);
+    if (const auto* v = s.d.on("qk_layernorm")) {
+        const auto* attention = s.t.find("workload.attention");
+        // it is one of the latents there, which the forecast always has
+        if (attention && attention->value == "mla")
+            s.t.ignored.push_back("qk_layernorm (" + v->at + "): latent attention has its norms");
+        else
+            s.t.set("workload.qk_norm", "true", v->at);
+    }
+    flag("workload.tied", "share_embeddings_and_output_weights",
+         "untie_embeddings_and_output_weights");
+    const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
+    const double of_scores = scores ? number_in(*scores) : 0.1,
+                 of_hidden = hidden ? number_in(*hidden) : 0.1;
+    s.take(
+        "workload.dropout", hidden ? hidden : scores,
+        [&](const NamedValue&) { return fmt::format("{}", std::max(of_scores, of_hidden)); },
+        "0.1");
+    if (scores && of_scores == 0 && of_hidden > 0)
+        s.t.set("workload.score_dropout", "false", scores->at);
+    if (s.sized && !s.t.find("workload.vocab") && !s.d.states("pad_vocab_size_to"))
+        s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
+}
+
+// "127,0": numbers of tokens before and after that a token sees. window_attn_skip_freq = n lets
+// every n-th layer see all tokens.
+void take_window(MegatronSource& s) {
+    const auto* v = s.d.find("window_size");
+    if (!v || lower_case(v->value) == "none") return;
+    const auto first = v->value.find_first_of("0123456789");
+    const auto last = v->value.find_first_not_of("0123456789", first);
+    if (first == std::string::npos || v->value.find('-') != std::string::npos)
+        return s.t.problem(
+            *v, "found " + v->value + "; the forecast has attention to all earlier tokens");
+    s.t.set("workload.window",
+            std::stol(v->value.substr(first, std::min<std::size_t>(last - first, 9))) + 1, v->at);
+    if (const auto* skip = s.d.find("window_attn_skip_freq"); skip && integer_in(*skip) > 0)
+        s.t.set("workload.window_share",
+                fmt::format("{}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
+}
+
+// Reports options that change the work of some layers and are not in the forecast.
+void name_other_layers(MegatronSource& s) {
+    if (const auto* v = s.d.find("spec"); v && v->value.find("mamba") != std::string::npos)
+        s.t.problem(*v, "layers of Mamba; the forecast has attention in each");
+    // In a model without decoder the encoder layers are its layers.
+    if (const auto* v = s.d.find("encoder_num_layers");
+        v && integer_in(*v) != s.t.count("workload.layers", 0))
+        s.t.problem(*v, "the forecast has no encoder beside the layers");
+    take_window(s);
+    // T5's bias for each distance; the forecast's relative positions are Transformer-XL's, which
+    // Megatron has not.
+    if (const auto* v = s.d.find("position_embedding_type");
+        v && lower_case(v->value) == "relative") {
+        s.t.set("workload.positions", "none", v->at);
+        s.t.problem(*v, "biases of relative positions are not modelled; taken as none");
+    }
+    if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
+        s.t.set("workload.mtp_layers", integer_in(*v), v->at);
+}
+
+// Megatron pads the vocabulary so that each tensor-parallel rank holds a multiple of rows. A run's
+// dump states the padded size.
+void pad_vocabulary(MegatronSource& s) {
+    const auto* stated = s.d.find("vocab_size");
+    if (const auto* to = s.lm() ? s.d.find("pad_vocab_size_to") : nullptr)
+        return s.t.set("workload.vocab", integer_in(*to), to->at);
+    if (!stated || !s.lm() || s.d.states("padded_vocab_size")) return;
+    const auto* divisor = s.d.find("make_vocab_size_divisible_by");
+    const long rows = (divisor ? count_in(*divisor) : 128) *
+                      std::clamp(s.t.count("parallelism.tp", 1), 1L, 1'000'000L);
+    s.t.set("workload.vocab", (s.t.count("workload.vocab", 0) + rows - 1) / rows * rows,
+            stated->at);
+}
+
+// "([0]*3+[1]*45)" -> 0 or 1 per layer. Sums and products of lists have the form of a layout
+// without signs.
+std::string pattern_in(const NamedValue& value) {
+    NamedValue layout = value;
+    std::erase_if(layout.value, [](char c) {
+        return std::string_view("+, \"'").find(c) != std::string_view::npos;
+    });
+    std::ranges::replace(layout.value, '[', '(');
+    std::ranges::replace(layout.value, ']', ')');
+    return written_out(layout);
+}
+
+// A Python list, "([0]*3+[1]*58)": dense layers first, then experts in every layer or in the last
+// of every interval.
+void take_pattern_of_experts(MegatronSource& s, const NamedValue& value) {
+    const std::string layers = pattern_in(value);
+    const long all = s.t.count("workload.layers", 0);
+    const auto first = layers.find('1'), next = layers.find('1', first + 1);
+    const auto interval = next == std::string::npos ? 1 : next - first,
+               dense = first == std::string::npos ? 0 : first / interval * interval;
+    std::string modelled(layers.size(), '0');
+    for (std::size_t layer = dense; layer < layers.size(); ++layer)
+        if ((layer + 1) % interval == 0) modelled[layer] = '1';
+    if (first == std::string::npos || modelled != layers)
+        wrong(value,
+              "an interval N, or ([0]*DENSE+[1]*REST) or one of every N layers behind dense ones, "
+              "the patterns that are modelled");
+    if (all > 0 && std::ssize(layers) != all)
+        wrong(value, fmt::format("a pattern of num_layers = {} layers; this one is of {}", all,
+                                 layers.size()));
+    if (dense > 0 || interval == 1)
+        s.t.set("workload.moe.dense_layers", static_cast<long>(dense), value.at);
+    if (interval > 1) s.t.set("workload.moe.interval", static_cast<long>(interval), value.at);
+}
+
+}  // namespace
+
+void take_model(MegatronSource& s) {
+    s.sized = s.t.find("workload.layers") && s.t.find("workload.hidden");
+    s.t.take("workload.seq",
+             s.d.find_any({"data.train_ds.max_seq_length", "seq_length", "encoder_seq_length",
+                           "dataset.seq_length", "data.seq_length"}),
+             integer_text);
+    if (!s.sized)
+        s.t.open.push_back(
+            "layers and widths: the file leaves them to a recipe; name the model with --model");
+    else
+        s.t.set("workload.kind", "transformer", s.t.find("workload.layers")->at);
+    take_feed_forward(s);
+    take_attention(s);
+    take_norms_and_positions(s);
+    take_biases_and_ends(s);
+    pad_vocabulary(s);
+    s.t.take("workload.vocab_multiple", s.d.find("make_vocab_size_divisible_by"), integer_text);
+    name_other_layers(s);
+    if (const auto* v = s.d.find_any({"optimizer", "optimizer.optimizer", "optim.name"}))
+        set_optimizer(s.t, *v);
+    else if (s.sized)
+        s.t.take_default("workload.optimizer", "adam");
+}
+
+void take_experts(MegatronSource& s) {
+    const auto* experts = s.t.find("workload.moe.experts");
+    if (!experts && (s.sized || s.full)) return;  // a recipe may have some
+    if (experts && !s.t.find("workload.moe.top_k")) s.t.take_default("workload.moe.top_k", "2");
+    s.t.take("workload.moe.capacity_factor", s.d.find("moe_expert_capacity_factor"), stated_text);
+    if (const auto* all = s.t.find("workload.moe.shared_ffn")) {
+        const long each = s.t.count("workload.moe.ffn", s.t.count("workload.ffn", 1));
+        s.t.set("workload.moe.shared_experts",
+                std::max(1L, std::stol(all->value) / std::max(1L, each)), std::string(all->at));
+    }
+    s.t.take("workload.moe.router_bias", s.d.find("moe_router_enable_expert_bias"), flag_text);
+    if (const auto* v = s.d.find("moe_layer_freq")) {
+        if (v->value.find('[') == std::string::npos) {
+            // Megatron begins with the first layer (i % N == 0), the forecast ends every interval
+            // with one.
+            const long every = count_in(*v), all = s.t.count("workload.layers", 0);
+            s.t.set("workload.moe.interval", every, v->at);
+            if (all % every != 0)
+                s.t.problem(
+                    *v, fmt::format(
+                            "experts in {} of {} layers, the first among them; the forecast has {}",
+                            (all + every - 1) / every, all, all / every));
+        } else {
+            take_pattern_of_experts(s, *v);
+        }
+    }
+    s.t.take("parallelism.dispatch_once", s.d.find("moe_token_dispatcher_type"),
+             [](const NamedValue& v) { return truth(v.value == "flex"); });
+    s.t.take("parallelism.dispatch_once", s.d.on("moe_enable_deepep"), flag_text);
+    const long tp = s.t.count("parallelism.tp", 1);
+    if (const auto* v = s.d.find("expert_tensor_parallel_size")) {
+        const long etp = integer_in(*v);
+        if (etp != 1 && etp != tp)
+            s.t.problem(*v, fmt::format("{} is neither 1 nor tp; taken as {}", etp, tp));
+        s.t.set("parallelism.expert_tensor_parallel", etp == 1 && tp > 1 ? "false" : "true", v->at);
+    }
+}
+
+}  // namespace stepcast

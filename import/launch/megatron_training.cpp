@@ -1,0 +1,249 @@
+#include "import/launch/readers.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/base/plain_text.h"
+
+namespace stepcast {
+namespace {
+
+void take_zero(MegatronSource& s) {
+    const auto* distributed = s.d.find("use_distributed_optimizer");
+    const auto* optim = s.d.find("optim.name");
+    const auto* fsdp = s.d.find_any({"use_megatron_fsdp", "dist.use_megatron_fsdp",
+                                     "ddp.use_megatron_fsdp", "use_custom_fsdp"});
+    const auto* fsdp2 = s.d.find_any({"use_torch_fsdp2", "dist.use_torch_fsdp2"});
+    const auto* stage = s.d.find("zero_stage");
+    if (stage) {  // stated by Megatron-DeepSpeed only
+        s.t.set("parallelism.zero", integer_in(*stage), stage->at);
+    } else if (fsdp && flag_in(*fsdp)) {
+        const auto how = s.d.text("data_parallel_sharding_strategy", "optim_grads_params");
+        s.t.set("parallelism.zero",
+                how == "no_shard"      ? 0L
+                : how == "optim"       ? 1L
+                : how == "optim_grads" ? 2L
+                                       : 3L,
+                fsdp->at);
+        if (fsdp->name == "use_custom_fsdp" && !s.d.states("data_parallel_sharding_strategy"))
+            s.t.open.push_back(
+                "data_parallel_sharding_strategy: taken as the optim_grads_params of today, "
+                "versions with use_custom_fsdp may differ");
+    } else if (fsdp2 && flag_in(*fsdp2)) {
+        s.t.set("parallelism.zero", 3, fsdp2->at);
+    } else {
+        s.t.take(
+            "parallelism.zero", distributed ? distributed : optim,
+            [&](const NamedValue& v) {
+                return (distributed ? flag_in(v) : v.value.find("distributed") != std::string::npos)
+                           ? "1"
+                           : "0";
+            },
+            s.dialect == MegatronDialect::bridge ? "1" : "0");
+    }
+}
+
+void take_overlaps(MegatronSource& s) {
+    const auto otherwise = truth(s.dialect == MegatronDialect::bridge);
+    s.t.take("parallelism.overlap",
+             s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}), flag_text,
+             otherwise);
+    s.t.take("parallelism.overlap_params",
+             s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}), flag_text,
+             otherwise);
+}
+
+void take_gradient_type(MegatronSource& s) {
+    const auto* low = s.d.find_any({"grad_reduce_in_bf16"});
+    const auto* fp32 = s.d.find_any({"grad_reduce_in_fp32", "accumulate_allreduce_grads_in_fp32"});
+    const auto* named = s.d.find("optim.grad_sync_dtype");
+    if (low)
+        s.t.set("parallelism.gradient_dtype", flag_in(*low) ? "bf16" : "fp32", low->at);
+    else if (fp32)
+        s.t.set("parallelism.gradient_dtype",
+                flag_in(*fp32)       ? "fp32"
+                : s.d.states("fp16") ? "fp16"
+                                     : "bf16",
+                fp32->at);
+    else if (named)
+        s.t.set("parallelism.gradient_dtype", named->value, named->at);
+    else if (const auto* half = s.d.find("fp16"), *brain = s.d.find("bf16");
+             s.lm() && half && flag_in(*half) && !(brain && flag_in(*brain)))
+        // only --bf16 implies accumulation in fp32
+        s.t.take_default("parallelism.gradient_dtype", "fp16");
+    else
+        s.t.take_default("parallelism.gradient_dtype", "fp32");
+}
+
+void take_buckets_and_shards(MegatronSource& s) {
+    if (const auto* v = s.lm() ? s.d.on("no_gradient_accumulation_fusion") : nullptr)
+        s.t.set("parallelism.fused_accumulation", "false", v->at);
+    if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
+        const long each = s.t.find("parallelism.gradient_dtype")->value == "fp32" ? 4 : 2;
+        s.t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * each), v->at);
+    } else if (const auto* mb = s.d.find("optim.bucket_cap_mb")) {
+        s.t.set("parallelism.bucket", mb->value + " MB", mb->at);
+    }
+    const auto* instances = s.d.find("num_distributed_optimizer_instances");
+    if (instances && integer_in(*instances) > 1 && s.t.count("parallelism.zero", 0) == 3 &&
+        s.ranks > 0) {
+        const long shard = s.ranks /
+                           (s.t.count("parallelism.tp", 1) * s.t.count("parallelism.pp", 1)) /
+                           count_in(*instances);
+        // each rank holds a copy of its own
+        if (shard == 1)
+            s.t.set("parallelism.zero", 0, instances->at);
+        else
+            s.t.set("parallelism.shard", shard, instances->at);
+    } else if (const auto* v = instances; v && integer_in(*v) > 1)
+        s.t.ignored.push_back("num_distributed_optimizer_instances (" + v->at +
+                              "): shards of part of the replicas are "
+                              "modelled with zero 3 only");
+}
+
+void take_batch_schedule(MegatronSource& s) {
+    const auto* schedule = s.d.find("step_batch_size_schedule");
+    const auto* ramp = s.d.find("rampup_batch_size");
+    if (schedule && s.t.find("parallelism.global_batch"))
+        s.t.problems.push_back(
+            "step_batch_size_schedule (" + schedule->at +
+            ") and global_batch_size exclude each other; global_batch_size is taken");
+    else if (schedule) {
+        const auto last = schedule->value.substr(schedule->value.find_last_of(':') + 1);
+        s.t.set("parallelism.global_batch", last, schedule->at);
+    }
+    if (ramp)
+        s.t.ignored.push_back("rampup_batch_size (" + ramp->at + "): the batch after it is taken");
+}
+
+}  // namespace
+
+void take_data_parallel(MegatronSource& s) {
+    take_zero(s);
+    take_overlaps(s);
+    take_gradient_type(s);
+    take_buckets_and_shards(s);
+    take_batch_schedule(s);
+}
+
+namespace {
+
+// The option that switches FP8 on. In NeMo fp8_hybrid and fp8_e4m3 only choose the format; in old
+// Megatron-LM they were the switch.
+const NamedValue* fp8_switch(MegatronSource& s) {
+    const auto* v = s.d.find_any({"fp8_format", "fp8"});
+    for (const char* name : {"fp8_hybrid", "fp8_e4m3"}) {
+        const auto* old = s.lm() ? s.d.find(name) : nullptr;
+        if (old && !v && flag_in(*old)) return old;
+    }
+    return v && (v->name == "fp8_format" || (lower_case(v->value) != "false" && !v->value.empty()))
+               ? v
+               : nullptr;
+}
+
+}  // namespace
+
+void take_precision(MegatronSource& s) {
+    const auto* fp8 = fp8_switch(s);
+    const auto *fp4 = s.d.find_any({"fp4_format", "fp4"}), *brain = s.d.find("bf16");
+    const auto* mixed = s.d.find_any({"mixed_precision", "mixed_precision.name"});
+    const auto says = [](const NamedValue* v, const char* word) {
+        return v->value.find(word) != std::string::npos;
+    };
+    if (fp4)
+        s.t.set("workload.dtype", "fp4", fp4->at);
+    else if (fp8)
+        s.t.set("workload.dtype", "fp8", fp8->at);
+    else if (mixed)
+        s.t.set("workload.dtype",
+                says(mixed, "nvfp4")  ? "fp4"
+                : says(mixed, "fp8")  ? "fp8"
+                : says(mixed, "fp16") ? "fp16"
+                                      : "bf16",
+                mixed->at);
+    else if (brain && flag_in(*brain))
+        s.t.set("workload.dtype", "bf16", brain->at);
+    else if (const auto* half = s.d.on("fp16"))
+        s.t.set("workload.dtype", "fp16", half->at);
+    else
+        s.take(
+            "workload.dtype", s.d.find_any({"precision", "trainer.precision"}),
+            [&](const NamedValue& v) {
+                return says(&v, "bf16") ? "bf16" : says(&v, "16") ? "fp16" : "fp32";
+            },
+            s.lm() ? "fp32" : "bf16");
+    s.t.take("run.cuda_graph",
+             s.d.find_any(
+                 {"cuda_graph_impl", "enable_cuda_graph", "external_cuda_graph", "cuda_graphs"}),
+             [](const NamedValue& v) {
+                 return truth(v.value != "none" && lower_case(v.value) != "false");
+             });
+}
+
+namespace {
+
+// Selective recompute here means attention's scores; other modules count as kept.
+void take_recomputed_modules(MegatronSource& s) {
+    const auto* modules = s.d.find("recompute_modules");
+    if (!modules || s.t.find("parallelism.recompute")->value != "selective") return;
+    auto kept = words_of(modules->value, "[]'\", ");
+    const bool scores = std::erase(kept, "core_attn") > 0;
+    if (kept.empty()) return;
+    if (!scores) s.t.set("parallelism.recompute", "none", modules->at);
+    s.t.problem(
+        *modules,
+        fmt::format("of modules the forecast computes core_attn alone again; its memory keeps {}",
+                    fmt::join(kept, ", ")));
+}
+
+}  // namespace
+
+void take_recompute(MegatronSource& s) {
+    const auto* how = s.d.find_any({"recompute_granularity", "activations_checkpoint_granularity"});
+    const auto* old = s.d.find("checkpoint_activations");
+    // Megatron-LM 2.5 and 2.6: the switch itself
+    const auto* of_2021 = s.lm() ? s.d.find("activations_checkpoint_method") : nullptr;
+    const auto* part = s.d.find("recompute_activations");
+    const auto* method = s.d.find_any({"recompute_method", "activations_checkpoint_method"});
+    const auto* layers = s.d.find_any(
+        {"recompute_num_layers", "activations_checkpoint_num_layers", "checkpoint_num_layers"});
+    if (how && !how->value.empty() && how->value != "none")
+        s.t.set("parallelism.recompute", how->value, how->at);
+    else if (part && flag_in(*part))
+        s.t.set("parallelism.recompute", "selective", part->at);
+    else if (old && flag_in(*old))
+        s.t.set("parallelism.recompute", "full", old->at);
+    else if (of_2021 && lower_case(of_2021->value) != "none")
+        s.t.set("parallelism.recompute", "full", of_2021->at);
+    else if (layers && !how && s.dialect == MegatronDialect::bridge && integer_in(*layers) > 0)
+        s.t.set("parallelism.recompute", "full", layers->at);
+    else
+        s.t.take_default("parallelism.recompute", "none");
+    take_recomputed_modules(s);
+    const bool by_block = method && method->value == "block";
+    if ((!layers && !(by_block && s.lm())) || s.t.find("parallelism.recompute")->value != "full")
+        return;
+    // the default until 2023 and of Megatron-DeepSpeed
+    const long each = layers ? integer_in(*layers) : 1;
+    if ((method && !by_block) || (layers && layers->name == "checkpoint_num_layers")) {
+        if (each > 1)
+            s.t.problem(
+                *layers,
+                fmt::format(
+                    "{} layers are computed again together; the forecast of memory has one at a "
+                    "time and each one's input: "
+                    "too little by the activations of {} layers, too much by the inputs between",
+                    each, each - 1));
+        return;
+    }
+    // Megatron counts the layers per chunk, and may exceed the chunk's layers; our key counts them
+    // per stage.
+    const long all = s.t.layers() > 0 ? s.t.layers() : 1'000'000;
+    s.t.set("parallelism.recompute_layers",
+            std::min(all, std::min(all, layers ? count_in(*layers) : each) *
+                              s.t.count("parallelism.vp", 1)),
+            (layers ? layers : method)->at);
+}
+
+}  // namespace stepcast

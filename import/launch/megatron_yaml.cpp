@@ -1,0 +1,241 @@
+// Reads Megatron's names in YAML: configurations of Megatron-Bridge, for one run or as a table of
+// several, and of NeMo.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "import/launch/readers.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+
+namespace stepcast {
+namespace {
+
+// The rows in a table of configurations, such as "h100,64,fp8".
+std::vector<std::string> variants_in(const Document& d) {
+    std::vector<std::string> known;
+    for (const auto& value : d.values) {
+        const std::vector<std::string> steps = words_of(value.name, ".");
+        if (steps.size() < 4 || steps[0] != "perf_matrix" || steps[3] == "common") continue;
+        const auto label =
+            steps[1] + "," + steps[2].substr(steps[2].find_last_of('_') + 1) + "," + steps[3];
+        if (std::ranges::find(known, label) == known.end()) known.push_back(label);
+    }
+    return known;
+}
+
+// Replaces the table perf_matrix by one of its rows (GPU, number of GPUs, precision), with the long
+// names of the keys. Values of the row's precision override those common to the row.
+void take_rows(Document& d, const std::vector<std::string>& parts) {
+    static const std::map<std::string, std::string> longer{
+        {"mbs", "micro_batch_size"},          {"gbs", "global_batch_size"},
+        {"tp", "tensor_model_parallel_size"}, {"pp", "pipeline_model_parallel_size"},
+        {"cp", "context_parallel_size"},      {"vp", "virtual_pipeline_model_parallel_size"},
+        {"ep", "expert_model_parallel_size"}, {"etp", "expert_tensor_parallel_size"},
+        {"fsdp", "use_megatron_fsdp"}};
+    const auto row = "perf_matrix." + parts[0] + ".num_gpus_" + parts[1] + ".";
+    std::vector<NamedValue> chosen;
+    for (const auto& value : d.values)
+        if (!value.name.starts_with("perf_matrix.")) chosen.push_back(value);
+    for (const auto& section : {row + "common.", row + parts[2] + "."})
+        for (const auto& value : d.values) {
+            if (!value.name.starts_with(section)) continue;
+            auto name = value.name.substr(section.size());
+            if (const auto found = longer.find(name); found != longer.end()) name = found->second;
+            chosen.push_back({name, value.value, value.at, value.null});
+        }
+    d.values = std::move(chosen);
+}
+
+void choose_variant(Document& d, const std::string& variant, std::string& gpu, long& ranks) {
+    const std::vector<std::string> parts = words_of(variant), known = variants_in(d);
+    if (parts.size() != 3 || std::ranges::find(known, variant) == known.end())
+        throw ConfigError(
+            fmt::format("{}: a table of {} configurations; expected --variant and one of {}{}",
+                        d.path, known.size(), fmt::join(known, " "), did_you_mean(variant, known)));
+    gpu = parts[0];
+    if (parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
+        throw ConfigError(
+            fmt::format("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]));
+    ranks = std::stol(parts[1]);
+    take_rows(d, parts);
+    d.add("mixed_precision.name",
+          parts[2].starts_with("fp8") ? "bf16_with_fp8_mixed" : parts[2] + "_mixed", d.path);
+}
+
+// "_target_: ...Llama3ModelProvider8B": adds what the class sets if the file does not. For other
+// classes Megatron's own defaults apply, which the report lists.
+void add_class_of_model(Document& d) {
+    const auto* target = d.find_any({"model._target_", "ConfigContainer.model._target_"});
+    if (!target) return;
+    const NamedValue of = *target;
+    const auto name = of.value.substr(of.value.find_last_of('.') + 1);
+    if (!name.starts_with("Llama") && !name.starts_with("Mistral") &&
+        !name.starts_with("Mixtral") && !name.starts_with("Qwen"))
+        return;
+    for (const auto& [key, value] : {std::pair{"gated_linear_unit", "true"},
+                                     {"normalization", "RMSNorm"},
+                                     {"position_embedding_type", "rope"},
+                                     {"add_bias_linear", "false"},
+                                     {"share_embeddings_and_output_weights", "false"},
+                                     {"hidden_dropout", "0"},
+                                     {"attention_dropout", "0"}})
+        if (!d.states(std::string("model.") + key))
+            d.add(std::string("model.") + key, value, of.at);
+    if (name.starts_with("Qwen2") && !d.states("model.add_qkv_bias"))
+        d.add("model.add_qkv_bias", "true", of.at);
+}
+
+}  // namespace
+
+void drop_bridge_sections(Document& d) {
+    drop_sections(d, {"ConfigContainer."});
+    drop_sections(d, {"model.", "train.", "ddp.", "dist."});
+    for (auto& value : d.values)
+        if (value.name == "mixed_precision.grad_reduce_in_fp32") value.name = "grad_reduce_in_fp32";
+}
+
+Translation translate_bridge(Document d, const std::string& variant) {
+    std::string gpu;
+    long ranks = 0;
+    const bool table = std::ranges::any_of(
+        d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
+    if (table) choose_variant(d, variant, gpu, ranks);
+    add_class_of_model(d);
+    drop_bridge_sections(d);
+    const auto* each = ranks > 0 ? d.find("num_gpus_per_node") : nullptr;
+    Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
+    if (ranks > 0) {
+        const long per_node = each ? count_in(*each) : 8;
+        t.set("cluster.preset", gpu, d.path);
+        t.set("cluster.nodes", std::max(1L, ranks / per_node), d.path);
+        t.set("cluster.gpus_per_node", std::min(ranks, per_node), d.path);
+    }
+    return t;
+}
+
+// ---- NeMo: sections, the machine in trainer
+
+namespace {
+
+// OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide. What cannot
+// be resolved stays as text.
+
+std::string told(const Document& d, const std::string& inside, const std::string& owner, int depth);
+
+std::string interpolated(const Document& d, const std::string& text, const std::string& owner,
+                         int depth = 0) {
+    constexpr int deepest = 10;
+    constexpr std::size_t longest = 1000;  // of a name or number; recursive references grow
+    const auto open = text.find("${");
+    if (open == std::string::npos || depth > deepest) return text;
+    int level = 0;
+    auto close = open;
+    for (; close < text.size(); ++close) {
+        if (text[close] == '{') ++level;
+        if (text[close] == '}' && --level == 0) break;
+    }
+    if (close == text.size()) return text;
+    const auto by = told(d, text.substr(open + 2, close - open - 2), owner, depth);
+    return by.empty() || by.size() > longest
+               ? text
+               : text.substr(0, open) + by +
+                     interpolated(d, text.substr(close + 1), owner, depth + 1);
+}
+
+// The value of the text between the brackets; "" if it cannot be resolved.
+std::string told(const Document& d, const std::string& inside, const std::string& owner,
+                 int depth) {
+    if (const auto colon = inside.find(':'); colon != std::string::npos) {
+        auto comma = colon;
+        for (int level = 0; comma < inside.size() && (level > 0 || inside[comma] != ','); ++comma)
+            level += inside[comma] == '{' ? 1 : inside[comma] == '}' ? -1 : 0;
+        if (comma == inside.size()) return "";
+        const auto number = [&](std::size_t from, std::size_t to) {
+            return std::atol(
+                interpolated(
+                    d, std::string(trimmed(std::string_view(inside).substr(from, to - from), " ")),
+                    owner, depth + 1)
+                    .c_str());
+        };
+        const long x = number(colon + 1, comma), y = number(comma + 1, inside.size());
+        constexpr long most = 1L << 31;  // so that a product fits 64 bits
+        if (std::min(x, y) < -most || std::max(x, y) > most) return "";
+        const auto what = inside.substr(0, colon);
+        if (what == "multiply") return std::to_string(x * y);
+        if (y != 0 && what == "divide_ceil") return std::to_string((x + y - 1) / y);
+        return y != 0 && what.starts_with("divide") ? std::to_string(x / y) : "";
+    }
+    auto name = inside;
+    // one dot: in the owner's table; each further dot goes one table up
+    if (auto table = owner; name.starts_with('.')) {
+        for (; name.starts_with('.'); name.erase(0, 1))
+            table.resize(table.find_last_of('.') == std::string::npos ? 0
+                                                                      : table.find_last_of('.'));
+        name = (table.empty() ? "" : table + ".") + name;
+    }
+    // the last counts
+    const auto stated =
+        std::find_if(d.values.rbegin(), d.values.rend(), [&](const NamedValue& each) {
+            return each.name == name || "training." + each.name == name;
+        });
+    return stated == d.values.rend() ? "" : interpolated(d, stated->value, stated->name, depth + 1);
+}
+
+// LoRA in NeMo's fine-tuning files. Other schemes are refused, because they train other weights.
+void take_adapters(Document& d, Translation& t) {
+    const auto* scheme = d.find("peft.peft_scheme");
+    if (!scheme || scheme->value.empty() || scheme->value == "none" || scheme->value == "null")
+        return;
+    if (scheme->value != "lora") wrong(*scheme, "lora or null: other schemes are not modelled");
+    const auto* rank = d.find("peft.lora_tuning.adapter_dim");
+    t.set("workload.adapter_rank", rank ? count_in(*rank) : 32,
+          rank ? rank->at : "default of NeMo");
+    const auto modules = d.text("peft.lora_tuning.target_modules", "[attention_qkv]");
+    const bool all = modules == "[all]" ||
+                     modules == "[attention_qkv, attention_dense, mlp_fc1, mlp_fc2]" ||
+                     modules == "[attention, mlp]";
+    if (all) t.set("workload.adapter_on", "linear", d.find("peft.lora_tuning.target_modules")->at);
+    if (!all && modules != "[attention]" && modules != "[attention_qkv, attention_dense]")
+        t.problems.push_back(
+            fmt::format("adapters of {}: the forecast has them at the projections of queries, keys "
+                        "and values and of "
+                        "attention's results",
+                        modules));
+    std::erase_if(t.ignored, [](const std::string& name) {
+        return name == "peft.peft_scheme" || name == "peft.lora_tuning.adapter_dim" ||
+               name == "peft.lora_tuning.target_modules";
+    });
+}
+
+}  // namespace
+
+Translation translate_nemo(Document d) {
+    for (auto& value : d.values) value.value = interpolated(d, value.value, value.name);
+    const auto *nodes = d.find("trainer.num_nodes"), *devices = d.find("trainer.devices");
+    const long ranks = nodes && devices ? count_in(*nodes) * count_in(*devices) : 0;
+    drop_sections(d, {"model.", "trainer."});
+    Translation t = translate_megatron(d, MegatronDialect::nemo, ranks);
+    if (const auto* n = d.find("num_nodes"), *g = d.find("devices"); g) {
+        t.set("cluster.nodes", n ? integer_in(*n) : 1, n ? n->at : g->at);
+        t.set("cluster.gpus_per_node", integer_in(*g), g->at);
+    }
+    take_adapters(d, t);
+    // Without one of these, NeMo 1's attention is PyTorch's operators (1.23.0,
+    // megatron_gpt_model.py).
+    bool fused = false;
+    for (const char* name : {"transformer_engine", "mcore_gpt", "use_flash_attention"})
+        fused = d.on(name) || fused;
+    if (std::ranges::any_of(t.defaulted, [](const std::string& line) {
+            return line.starts_with("workload.attention");
+        })) {
+        std::erase_if(t.defaulted, [](const std::string& line) {
+            return line.starts_with("workload.attention");
+        });
+        t.take_default("workload.attention", fused ? "flash" : "plain");
+    }
+    return t;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,46 @@
+// AMD's Primus: Megatron-LM's keys below modules.NAME.overrides. What they override, and the model,
+// are in other files, which it names.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "import/launch/readers.h"
+
+namespace stepcast {
+
+bool is_primus(const Document& d) {
+    return std::ranges::any_of(d.values, [](const NamedValue& v) {
+        return v.name.starts_with("modules.") && v.name.find(".overrides.") != std::string::npos;
+    });
+}
+
+Translation translate_primus(Document d) {
+    std::vector<std::string> elsewhere;
+    for (NamedValue& value : d.values) {
+        if (!value.name.starts_with("modules.")) continue;
+        const auto section = value.name.find('.', 8);
+        const auto key = section == std::string::npos ? "" : value.name.substr(section + 1);
+        if (key.starts_with("overrides.")) value.name = key.substr(10);
+        if (key == "framework" && value.value != "megatron")
+            wrong(value, "megatron, the framework whose keys are read here");
+        if (key == "model" || key == "config") {
+            elsewhere.push_back(fmt::format("{} ({}): {} is another file; its keys are not read{}",
+                                            value.name, value.at, value.value,
+                                            key == "model" ? ", name the model with --model" : ""));
+            value.used = true;
+        }
+        if (key == "framework") value.used = true;
+    }
+    Translation t = translate_megatron(d, MegatronDialect::lm, 0);
+    t.format = "Primus, Megatron-LM's keys";
+    std::erase_if(t.open,
+                  [](const std::string& line) { return line.starts_with("layers and widths"); });
+    t.open.insert(t.open.end(), elsewhere.begin(), elsewhere.end());
+    if (!t.find("workload.layers") && std::ranges::none_of(elsewhere, [](const std::string& line) {
+            return line.find("--model") != std::string::npos;
+        }))
+        t.open.push_back("layers and widths: not in this file; name the model with --model");
+    return t;
+}
+
+}  // namespace stepcast

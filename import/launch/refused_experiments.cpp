@@ -1,0 +1,85 @@
+// What `simulate` would refuse in an experiment that is translated, said by the import already.
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "import/launch/lost_keys.h"
+#include "import/launch/readers.h"
+#include "model/base/errors.h"
+#include "model/input/keys.h"
+
+namespace stepcast {
+namespace {
+
+// Only rules between keys of workload and split matter here, so the machine just has every number
+// that a machine must have.
+Cluster any_machine() {
+    Experiment e;
+    for (const auto& [key, value] : {std::pair{"cluster.gpu.memory", "80 GB"},
+                                     {"cluster.gpu.memory_bandwidth", "2 TB/s"},
+                                     {"cluster.link.intra.bandwidth", "100 GB/s"},
+                                     {"cluster.link.inter.bandwidth", "10 GB/s"}})
+        set_key(e, {key, value});
+    for (const std::string_view dtype : name_list<Dtype>)
+        set_key(e, {fmt::format("cluster.gpu.peak.{}", dtype), "100 TFLOP/s"});
+    return e.cluster;
+}
+
+// Without replicas of its own it gets the fewest over which the experts can be spread. False if no
+// cluster has that many ranks.
+bool fill_ranks(Experiment& e, bool replicas_stated) {
+    Parallelism& p = e.parallelism;
+    const long split = long{p.tp} * p.pp * p.cp,
+               of_experts = long{p.expert_tensor_parallel ? p.tp : 1} * p.ep * p.pp;
+    const long ranks = replicas_stated ? split * p.dp : std::lcm(split, of_experts);
+    if (constexpr long most = 1 << 20; ranks > most) return false;
+    p.dp = static_cast<int>(ranks / split);
+    e.cluster.nodes = 1;
+    e.cluster.gpus_per_node = static_cast<int>(ranks);
+    return true;
+}
+
+// What is missing, or depends on how many ranks there are, the import has left open.
+bool left_open(const std::string& complaint, bool stated, bool replicas_stated) {
+    const bool of_ranks = complaint.starts_with("parallelism:") ||
+                          complaint.starts_with("parallelism.ep") ||
+                          complaint.starts_with("parallelism.global_batch");
+    return (complaint.find(": missing") != std::string::npos && !stated) ||
+           complaint.starts_with("cluster.") || complaint.starts_with("routing.") ||
+           (of_ranks && !replicas_stated);
+}
+
+}  // namespace
+
+void name_what_is_refused(Translation& t) {
+    const bool sized = t.find("workload.layers") || t.find("workload.preset");
+    if (!sized) return;
+    std::string complaint;
+    const bool replicas_stated = t.find("parallelism.dp");
+    try {
+        t.ranks_of_split();
+        Experiment machine;
+        machine.cluster = any_machine();
+        Experiment e = experiment_of_script(machine, t);
+        e.cluster = machine.cluster;
+        if (fill_ranks(e, replicas_stated)) check_experiment(e);
+        return;
+    } catch (const ConfigError& error) {
+        complaint = error.what();
+    }
+    // a value that its key refuses
+    if (!complaint.starts_with("workload.") && !complaint.starts_with("parallelism.")) return;
+    const std::string key = complaint.substr(0, complaint.find(": ")),
+                      last = key.substr(key.rfind('.') + 1);
+    const auto names = [&](const std::string& line) {
+        return line.find(last) != std::string::npos;
+    };
+    const auto* setting = t.find(key);
+    if (left_open(complaint, setting != nullptr, replicas_stated) ||
+        std::ranges::any_of(t.problems, names))
+        return;
+    t.problems.push_back(fmt::format("{}{}", setting ? setting->at + ": " : "", complaint));
+}
+
+}  // namespace stepcast

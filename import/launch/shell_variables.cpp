@@ -1,0 +1,549 @@
+#include "import/launch/shell_parts.h"
+
+#include <fnmatch.h>
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "model/base/errors.h"
+
+namespace stepcast {
+
+using Pieces = ShellPieces;
+
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+std::size_t assigned_name(const std::string& raw) {
+    std::size_t end = 0;
+    while (end < raw.size() && is_name(raw[end])) ++end;
+    if (end == 0 || std::isdigit(static_cast<unsigned char>(raw[0]))) return 0;
+    // NAME[KEY]=
+    if (raw.compare(end, 1, "[") == 0) end = std::min(raw.find(']', end), raw.size() - 1) + 1;
+    if (raw.compare(end, 1, "=") == 0 || raw.compare(end, 2, "+=") == 0) return end;
+    return 0;
+}
+
+std::string joined(const Pieces& pieces) {
+    std::string text;
+    for (const auto& piece : pieces) text += (text.empty() ? "" : " ") + piece.text;
+    return text;
+}
+
+namespace fs = std::filesystem;
+
+ShellVariables::ShellVariables(const std::map<std::string, std::string>& given) {
+    for (const auto& [name, value] : given) variables_[name] = {{value, "--env " + name}};
+    for (const auto& [name, value] : given) given_.insert(name);
+    exported_ = given_;
+}
+
+namespace {
+
+std::string folder_of(const std::string& file) {
+    const auto parent = fs::path(file).parent_path().string();
+    return parent.empty() ? "." : parent;
+}
+
+std::string under(const std::string& folder, const std::string& name) {
+    return (fs::path(folder) / name).lexically_normal().string();
+}
+
+}  // namespace
+
+std::string ShellVariables::enter(const std::string& file) {
+    if (file_.empty()) {
+        set_if_unknown("PWD", folder_of(file));
+        set_if_unknown("0", file);
+    }
+    variables_["BASH_SOURCE"] = {{file, ""}};
+    return std::exchange(file_, file);
+}
+
+ShellVariables::Variables ShellVariables::begin_process(const std::string& file,
+                                                        const ShellPieces& arguments) {
+    Variables before = variables_;
+    std::erase_if(variables_, [&](const auto& variable) {
+        return variable.first != "PWD" && !exported_.contains(variable.first);
+    });
+    variables_.merge(arguments_of(arguments));
+    variables_["0"] = {{file, ""}};
+    return before;
+}
+
+std::string ShellVariables::value(const std::string& name) const {
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? "" : joined(found->second);
+}
+
+std::string ShellVariables::folder() const { return value("PWD"); }
+
+void ShellVariables::change_folder(const std::string& to) {
+    const auto folder = under(value("PWD"), to);
+    if (std::error_code none; fs::is_directory(folder, none)) variables_["PWD"] = {{folder, ""}};
+}
+
+// What pwd, dirname, basename, realpath, readlink -f and echo print, with cd before them. Other
+// commands are not run.
+std::optional<std::string> ShellVariables::output(const std::string& inside, int line) {
+    constexpr std::size_t longest = 1000;
+    if (inside.size() > longest || inside.find_first_of("|<") != std::string::npos)
+        return std::nullopt;
+    std::optional<std::string> printed;
+    std::string folder = value("PWD");
+    for (const ShellCommand& command : shell_commands(inside, file_)) {
+        const auto words = without_redirections(command.words);
+        if (words.empty()) continue;
+        std::vector<std::string> texts;
+        for (auto word = words.begin() + 1; word != words.end(); ++word)
+            if (!word->raw.starts_with('-'))
+                texts.push_back(text_of({word->raw, line + word->line - 1}));
+        const std::string& name = words[0].raw;
+        const std::string first = texts.empty() ? "" : texts[0];
+        if (name == "cd")
+            folder = under(folder, first);
+        else if (name == "pwd")
+            printed = folder;
+        else if (name == "dirname")
+            printed = folder_of(first);
+        else if (name == "basename")
+            printed = fs::path(first).filename().string();
+        else if (name == "realpath" || name == "readlink")
+            printed = fs::path(first).is_absolute() || fs::path(first).has_parent_path()
+                          ? first
+                          : under(folder, first);
+        else
+            return std::nullopt;
+        if (name == "basename" && texts.size() > 1 && printed->ends_with(texts[1]))
+            printed->resize(printed->size() - texts[1].size());
+    }
+    return printed;
+}
+
+std::string ShellVariables::place(int line) const { return fmt::format("{}:{}", file_, line); }
+
+Pieces ShellVariables::value_of(const std::string& name, int line) {
+    depends_on_unknown_ = depends_on_unknown_ || unsure_.contains(name);
+    if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
+    depends_on_unknown_ = true;
+    if (unknown_.insert(name).second && name != "@" && name != "*" && name != "#")
+        unknown_texts_.push_back(fmt::format("{} ({})", name, place(line)));
+    return {};
+}
+
+// Expands the inside of ${..}.
+Pieces ShellVariables::parameter(const std::string& inside, int line) {
+    std::size_t end = 0;
+    if (!inside.empty() && inside[0] == '#') {
+        const auto of = inside.substr(1, inside.find('[') - 1);
+        const auto count = value_of(of, line).size();
+        return unsure_.contains(of) ? Pieces{} : Pieces{{std::to_string(count), place(line)}};
+    }
+    while (end < inside.size() && is_name(inside[end])) ++end;
+    if (end == 0 && !inside.empty()) ++end;
+    const auto name = inside.substr(0, end);
+    auto rest = inside.substr(end);
+    if (rest.starts_with("[@]") || rest.starts_with("[*]")) return value_of(name, line);
+    if (rest.starts_with('[')) {
+        const auto end_of_key = rest.rfind(']');
+        const auto element_of =
+            element(name, text_of({rest.substr(1, end_of_key - 1), line}), line);
+        const auto how = rest.substr(std::min(end_of_key, rest.size() - 1) + 1);
+        return how.empty() || element_of.size() != 1
+                   ? element_of
+                   : Pieces{{changed(element_of[0].text, how, line), element_of[0].at}};
+    }
+    if (rest.starts_with(':')) rest.erase(0, 1);
+    const auto known = variables_.find(name);
+    const bool set = known != variables_.end() &&
+                     std::ranges::any_of(known->second, [](const ShellArgument& piece) {
+                         return !piece.text.empty();
+                     });
+    if (!rest.empty() && (rest[0] == '-' || rest[0] == '=')) {
+        if (set) return known->second;
+        auto otherwise = expand({rest.substr(1), line});
+        if (rest[0] == '=') variables_[name] = otherwise;
+        return otherwise;
+    }
+    if (!rest.empty() && rest[0] == '+') return set ? expand({rest.substr(1), line}) : Pieces{};
+    const auto value = value_of(name, line);
+    return rest.empty() || value.size() != 1
+               ? value
+               : Pieces{{changed(value[0].text, rest, line), value[0].at}};
+}
+
+namespace {
+
+constexpr std::size_t most_text = std::size_t{16} << 20;
+
+}  // namespace
+
+void ShellVariables::count(std::size_t bytes, int line) {
+    expanded_ += bytes;
+    if (expanded_ > most_text)
+        throw ConfigError(fmt::format("{}: the variables become more than {} bytes of text",
+                                      place(line), most_text));
+}
+
+// Refuses deep nesting and growth: scripts that expand a variable out of itself are no launch
+// scripts.
+Pieces ShellVariables::expand(const ShellWord& word) {
+    constexpr int deepest = 32;
+    constexpr std::size_t of_a_piece = 8;
+    if (++depth_ > deepest)
+        throw ConfigError(
+            fmt::format("{}: defaults in defaults, more than {} deep", place(word.line), deepest));
+    Pieces pieces = pieces_of(word);
+    --depth_;
+    for (const auto& piece : pieces) count(piece.text.size() + of_a_piece, word.line);
+    return pieces;
+}
+
+namespace {
+
+// Position of the bracket that closes the one at `open`, or the end.
+std::size_t closing(const std::string& raw, std::size_t open) {
+    const char opens = raw[open], closes = opens == '{' ? '}' : ')';
+    int depth = 0;
+    for (std::size_t at = open; at < raw.size(); ++at) {
+        if (raw[at] == opens) ++depth;
+        if (raw[at] == closes && --depth == 0) return at;
+    }
+    return raw.size();
+}
+
+// ${x#A} and ${x##A} remove the shortest or longest matching prefix, ${x%A} and ${x%%A} such a
+// suffix.
+std::string without_fit(const std::string& text, const std::string& pattern, bool end,
+                        bool longest) {
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+        const std::size_t cut = longest ? text.size() - i : i;
+        const auto part = end ? text.substr(text.size() - cut) : text.substr(0, cut);
+        if (fits_pattern(part, pattern))
+            return end ? text.substr(0, text.size() - cut) : text.substr(cut);
+    }
+    return text;
+}
+
+// Stops early when the result exceeds what expand() accepts.
+std::string replaced(const std::string& text, const std::string& what, const std::string& by,
+                     bool all) {
+    std::string result;
+    std::size_t from = 0;
+    for (auto at = text.find(what);
+         !what.empty() && at != std::string::npos && result.size() <= most_text;
+         at = text.find(what, from)) {
+        result.append(text, from, at - from) += by;
+        from = at + what.size();
+        if (!all) break;
+    }
+    return result.append(text, from);
+}
+
+}  // namespace
+
+bool fits_pattern(const std::string& text, const std::string& pattern) {
+    return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+}
+
+// Applies what follows the name in ${NAME..} to a value that is a single text.
+std::string ShellVariables::changed(std::string text, const std::string& how, int line) {
+    const bool twice = how.size() > 1 && how[1] == how[0];
+    const auto rest = text_of({how.substr(twice ? 2 : 1), line});
+    // all parts are compared with the pattern
+    if (how[0] == '#' || how[0] == '%') count(text.size() * text.size() / 2, line);
+    if (how[0] == '#' || how[0] == '%') return without_fit(text, rest, how[0] == '%', twice);
+    if (how[0] == '/') {
+        const auto slash = std::min(rest.find('/'), rest.size());
+        return replaced(text, rest.substr(0, slash), rest.substr(std::min(slash + 1, rest.size())),
+                        twice);
+    }
+    if (how[0] == '^' || how[0] == ',') {
+        const auto end = twice ? text.end() : text.begin() + (text.empty() ? 0 : 1);
+        std::transform(text.begin(), end, text.begin(), [&](unsigned char c) {
+            return static_cast<char>(how[0] == '^' ? std::toupper(c) : std::tolower(c));
+        });
+        return text;
+    }
+    if (!std::isdigit(static_cast<unsigned char>(how[0]))) return text;
+    // ${x:FROM:COUNT}
+    const auto from = std::min(static_cast<std::size_t>(std::atol(how.c_str())), text.size());
+    const auto colon = how.find(':');
+    return text.substr(
+        from, colon == std::string::npos
+                  ? colon
+                  : static_cast<std::size_t>(std::max(0L, std::atol(how.c_str() + colon + 1))));
+}
+
+// ${NAME[KEY]}: an element of an associative array by key, or of a list by index.
+Pieces ShellVariables::element(const std::string& name, const std::string& key, int line) {
+    if (const auto found = variables_.find(name + "[" + key + "]"); found != variables_.end())
+        return found->second;
+    const auto all = value_of(name, line);
+    const long at = std::atol(sum(key, line).c_str()),
+               index = at < 0 ? at + static_cast<long>(all.size()) : at;
+    return index >= 0 && index < static_cast<long>(all.size())
+               ? Pieces{all[static_cast<std::size_t>(index)]}
+               : Pieces{};
+}
+
+// Expands the `$` at raw[i] and moves i to its last character. Commands are not run and expand to
+// nothing.
+Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) {
+    const std::size_t begin = i;
+    if (raw.compare(begin, 3, "$((") == 0) {
+        i = closing(raw, begin + 1);
+        return {{sum(std::string_view(raw).substr(begin + 3, i - std::min(i, begin + 4)), line),
+                 place(line)}};
+    }
+    if (raw[begin + 1] == '{' || raw[begin + 1] == '(') {
+        i = closing(raw, begin + 1);
+        const auto inside = raw.substr(begin + 2, i - begin - 2);
+        if (raw[begin + 1] == '{') return parameter(inside, line);
+        if (inside.starts_with("echo ") && inside.find_first_of("|;&<>") == std::string::npos)
+            return {{joined(array(inside.substr(5), line)), place(line)}};
+        if (const auto printed = output(inside, line)) return {{*printed, place(line)}};
+        depends_on_unknown_ = true;
+        if (unknown_.insert(inside).second)
+            unknown_texts_.push_back(fmt::format("$({}) ({})", inside.substr(0, 40), place(line)));
+        return {};
+    }
+    std::size_t end = begin + 2;  // for $1 and $@; names are longer
+    if (is_name(raw[begin + 1]) && !std::isdigit(static_cast<unsigned char>(raw[begin + 1])))
+        while (end < raw.size() && is_name(raw[end])) ++end;
+    i = end - 1;
+    return value_of(raw.substr(begin + 1, end - begin - 1), line);
+}
+
+Pieces ShellVariables::pieces_of(const ShellWord& word) {
+    const std::string& raw = word.raw;
+    if (raw == "\"$@\"") return value_of("@", word.line);
+    Pieces pieces;
+    std::string text, at = place(word.line);
+    bool any = false, in_double = false;
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+        const char c = raw[i], next = i + 1 < raw.size() ? raw[i + 1] : ' ';
+        if (c == '$' &&
+            (is_name(next) || std::string_view("@*#{(").find(next) != std::string_view::npos)) {
+            for (bool first = true; const auto& value : dollar(raw, i, word.line)) {
+                if (!first) pieces.push_back({std::exchange(text, ""), at});
+                if (text.empty()) at = value.at;
+                text += value.text;
+                any = true;
+                first = false;
+            }
+        } else if (const auto close = c == '`' ? raw.find('`', i + 1) : std::string::npos;
+                   close != std::string::npos) {
+            std::size_t end = 0;
+            for (const auto& value :
+                 dollar("$(" + raw.substr(i + 1, close - i - 1) + ")", end, word.line))
+                text += value.text;
+            any = true;
+            i = close;
+        } else if (c == '\'' && !in_double) {
+            const auto close = std::min(raw.find('\'', i + 1), raw.size());
+            text += raw.substr(i + 1, close - i - 1);
+            any = true;
+            i = close;
+        } else if (c == '\\' && i + 1 < raw.size()) {
+            ++i;
+            if (raw[i] != '\n') text += raw[i];
+        } else {
+            if (c == '"')
+                in_double = !in_double;
+            else
+                text += c;
+            any = true;
+        }
+    }
+    if (any || !text.empty()) pieces.push_back({text, at});
+    return pieces;
+}
+
+std::string ShellVariables::filled(const ShellWord& document) {
+    const std::string& raw = document.raw;
+    std::string text;
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+        const bool braces = raw.compare(i, 2, "${") == 0;
+        const std::size_t begin = i + (braces ? 2 : 1);
+        std::size_t end = begin;
+        while (raw[i] == '$' && end < raw.size() && is_name(raw[end])) ++end;
+        if (end == begin || (braces && (end >= raw.size() || raw[end] != '}'))) {
+            text += raw[i];
+            continue;
+        }
+        const std::string value = joined(value_of(raw.substr(begin, end - begin), document.line));
+        count(value.size(), document.line);
+        text += value;
+        i = braces ? end : end - 1;
+    }
+    return text;
+}
+
+ShellVariables::Positional ShellVariables::arguments_of(const ShellPieces& words) {
+    Positional numbered{{"@", words}, {"*", words}, {"#", {{std::to_string(words.size()), ""}}}};
+    for (std::size_t i = 0; i < words.size(); ++i) numbered[std::to_string(i + 1)] = {words[i]};
+    return numbered;
+}
+
+ShellVariables::Positional ShellVariables::replace_arguments(Positional by) {
+    Positional before;
+    for (auto at = variables_.begin(); at != variables_.end() &&
+                                       !std::isalpha(static_cast<unsigned char>(at->first[0])) &&
+                                       at->first[0] != '_';) {
+        const auto next = std::next(at);
+        if (at->first != "0") before.insert(variables_.extract(at));
+        at = next;
+    }
+    variables_.merge(by);
+    return before;
+}
+
+std::string ShellVariables::text_of(const ShellWord& word) { return joined(expand(word)); }
+
+namespace {
+
+// Computes like a shell, where 64-bit integers wrap around. A division by 0 returns the dividend.
+long reckoned(long a, std::string_view sign, long b) {
+    const auto x = static_cast<unsigned long>(a), y = static_cast<unsigned long>(b);
+    if (sign == "||") return a != 0 || b != 0;
+    if (sign == "&&") return a != 0 && b != 0;
+    if (sign == "==") return a == b;
+    if (sign == "!=") return a != b;
+    if (sign == "<=") return a <= b;
+    if (sign == ">=") return a >= b;
+    if (sign == "<") return a < b;
+    if (sign == ">") return a > b;
+    if (sign == "+") return static_cast<long>(x + y);
+    if (sign == "-") return static_cast<long>(x - y);
+    if (sign == "*") return static_cast<long>(x * y);
+    if (b == 0) return a;
+    if (b == -1) return sign == "/" ? static_cast<long>(0 - x) : 0;
+    return sign == "/" ? a / b : a % b;
+}
+
+// Lowest precedence first.
+const std::vector<std::vector<std::string_view>> signs{
+    {"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
+
+}  // namespace
+
+// Evaluates the beginning of the text and removes it: a choice (? :) at level -1, then operators,
+// then names, numbers, brackets.
+long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
+    const auto take = [&](std::string_view what) {
+        text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
+        if (!text.starts_with(what)) return false;
+        text.remove_prefix(what.size());
+        return true;
+    };
+    if (level == std::ssize(signs)) {
+        if (take("(")) {
+            const long value = arithmetic(text, line, -1);
+            take(")");
+            return value;
+        }
+        if (take("-")) return reckoned(0, "-", arithmetic(text, line, level));
+        if (take("!")) return arithmetic(text, line, level) == 0;
+        std::size_t end = 0;
+        while (end < text.size() && is_name(text[end])) ++end;
+        const std::string word(text.substr(0, end));
+        text.remove_prefix(end);
+        const bool digits = !word.empty() && std::isdigit(static_cast<unsigned char>(word[0]));
+        return word.empty() ? 0 : std::atol((digits ? word : joined(value_of(word, line))).c_str());
+    }
+    long value = arithmetic(text, line, level + 1);
+    if (level < 0) {
+        if (!take("?")) return value;
+        const long yes = arithmetic(text, line, -1);
+        take(":");
+        const long no = arithmetic(text, line, -1);
+        return value != 0 ? yes : no;
+    }
+    for (bool found = true; found;) {
+        found = false;
+        for (const auto sign : signs[static_cast<std::size_t>(level)])
+            if (!found && take(sign)) {
+                found = true;
+                value = reckoned(value, sign, arithmetic(text, line, level + 1));
+            }
+    }
+    return value;
+}
+
+// Empty, and reported as unknown, if it is no arithmetic that this reader supports.
+std::string ShellVariables::sum(std::string_view raw, int line) {
+    constexpr std::size_t longest = 500;  // each operator is a recursive call
+    const bool before = std::exchange(depends_on_unknown_, false);
+    const auto whole = text_of({std::string(raw), line});
+    if (std::string_view text = whole; whole.size() <= longest) {
+        const long value = arithmetic(text, line, -1);
+        if (depends_on_unknown_) return "";  // no number, which the shell would make of nothing
+        depends_on_unknown_ = before;
+        if (text.find_first_not_of(" \t\n") == std::string_view::npos) return std::to_string(value);
+    }
+    depends_on_unknown_ = true;
+    if (unknown_.insert(whole).second)
+        unknown_texts_.push_back(fmt::format("$(({})) ({})", raw.substr(0, 40), place(line)));
+    return "";
+}
+
+Pieces ShellVariables::array(const std::string& inside, int line, const std::string& name) {
+    Pieces all;
+    for (const ShellCommand& command : shell_commands(inside, file_))
+        for (const ShellWord& word : command.words) {
+            const auto key = word.raw.starts_with('[') ? word.raw.find("]=") : std::string::npos;
+            const int at = word.line + line - 1;
+            auto pieces =
+                expand({key == std::string::npos ? word.raw : word.raw.substr(key + 2), at});
+            if (key != std::string::npos && !name.empty())
+                variables_[name + "[" + text_of({word.raw.substr(1, key - 1), at}) + "]"] = pieces;
+            for (auto& piece : pieces) all.push_back(std::move(piece));
+        }
+    return all;
+}
+
+void ShellVariables::assign(const ShellWord& word) {
+    const auto end = assigned_name(word.raw);
+    auto name = word.raw.substr(0, end);
+    if (name.ends_with(']'))
+        name = name.substr(0, name.find('[')) + "[" +
+               text_of(
+                   {name.substr(name.find('[') + 1, name.size() - name.find('[') - 2), word.line}) +
+               "]";
+    const bool more = word.raw[end] == '+';
+    const auto raw = word.raw.substr(end + (more ? 2 : 1));
+    const bool list = raw.starts_with('(') && raw.ends_with(')');
+    const bool before = std::exchange(depends_on_unknown_, false);
+    const auto known = unknown_texts_.size();
+    Pieces value =
+        list ? array(raw.substr(1, raw.size() - 2), word.line, name) : expand({raw, word.line});
+    const bool unsure = std::exchange(depends_on_unknown_, before);
+    if (unsure && given_.contains(name)) {  // the caller says what a command would
+        unknown_texts_.resize(known);
+        return;
+    }
+    for (auto text = known; text < unknown_texts_.size(); ++text)
+        if (unknown_texts_[text].starts_with("$("))
+            unknown_texts_[text] = name + " = " + unknown_texts_[text];
+    if (unsure)
+        unsure_.insert(name);
+    else if (!more)
+        unsure_.erase(name);
+    auto& held = variables_[name];
+    if (!more)
+        held = std::move(value);
+    else if (list)
+        held.insert(held.end(), value.begin(), value.end());
+    else {
+        if (held.size() != 1) held = {{joined(held), ""}};
+        held[0].text += joined(value);
+        held[0].at = value.empty() ? "" : value.front().at;
+    }
+    if (constexpr std::size_t most = 100'000; held.size() > most)
+        throw ConfigError(place(word.line) + ": " + name + " has more than 100000 elements");
+}
+
+}  // namespace stepcast

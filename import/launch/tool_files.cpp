@@ -1,0 +1,358 @@
+#include "import/launch/tool_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "import/launch/readers.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/input/key_values.h"
+#include "model/input/presets.h"
+#include "model/input/toml_reader.h"
+
+namespace stepcast {
+namespace {
+
+using Words = std::vector<std::pair<std::string, std::string>>;
+
+std::string text_of(const TomlEntry& entry) {
+    if (const auto* text = std::get_if<std::string>(&entry.value.value)) return *text;
+    throw ConfigError(entry.value_at + ": expected text");
+}
+
+std::vector<std::string> list_of(const TomlEntry& entry) {
+    const auto* list = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
+    if (!list) return {text_of(entry)};
+    std::vector<std::string> all;
+    for (const ConfigValue& one : *list)
+        if (const auto* text = std::get_if<std::string>(&one.value))
+            all.push_back(*text);
+        else
+            throw ConfigError(entry.value_at + ": expected a list of texts");
+    return all;
+}
+
+// "bf16-mixed=bf16": theirs and ours.
+Words words_in(const TomlEntry& entry) {
+    Words all;
+    for (const std::string& pair : list_of(entry)) {
+        const auto equals = pair.find('=');
+        if (equals == std::string::npos)
+            throw ConfigError(entry.value_at + ": " + pair + ": expected THEIRS=OURS");
+        all.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
+    }
+    return all;
+}
+
+void take_entry(ToolKey& key, const std::string& name, const TomlEntry& entry) {
+    if (name == "key")
+        key.key = text_of(entry);
+    else if (name == "names")
+        key.names = list_of(entry);
+    else if (name == "as")
+        key.as = text_of(entry);
+    else if (name == "words")
+        key.words = words_in(entry);
+    else if (name == "default")
+        key.otherwise = text_of(entry);
+    else if (name == "source")
+        key.source = text_of(entry);
+    else
+        throw ConfigError(
+            entry.key_at + ": " + name +
+            " is no part of a key; expected key, names, as, words, default or source");
+}
+
+void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry) {
+    if (name.starts_with("take.")) {
+        const auto dot = name.find('.', 5);
+        if (name.substr(dot + 1) == "key") tool.keys.emplace_back();  // the first of each
+        if (tool.keys.empty()) throw ConfigError(entry.key_at + ": expected key = \"..\" first");
+        take_entry(tool.keys.back(), name.substr(dot + 1), entry);
+    } else if (name == "name")
+        tool.name = text_of(entry);
+    else if (name == "framework")
+        tool.framework = text_of(entry);
+    else if (name == "source")
+        tool.source = text_of(entry);
+    else if (name == "signs")
+        tool.signs = list_of(entry);
+    else if (name == "always")
+        tool.always = list_of(entry);
+    else if (name == "of_sizes")
+        tool.of_sizes = list_of(entry);
+    else if (name == "quiet")
+        tool.quiet = list_of(entry);
+    else if (name == "open")
+        tool.open = list_of(entry);
+    else
+        throw ConfigError(entry.key_at + ": " + name + " is no part of a tool");
+}
+
+ConfigFiles read_config_files() {
+    ConfigFiles files;
+    const auto path =
+        std::filesystem::path(home_folder()) / "model" / "presets" / "config_files.toml";
+    for (const TomlEntry& entry : read_toml(path.string()).entries) {
+        if (entry.path == "sizes")
+            files.sizes = list_of(entry);
+        else if (entry.path == "switches")
+            files.switches = list_of(entry);
+        else if (entry.path == "quiet")
+            files.quiet = list_of(entry);
+        else if (entry.path == "models")
+            files.models = words_in(entry);
+        else if (entry.path.starts_with("tools.")) {
+            const auto dot = entry.path.find('.', 6);
+            const auto id = entry.path.substr(6, dot - 6);
+            if (files.tools.empty() || files.tools.back().id != id)
+                files.tools.emplace_back().id = id;
+            take_entry(files.tools.back(), entry.path.substr(dot + 1), entry);
+        } else
+            throw ConfigError(entry.key_at + ": " + entry.path + " is not expected");
+    }
+    return files;
+}
+
+bool below(std::string_view name, std::string_view section) {
+    return name == section ||
+           (name.starts_with(section) && (section.ends_with('.') || name[section.size()] == '.'));
+}
+
+// ---- what a file says
+
+const NamedValue* stated(Document& d, const ToolKey& key) {
+    for (const std::string& name : key.names) {
+        if (!name.ends_with('.')) {
+            if (const auto* v = d.find(name)) return v;
+            continue;
+        }
+        for (NamedValue& value : d.values)
+            if (value.name.starts_with(name)) return &value;
+    }
+    return nullptr;
+}
+
+// "" if the word is not known, which is then a problem.
+std::string read_value(const ToolKey& key, const NamedValue& v, Translation& t) {
+    const std::string word = lower_case(v.value);
+    for (const auto& [theirs, ours] : key.words)
+        if (theirs == word || theirs == "*") return ours;
+    if (!key.words.empty()) {
+        t.problem(v, fmt::format("\"{}\" is not known; taken as {}", v.value,
+                                 key.otherwise.empty() ? "the usual" : key.otherwise));
+        return "";
+    }
+    if (key.as == "flag") return flag_text(v);
+    if (key.as == "inverse") return truth(!flag_in(v));
+    return key.as == "text" ? v.value : integer_text(v);
+}
+
+struct Batch {
+    std::string at;
+    long micro = 0, accumulation = 1, global = 0, nodes = 0, each = 0, gpus = 0;
+};
+
+void take_model_name(const NamedValue& v, Translation& t) {
+    std::string name = lower_case(v.value.substr(v.value.find_last_of("/.") + 1));
+    if (name.find_first_not_of("0123456789") != std::string::npos &&
+        v.value.find('/') != std::string::npos)
+        // a dot in a name is no path's
+        name = lower_case(v.value.substr(v.value.find_last_of('/') + 1));
+    std::ranges::replace(name, '_', '-');
+    for (const auto& [theirs, ours] : config_files().models)
+        if (const auto at = name.find(theirs); at != std::string::npos)
+            name.replace(at, theirs.size(), ours);
+    if (has_preset(PresetKind::workload, name))
+        t.set("workload.preset", name, v.at);
+    else
+        t.open.push_back(fmt::format(
+            "{} ({}): {}: no preset has its sizes; name a preset or its config.json with --model",
+            v.name, v.at, v.value));
+}
+
+// Numbers of batch and machine, which make keys together only. False if the key is none of them.
+bool take_number(const ToolKey& key, const NamedValue* v, Batch& b, Translation& t) {
+    long* const into = key.key == "micro"           ? &b.micro
+                       : key.key == "accumulation"  ? &b.accumulation
+                       : key.key == "global"        ? &b.global
+                       : key.key == "nodes"         ? &b.nodes
+                       : key.key == "gpus_per_node" ? &b.each
+                       : key.key == "gpus"          ? &b.gpus
+                                                    : nullptr;
+    if (!into) return false;
+    const bool automatic = v && (lower_case(v->value) == "auto" || v->value.empty());
+    if (v && !automatic) {
+        *into = count_in(*v);
+        if (b.at.empty() || key.key == "global") b.at = v->at;
+    } else if (!key.otherwise.empty()) {
+        *into = std::stol(key.otherwise);
+        t.defaulted.push_back(fmt::format("{} = {}", key.names.front(), key.otherwise));
+    }
+    return true;
+}
+
+void take_machine(const Batch& b, Translation& t, long& replicas) {
+    const long each = b.each > 0   ? b.each
+                      : b.gpus > 0 ? b.gpus / std::max(1L, b.nodes)
+                                   : 0,
+               nodes = std::max(1L, b.nodes), split = t.ranks_of_split();
+    if (const auto* dp = t.find("parallelism.dp"); dp && each == 0) {
+        const long stated = t.count("parallelism.dp", 1);
+        if (replicas > 0 && replicas != stated)
+            t.problems.push_back(
+                fmt::format("{} data-parallel replicas by the file ({}), but {} on as many GPUs as "
+                            "asked; the forecast has those",
+                            stated, dp->at, replicas));
+        if (replicas == 0) replicas = stated;
+        return t.open.push_back(fmt::format("{} GPUs by its degrees", split * stated));
+    }
+    if (each == 0)
+        return t.open.push_back(
+            fmt::format("how many GPUs: a multiple of {}; say it with --gpus", split));
+    const std::string at = b.at.empty() ? t.path : b.at;
+    t.set("cluster.nodes", nodes, at);
+    t.set("cluster.gpus_per_node", each, at);
+    if (nodes * each % split != 0)
+        return t.problems.push_back(
+            fmt::format("{} GPUs cannot run a split over {}", nodes * each, split));
+    if (replicas == 0) replicas = nodes * each / split;
+    t.set("parallelism.dp", replicas, at);
+}
+
+void take_batch(const Batch& b, Translation& t, long replicas) {
+    const std::string at = b.at.empty() ? "default of " + t.format : b.at;
+    constexpr long most = 1'000'000'000;
+    if (b.micro > most / std::max(1L, b.accumulation) / std::max(1L, replicas))
+        throw ConfigError(
+            fmt::format("{}: found a step of {} x {} x {} sequences; expected at most 10^9", at,
+                        b.micro, b.accumulation, replicas));
+    if (b.micro > 0) t.set("parallelism.micro_batch", b.micro, at);
+    if (b.global > 0)
+        t.set("parallelism.global_batch", b.global, at);
+    else if (b.micro > 0 && replicas > 0)
+        t.set("parallelism.global_batch", b.micro * b.accumulation * replicas, at);
+    else if (b.micro > 0)
+        t.open.push_back(
+            fmt::format("global batch: {} x replicas; say it with --set global_batch=N, or --gpus",
+                        b.micro * b.accumulation));
+}
+
+}  // namespace
+
+const ConfigFiles& config_files() {
+    static const ConfigFiles files = read_config_files();
+    return files;
+}
+
+const Tool* tool_of(const Document& document) {
+    std::set<std::string, std::less<>> names;
+    for (const NamedValue& value : document.values) {
+        names.insert(value.name);
+        for (auto dot = value.name.find('.'); dot != std::string::npos;
+             dot = value.name.find('.', dot + 1))
+            names.insert(value.name.substr(0, dot));
+    }
+    for (const Tool& tool : config_files().tools) {
+        const auto has = [&](const std::string& sign) {
+            return std::ranges::any_of(
+                words_of(sign, "|"), [&](const std::string& name) { return names.contains(name); });
+        };
+        if (!tool.signs.empty() && std::ranges::all_of(tool.signs, has)) return &tool;
+    }
+    return nullptr;
+}
+
+const Tool& tool_named(std::string_view id) {
+    return *std::ranges::find(config_files().tools, id, &Tool::id);
+}
+
+void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
+    Batch batch;
+    for (const ToolKey& key : tool.keys) {
+        const auto* v = stated(d, key);
+        if (take_number(key, v, batch, t)) continue;
+        if (key.key == "model" && v) take_model_name(*v, t);
+        if (key.key == "ratio" && t.find("workload.hidden"))
+            t.set("workload.ffn",
+                  std::lround((v ? number_in(*v) : std::stod(key.otherwise)) *
+                              static_cast<double>(t.count("workload.hidden", 1))),
+                  v ? v->at : "default of " + t.format);
+        if (key.key == "model" || key.key == "ratio") continue;
+        const std::string text = v ? read_value(key, *v, t) : "";
+        if (!text.empty())
+            t.set(key.key, text, v->at);
+        else if (!key.otherwise.empty())
+            t.take_default(key.key, key.otherwise);
+    }
+    const auto fix = [&](const std::string& fixed) {
+        t.take_default(fixed.substr(0, fixed.find('=')), fixed.substr(fixed.find('=') + 1));
+    };
+    std::ranges::for_each(tool.always, fix);
+    if (t.find("workload.layers")) std::ranges::for_each(tool.of_sizes, fix);
+    if (const auto* layers = t.find("workload.layers"))
+        t.set("workload.kind", "transformer", std::string(layers->at));
+    take_machine(batch, t, replicas);
+    take_batch(batch, t, replicas);
+    t.open.insert(t.open.end(), tool.open.begin(), tool.open.end());
+}
+
+void set_aside(const Tool& tool, Document& d, Translation& t) {
+    for (NamedValue& value : d.values) {
+        if (value.used || std::ranges::none_of(tool.quiet, [&](const std::string& name) {
+                return below(value.name, name);
+            }))
+            continue;
+        value.used = true;
+        t.ignored.push_back(value.name);
+    }
+}
+
+Translation translate_tool(const Tool& tool, Document d, long replicas) {
+    Translation t{.path = d.path, .format = tool.name, .framework = tool.framework};
+    take_listed(tool, d, t, replicas);
+    if (!t.find("workload.layers") && !t.find("workload.preset"))
+        t.open.push_back(
+            "layers and widths: not in this file; name a preset or a config.json with --model");
+    set_aside(tool, d, t);
+    leave_rest(d, t);
+    return t;
+}
+
+bool speaks_of_work(const std::string& name) {
+    const std::string last = lower_case(name.substr(name.find_last_of('.') + 1));
+    const auto holds = [&](const std::string& word) {
+        return last.find(word) != std::string::npos;
+    };
+    return std::ranges::any_of(config_files().sizes, holds) ||
+           std::ranges::any_of(config_files().switches, holds);
+}
+
+void name_unread(Document& d, Translation& t) {
+    const ConfigFiles& files = config_files();
+    std::set<std::string> seen;
+    for (NamedValue& value : d.values) {
+        if (value.used || value.null || !speaks_of_work(value.name) ||
+            !seen.insert(value.name).second)
+            continue;
+        if (std::ranges::any_of(files.quiet, [&](const std::string& name) {
+                return below(value.name, name) || value.name.ends_with("." + name);
+            }))
+            continue;
+        const auto number = as_number<double>(value.value);
+        const std::string word = lower_case(value.value);
+        const bool offload = value.name.find("offload") != std::string::npos && !word.empty() &&
+                             word != "none" && word != "false" && word != "no";
+        if (number ? *number <= 1 : word != "true" && !offload) continue;
+        t.problem(value,
+                  fmt::format("{} is not read by the reader of {}; the forecast leaves it out",
+                              value.value.substr(0, 40), t.format));
+        value.used = true;
+    }
+}
+
+}  // namespace stepcast

@@ -1,0 +1,64 @@
+// Configuration files of tools whose keys have one meaning each, as data:
+// model/presets/config_files.toml. Internal to translate/.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "import/launch/document.h"
+#include "import/launch/translate.h"
+
+namespace stepcast {
+
+// One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes,
+// gpus_per_node, model or ratio (of the inner width to the model's).
+struct ToolKey {
+    std::string key, as;  // as: count, flag, text or inverse (of a flag)
+    // a name that ends in a dot stands for any name below it
+    std::vector<std::string> names;
+    std::vector<std::pair<std::string, std::string>> words;  // their word, ours; "*" is any other
+    // what the tool assumes, and where that is written
+    std::string otherwise, source;
+};
+
+struct Tool {
+    std::string id, name, framework, source;
+    std::vector<std::string> signs;     // names of which each is there; "a|b": one of them
+    std::vector<std::string> always;    // "parallelism.zero=3"
+    std::vector<std::string> of_sizes;  // the same, where the file states the sizes itself
+    std::vector<std::string> quiet;     // names and sections that do not change a step
+    std::vector<std::string> open;
+    std::vector<ToolKey> keys;
+};
+
+struct ConfigFiles {
+    std::vector<Tool> tools;
+    // words of names that state sizes or degrees; and that switch something
+    std::vector<std::string> sizes, switches;
+    // names and sections of any tool without effect on a step
+    std::vector<std::string> quiet;
+    // parts of a model's name, as presets write them
+    std::vector<std::pair<std::string, std::string>> models;
+};
+
+// Read once. Throws ConfigError with the position of what it does not expect.
+const ConfigFiles& config_files();
+
+// The tool whose signs the document has; nullptr if none.
+const Tool* tool_of(const Document& document);
+const Tool& tool_named(std::string_view id);
+
+// Takes what the data lists: values, defaults, batch and machine. `replicas`: those of the machine;
+// 0 = unknown.
+void take_listed(const Tool& tool, Document& document, Translation& translation, long replicas);
+// what the data calls quiet
+void set_aside(const Tool& tool, Document& document, Translation& translation);
+Translation translate_tool(const Tool& tool, Document document, long replicas);
+
+// Whether a name says that it is a size, a degree or a switch of a step's work.
+bool speaks_of_work(const std::string& name);
+// Reports as problems what no rule has read though its name says that it is a size, a degree or a
+// switch of a step's work.
+void name_unread(Document& document, Translation& translation);
+
+}  // namespace stepcast

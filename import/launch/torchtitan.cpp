@@ -1,0 +1,364 @@
+// Defaults are those of torchtitan/config/job_config.py and
+// torchtitan/models/*/infra/parallelize.py, v0.2.2.
+#include "import/launch/readers.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "model/base/plain_text.h"
+
+namespace stepcast {
+namespace {
+
+// model.name and model.flavor select a table in torchtitan's source; these are our presets with the
+// same sizes.
+struct Flavor {
+    std::string_view name, flavor, preset;
+};
+constexpr std::array<Flavor, 8> flavors{{{"llama3", "8B", "llama3-8b"},
+                                         {"llama3", "70B", "llama3-70b"},
+                                         {"llama3", "405B", "llama3-405b"},
+                                         {"deepseek_v3", "671B", "deepseek-v3"},
+                                         {"qwen3", "32B", "qwen3-32b"},
+                                         {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
+                                         {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
+                                         {"deepseek_v3", "16B", "deepseek-v2-lite"}}};
+
+// Renames the keys of v0.1, which had degrees under [training] and [experimental] and a switch for
+// float8.
+void rename_old_keys(Document& d) {
+    for (NamedValue& value : d.values) {
+        const auto key = value.name.substr(value.name.find('.') + 1);
+        const bool old_table =
+            value.name.starts_with("training.") || value.name.starts_with("experimental.");
+        if (key == "data_parallel_degree" && old_table)
+            value.name = "parallelism.data_parallel_shard_degree";
+        else if (old_table &&
+                 (key.find("parallel_") != std::string::npos || key.ends_with("tensor_parallel")))
+            value.name = "parallelism." + key;
+        else if (value.name == "float8.enable_float8_linear" && flag_in(value))
+            value = {"model.converters", "[float8]", value.at};
+    }
+}
+
+void read_model(Document& d, Translation& t) {
+    const auto* name = d.find("model.name");
+    const auto* flavor = d.find("model.flavor");
+    if (!name || !flavor) {
+        t.open.push_back(
+            "model.name and model.flavor: not both there; name the model with --model");
+        return;
+    }
+    for (const Flavor& known : flavors)
+        if (known.name == name->value && known.flavor == flavor->value)
+            return t.set("workload.preset", std::string(known.preset), flavor->at);
+    t.open.push_back(fmt::format(
+        "{} {}: its sizes are a table of torchtitan's source; name the model with --model",
+        name->value, flavor->value));
+}
+
+// Layers of each stage chunk where the file lists its modules: "[[tok_embeddings, layers.0],
+// [layers.1, norm, output]]".
+std::vector<long> listed_layers(const NamedValue& modules) {
+    constexpr std::string_view layer = "layers.";
+    std::vector<long> chunks;
+    long layers = 0;
+    for (std::size_t i = 0; i < modules.value.size(); ++i) {
+        if (modules.value.compare(i, layer.size(), layer) == 0) ++layers;
+        if (modules.value[i] != ']') continue;
+        chunks.push_back(layers);
+        layers = 0;
+    }
+    if (!chunks.empty()) chunks.pop_back();  // the bracket of the whole list
+    return chunks;
+}
+
+// Embedding and head count as layers of the first and last chunk; what is left over goes to the
+// first chunks, one layer each (distributed/pipeline_parallel.py: generate_llm_fqn_per_model_part).
+std::vector<long> shared_out(long layers, long first_less, long last_less, long chunks) {
+    const long all = layers + first_less + last_less;
+    std::vector<long> of_chunk;
+    for (long i = 0; i < chunks; ++i) of_chunk.push_back(all / chunks + (i < all % chunks ? 1 : 0));
+    of_chunk.front() -= first_less;
+    of_chunk.back() -= last_less;
+    return of_chunk;
+}
+
+void read_stages(Document& d, Translation& t, long pp, long vp) {
+    const auto *first = d.find("parallelism.pipeline_parallel_first_stage_less_layers"),
+               *last = d.find("parallelism.pipeline_parallel_last_stage_less_layers");
+    const auto* modules = d.find("parallelism.module_fqns_per_model_part");
+    constexpr long most = 1'000'000;
+    const long less = std::clamp(first ? integer_in(*first) : 1, 0L, most),
+               less_last = std::clamp(last ? integer_in(*last) : 1, 0L, most), layers = t.layers();
+    const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
+    // two chunks, by its form
+    const bool told =
+        vp > 1 && !d.text("parallelism.pipeline_parallel_schedule").starts_with("Interleaved");
+    if (each && vp > 1 && !told && layers > 0) {
+        t.set(
+            "parallelism.vp",
+            std::max(1L, (layers + less + less_last + count_in(*each) - 1) / count_in(*each) / pp),
+            each->at);
+        vp = t.count("parallelism.vp", 1);
+    } else if (each && vp > 1 && !told)
+        t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at +
+                         "): say the chunks with --set vp=N");
+    else if (vp > 1 && !told)
+        t.take_default("parallelism.vp", "2");
+    if (layers == 0 && !modules && less + less_last > 0)
+        return t.open.push_back(
+            "layers of each stage: the first and the last have fewer; name the model with --model");
+    const std::string at = modules ? modules->at
+                           : first ? first->at
+                           : last  ? last->at
+                                   : "default of torchtitan";
+    const std::vector<long> chunks =
+        modules ? listed_layers(*modules) : shared_out(layers, less, less_last, pp * vp);
+    if (std::ranges::any_of(chunks, [](long n) { return n < 0; }) ||
+        (layers > 0 && std::reduce(chunks.begin(), chunks.end()) != layers))
+        t.problems.push_back(fmt::format(
+            "stages ({}): {} layers do not make chunks of {}; the forecast has even ones", at,
+            layers, fmt::join(chunks, ", ")));
+    else if (layers > 0 && std::ranges::adjacent_find(chunks, std::not_equal_to{}) != chunks.end())
+        t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at);
+}
+
+void read_pipeline(Document& d, Translation& t, long pp) {
+    const auto* schedule = d.find("parallelism.pipeline_parallel_schedule");
+    if (pp == 1) {
+        if (schedule)
+            t.ignored.push_back("pipeline_parallel_schedule (" + schedule->at + "): pp is 1");
+        return;
+    }
+    const std::string name = schedule ? schedule->value : "1F1B";
+    const std::string at = schedule ? schedule->at : "default of torchtitan";
+    if (const auto* known =
+            std::ranges::find(titan_schedules, name, [](const auto& row) { return row.first; });
+        known != std::end(titan_schedules))
+        t.set("parallelism.schedule", std::string(to_string(known->second)), at);
+    else
+        t.problems.push_back(fmt::format(
+            "pipeline_parallel_schedule ({}): {} is not modelled; taken as 1F1B", at, name));
+    // Schedules of several chunks have two on each rank (torch.distributed.pipelining's
+    // PipelineScheduleMulti).
+    read_stages(d, t, pp, name == "1F1B" || name == "GPipe" ? 1 : 2);
+    const auto* overlap = d.find("parallelism.pipeline_parallel_expert_parallel_overlap");
+    if (name == "DualPipeV" && t.count("parallelism.ep", 1) > 1)
+        t.take("parallelism.overlap_experts", overlap, flag_text, "true");
+}
+
+// `dp`: 0 = unknown. With a pipeline, micro-batches are parts of the local batch; otherwise the
+// local batch is one micro-batch.
+void read_batch(Document& d, Translation& t, long pp, long dp) {
+    const auto* local = d.find_any({"training.local_batch_size", "training.batch_size"});
+    const auto* micro = d.find("parallelism.pipeline_parallel_microbatch_size");
+    const long batch = local ? count_in(*local) : 8;
+    if (pp > 1)
+        t.set("parallelism.micro_batch", micro ? integer_in(*micro) : 1,
+              micro ? micro->at : "default of torchtitan");
+    else
+        t.set("parallelism.micro_batch", batch, local ? local->at : "default of torchtitan");
+    const auto* global = d.find("training.global_batch_size");
+    if (global && integer_in(*global) > 0)
+        t.set("parallelism.global_batch", integer_in(*global), global->at);
+    else if (pp > 1 && dp > 0)
+        t.set("parallelism.global_batch", batch * dp, local ? local->at : "default of torchtitan");
+    else if (pp > 1)
+        t.open.push_back(fmt::format(
+            "global batch: {} x data-parallel replicas; say it with --set global_batch=N", batch));
+}
+
+bool compiles(Document& d, std::string_view part) {
+    const auto* compile = d.find_any({"compile.enable", "training.compile"});
+    const std::string parts = d.text("compile.components", "[model, loss]");
+    return compile && flag_in(*compile) && parts.find(part) != std::string::npos;
+}
+
+void read_tensor_parallel(Document& d, Translation& t, long tp) {
+    if (const auto* v = d.on("parallelism.enable_async_tensor_parallel"); v && tp > 1) {
+        t.set("parallelism.overlap_tp", "true", v->at);
+        if (!compiles(d, "model"))
+            t.problem(
+                *v, "torchtitan stops without compile.enable and \"model\" in compile.components");
+    }
+    if (const auto* v = d.on("parallelism.disable_loss_parallel"); v && tp > 1)
+        t.problem(*v,
+                  "logits are gathered over the tensor-parallel ranks; the forecast has a loss "
+                  "over their parts");
+}
+
+// `shards`: ranks per replica, below 0 if unknown.
+void read_replicas_of_shards(Translation& t, long replicate, long shards, const std::string& at) {
+    const long zero = t.count("parallelism.zero", 0);
+    if (zero == 2)
+        t.problems.push_back(
+            fmt::format("{} replicas of shards ({}): the forecast keeps gathered weights (zero 2) "
+                        "with shards over all "
+                        "replicas only, and takes those",
+                        replicate, at));
+    else if (shards > 1)
+        t.set("parallelism.shard", shards, at);
+    else if (shards < 0)
+        t.open.push_back(
+            fmt::format("{} replicas of shards over the rest: say --set shard=RANKS", replicate));
+}
+
+void read_split(Document& d, Translation& t, long filling) {
+    const auto degree = [&](const char* name, const char* key) {
+        t.take(key, d.find(std::string("parallelism.") + name), integer_text, "1");
+        return t.count(key, 1);
+    };
+    const long tp = degree("tensor_parallel_degree", "parallelism.tp"),
+               pp = degree("pipeline_parallel_degree", "parallelism.pp"),
+               cp = degree("context_parallel_degree", "parallelism.cp");
+    degree("expert_parallel_degree", "parallelism.ep");
+    const auto* replicas = d.find("parallelism.data_parallel_replicate_degree");
+    const long replicate = replicas ? count_in(*replicas) : 1;
+    const auto* shard = d.find("parallelism.data_parallel_shard_degree");
+    const long stated = shard && integer_in(*shard) != -1 ? count_in(*shard) : 0,
+               degrees = replicate * stated;
+    const bool told = stated > 0 && (filling == 0 || filling == degrees);
+    long shards = told || stated == 1 ? stated : -1;  // -1: all remaining ranks
+    if (shards < 0 && replicate > 1 && filling % replicate == 0 && filling > 0)
+        shards = filling / replicate;
+    const std::string at = shard ? shard->at : "default of torchtitan";
+    if (told) t.set("parallelism.dp", degrees, at);
+    if (stated > 0 && !told)
+        t.problems.push_back(
+            fmt::format("{} data-parallel replicas by its degrees ({}), but {} on as many GPUs as "
+                        "asked; the forecast has those, and "
+                        "the batch of as many",
+                        degrees, at, filling));
+    // context-parallel ranks share the shards
+    t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);
+    const auto* reshard = d.find("parallelism.fsdp_reshard_after_forward");
+    if (t.count("parallelism.zero", 0) == 3 &&
+        (reshard ? reshard->value == "never" || (reshard->value == "default" && pp > 1) : pp > 1))
+        t.set("parallelism.zero", 2, reshard ? reshard->at : "default of torchtitan");
+    if (replicate > 1) read_replicas_of_shards(t, replicate, shards * cp, at);
+    if (tp > 1) t.take_default("parallelism.sequence_parallel", "true");
+    read_tensor_parallel(d, t, tp);
+    if (cp > 1)
+        t.take_default("parallelism.context_exchange",
+                       d.text("parallelism.context_parallel_rotate_method") == "alltoall"
+                           ? "ring"
+                           : "all-gather");
+    // It has no effect without expert parallelism: tensor parallelism then splits each expert.
+    if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree");
+        tp > 1 && t.count("parallelism.ep", 1) > 1)
+        t.take(
+            "parallelism.expert_tensor_parallel", v,
+            [](const NamedValue& of) { return truth(integer_in(of) != 1); }, "false");
+    t.take("parallelism.dispatch_once", d.find("parallelism.expert_parallel_comm_backend"),
+           [](const NamedValue& v) { return truth(v.value == "deepep"); });
+    read_pipeline(d, t, pp);
+    read_batch(d, t, pp, told ? degrees : filling);
+    const long split = t.ranks_of_split(), ep = t.count("parallelism.ep", 1);
+    if (!told)
+        t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus",
+                                     std::max(split, pp * ep)));
+    else
+        t.open.push_back(
+            fmt::format("{} GPUs by its degrees", split * t.count("parallelism.dp", 1)));
+}
+
+// Converters that narrow the products: "float8", "quantize.linear.float8" and "quantize.linear.mx".
+// Each has its own table, which has no effect unless the converter is listed.
+void read_converters(Document& d, Translation& t) {
+    const auto* stated = d.find("model.converters");
+    const auto* scales = d.find_any({"quantize.linear.float8.recipe_name", "float8.recipe_name"});
+    const auto* blocks = d.find_any({"quantize.linear.mx.recipe_name", "mx.recipe_name"});
+    for (const std::string& name : words_of(stated ? stated->value : "", "[], ")) {
+        const bool mx = name == "mx" || name.ends_with(".mx");
+        if (mx)
+            t.set("workload.dtype",
+                  blocks && blocks->value.find("fp4") != std::string::npos ? "fp4" : "fp8",
+                  stated->at);
+        else if (name.ends_with("float8"))
+            t.set("workload.dtype", "fp8", stated->at);
+        else
+            t.problems.push_back(
+                fmt::format("model.converters ({}): {} is not modelled", stated->at, name));
+        if (!mx && name.ends_with("float8") && scales &&
+            scales->value.find("rowwise") != std::string::npos)
+            t.set("workload.row_scales", "true", scales->at);
+    }
+    for (const auto* table : {scales, blocks})
+        if (table && !t.find("workload.dtype"))
+            t.ignored.push_back(fmt::format("{} ({}): no converter in model.converters reads it",
+                                            table->name, table->at));
+}
+
+void read_training(Document& d, Translation& t) {
+    t.take("workload.seq", d.find("training.seq_len"), integer_text, "2048");
+    read_converters(d, t);
+    const auto dtype = [](const NamedValue& v) {
+        return std::string(v.value == "float32" ? "fp32" : "bf16");
+    };
+    const auto* weights = d.find("training.mixed_precision_param");
+    // a converter's type applies to the products only
+    if (!t.find("workload.dtype")) t.take("workload.dtype", weights, dtype, "bf16");
+    t.take(
+        "parallelism.gradient_dtype", d.find("training.mixed_precision_reduce"),
+        [](const NamedValue& v) { return std::string(v.value == "bfloat16" ? "bf16" : "fp32"); },
+        "fp32");
+    // The type of all parameters, gradients and optimizer states; without it fp32 beside
+    // mixed_precision_param.
+    t.take("workload.master_weights", d.find("training.dtype"), [](const NamedValue& v) {
+        return std::string(v.value == "bfloat16" ? "false" : "true");
+    });
+    const auto* mode = d.find("activation_checkpoint.mode");
+    const auto how = mode ? mode->value : "selective";
+    const auto* option = d.find("activation_checkpoint.selective_ac_option");
+    const std::string at = mode ? mode->at : "default of torchtitan";
+    t.set("parallelism.recompute", how == "memory_budget" || how == "selective" ? "alternate" : how,
+          at);
+    if (how == "memory_budget")
+        t.problem(*mode,
+                  "the compiler chooses what runs again; the forecast has selective_ac_option = "
+                  "\"op\" in its place");
+    if (how == "selective" && (!option || option->value != "op")) {
+        const long every = option ? count_in(*option) : 2;
+        const long layers = t.layers(), pp = t.count("parallelism.pp", 1);
+        t.set("parallelism.recompute", "full", option ? option->at : at);
+        if (layers > 0)
+            t.set("parallelism.recompute_layers", std::max(1L, layers / pp / every),
+                  option ? option->at : at);
+        else if (every > 1)
+            t.open.push_back(fmt::format(
+                "every {}. layer is computed again: say --set recompute_layers=N of a stage",
+                every));
+    }
+    const auto* compile = d.find_any({"compile.enable", "training.compile"});
+    const std::string said = compile ? compile->at : "default of torchtitan";
+    t.set("parallelism.eager", truth(!compiles(d, "model")), said);
+    // components/loss.py: compiled by itself, else PyTorch's cross entropy in fp32
+    t.set("workload.fused_loss", truth(compiles(d, "loss")), said);
+    if (const auto* v = d.find("optimizer.name"))
+        set_optimizer(t, *v);
+    else
+        t.take_default("workload.optimizer", "adam");
+}
+
+}  // namespace
+
+Translation translate_torchtitan(Document d, const std::string& model, long replicas) {
+    Translation t{.path = d.path, .format = "torchtitan", .framework = "torchtitan"};
+    rename_old_keys(d);
+    if (model.empty())
+        read_model(d, t);
+    else
+        t.set("workload.preset", model, "--model");
+    read_split(d, t, replicas);
+    read_training(d, t);
+    leave_rest(d, t);
+    return t;
+}
+
+}  // namespace stepcast

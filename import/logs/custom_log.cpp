@@ -1,0 +1,188 @@
+// Dialect custom: logs that a pattern file describes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "import/logs/dialects.h"
+#include "model/base/errors.h"
+
+namespace stepcast {
+namespace {
+
+class CustomLog {
+public:
+    CustomLog(const std::string& path, const LogPattern& pattern, const TakeRun& take)
+        : log_{path, take}, pattern_(pattern) {}
+
+    LineUse take(const LogLine& line) {
+        for (const std::string& text : pattern_.ignore)
+            if (position_of(text, line.text) != std::string_view::npos) return LineUse::skipped;
+        for (const LinePattern& one : pattern_.lines)
+            if (matches(one, line)) return read(one, line);
+        return LineUse::unknown;
+    }
+
+    void finish(long lines) {
+        close();
+        log_.require_one(lines, fmt::format("lines as {} describes them", pattern_.path));
+    }
+
+private:
+    bool matches(const LinePattern& one, const LogLine& line) {
+        try {
+            return one.match(line.text, values_);
+        } catch (const ConfigError& error) {
+            log_.refuse(line.number, error.what());
+        }
+    }
+
+    // A value of rank 0, or without a rank, is the run's (rank -1); other ranks keep their number.
+    LineUse read(const LinePattern& one, const LogLine& line) {
+        int rank = -1, step = step_;
+        for (std::size_t i = 0; i < values_.size(); ++i) {
+            const std::string& name = one.fields()[i].name;
+            if (name != "#" && name != "rank") continue;
+            if (values_[i] < 0 || values_[i] > 1e9 || values_[i] != std::floor(values_[i]))
+                log_.refuse(line.number,
+                            fmt::format("{} {} is no count; is the pattern the right one?",
+                                        name == "#" ? "step" : "rank", values_[i]));
+            if (name == "rank")
+                rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
+            else
+                step = static_cast<int>(values_[i]);
+        }
+        if (is_other_bar(one, line.text)) return LineUse::skipped;
+        if (one.counts_steps()) begin_step(step, rank, line.number);
+        if (is_of_run(one)) return read_of_run(one, line.number);
+        if (step < 0) return LineUse::skipped;  // before the first step
+        const auto iterations =
+            std::ranges::find(one.fields(), "iterations", &LinePattern::Field::name);
+        const bool micro_batch =
+            iterations != one.fields().end() &&
+            values_[static_cast<std::size_t>(iterations - one.fields().begin())] != step;
+        micro_batches_ += micro_batch ? 1 : 0;
+        for (std::size_t i = 0; i < values_.size(); ++i)
+            if (const auto& field = one.fields()[i];
+                !is_number_of(field.name) && std::isfinite(values_[i])) {
+                if (values_[i] < 0 && field.unit != "1")
+                    log_.refuse(
+                        line.number,
+                        fmt::format("{} is {}; expected 0 or more; is the pattern the right one?",
+                                    field.name, values_[i]));
+                add(field, rank, step, values_[i], micro_batch);
+            }
+        log_.run.last_line = line.number;
+        return LineUse::used;
+    }
+
+    // Whether a progress bar, whose end the field "bar" states, is not the first one without a
+    // title: of a download, of a validation.
+    bool is_other_bar(const LinePattern& one, std::string_view text) {
+        const auto bar = std::ranges::find(one.fields(), "bar", &LinePattern::Field::name);
+        if (bar == one.fields().end()) return false;
+        const double end = values_[static_cast<std::size_t>(bar - one.fields().begin())];
+        std::string_view before = text.substr(0, text.find("%|"));
+        while (!before.empty() &&
+               (before.back() == ' ' || (before.back() >= '0' && before.back() <= '9')))
+            before.remove_suffix(1);
+        const bool titled =
+            before.size() > 1 && before.back() == ':' && before[before.size() - 2] != ']';
+        if (!titled && bar_ == 0) bar_ = end;
+        return titled || end != bar_;
+    }
+
+    // "{run.step:steps/s}" and the like are of the whole run, as a log's last line states them.
+    static bool is_of_run(const LinePattern& one) {
+        return std::ranges::all_of(
+            one.fields(), [](const auto& field) { return field.name.starts_with("run."); });
+    }
+    LineUse read_of_run(const LinePattern& one, long line) {
+        if (log_.run.first_line == 0) log_.run.first_line = line;
+        log_.run.last_line = line;
+        for (std::size_t i = 0; i < values_.size(); ++i) {
+            const auto& field = one.fields()[i];
+            if (!std::isfinite(values_[i])) continue;
+            if (field.name == "run.step")
+                mean_step_ = values_[i];
+            else
+                log_.record.add(log_.record.phase(field.name.substr(4), field.unit), -1, -1,
+                                values_[i]);
+        }
+        if (mean_step_) close();  // this line ends a run
+        return LineUse::used;
+    }
+
+    // A step number below the last one begins a new run.
+    void begin_step(int step, int rank, long line) {
+        if (rank != -1) return;
+        if (step < step_) close();
+        if (log_.run.steps == 0) log_.run.first_line = line;
+        if (step != step_) ++log_.run.steps;
+        if (step_ >= 0 && step > step_ + 1 && pattern_.mean_since_last) ++means_;
+        step_ = step;
+    }
+
+    // What a line says of its place, not of its time.
+    static bool is_number_of(std::string_view field) {
+        return field == "#" || field == "rank" || field == "bar" || field == "iterations";
+    }
+
+    // Where more iterations than steps were counted, a line's time is that of a micro-batch.
+    void add(const LinePattern::Field& field, int rank, int step, double value, bool micro_batch) {
+        const bool rate = field.unit == "tokens/s";
+        log_.record.add(
+            log_.record.phase(micro_batch && field.name == "step" ? "micro_batch" : field.name,
+                              rate ? "1" : field.unit),
+            rank, step, value);
+        if (rate && pattern_.tokens > 0 && value > 0)
+            log_.add("step", rank, step, pattern_.tokens / value);
+    }
+
+    void close() {
+        ImportedRun& run = log_.run;
+        run.system = pattern_.system;
+        run.model = pattern_.model;
+        run.ranks = pattern_.ranks;
+        if (means_ > 0)
+            run.notes.push_back(
+                fmt::format("{} of its {} lines are means over the steps since the line before, "
+                            "not samples: their spread is too "
+                            "small for noise",
+                            means_, run.steps));
+        if (!pattern_.note.empty()) run.notes.push_back(pattern_.note);
+        if (micro_batches_ > 0)
+            run.notes.push_back(fmt::format(
+                "{} of its lines time one micro-batch of several, not a step: phase micro_batch",
+                micro_batches_));
+        if (mean_step_ && (run.steps == 0 || micro_batches_ > 0)) {
+            log_.record.add(log_.record.phase("step"), -1, -1, *mean_step_);
+            run.notes.emplace_back(
+                "no line times a step: the step is the mean over the whole run, its first steps "
+                "and its validation included");
+        }
+        const bool any = run.steps > 0 || mean_step_;
+        log_.close(any);
+        step_ = -1;
+        means_ = micro_batches_ = 0;
+        mean_step_.reset();
+        bar_ = 0;
+    }
+
+    OpenRun log_;
+    const LogPattern& pattern_;
+    std::vector<double> values_;
+    int step_ = -1;  // of the reporting rank
+    long means_ = 0, micro_batches_ = 0;
+    double bar_ = 0;                   // where the run's progress bar ends; 0 = not seen
+    std::optional<double> mean_step_;  // over the run, as its last line states it
+};
+
+}  // namespace
+
+LineCounts import_custom(const std::string& path, const LogPattern& pattern, const TakeRun& take) {
+    return read_whole(path, CustomLog(path, pattern, take));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,228 @@
+#include "import/logs/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "import/logs/log_lines.h"
+#include "import/logs/run_summary.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
+#include "model/records/measurement_file.h"
+
+namespace stepcast {
+namespace {
+
+std::string describe(const ImportResult& result, long runs) {
+    return fmt::format("{}: {}, {} runs; lines: {} used, {} skipped, {} unknown", result.path,
+                       to_string(result.format), runs, result.lines.used, result.lines.skipped,
+                       result.lines.unknown);
+}
+
+// One file for each recorded routing. Runs of one system and size with equal routing share a file;
+// others get a number in their names.
+std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs,
+                                       const std::string& folder,
+                                       std::vector<std::string>& report) {
+    std::vector<PlannedFile> files;
+    std::map<std::string, std::vector<const ImportedRun*>> taken;
+    for (const ImportedRun& run : runs) {
+        if (!run.routing) continue;
+        const std::string name = fmt::format("{}_{}", run.system, run.experts);
+        std::vector<const ImportedRun*>& before = taken[name];
+        if (std::ranges::any_of(
+                before, [&](const ImportedRun* other) { return other->routing == run.routing; }))
+            continue;
+        before.push_back(&run);
+        const std::string numbered =
+            before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
+        if (before.size() > 1)
+            report.push_back(fmt::format("{}: recorded another routing than {}; written to {}",
+                                         run.run_id, before.front()->run_id, numbered));
+        files.push_back(
+            {(std::filesystem::path(folder) / numbered).string(), write_routing(*run.routing)});
+    }
+    if (files.empty()) report.push_back("no run records its routing; no routing file written");
+    return files;
+}
+
+struct StepRange {
+    int first = 0, last = std::numeric_limits<int>::max();
+    [[nodiscard]] bool holds(int step) const { return step < 0 || (step >= first && step <= last); }
+};
+
+StepRange parse_steps(const std::string& text) {
+    if (text.empty()) return {};
+    LineCursor cursor(text);
+    const auto first = cursor.integer();
+    const auto last = cursor.word("-") ? cursor.integer() : std::nullopt;
+    if (!first || !last || !cursor.at_end() || *first < 0 || *last < *first)
+        throw ConfigError("--only-steps " + text + ": expected FIRST-LAST, for example 30-465");
+    return {*first, *last};
+}
+
+// Counts steps ten times shorter or longer than both neighbours: a sign of a misread number, as no
+// machine does that.
+class NeighbourWatch {
+public:
+    void take(int step, double value) {
+        if (seen_ >= 2 && (far(middle_, before_) && far(middle_, value)) &&
+            (middle_ < before_) == (middle_ < value) && odd_++ == 0) {
+            first_ = step_;
+            value_ = middle_;
+            like_ = before_;
+        }
+        before_ = middle_;
+        middle_ = value;
+        step_ = step;
+        ++seen_;
+    }
+    [[nodiscard]] std::string note() const {
+        if (odd_ == 0) return "";
+        return fmt::format(
+            "warning: step {} took {:.4g} s, after {:.4g} s of the one before it ({} such steps); "
+            "is the pattern the right one?",
+            first_, value_, like_, odd_);
+    }
+
+private:
+    static bool far(double a, double b) { return a > 10 * b || b > 10 * a; }
+    double before_ = 0, middle_ = 0, value_ = 0, like_ = 0;
+    int step_ = -1, first_ = -1, odd_ = 0, seen_ = 0;
+};
+
+// Writes the samples of each run as it is read and keeps its medians, to be written at the end.
+class Import {
+public:
+    explicit Import(const ImportRequest& request)
+        : request_(request), steps_(parse_steps(request.steps)), file_(request.out) {}
+
+    void read(const std::string& path) {
+        std::vector<std::string> notes;
+        long count = 0;
+        const ImportResult result =
+            stream_log(path, request_, [&](ImportedRun&& run, SampleRecord& samples) {
+                ++count;
+                take(path, std::move(run), samples, notes);
+            });
+        report_.push_back(describe(result, count));
+        report_.insert(report_.end(), notes.begin(), notes.end());
+    }
+    std::vector<std::string> finish() {
+        file_.add(medians_);
+        if (!request_.routing_out.empty())
+            write_whole(routing_files(runs_, request_.routing_out, report_));
+        file_.finish();
+        report_.push_back(fmt::format("{}: {} rows, of them {} medians over steady steps",
+                                      request_.out, file_.rows(), medians_.size()));
+        return std::move(report_);
+    }
+
+private:
+    void take(const std::string& path, ImportedRun&& run, SampleRecord& samples,
+              std::vector<std::string>& notes) {
+        for (const std::string& note : run.notes)
+            notes.push_back(fmt::format("{}: {}", run.run_id, note));
+        if (!ids_.insert(run.run_id).second)
+            throw ConfigError(
+                fmt::format("{}: run {} comes from two logs of one file name; rename one of them",
+                            path, run.run_id));
+        const Sample like = sample_like(run);
+        const std::string why = too_few_steps(run.run_id, samples.last_step());
+        if (!why.empty()) notes.push_back(why);
+        const int first = samples.first_step(), start = first_steady_step(samples.last_step() + 1);
+        // A resumed run warms up again, so its first steps count from where it resumed.
+        const int from =
+            first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
+        std::set<int> steady;  // the steps in the log: with --log-interval 10 every tenth
+        RunSummary summary(from, !run.model.starts_with("moe_layer"));
+        file_.begin_run(like);
+        NeighbourWatch watch;
+        std::set<int> there;
+        // of memory, by phase and rank: a run's is its greatest, not its median
+        std::map<std::pair<std::string, int>, double> peaks;
+        samples.replay([&](const SampleRecord::Value& v) {
+            const SampleRecord::Phase& phase = samples.phases()[v.phase];
+            if (v.step >= 0) there.insert(v.step);
+            if (!steps_.holds(v.step)) return;
+            if (phase.name == "step" && v.rank == -1 && v.step >= 0) watch.take(v.step, v.value);
+            if (v.step >= from) steady.insert(v.step);
+            if (is_peak(phase)) {
+                double& peak = peaks[{phase.name, v.rank}];
+                peak = std::max(peak, v.value);
+            }
+            if (v.step >= 0 && why.empty() && !is_input(phase.name) && !is_peak(phase))
+                summary.take(v.phase, v.rank, v.step, v.value);
+            if ((v.step < 0 && !is_peak(phase)) || (v.step >= 0 && is_written(phase.name)))
+                file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+        });
+        if (!there.empty() &&
+            std::ranges::none_of(there, [&](int step) { return steps_.holds(step); }))
+            throw ConfigError(
+                fmt::format("--only-steps {}: {} has steps {} to {}; expected some of them",
+                            request_.steps, run.run_id, *there.begin(), *there.rbegin()));
+        if (const auto odd = watch.note(); !odd.empty())
+            notes.push_back(fmt::format("{}: {}", run.run_id, odd));
+        // Values that only few steps state (overflow, means over a hundred steps) get no median of
+        // a steady step.
+        const long least =
+            run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;
+        for (const Sample& row : summary.rows(like, samples.phases(), least))
+            medians_.push_back(row);
+        for (const auto& [of, peak] : peaks)
+            medians_.push_back(sample_of(like, of.first, of.second, -1, peak, "B"));
+        for (const Sample& row : routing_rows(run)) medians_.push_back(row);
+        if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
+    }
+
+    static bool is_peak(const SampleRecord::Phase& phase) {
+        return phase.unit == "B" && (phase.name == "memory" || phase.name == "memory_reserved");
+    }
+
+    [[nodiscard]] bool is_input(const std::string& phase) const {
+        return std::ranges::any_of(request_.inputs, [&](const std::string& input) {
+            return input.starts_with(phase + "=");
+        });
+    }
+
+    // Whether samples of a step are written: all, or with medians_only those of the named phases
+    // and the inputs.
+    [[nodiscard]] bool is_written(const std::string& phase) const {
+        const auto& kept = request_.kept_phases;
+        return !request_.medians_only || is_input(phase) ||
+               std::find(kept.begin(), kept.end(), phase) != kept.end();
+    }
+
+    const ImportRequest& request_;
+    StepRange steps_;
+    MeasurementFile file_;
+    std::vector<Sample> medians_;
+    std::vector<ImportedRun> runs_;  // those that recorded their routing
+    std::set<std::string> ids_;
+    std::vector<std::string> report_;
+};
+
+}  // namespace
+
+Sample sample_like(const ImportedRun& run) {
+    return {.run_id = run.run_id,
+            .system = run.system,
+            .model = run.model,
+            .experts = run.experts,
+            .ranks = run.ranks,
+            .phase = ""};
+}
+
+std::vector<std::string> import_to_files(const ImportRequest& request) {
+    if (request.logs.empty()) throw ConfigError("import: no log named; expected at least one file");
+    keep_apart({request.out}, request.logs);
+    Import import(request);
+    for (const std::string& path : request.logs) import.read(path);
+    return import.finish();
+}
+
+}  // namespace stepcast

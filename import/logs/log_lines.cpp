@@ -1,0 +1,123 @@
+#include "import/logs/log_lines.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
+
+namespace stepcast {
+namespace {
+
+// Position of the first newline or carriage return. Two passes of memchr are several times faster
+// than one loop that looks for both.
+std::size_t line_end(std::string_view text) {
+    const auto* newline = static_cast<const char*>(std::memchr(text.data(), '\n', text.size()));
+    const std::size_t length =
+        newline ? static_cast<std::size_t>(newline - text.data()) : text.size();
+    const auto* back = static_cast<const char*>(std::memchr(text.data(), '\r', length));
+    if (back) return static_cast<std::size_t>(back - text.data());
+    return newline ? length : std::string_view::npos;
+}
+
+}  // namespace
+
+void read_lines(const std::string& path, const std::function<bool(const LogLine&)>& take) {
+    require_readable(path, "a log file");
+    std::ifstream file(path, std::ios::binary);
+    constexpr std::size_t piece = 1 << 18;
+    std::vector<char> buffer(longest_line + piece);
+    std::size_t kept = 0;  // bytes of a line whose end is in a later piece
+    long number = 1;
+    bool after_return = false;
+    while (file) {
+        file.read(buffer.data() + kept, piece);
+        if (file.bad()) throw ConfigError(path + ": reading failed (" + std::strerror(errno) + ")");
+        std::string_view text(buffer.data(), kept + static_cast<std::size_t>(file.gcount()));
+        for (std::size_t end = line_end(text); end != std::string_view::npos;
+             end = line_end(text)) {
+            const bool newline = text[end] == '\n',
+                       second_half = newline && after_return && end == 0;
+            if (!second_half && !take({text.substr(0, std::min(end, longest_line)), number}))
+                return;
+            if (newline) ++number;
+            after_return = !newline;
+            text.remove_prefix(end + 1);
+        }
+        kept = std::min(text.size(), longest_line);
+        std::memmove(buffer.data(), text.data(), kept);
+    }
+    if (kept > 0) take({{buffer.data(), kept}, number});
+}
+
+std::size_t position_of(std::string_view literal, std::string_view text) {
+    const void* at = memmem(text.data(), text.size(), literal.data(), literal.size());
+    return at ? static_cast<std::size_t>(static_cast<const char*>(at) - text.data())
+              : std::string_view::npos;
+}
+
+std::string quoted_piece(std::string_view text) {
+    std::string clean = "\"";
+    for (const char c : text.substr(0, 60)) clean += c >= 32 && c < 127 ? c : '?';
+    return clean + (text.size() > 60 ? "..\"" : "\"");
+}
+
+void LineCursor::skip_blanks() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
+}
+
+bool LineCursor::word(std::string_view literal) {
+    skip_blanks();
+    if (!rest_.starts_with(literal)) return false;
+    rest_.remove_prefix(literal.size());
+    return true;
+}
+
+bool LineCursor::find(std::string_view literal) {
+    const std::size_t at = position_of(literal, rest_);
+    if (at == std::string_view::npos) return false;
+    rest_.remove_prefix(at + literal.size());
+    return true;
+}
+
+template <class Number>
+std::optional<Number> LineCursor::parsed() {
+    skip_blanks();
+    Number value{};
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error != std::errc() || !std::isfinite(static_cast<double>(value))) return std::nullopt;
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return value;
+}
+std::optional<double> LineCursor::number() { return parsed<double>(); }
+std::optional<int> LineCursor::integer() { return parsed<int>(); }
+
+std::optional<double> LineCursor::grouped_number() {
+    skip_blanks();
+    const auto is_digit = [&](std::size_t i) {
+        return i < rest_.size() && rest_[i] >= '0' && rest_[i] <= '9';
+    };
+    std::size_t end = 0;
+    while (is_digit(end)) ++end;
+    if (end == 0 || end > 3 || end >= rest_.size() || rest_[end] != ',') return number();
+    std::string digits(rest_.substr(0, end));
+    while (end < rest_.size() && rest_[end] == ',' && is_digit(end + 1) && is_digit(end + 2) &&
+           is_digit(end + 3) && !is_digit(end + 4)) {
+        digits += rest_.substr(end + 1, 3);
+        end += 4;
+    }
+    if (end < rest_.size() && rest_[end] == '.')
+        for (digits += rest_[end++]; is_digit(end); ++end) digits += rest_[end];
+    rest_.remove_prefix(end);
+    return LineCursor(digits).number();
+}
+
+bool LineCursor::at_end() {
+    skip_blanks();
+    return rest_.empty();
+}
+
+}  // namespace stepcast

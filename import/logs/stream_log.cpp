@@ -1,0 +1,203 @@
+// Reads a log's runs: recognises the dialect, and has what the dialects share.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "import/logs/dialects.h"
+#include "model/base/csv.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/experiment.h"
+
+namespace stepcast {
+
+void OpenRun::close(bool any) {
+    if (any) {
+        ++closed;
+        if (run.run_id.empty()) {
+            run.run_id = fmt::format("{}-{}", std::filesystem::path(path).stem().string(), closed);
+            for (const std::string& part : {run.system, run.model})
+                if (!part.empty() && part.find('/') == std::string::npos) run.run_id += "-" + part;
+        }
+        take(std::move(run), record);
+    }
+    run = {};
+    record.clear();
+}
+
+void OpenRun::refuse(long line, const std::string& what) const {
+    throw ConfigError(fmt::format("{}:{}: {}", path, line, what));
+}
+
+void OpenRun::require_one(long lines, std::string_view expected) const {
+    if (closed == 0)
+        refuse(lines, fmt::format("the log ends without a step; expected {}", expected));
+}
+
+namespace {
+
+// What the lines read so far tell about the dialect.
+struct Signs {
+    bool benchmark = false, step = false, phases = false;
+
+    std::optional<LogFormat> take(std::string_view text) {
+        const auto holds = [&](std::string_view literal) {
+            return position_of(literal, text) != std::string_view::npos;
+        };
+        benchmark = benchmark || (text.starts_with("[Benchmark]") && holds("num_local_experts = "));
+        step = step || text.starts_with("STEP-");
+        phases = phases || text.starts_with("block_info ") || text.starts_with("AG, ");
+        if (benchmark && step) return phases ? LogFormat::moe_phases : LogFormat::moe_steps;
+        if (text.starts_with("STEP-0: step_time")) return LogFormat::moe_steps;
+        if (text.starts_with("[rank:") && holds("forward time") && holds("- step"))
+            return LogFormat::opt_prime;
+        if (holds("time (ms) |") && (holds("forward: ") || holds("fwd: ") ||
+                                     holds("forward_microstep: ") || holds("fwd_microstep: ")))
+            return LogFormat::deepspeed;
+        return std::nullopt;
+    }
+};
+
+bool holds_text(const LogPattern& pattern, std::string_view line) {
+    return std::ranges::any_of(pattern.recognise, [&](const std::string& text) {
+        return position_of(text, line) != std::string_view::npos;
+    });
+}
+
+// Whether one of the pattern's lines matches; a number that it would cut is of its tool, too, and
+// is refused when the log is read.
+bool is_line_of(const LogPattern& pattern, std::string_view line) {
+    std::vector<double> values;
+    return std::ranges::any_of(pattern.lines, [&](const LinePattern& one) {
+        try {
+            return one.match(line, values);
+        } catch (const ConfigError&) {
+            return true;
+        }
+    });
+}
+
+// Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its
+// file.
+LogFormat recognise(const std::string& path, std::string& pattern) {
+    std::vector<LogPattern> patterns;
+    for (const std::string& file : shipped_patterns()) patterns.push_back(read_log_pattern(file));
+    Signs signs;
+    std::optional<LogFormat> found;
+    long lines = 0;
+    std::string near;
+    read_lines(path, [&](const LogLine& line) {
+        lines = line.number;
+        found = signs.take(line.text);
+        for (const LogPattern& one : patterns) {
+            if (found || !holds_text(one, line.text)) continue;
+            if (!is_line_of(one, line.text)) {
+                if (near.empty())
+                    near = fmt::format("; line {} has a word of {}'s, and is none of its lines",
+                                       line.number, one.name);
+                continue;
+            }
+            found = LogFormat::custom;
+            pattern = one.path;
+        }
+        return !found;
+    });
+    if (found) return *found;
+    if (lines == 0) throw ConfigError(path + ": is empty; expected a training log");
+    if (signs.benchmark) return signs.phases ? LogFormat::moe_phases : LogFormat::moe_steps;
+    std::string names;
+    for (const LogPattern& one : patterns) names += ", " + one.name;
+    throw ConfigError(
+        fmt::format("{}: not a log that stepcast recognises: looked through {} lines for "
+                    "\"[Benchmark] ..\" or \"STEP-0: step_time "
+                    "= "
+                    "..\" (moe-steps, moe-phases), \"[rank:0 stage:0] .. forward time\" "
+                    "(opt-prime), \"time (ms) | forward: ..\" "
+                    "(deepspeed) and the lines of shipped patterns ({}), and found {}{}; another "
+                    "log is read with --format custom "
+                    "--pattern FILE, a file that describes its lines (docs/importing.md)",
+                    path, lines, names.empty() ? "none" : names.substr(2),
+                    signs.step     ? "STEP lines without the start of a run"
+                    : signs.phases ? "phase lines without a [Benchmark] line"
+                                   : "none of them",
+                    near));
+}
+
+// An input of the steps that the log does not print ("workload.seq=88,109,..").
+struct StepInput {
+    std::string key;
+    std::vector<double> values;
+};
+
+// "KEY=VALUE" holds for the whole run, "KEY=A,B,.." gives one value for each step from the first
+// step on.
+std::vector<StepInput> read_inputs(const std::vector<std::string>& texts) {
+    std::vector<std::string> keys;
+    if (!texts.empty())
+        for (const KeyDoc& doc : key_docs()) keys.push_back(doc.key);
+    std::vector<StepInput> inputs;
+    for (const std::string& text : texts) {
+        const auto equals = text.find('=');
+        StepInput& input = inputs.emplace_back(text.substr(0, equals));
+        if (equals == std::string::npos || std::ranges::find(keys, input.key) == keys.end())
+            throw ConfigError("--input " + text +
+                              ": expected KEY=VALUE or KEY=A,B,.. with a key of the experiment" +
+                              did_you_mean(input.key, keys));
+        at_place("--input " + text, [&] {
+            for (const std::string& word : words_of(text.substr(equals + 1)))
+                input.values.push_back(csv_number(word));
+        });
+        if (input.values.empty())
+            throw ConfigError("--input " + text + ": expected at least one value");
+    }
+    return inputs;
+}
+
+// Adds the inputs as rows next to the measured ones.
+void add_inputs(const std::vector<StepInput>& inputs, SampleRecord& samples) {
+    const int first = samples.first_step();
+    for (const StepInput& input : inputs) {
+        const std::uint16_t key = samples.phase(input.key, "1");
+        for (std::size_t i = 0; i < input.values.size(); ++i)
+            samples.add(key, -1, input.values.size() == 1 ? -1 : first + static_cast<int>(i),
+                        input.values[i]);
+    }
+}
+
+}  // namespace
+
+ImportResult stream_log(const std::string& path, const ImportRequest& how, const TakeRun& take) {
+    ImportResult result{path, how.format, {}};
+    std::string pattern = how.pattern;
+    if (result.format == LogFormat::automatic)
+        result.format = pattern.empty() ? recognise(path, pattern) : LogFormat::custom;
+    if ((result.format == LogFormat::custom) == pattern.empty())
+        throw ConfigError(
+            pattern.empty()
+                ? "import: format custom needs --pattern FILE, which describes the lines"
+                : fmt::format("import: --pattern belongs to format custom, not {}",
+                              to_string(result.format)));
+    const std::vector<StepInput> inputs = read_inputs(how.inputs);
+    const TakeRun complete = [&](ImportedRun&& run, SampleRecord& samples) {
+        if (!how.system.empty()) run.system = how.system;
+        if (!how.model.empty()) run.model = how.model;
+        if (run.ranks == 0) run.ranks = how.ranks;
+        add_inputs(inputs, samples);
+        take(std::move(run), samples);
+    };
+    switch (result.format) {
+        case LogFormat::moe_steps: result.lines = import_moe_steps(path, complete); break;
+        case LogFormat::moe_phases: result.lines = import_moe_phases(path, complete); break;
+        case LogFormat::opt_prime: result.lines = import_opt_prime(path, complete); break;
+        case LogFormat::deepspeed: result.lines = import_deepspeed(path, complete); break;
+        case LogFormat::custom:
+            result.lines = import_custom(path, read_log_pattern(pattern), complete);
+            break;
+        case LogFormat::automatic: throw std::logic_error("import: the format was not settled");
+    }
+    return result;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,350 @@
+#include "import/profiles/trace_records.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "import/profiles/json_numbers.h"
+#include "import/profiles/trace_events.h"
+
+namespace stepcast {
+namespace {
+
+namespace od = simdjson::ondemand;
+
+// us, in the year 2096; the sum of two such times in nanoseconds does not overflow
+constexpr std::int64_t latest = 4'000'000'000'000'000;
+
+// A decimal number of microseconds in whole nanoseconds, without a double, which has too few digits
+// for absolute times. 0 for other texts.
+std::int64_t nanoseconds(std::string_view token) {
+    if (token.starts_with('"')) token.remove_prefix(1);  // some traces write numbers as texts
+    std::int64_t whole = 0;
+    const char *at = token.data(), *end = at + token.size();
+    const auto read = std::from_chars(at, end, whole);
+    if (read.ec != std::errc() || whole > latest || whole < -latest) return 0;
+    if (token.find_first_of("eE") != std::string_view::npos) {
+        double value = 0;  // such as 1.2e+07
+        std::from_chars(token.data(), end, value);
+        return std::abs(value) <= static_cast<double>(latest)
+                   ? static_cast<std::int64_t>(value * 1e3)
+                   : 0;
+    }
+    if (read.ptr == end || *read.ptr != '.') return whole * 1000;
+    std::int64_t fraction = 0, unit = 100;
+    for (const char* digit = read.ptr + 1;
+         digit != end && unit > 0 && *digit >= '0' && *digit <= '9'; ++digit, unit /= 10)
+        fraction += (*digit - '0') * unit;
+    return whole * 1000 + (token.front() == '-' ? -fraction : fraction);
+}
+
+// The JSON without blanks between values; blanks inside quotes stay.
+std::string compact(std::string_view json) {
+    std::string out;
+    bool quoted = false;
+    for (const char c : json) {
+        if (c == '"') quoted = !quoted;
+        if (quoted || (c != ' ' && c != '\n' && c != '\r' && c != '\t')) out += c;
+    }
+    return out;
+}
+
+constexpr std::string_view module_prefix = "nn.Module: ";
+constexpr std::size_t most_classes = 1000, most_instances = 1000, most_module_calls = 100000;
+
+enum class Category : std::uint8_t { other, kernel, copy, set, host, call, memory, module };
+Category category_of(std::string_view cat) {
+    if (cat == "kernel" || cat == "Kernel") return Category::kernel;
+    if (cat == "cpu_op" || cat == "Operator" || cat == "user_annotation") return Category::host;
+    // of CUDA, HIP, ..
+    if (cat.ends_with("_runtime") || cat.ends_with("_driver") || cat == "Runtime")
+        return Category::call;
+    if (cat == "gpu_memcpy" || cat == "Memcpy") return Category::copy;
+    if (cat == "gpu_memset" || cat == "Memset") return Category::set;
+    if (cat == "cpu_instant_event") return Category::memory;
+    if (cat == "python_function") return Category::module;
+    return Category::other;
+}
+
+struct Arguments {
+    std::uint64_t correlation = 0;
+    std::uint32_t device = 0, stream = 0;
+    double bytes = 0, reserved = 0, allocated = 0;
+    int device_type = -1;
+    OperatorInputs inputs;
+    CollectiveCall collective;
+    std::int32_t sequence = -1;
+};
+struct Event {
+    std::string_view ph, name;
+    Category category = Category::other;
+    std::int64_t ts = 0, dur = 0;
+    std::string thread;
+    Arguments args;
+};
+
+double number(od::value& value) {
+    double out = 0;
+    return value.get_double().get(out) == simdjson::SUCCESS ? out : 0;
+}
+// Numbers beyond [least, most] become the nearest bound.
+template <std::integral T>
+T whole(od::value& value, double least, double most) {
+    return static_cast<T>(std::clamp(number(value), least, most));
+}
+std::string text(od::value& value) {
+    std::string_view out;
+    return value.get_string().get(out) == simdjson::SUCCESS ? std::string(out) : std::string();
+}
+std::string array_text(od::value& value) {
+    od::array array;
+    std::string_view raw;
+    if (value.get_array().get(array) != simdjson::SUCCESS ||
+        array.raw_json().get(raw) != simdjson::SUCCESS)
+        return "";
+    return compact(raw);
+}
+
+void read_argument(std::string_view key, od::value& value, Arguments& args) {
+    if (key == "correlation")
+        args.correlation = whole<std::uint64_t>(value, 0, 9e18);
+    else if (key == "device" || key == "Device Id")
+        args.device = whole<std::uint32_t>(value, 0, 4e9);
+    else if (key == "stream")
+        args.stream = whole<std::uint32_t>(value, 0, 4e9);
+    else if (key == "bytes" || key == "Bytes")
+        args.bytes = number(value);
+    else if (key == "Input Dims" || key == "Input dims")
+        args.inputs.dims = array_text(value);
+    else if (key == "Input type")
+        args.inputs.types = array_text(value);
+    else if (key == "Input Strides")
+        args.inputs.strides = array_text(value);
+    else if (key == "Concrete Inputs")
+        args.inputs.concrete = array_text(value);
+    else if (key == "Collective name")
+        args.collective.op = text(value);
+    else if (key == "In msg nelems")
+        args.collective.in_elements = number(value);
+    else if (key == "Out msg nelems")
+        args.collective.out_elements = number(value);
+    else if (key == "Group size")
+        args.collective.ranks = whole<int>(value, 0, 1e7);
+    else if (key == "dtype")
+        args.collective.dtype = text(value);
+    else if (key == "Process Group Name")
+        args.collective.group = text(value);
+    else if (key == "Process Group Ranks")
+        args.collective.members = compact(text(value));
+    else if (key == "Src Rank")
+        args.collective.source = whole<int>(value, -1, 1e7);
+    else if (key == "Dst Rank")
+        args.collective.target = whole<int>(value, -1, 1e7);
+    else if (key == "Seq")
+        args.sequence = whole<std::int32_t>(value, -1, 2e9);
+    else if (key == "Total Reserved")
+        args.reserved = number(value);
+    else if (key == "Total Allocated")
+        args.allocated = number(value);
+    else if (key == "Device Type")
+        args.device_type = whole<int>(value, -1, 1e6);
+}
+
+class Reader {
+public:
+    Reader(TraceRecords& records, std::size_t most) : r_(records), most_(most) {}
+
+    void event(const TraceText& trace) {
+        try {
+            Event e;
+            if (parse(trace, e)) keep(e);
+        } catch (const simdjson::simdjson_error&) {
+            ++r_.profile.counts.dropped;
+        }
+    }
+
+    // Ignores a key whose value has another type than the profiler writes.
+    void member(std::string_view key, const TraceText& trace) {
+        try {
+            read_member(key, trace);
+        } catch (const nlohmann::json::exception&) {
+            ++r_.profile.counts.dropped;
+        }
+    }
+
+private:
+    template <std::integral T>
+    T whole(const nlohmann::json& object, const char* key, T otherwise) {
+        if (!object.contains(key)) return otherwise;
+        const auto found = whole_number<T>(object[key]);
+        if (!found) ++r_.profile.counts.dropped;
+        return found.value_or(otherwise);
+    }
+
+    void read_member(std::string_view key, const TraceText& trace) {
+        if (key != "deviceProperties" && key != "distributedInfo" && key != "baseTimeNanoseconds")
+            return;
+        const auto json = nlohmann::json::parse(trace.json, nullptr, false);
+        if (json.is_discarded()) return;
+        if (key == "baseTimeNanoseconds")
+            if (const auto base = whole_number<std::int64_t>(json);
+                base && *base >= 0 && *base <= 1000 * latest)
+                r_.base = *base;
+        if (key == "distributedInfo" && json.is_object()) {
+            r_.rank = whole(json, "rank", -1);
+            r_.profile.ranks = whole(json, "world_size", 0);
+            for (const auto& group : json.value("pg_config", nlohmann::json::array()))
+                if (group.is_object() && group.contains("ranks"))
+                    r_.groups[group.value("pg_name", "")] =
+                        compact(group["ranks"].is_string() ? group["ranks"].get<std::string>()
+                                                           : group["ranks"].dump());
+        }
+        if (key == "deviceProperties" && json.is_array())
+            for (const auto& d : json)
+                if (d.is_object())
+                    r_.devices[whole(d, "id", 0U)] = {d.value("name", ""), whole(d, "numSms", 0),
+                                                      Bytes(d.value("totalGlobalMem", 0.0))};
+    }
+
+    bool parse(const TraceText& trace, Event& e) {
+        od::document doc = parser_.iterate(trace.json.data(), trace.json.size(), trace.readable);
+        std::string_view pid, tid;
+        for (auto field : doc.get_object()) {
+            const std::string_view key = field.unescaped_key();
+            od::value value = field.value();
+            if (key == "ph")
+                e.ph = std::string_view(value.get_string());
+            else if (key == "cat") {
+                e.category = category_of(value.get_string());
+                if (e.category == Category::other) return false;
+            } else if (key == "name") {
+                e.name = std::string_view(value.get_string());
+                if (e.category == Category::module && !e.name.starts_with(module_prefix))
+                    return false;
+            } else if (key == "ts")
+                e.ts = nanoseconds(value.raw_json_token());
+            else if (key == "dur")
+                e.dur = nanoseconds(value.raw_json_token());
+            else if (key == "pid")
+                pid = value.raw_json_token();
+            else if (key == "tid")
+                tid = value.raw_json_token();
+            else if (key == "args") {
+                od::object args;
+                if (value.get_object().get(args) != simdjson::SUCCESS) continue;
+                for (auto arg : args) {
+                    const std::string_view name = arg.unescaped_key();
+                    od::value of = arg.value();
+                    read_argument(name, of, e.args);
+                }
+            }
+        }
+        // In old traces allocations have no category.
+        if (e.category == Category::other && e.ph == "i" && e.name == "[memory]")
+            e.category = Category::memory;
+        if (e.category == Category::other) return false;
+        e.thread.assign(pid).append("/").append(tid);
+        return e.category == Category::memory || e.ph == "X" || e.ph.empty();
+    }
+
+    void keep(Event& e) {
+        if (e.category == Category::memory) {
+            if (e.args.device_type == 0) return;  // host memory
+            r_.profile.peak_reserved = std::max(r_.profile.peak_reserved, Bytes(e.args.reserved));
+            r_.profile.peak_allocated =
+                std::max(r_.profile.peak_allocated, Bytes(e.args.allocated));
+            if (e.ts < r_.window_end) r_.add_memory({e.ts, e.args.allocated, e.args.reserved});
+            return;
+        }
+        if (e.category == Category::module) return keep_module(e);
+        if (e.ts >= r_.window_end) return;
+        r_.first = std::min(r_.first, e.ts);
+        if (e.category == Category::host)
+            keep_host(e);
+        else if (e.category == Category::call)
+            r_.calls.push_back({e.ts, e.args.correlation, Length(e.dur), r_.threads.add(e.thread),
+                                launches_kernel(e.name), launches_graph(e.name),
+                                waits_for_device(e.name)});
+        else
+            keep_device(e);
+        if ((++kept_ & 0xffff) == 0) r_.keep_below(most_);
+    }
+
+    void keep_device(const Event& e) {
+        DeviceRecord record{.start = e.ts,
+                            .correlation = e.args.correlation,
+                            .length = Length(e.dur),
+                            .name = r_.names.add(e.name),
+                            .stream = e.args.stream,
+                            .device = e.args.device,
+                            .bytes = static_cast<float>(e.args.bytes)};
+        if (e.category == Category::copy)
+            record.kind = SpanKind::copy;
+        else if (e.category == Category::set)
+            record.kind = SpanKind::set;
+        else if (is_communication(e.name))
+            record.kind = SpanKind::communication;
+        if (!e.args.collective.op.empty() && record.kind == SpanKind::communication) {
+            record.collective = collective(e.args.collective);
+            record.sequence = e.args.sequence;
+        }
+        r_.device.push_back(record);
+    }
+
+    // Similar calls share one entry. Beyond more kinds than any job has, calls get no entry.
+    std::int32_t collective(const CollectiveCall& c) {
+        constexpr std::size_t most_kinds = 20000;
+        if (const auto known = collectives_.find(c); known != collectives_.end())
+            return known->second;
+        if (collectives_.size() >= most_kinds) return -1;
+        r_.profile.collectives.push_back(c);
+        return collectives_[c] = static_cast<std::int32_t>(r_.profile.collectives.size() - 1);
+    }
+
+    void keep_host(Event& e) {
+        HostSpan span{e.ts, Length(e.dur), r_.threads.add(e.thread), r_.names.add(e.name), 0};
+        if (e.name.starts_with("ProfilerStep#")) r_.steps.push_back(span);
+        if (!e.args.inputs.dims.empty()) {
+            r_.profile.shapes = true;
+            if (!is_attention(e.name)) e.args.inputs.concrete.clear();
+            span.inputs = r_.add_inputs(e.args.inputs);
+        }
+        r_.host.push_back(span);
+    }
+
+    // "nn.Module: DecoderLayer_3" names a class and one of its instances.
+    void keep_module(const Event& e) {
+        // parse() could not check this if the name came before the category
+        if (!e.name.starts_with(module_prefix)) return;
+        const std::string_view name = e.name.substr(module_prefix.size());
+        const std::string of_class(name.substr(0, name.rfind('_')));
+        if (r_.modules.size() >= most_classes && !r_.modules.contains(of_class)) return;
+        ModuleSpans& spans = r_.modules[of_class];
+        if (spans.instances.size() < most_instances) spans.instances.emplace(name);
+        if (spans.seconds.size() < most_module_calls)
+            spans.seconds.push_back(static_cast<float>(static_cast<double>(e.dur) * 1e-9));
+    }
+
+    TraceRecords& r_;
+    std::size_t most_;
+    long kept_ = 0;
+    std::map<CollectiveCall, std::int32_t> collectives_;
+    od::parser parser_;
+};
+
+}  // namespace
+
+TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes) {
+    TraceRecords records;
+    Reader reader(records, most_bytes);
+    const TraceReading reading = read_trace_events(
+        path, [&](const TraceText& e) { reader.event(e); },
+        [&](std::string_view key, const TraceText& m) { reader.member(key, m); });
+    records.profile.broken = reading.broken;
+    records.profile.counts.events = reading.events;
+    records.keep_below(most_bytes);
+    return records;
+}
+
+}  // namespace stepcast

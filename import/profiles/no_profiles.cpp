@@ -1,0 +1,21 @@
+#include "import/profiles/import_profiles.h"
+#include "model/base/errors.h"
+
+namespace stepcast {
+
+// Used in builds without the libraries that read profiles. Import of logs works there nevertheless.
+bool are_profiles(const std::vector<std::string>&) { return false; }
+
+namespace {
+[[noreturn]] void refuse() {
+    throw ConfigError(
+        "this program was built without profiles (WITH_PROFILES: simdjson, SQLite, zlib)");
+}
+}  // namespace
+
+std::vector<std::string> import_profiles(const ProfileImport&) { refuse(); }
+std::vector<Profile> read_job(const std::vector<std::string>&, std::vector<std::string>&) {
+    refuse();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,95 @@
+#include "import/profiles/profile_times.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/records/measurements.h"
+
+namespace stepcast {
+namespace {
+
+// The key by which calls count as alike.
+using Alike = std::tuple<std::string, std::string, std::vector<double>>;
+Alike alike(const OperatorCall& c) {
+    const auto numbers = [](auto... all) {
+        return std::vector<double>{static_cast<double>(all)...};
+    };
+    std::vector<double> sizes;
+    if (const auto* g = std::get_if<Gemm>(&c.work))
+        sizes = numbers(g->batch, g->m, g->n, g->k, static_cast<int>(g->layout));
+    if (const auto* a = std::get_if<Attention>(&c.work))
+        sizes = numbers(a->batch, a->heads, c.kv_heads, a->seq_q, a->seq_k, a->head_dim, a->causal);
+    if (const auto* pass = std::get_if<MemoryPass>(&c.work)) sizes = numbers(pass->read.si());
+    return {c.op, c.dtype, sizes};
+}
+
+}  // namespace
+
+DeviceTimes device_times(const Profile& profile) {
+    const auto computes = [](const DeviceSpan& s) { return s.kind == SpanKind::compute; };
+    const auto communicates = [](const DeviceSpan& s) { return s.kind == SpanKind::communication; };
+    const auto compute = covered(profile.spans, computes),
+               communication = covered(profile.spans, communicates);
+    const auto either =
+        covered(profile.spans, [&](const DeviceSpan& s) { return computes(s) || communicates(s); });
+    std::int64_t end = 0;
+    for (const DeviceSpan& span : profile.spans) end = std::max(end, span.finish);
+    DeviceTimes times;
+    times.span = seconds(end);
+    times.busy = seconds(covered(profile.spans, [](const DeviceSpan&) { return true; }));
+    times.idle = times.span - times.busy;
+    times.compute = seconds(compute);
+    times.communication = seconds(communication);
+    times.copies = seconds(covered(
+        profile.spans, [&](const DeviceSpan& s) { return !computes(s) && !communicates(s); }));
+    times.overlapped = seconds(compute + communication - either);
+    times.exposed = times.communication - times.overlapped;
+    for (const DeviceSpan& span : profile.spans)
+        if (computes(span)) times.phases[span.phase] += duration(span);
+    return times;
+}
+
+bool tells_phases(const Profile& profile) {
+    return std::ranges::any_of(profile.spans, [](const DeviceSpan& s) {
+        return s.kind == SpanKind::compute && s.phase == ProfilePhase::backward;
+    });
+}
+
+std::vector<OperatorTimes> operator_times(const Profile& profile) {
+    struct Gathered {
+        const OperatorCall* call = nullptr;
+        // for each kernel its call and time; a float, since there may be millions
+        std::vector<std::pair<std::int32_t, float>> parts;
+    };
+    std::map<Alike, Gathered> gathered;
+    std::vector<Gathered*> of_operator;
+    for (const OperatorCall& call : profile.operators)
+        of_operator.push_back(&gathered[alike(call)]);
+    for (const DeviceSpan& span : profile.spans) {
+        if (span.sized < 0 || span.kind != SpanKind::compute) continue;
+        const auto at = static_cast<std::size_t>(span.sized);
+        Gathered& of = *of_operator[at];
+        of.call = &profile.operators[at];
+        // nanoseconds: exact up to 16 ms
+        of.parts.emplace_back(span.instance, static_cast<float>(span.finish - span.start));
+    }
+    std::vector<OperatorTimes> all;
+    for (auto& [_, of] : gathered) {
+        if (of.parts.empty()) continue;
+        std::ranges::sort(of.parts);
+        std::vector<double> each;  // by call; a call may have several kernels
+        for (std::size_t i = 0; i < of.parts.size(); ++i) {
+            if (i == 0 || of.parts[i].first != of.parts[i - 1].first) each.push_back(0);
+            each.back() += static_cast<double>(of.parts[i].second);
+        }
+        OperatorTimes times{
+            *of.call, static_cast<int>(each.size()), static_cast<int>(of.parts.size()), {}, {}};
+        for (double& time : each) times.total += Seconds(time *= 1e-9);
+        times.typical = Seconds(median(each));
+        all.push_back(times);
+    }
+    std::ranges::stable_sort(all, std::ranges::greater{}, &OperatorTimes::total);
+    return all;
+}
+
+}  // namespace stepcast

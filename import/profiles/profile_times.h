@@ -1,0 +1,105 @@
+// The times in a profile: how the device's time divides, how long each product, pass and collective
+// took and, with several ranks, how long a collective transfers and how long it waits. Sums over
+// streams are unions of intervals.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "import/profiles/profile.h"
+
+namespace stepcast {
+
+// Length of the union of those spans, sorted by start, for which `counts` is true.
+auto covered(const auto& spans, const auto& counts) {
+    using Time = decltype(spans.front().start);
+    Time sum{}, end = spans.empty() ? Time{} : spans.front().start;
+    for (const auto& span : spans) {
+        if (!counts(span) || span.finish <= end) continue;
+        sum += span.finish - std::max(span.start, end);
+        end = span.finish;
+    }
+    return sum;
+}
+
+// busy: union of all work. exposed: communication during which nothing computes. Copies count as
+// busy, but not as computation.
+struct DeviceTimes {
+    Seconds span, busy, idle, compute, communication, copies, overlapped, exposed;
+    std::map<ProfilePhase, Seconds> phases;  // sums of computing kernels by phase
+    friend bool operator==(const DeviceTimes&, const DeviceTimes&) = default;
+};
+DeviceTimes device_times(const Profile& profile);
+
+inline Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
+// Length of the i-th step, from its start to the next one's; for the last its own duration. And its
+// number among the job's marked steps.
+inline Seconds length_of_step(const Profile& p, std::size_t i) {
+    return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
+}
+inline std::size_t number_of_step(const Profile& p, std::size_t i) {
+    return i + static_cast<std::size_t>(p.steps[i].skipped);
+}
+
+// Whether anything tells which kernels belong to the backward; if nothing does, all count as
+// forward.
+bool tells_phases(const Profile& profile);
+
+// All calls of one operator with the same sizes and type. `total`: sum over their kernels,
+// `typical`: median over the calls.
+struct OperatorTimes {
+    OperatorCall call;
+    int calls = 0, kernels = 0;
+    Seconds total, typical;
+    friend bool operator==(const OperatorTimes&, const OperatorTimes&) = default;
+};
+std::vector<OperatorTimes> operator_times(const Profile& profile);  // longest total first
+
+// Which kernels on the given ranks are the same collective: those of the same number among their
+// process group's calls where calls are numbered, else the k-th on each rank; for sends and
+// receives the k-th of the pair. A kernel without match is a meeting of one.
+struct Meeting {
+    Seconds least;                   // duration of the shortest kernel
+    std::vector<std::size_t> ranks;  // indices in the job, ascending
+};
+struct Meetings {
+    std::vector<Meeting> all;
+    // the meeting of every communicating kernel
+    std::unordered_map<const DeviceSpan*, std::size_t> of;
+    long untold = 0;  // kernels in groups of several given ranks whose calls do not match
+};
+// Throws ConfigError when calls that must be the same collective are of different kinds: the files
+// are of different jobs.
+Meetings meetings_of(const std::vector<Profile>& ranks);
+
+// All calls of one collective and size. A kernel runs from its rank's arrival to the common end, so
+// the shortest on the given ranks is the transfer and the rest is waiting for peers. `transfer` is
+// its median over the calls; with one rank it is only an upper bound.
+struct CollectiveTimes {
+    CollectiveCall call;
+    // ranks_seen: how many of the participating ranks' files are given
+    int calls = 0, ranks_seen = 1;
+    Seconds total, least, most, transfer;  // total, least and most: over all kernels seen
+    // mean over ranks and calls of the time that is not transfer
+    Seconds waiting;
+    friend bool operator==(const CollectiveTimes&, const CollectiveTimes&) = default;
+};
+// `ranks`: one or several ranks of one job.
+std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks);
+
+// The key by which calls of a collective count as alike: group, operation, type, ranks and sizes.
+inline auto alike(const CollectiveCall& c) {
+    return std::tuple(c.group, c.op, c.dtype, c.ranks, c.in_elements, c.out_elements);
+}
+
+// The common name of a recorded collective ("allreduce" -> "all_reduce"), "" if it moves no data or
+// is unknown; and its payload as nccl-tests counts it: the whole buffer, for an all-gather the
+// result, for a reduce-scatter the input.
+std::string collective_kind(const CollectiveCall& call);
+Bytes collective_bytes(const CollectiveCall& call);
+
+}  // namespace stepcast

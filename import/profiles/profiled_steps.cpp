@@ -1,0 +1,162 @@
+#include "import/profiles/trace_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "model/records/measurements.h"
+
+namespace stepcast {
+namespace {
+
+// share of a step: if the device falls behind the host by less, steps are timed on the host
+constexpr double most_lag = 0.1;
+
+// The device work that one step launched.
+struct StepWork {
+    std::optional<std::int64_t> end;
+    std::int64_t waited = 0;  // from the launch of its first computing kernel to the kernel's start
+    bool computes = false;
+};
+
+// `bounds`: the starts of the steps and the end of the last one.
+std::vector<StepWork> work_of_steps(const Profile& p, const std::vector<std::int64_t>& bounds) {
+    std::vector<StepWork> all(bounds.size() - 1);
+    for (const DeviceSpan& s : p.spans) {  // by start
+        if (s.launched < bounds.front() || s.launched >= bounds.back()) continue;
+        StepWork& work = all[static_cast<std::size_t>(std::ranges::upper_bound(bounds, s.launched) -
+                                                      bounds.begin() - 1)];
+        if (!work.computes && s.kind == SpanKind::compute) {
+            work.waited = s.start - s.launched;
+            work.computes = true;
+        }
+        work.end = std::max(work.end.value_or(s.finish), s.finish);
+    }
+    return all;
+}
+
+bool worked(const StepWork& w) { return w.end.has_value(); }
+
+// By how many nanoseconds the device fell behind the host from the first step to the last; 0 where
+// this is small, or where the device was as far behind at the end of the first step already: a
+// queue that stays as long lets host and device take the same time for a step. Without any known
+// launch the queue may have been long from the beginning, so less than a step counts as 0.
+double lag_of(const Profile& p, const std::vector<std::int64_t>& bounds,
+              const std::vector<StepWork>& work) {
+    const double step = (static_cast<double>(bounds.back()) - static_cast<double>(bounds.front())) /
+                        static_cast<double>(work.size());
+    const auto first = std::ranges::find_if(work, worked);
+    double behind = 0;
+    if (first == work.end()) {
+        std::int64_t end = p.spans.front().finish;
+        for (const DeviceSpan& s : p.spans) {
+            if (s.launched != not_launched) return 0;  // the steps launched nothing
+            end = std::max(end, s.finish);
+        }
+        behind = static_cast<double>(end) - static_cast<double>(bounds.back());
+        return behind > step ? behind : 0;
+    }
+    std::size_t last = work.size() - 1;
+    while (!worked(work[last])) --last;
+    const auto at_end_of = [&](std::size_t i) {
+        return static_cast<double>(*work[i].end) - static_cast<double>(bounds[i + 1]);
+    };
+    behind = at_end_of(last) - static_cast<double>(first->waited);
+    const auto index = static_cast<std::size_t>(first - work.begin());
+    const double grown = index == last ? behind : at_end_of(last) - at_end_of(index);
+    return std::min(behind, grown) > most_lag * step ? behind : 0;
+}
+
+// Whether the host went ahead in the first step, and only there: its mark is then shorter than the
+// step's work on the device.
+bool first_runs_ahead(const std::vector<HostSpan>& marks, const std::vector<StepWork>& work,
+                      const std::vector<std::int64_t>& bounds) {
+    if (marks.size() < 3 || !worked(work.front())) return false;
+    std::vector<double> later;
+    for (std::size_t i = 1; i < marks.size(); ++i)
+        later.push_back(static_cast<double>(marks[i].length.ns()));
+    const double step = median(later),
+                 ahead = static_cast<double>(*work.front().end - bounds[1] - work.front().waited);
+    return ahead > most_lag * step &&
+           static_cast<double>(marks.front().length.ns()) < (1 - most_lag) * step;
+}
+
+// Adds steps with the host's times. A short last mark that launches nothing, while others do, marks
+// the end and is no step.
+void add_host_steps(const TraceRecords& records, std::vector<HostSpan> marks,
+                    const std::vector<StepWork>& work, const std::vector<std::int64_t>& bounds,
+                    std::int64_t origin, Profile& p) {
+    const auto is_short = [&] {
+        return marks.back().length.ns() < (marks.back().start - marks.front().start) /
+                                              static_cast<std::int64_t>(marks.size()) / 2;
+    };
+    if (!worked(work.back()) && std::ranges::any_of(work, worked) && is_short()) marks.pop_back();
+    int skipped = 0;
+    if (first_runs_ahead(marks, work, bounds)) {
+        marks.erase(marks.begin());
+        skipped = 1;
+        p.notes.emplace_back(
+            "the host ran ahead of the device in the first step, and stayed as far ahead: the "
+            "first is left out");
+    }
+    for (const HostSpan& m : marks)
+        p.steps.push_back(
+            {records.names[m.name], seconds(m.start - origin), seconds(m.length.ns()), skipped});
+}
+
+// Adds steps from the end of the previous step's work to the end of their own. The first step is
+// skipped, as its beginning is unknown.
+void add_device_steps(const TraceRecords& records, const std::vector<HostSpan>& marks,
+                      const std::vector<StepWork>& work, Profile& p) {
+    p.steps_on_device = true;
+    std::optional<std::int64_t> before;
+    int skipped = 0;
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+        if (before && worked(work[i]) && *work[i].end > *before)
+            p.steps.push_back({records.names[marks[i].name], seconds(*before),
+                               seconds(*work[i].end - *before), skipped});
+        else
+            ++skipped;
+        if (worked(work[i])) before = std::max(before.value_or(*work[i].end), *work[i].end);
+    }
+    if (p.shortened && !p.steps.empty()) p.steps.pop_back();  // the end of its work was dropped
+}
+
+}  // namespace
+
+std::vector<HostSpan> outermost(std::vector<HostSpan> spans) {
+    std::ranges::stable_sort(spans, {},
+                             [](const HostSpan& s) { return std::pair(s.start, -s.length.ns()); });
+    std::vector<HostSpan> kept;
+    for (const HostSpan& s : spans)
+        if (kept.empty() || s.start >= kept.back().finish() ||
+            s.finish() > kept.back().finish() + rounding)
+            kept.push_back(s);
+    return kept;
+}
+
+void add_steps(const TraceRecords& records, std::int64_t origin, Profile& p) {
+    const std::vector<HostSpan> marks = outermost(records.steps);
+    if (marks.empty()) return;
+    if (marks.size() < records.steps.size())
+        p.notes.push_back(
+            fmt::format("{} marks of steps lie inside others: the outer ones are the steps",
+                        records.steps.size() - marks.size()));
+    std::vector<std::int64_t> bounds;
+    for (const HostSpan& m : marks) bounds.push_back(m.start - origin);
+    bounds.push_back(std::max(bounds.back(), marks.back().finish() - origin));
+    const std::vector<StepWork> work = work_of_steps(p, bounds);
+    const double lag = lag_of(p, bounds, work);
+    if (lag == 0) return add_host_steps(records, marks, work, bounds, origin, p);
+    add_device_steps(records, marks, work, p);
+    p.notes.push_back(fmt::format(
+        "the host ran ahead of the device, by {:.3f} ms at the end of its last step: {}",
+        lag * 1e-6,
+        p.steps.empty() ? "no step can be timed, the whole window is one piece"
+                        : "steps are timed on the device, from the end of one's work to that of "
+                          "the next; the first "
+                          "has no beginning and is left out"));
+}
+
+}  // namespace stepcast

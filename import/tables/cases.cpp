@@ -1,0 +1,225 @@
+#include "import/tables/cases.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "import/tables/row_parts.h"
+#include "model/base/csv.h"
+#include "model/base/errors.h"
+#include "model/input/keys.h"
+
+namespace stepcast {
+namespace {
+
+const std::vector<std::string> header_columns{
+    "source",     "case_id",   "model",     "layers",    "hidden",
+    "heads",      "kv_heads",  "ffn",       "vocab",     "seq",
+    "experts",    "topk",      "gpus",      "gpu",       "interconnect",
+    "tp",         "pp",        "vp",        "dp",        "ep",
+    "cp",         "sp",        "zero",      "mbs",       "gbs",
+    "recompute",  "precision", "metric",    "value",     "unit",
+    "step_s",     "ref",       "notes",     "forward_s", "backward_s",
+    "moe_system", "routing",   "framework", "dispatch",  "overlap_experts"};
+
+void check_header(const CsvReader& csv) {
+    const auto& header = csv.fields();
+    const auto has = [&](const char* name) {
+        return std::ranges::find(header, name) != header.end();
+    };
+    if (!has("model") && !has("step_s"))
+        csv.fail(
+            fmt::format("found header \"{},..\" of {} columns; expected cases (model,step_s,.. as "
+                        "in docs/formats.md) or kernels (m,n,k,dtype,time_us and "
+                        "others, as in docs/calibration.md)",
+                        header.front(), header.size()));
+    for (const auto& name : header) {
+        if (std::find(header_columns.begin(), header_columns.end(), name) == header_columns.end()) {
+            const auto hint = did_you_mean(name, header_columns);
+            csv.fail("\"" + name + "\" is no column of a cases file" +
+                     (hint.empty() ? "; docs/formats.md lists them" : hint));
+        }
+        if (std::count(header.begin(), header.end(), name) > 1)
+            csv.fail("column " + name + " is there twice");
+    }
+    for (const char* required : {"model", "step_s"})
+        if (!has(required))
+            csv.fail(fmt::format(
+                "column {} is missing; expected a cases file as in docs/formats.md", required));
+}
+
+}  // namespace
+
+const std::string& CaseRow::cell(const std::string& column) const {
+    static const std::string empty;
+    const auto found = cells.find(column);
+    return found == cells.end() ? empty : found->second;
+}
+
+std::vector<CaseRow> read_cases(const std::string& path) {
+    CsvReader csv(path);
+    if (!csv.next()) csv.fail("is empty; expected a cases file as in docs/formats.md");
+    check_header(csv);
+    const auto header = csv.fields();
+    std::vector<CaseRow> rows;
+    while (csv.next()) {
+        csv.expect_fields(header.size());
+        CaseRow row{path, csv.line(), {}};
+        for (std::size_t i = 0; i < header.size(); ++i) row.cells[header[i]] = csv.fields()[i];
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+namespace {
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_number(char c) { return is_digit(c) || c == '.'; }
+
+double number_in(const CaseRow& row, const std::string& column) {
+    return at_place(column, [&] { return csv_number(row.cell(column)); });
+}
+
+}  // namespace
+
+void check_ranges(const CaseRow& row) {
+    constexpr int most_ranks = 1 << 20;
+    if (count_in(row, "gpus", 1) > most_ranks)
+        throw ConfigError(fmt::format("gpus: {} is out of range; expected 1 to {}",
+                                      row.cell("gpus"), most_ranks));
+    Experiment scratch;
+    for (const auto& column : key_columns) {
+        const auto& text = row.cell(column.name);
+        if (states(row, column.name))
+            at_place(column.name, [&] { assign_text(*find_key(column.key), scratch, text); });
+    }
+}
+
+std::string first_word(const std::string& text) {
+    return text.substr(0, text.find_first_of(" ;,("));
+}
+
+bool contains(std::string_view text, std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+}
+
+bool states(const CaseRow& row, const std::string& column) {
+    const auto& text = row.cell(column);
+    return !text.empty() && text != "n/a" && !text.starts_with("not stated");
+}
+
+std::optional<int> count_in(const CaseRow& row, const std::string& column) {
+    const auto& text = row.cell(column);
+    if (!states(row, column)) return std::nullopt;
+    return at_place(column, [&] { return csv_int(text, 1); });
+}
+
+int count_in(const CaseRow& row, const std::string& column, int otherwise) {
+    return count_in(row, column).value_or(otherwise);
+}
+
+bool is_on(const CaseRow& row, const std::string& column) {
+    const auto word = lower_case(first_word(row.cell(column)));
+    if (word == "on" || word == "yes" || word == "true" || word == "1") return true;
+    if (!states(row, column) || word == "off" || word == "no" || word == "false" || word == "0" ||
+        word == "none")
+        return false;
+    throw ConfigError(column + ": \"" + row.cell(column) + "\" is neither on nor off");
+}
+
+Seconds seconds_in(const CaseRow& row, const std::string& column) {
+    const double value = number_in(row, column);
+    constexpr double most = 1e6;  // seconds, about eleven days
+    if (!(value > 0 && value <= most))
+        throw ConfigError(
+            fmt::format("{}: {} is out of range; expected more than 0 and at most {:.0f} seconds",
+                        column, row.cell(column), most));
+    return Seconds(value);
+}
+
+namespace {
+
+// Number in a note. A value above any possible number of weights must be a mistake in the row.
+double number_of(std::string_view digits) {
+    double value = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec != std::errc() || value > 1e15)
+        throw ConfigError(
+            fmt::format("notes: {}.. is out of range; expected a number of at most 1e15",
+                        digits.substr(0, 12)));
+    return value;
+}
+
+}  // namespace
+
+int count_of(double number) {
+    if (number > 1e9)
+        throw ConfigError(
+            fmt::format("notes: {:.0f} is out of range; expected a count of at most 1e9", number));
+    return static_cast<int>(number);
+}
+
+std::optional<double> number_before(std::string_view text, std::size_t at) {
+    std::size_t begin = at;
+    while (begin > 0 && is_number(text[begin - 1])) --begin;
+    if (begin == at || !is_digit(text[begin])) return std::nullopt;
+    return number_of(text.substr(begin, at - begin));
+}
+
+std::optional<double> number_after(std::string_view text, std::size_t at) {
+    while (at < text.size() && !is_digit(text[at])) ++at;
+    std::size_t end = at;
+    while (end < text.size() && is_number(text[end])) ++end;
+    if (end == at) return std::nullopt;
+    return number_of(text.substr(at, end - at));
+}
+
+std::optional<double> number_before(std::string_view text, std::string_view phrase) {
+    return contains(text, phrase) ? number_before(text, text.find(phrase)) : std::nullopt;
+}
+
+std::optional<double> number_after(std::string_view text, std::string_view phrase) {
+    return contains(text, phrase) ? number_after(text, text.find(phrase)) : std::nullopt;
+}
+
+void check_rank_product(const CaseRow& row) {
+    constexpr double most = 1 << 20;
+    const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
+    double ranks = 1;
+    for (const char* column : {"tp", "pp", "dp", "cp"}) ranks *= static_cast<double>(of(column));
+    if (ranks > most)
+        throw ConfigError(
+            fmt::format("tp {} x pp {} x dp {} x cp {} = {:.0f} ranks; expected at most {:.0f}",
+                        of("tp"), of("pp"), of("dp"), of("cp"), ranks, most));
+    if (row.cell("gpus").empty() || row.cell("dp").empty()) return;
+    const auto product = static_cast<long>(ranks);
+    if (product != of("gpus"))
+        throw ConfigError(fmt::format("tp {} x pp {} x dp {} x cp {} = {} ranks, but gpus is {}",
+                                      of("tp"), of("pp"), of("dp"), of("cp"), product, of("gpus")));
+}
+
+Seconds measured_step(const CaseRow& row) {
+    if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
+    const Seconds step = seconds_in(row, "step_s");
+    check_value(row, step);
+    return step;
+}
+
+std::optional<Bytes> measured_peak(const CaseRow& row) {
+    const std::string& notes = row.cell("notes");
+    for (const std::string_view phrase : {"peak allocated ", "peak reserved "}) {
+        const auto at = notes.find(phrase),
+                   end = at == std::string::npos ? at : notes.find(' ', at + phrase.size());
+        const auto gib =
+            end == std::string::npos || !std::string_view(notes).substr(end).starts_with(" GiB")
+                ? std::nullopt
+                : number_before(notes, end);
+        if (gib) return parse_bytes(fmt::format("{} GiB", *gib));
+    }
+    return std::nullopt;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,263 @@
+#include "import/tables/row_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <regex>
+
+#include "model/base/errors.h"
+#include "model/input/presets.h"
+#include "model/machine/gpu_name.h"
+
+namespace stepcast {
+namespace {
+
+// "A100-80GB-SXM (400 W)" and "DGX A100" give "a100". A text that names no known family gives its
+// first word.
+std::string family_in(const std::string& gpu, Shelf& shelf) {
+    const auto text = lower_case(gpu);
+    std::string first, word;
+    for (const char c : text + " ") {
+        if (std::isalnum(static_cast<unsigned char>(c))) {
+            word += c;
+            continue;
+        }
+        if (std::ranges::any_of(shelf.sources("device"),
+                                [&](const SourceRow& d) { return d.at("family") == word; }))
+            return word;
+        if (first.empty()) first = word;
+        word.clear();
+    }
+    return first;
+}
+
+// Sets the memory size that the text states, where it differs from that of the preset's device.
+void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf,
+                std::vector<std::string>& assumptions) {
+    const auto size = gigabytes_in(gpu);
+    const auto family = family_in(gpu, shelf);
+    if (!size) {
+        assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family,
+                                          to_string(cluster.gpu.memory), cluster.name));
+        return;
+    }
+    const auto memory = parse_bytes(fmt::format("{} GiB", *size));
+    const auto& sold = shelf.sources("memory");
+    const auto rule = std::ranges::find_if(sold, [&](const SourceRow& m) {
+        return m.at("family") == family && m.at("size") == std::to_string(static_cast<int>(*size));
+    });
+    constexpr double same = 0.05;  // relative difference below which GB and GiB mean one size
+    if (std::abs(memory / cluster.gpu.memory - 1) < same) return;
+    cluster.gpu.memory = memory;
+    if (rule == sold.end())
+        return assumptions.push_back(
+            fmt::format("{} of {} GB: as stated, at the rate of {}", family, *size, cluster.name));
+    cluster.gpu.memory_bandwidth = parse_bandwidth(rule->at("bandwidth"));
+    assumptions.push_back(
+        fmt::format("{} of {} GB: memory at {}", family, rule->at("size"), rule->at("bandwidth")));
+}
+
+// A board with a lower power limit than the preset's runs at a lower clock: sim/costs/clock.h.
+void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
+    const auto watts = number_before(gpu, " W");
+    if (!watts || *watts >= cluster.power.limit) return;
+    assumptions.push_back(
+        fmt::format("a board of {} W instead of {} W", *watts, cluster.power.limit));
+    cluster.power.limit = *watts;
+}
+
+// NVLink domains beyond one node are built from trays of at most so many ranks
+constexpr int ranks_of_a_tray = 8;
+
+struct Nics {
+    double bits = 0;  // Gbit/s, of the whole node or of one NIC
+    int count = 0;    // 0: `bits` is the rate of the whole node
+    bool per_rank = false;
+};
+
+// "8-GPU node, 4 Omni-Path 100 Gb/s links per node" gives 4: the number at the start of the clause
+// with the rate.
+std::optional<double> links_in(const std::string& text, std::size_t rate) {
+    const auto before = text.find_last_of(",;", rate);
+    return number_after(text, before == std::string::npos ? 0 : before + 1);
+}
+
+// "8x 200 Gb/s" or "8x200 Gb/s" gives 8. `end` is where the rate ends.
+std::optional<double> times_before(const std::string& text, std::size_t end) {
+    const auto before = text.find_last_not_of("0123456789.", end - 1);
+    const auto x = before == std::string::npos ? before : text.find_last_not_of(' ', before);
+    return x == std::string::npos || text[x] != 'x' ? std::nullopt : number_before(text, x);
+}
+
+// Understands "800 Gb/s per node", "4 Omni-Path 100 Gb/s links per node", "8x 200 Gb/s per node",
+// "400 Gb/s RDMA per GPU", "8x400G IB per node", "8x ConnectX-7 NDR 400G" and "8x HDR200 IB".
+std::optional<Nics> nics_in(const std::string& text) {
+    if (const auto at = text.find(" Gb/s"); at != std::string::npos) {
+        const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
+        if (const auto bits = number_before(text, at)) {
+            if (const auto links = links_in(text, at); links && contains(clause, "links per node"))
+                return Nics{*bits, count_of(*links), false};
+            if (contains(clause, "per node"))
+                return Nics{*bits, count_of(times_before(text, at).value_or(0)), false};
+            if (contains(clause, "per GPU")) return Nics{*bits, 0, true};
+        }
+    }
+    for (auto at = text.find('x', 1); at != std::string::npos; at = text.find('x', at + 1)) {
+        const auto count = number_before(text, at);
+        if (!count) continue;
+        const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
+        for (std::size_t next = 1; next < clause.size(); ++next)
+            if (const auto bits = number_after(clause.substr(next), 0); bits && *bits >= 100)
+                return Nics{*bits, count_of(*count), false};
+    }
+    return std::nullopt;
+}
+
+// "100Gb/s", "100 Gbit/s", "100Gbps" and "8 x 100 Gb/s" as nics_in() reads them.
+std::string spelled_out(const std::string& interconnect) {
+    static const std::regex rate(R"((\d)\s*(Gb/s|Gbps|Gbit/s|GbE)(?!\w))"),
+        times(R"((\d)\s+x\s+(\d))");
+    return std::regex_replace(std::regex_replace(interconnect, times, "$1x $2"), rate, "$1 Gb/s");
+}
+
+// A rate whose NICs nics_in() could not tell.
+std::string unread_rate(const std::string& interconnect) {
+    static const std::regex rate(R"(\d\s*(Gb|Tb|G\b))");
+    if (!std::regex_search(interconnect, rate)) return "";
+    return fmt::format(
+        "\"{}\" is not understood (expected for example 400 Gb/s per GPU, 800 Gb/s per node or 8x "
+        "200 Gb/s per node), so ",
+        interconnect);
+}
+
+void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
+                 std::vector<std::string>& assumptions) {
+    for (const NamedNetwork& network : shelf.networks())
+        for (const auto& name : network.names)
+            if (contains(lower_case(interconnect), name)) {
+                Experiment e;
+                e.cluster = std::move(cluster);
+                for (const Override& one : network.keys) set_key(e, one);
+                cluster = std::move(e.cluster);
+                if (cluster.fitted)  // its link constants were fitted on another network
+                    std::erase_if(cluster.fitted->parameters, [](const FittedParameter& p) {
+                        return p.key.starts_with("link.inter.") || p.key.starts_with("network.");
+                    });
+                assumptions.push_back(fmt::format(
+                    "network between nodes: {} of model/presets/networks", network.name));
+            }
+    const auto nics = nics_in(spelled_out(interconnect));
+    const int there = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
+    if (!nics) {
+        const std::string unread = unread_rate(interconnect);
+        assumptions.push_back(fmt::format("network between nodes{}: {}{} NICs of {} of {}",
+                                          unread.empty() ? " not stated" : "", unread, there,
+                                          to_string(cluster.inter.bandwidth), cluster.name));
+        return;
+    }
+    constexpr double gigabit = 1e9 / 8;
+    // Tables count the NICs of an ordinary node. In an NVLink domain of many nodes that means one
+    // NIC per rank (nics = 0).
+    const bool domain = cluster.network.nics == 0 && cluster.gpus_per_node > ranks_of_a_tray;
+    if (nics->per_rank || (domain && nics->count > 0))
+        cluster.network.nics = 0;
+    else if (nics->count > 0)
+        cluster.network.nics = nics->count;
+    else
+        assumptions.push_back(fmt::format("{} Gb/s of a node: over {} NICs as in {}", nics->bits,
+                                          there, cluster.name));
+    const double share = nics->per_rank || nics->count > 0 ? 1 : 1.0 / there;
+    cluster.inter.bandwidth = BytesPerSecond(nics->bits * gigabit * share);
+}
+
+// "gpus_per_node=4" in the notes or "4-GPU mesh" in the interconnect state the node size; it is
+// used if smaller than the preset's.
+void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& assumptions) {
+    auto stated = number_after(row.cell("notes"), "gpus_per_node=");
+    if (!stated) stated = number_before(row.cell("interconnect"), "-GPU");
+    if (!stated || *stated < 1 || *stated == cluster.gpus_per_node) return;
+    if (*stated > cluster.gpus_per_node) {
+        assumptions.push_back(fmt::format(
+            "nodes of {} GPUs are stated: {} as in {}, whose fabric is not known to reach further",
+            *stated, cluster.gpus_per_node, cluster.name));
+        return;
+    }
+    cluster.network.nics =
+        nics_of_part(cluster.network.nics, cluster.gpus_per_node, static_cast<int>(*stated));
+    cluster.gpus_per_node = static_cast<int>(*stated);
+    assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
+    // A smaller board is no part of a larger one: its GPUs share their links evenly.
+    if (cluster.fabric == Fabric::nvlink_mesh)
+        cluster.intra.mesh.assign(static_cast<std::size_t>(cluster.gpus_per_node) *
+                                      static_cast<std::size_t>(cluster.gpus_per_node - 1) / 2,
+                                  1);
+}
+
+// Fills whole nodes. If the ranks do not divide evenly, each node takes the largest number that
+// does: 64 of the 72 ranks of a domain.
+void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions) {
+    const int whole = cluster.gpus_per_node;
+    int each = std::min(ranks, whole);
+    while (ranks % each != 0) --each;
+    if (each < whole / 2 && ranks > whole)
+        throw ConfigError(fmt::format("gpus: {} is no multiple of the {} of a node of {}", ranks,
+                                      whole, cluster.name));
+    if (ranks > whole && each != whole)
+        assumptions.push_back(fmt::format("{} ranks on each node of {}", each, whole));
+    cluster.network.nics = nics_of_part(cluster.network.nics, whole, each);
+    cluster.gpus_per_node = each;
+    cluster.nodes = ranks / each;
+}
+
+}  // namespace
+
+std::string cluster_for(const std::string& gpu, Shelf& shelf) {
+    const auto wanted = lower_case(gpu);
+    std::string known;
+    for (const auto& name : preset_names(PresetKind::cluster)) {
+        const auto device = shelf.cluster(name).gpu.name;
+        if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
+        if (!contains(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
+    }
+    const auto family = family_in(gpu, shelf);
+    for (const SourceRow& rule : shelf.sources("device"))
+        if (family == rule.at("family") && contains(wanted, rule.at("form")) &&
+            has_preset(PresetKind::cluster, rule.at("cluster")))
+            return rule.at("cluster");
+    throw ConfigError("gpu: no cluster is known for \"" + gpu + "\"; expected one of " + known +
+                      ", or name one with --cluster (stepcast import --gpu NAME --out FILE.toml "
+                      "writes one where the datasheet is known)");
+}
+
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
+                       std::vector<std::string>& assumptions) {
+    const auto& gpu = row.cell("gpu");
+    if (gpu.empty() && named.empty())
+        throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
+    Cluster cluster = shelf.cluster(named.empty() ? cluster_for(gpu, shelf) : named);
+    if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
+    const bool same_device =
+        !gpu.empty() && family_in(gpu, shelf) == family_in(cluster.gpu.name, shelf);
+    if (same_device) set_memory(cluster, gpu, shelf, assumptions);
+    if (same_device) set_power(cluster, gpu, assumptions);
+    set_node(cluster, row, assumptions);
+    set_size(cluster, ranks, assumptions);
+    if (cluster.nodes > 1 && (same_device || named.empty()))
+        set_network(cluster, row.cell("interconnect"), shelf, assumptions);
+    return cluster;
+}
+
+void add_machine(const std::string& cluster, const Cluster& own, int ranks,
+                 std::vector<Override>& overrides, std::vector<std::string>& assumptions) {
+    Cluster machine = cluster.empty() ? own : read_cluster(cluster);
+    if (!cluster.empty()) overrides.push_back({"cluster.preset", cluster});
+    if (ranks < 1 || ranks == rank_count(machine)) return;
+    set_size(machine, ranks, assumptions);
+    overrides.push_back({"cluster.nodes", std::to_string(machine.nodes)});
+    overrides.push_back({"cluster.gpus_per_node", std::to_string(machine.gpus_per_node)});
+    if (!machine.gpu.rank_rates.empty()) overrides.push_back({"cluster.gpu.rank_rates", "[]"});
+}
+
+}  // namespace stepcast

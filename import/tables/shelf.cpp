@@ -1,0 +1,111 @@
+#include "import/tables/shelf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "import/tables/row_parts.h"
+#include "model/base/errors.h"
+#include "model/input/key_values.h"
+#include "model/input/presets.h"
+#include "model/input/toml_reader.h"
+
+namespace stepcast {
+
+const Cluster& Shelf::cluster(const std::string& preset_or_file) {
+    const auto found = clusters_.find(preset_or_file);
+    if (found != clusters_.end()) return found->second;
+    return clusters_.emplace(preset_or_file, read_cluster(preset_or_file)).first->second;
+}
+
+const Framework& Shelf::framework(const std::string& preset_or_file) {
+    const auto found = frameworks_.find(preset_or_file);
+    if (found != frameworks_.end()) return found->second;
+    return frameworks_.emplace(preset_or_file, read_framework(preset_or_file)).first->second;
+}
+
+const std::vector<ModelFamily>& Shelf::families() {
+    if (!families_) families_ = read_families();
+    return *families_;
+}
+
+const std::vector<NamedNetwork>& Shelf::networks() {
+    if (networks_) return *networks_;
+    // if one file is wrong nothing is kept, so that every row reports the error
+    std::vector<NamedNetwork> read;
+    const auto folder = std::filesystem::path(sources_path()).parent_path() / "networks";
+    std::error_code missing;
+    for (const auto& file : std::filesystem::directory_iterator(folder, missing)) {
+        NamedNetwork& network = read.emplace_back();
+        network.name = file.path().stem().string();
+        for (const TomlEntry& entry : read_toml(file.path().string()).entries) {
+            if (entry.path == "names") {
+                read_value(entry.value, network.names);
+                continue;
+            }
+            std::string text;
+            read_value(entry.value, text);
+            network.keys.push_back({"cluster." + entry.path, text});
+        }
+    }
+    networks_ = std::move(read);
+    return *networks_;
+}
+
+// Arrays of tables are read as "rule.0.source".
+const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
+    static const std::map<std::string, std::vector<std::string>> columns{
+        {"rule", {"source", "names", "framework"}},
+        {"device", {"family", "form", "cluster"}},
+        {"memory", {"family", "size", "bandwidth"}},
+        {"tuned", {"kernels", "form", "device", "shapes"}},
+        {"scale_layout", {"kernels"}},
+        {"compiler", {"word"}},
+        {"release", {"library", "since", "exchange_small"}},
+        {"recipe",
+         {"source", "model", "device", "precision", "since", "recompute", "dispatch",
+          "overlap_experts"}}};
+    if (!sources_.empty()) return sources_.at(table);
+    std::map<std::string, std::map<int, SourceRow>> found;
+    for (const TomlEntry& entry : read_toml(sources_path()).entries) {
+        const auto first = entry.path.find('.'), last = entry.path.rfind('.');
+        const auto names = columns.find(entry.path.substr(0, first));
+        if (names == columns.end())
+            throw ConfigError(
+                entry.key_at + ": " + entry.path +
+                ": unknown table; expected [[rule]], [[recipe]], [[device]], [[memory]], "
+                "[[tuned]], [[scale_layout]], [[compiler]] or [[release]]");
+        const auto name = entry.path.substr(last + 1);
+        if (first == last || std::ranges::find(names->second, name) == names->second.end())
+            throw ConfigError(fmt::format("{}: {}: unknown key; expected {} of [[{}]]",
+                                          entry.key_at, entry.path, fmt::join(names->second, ", "),
+                                          names->first));
+        read_value(entry.value, found[names->first][std::stoi(entry.path.substr(first + 1))][name]);
+    }
+    for (const auto& [name, keys] : columns) {
+        std::vector<SourceRow>& rows = sources_[name];
+        for (auto& [number, row] : found[name]) {
+            for (const auto& key : keys) row.try_emplace(key);
+            rows.push_back(std::move(row));
+        }
+    }
+    return sources_.at(table);
+}
+
+const std::string& Shelf::stated_framework(const CaseRow& row) const {
+    return chosen_.empty() ? row.cell("framework") : chosen_;
+}
+
+const Framework& Shelf::framework_of(const CaseRow& row) {
+    if (const auto& stated = stated_framework(row); !stated.empty())
+        return at_place("framework", [&]() -> const Framework& { return framework(stated); });
+    const auto from = lower_case(row.cell("source"));
+    const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    for (const SourceRow& rule : sources("rule"))
+        if (from.starts_with(rule.at("source")) && contains(named, rule.at("names")))
+            return framework(rule.at("framework"));
+    return framework(std::string(default_framework));
+}
+
+}  // namespace stepcast

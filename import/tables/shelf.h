@@ -1,0 +1,54 @@
+// Reads each file that cases name once, however many rows ask for it. Internal to cases/.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "import/tables/cases.h"
+#include "model/framework.h"
+#include "model/input/families.h"
+
+namespace stepcast {
+
+// A network that rows name in words, with the cluster keys that it sets (model/presets/networks/).
+struct NamedNetwork {
+    std::string name;
+    std::vector<std::string> names;  // in lower case
+    std::vector<Override> keys;
+};
+
+// A row of a table of model/presets/sources.toml, which explains the words of published tables.
+using SourceRow = std::map<std::string, std::string>;
+
+class Shelf {
+public:
+    // `framework` applies to every row, whatever the row states; if empty, each row's own counts.
+    explicit Shelf(std::string framework = "") : chosen_(std::move(framework)) {}
+
+    const Cluster& cluster(const std::string& preset_or_file);
+    const std::vector<ModelFamily>& families();
+    const std::vector<NamedNetwork>& networks();
+    // The rows of one table ([[rule]], [[device]] .. as listed in shelf.cpp) in file order. A field
+    // that a row leaves out is empty.
+    const std::vector<SourceRow>& sources(const std::string& table);
+
+    // stated_framework(): the framework given to the constructor, else the row's column
+    // `framework`, else "". framework_of() then goes on to the first rule in
+    // model/presets/sources.toml whose source and names the row has, and to the default framework.
+    const std::string& stated_framework(const CaseRow& row) const;
+    const Framework& framework_of(const CaseRow& row);
+
+private:
+    const Framework& framework(const std::string& preset_or_file);
+
+    std::string chosen_;
+    std::map<std::string, Cluster> clusters_;
+    std::map<std::string, Framework> frameworks_;
+    std::optional<std::vector<ModelFamily>> families_;
+    std::map<std::string, std::vector<SourceRow>> sources_;
+    std::optional<std::vector<NamedNetwork>> networks_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,334 @@
+#include "import/tables/row_parts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/base/errors.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+using Assumptions = std::vector<std::string>;
+
+// Megatron-Core overlaps sends between stages only if stages are interleaved (overlap_p2p_comm).
+// The default is chunks of four layers, or of the next larger number that divides a stage's layers.
+int chunks_unstated(const CaseRow& row, const Framework& f, const Workload& w,
+                    const Parallelism& p) {
+    const long batches =
+        count_in(row, "gbs", 0) / (static_cast<long>(p.dp) * count_in(row, "mbs", 1));
+    if (!f.interleaves || w.layers % p.pp != 0 || batches % p.pp != 0) return 1;
+    const int layers = w.layers / p.pp;
+    for (int each = 4; each < layers; ++each)
+        if (layers % each == 0) return layers / each;
+    return 1;
+}
+
+void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Workload& w,
+                 Parallelism& p, Assumptions& assumptions) {
+    p.tp = count_in(row, "tp", 1);
+    p.pp = count_in(row, "pp", 1);
+    p.cp = count_in(row, "cp", 1);
+    p.ep = count_in(row, "ep", 1);
+    const int model_ranks = p.tp * p.pp * p.cp;
+    p.dp = count_in(row, "dp", std::max(1, ranks / model_ranks));
+    if (row.cell("dp").empty())
+        assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
+    p.vp = count_in(row, "vp", 1);
+    if (!states(row, "vp") && p.pp > 1) {
+        p.vp = chunks_unstated(row, f, w, p);
+        assumptions.push_back(fmt::format("vp not stated: {}", p.vp));
+    }
+    if (p.pp == 1 && p.vp > 1) {
+        assumptions.push_back(fmt::format("vp {} without pipeline stages: 1", p.vp));
+        p.vp = 1;
+    }
+    p.sequence_parallel = is_on(row, "sp") && p.tp > 1;
+    if (states(row, "sp") || p.tp == 1) return;
+    p.sequence_parallel = w.moe.experts > 0 && !f.can.experts_without_sequence;
+    assumptions.push_back(p.sequence_parallel ? "sp not stated: on, " + f.name +
+                                                    " runs experts over tp no other way"
+                                              : "sp not stated: off");
+}
+
+// Understands "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed
+// optimizer by default)" and "FSDP group 8"; the notes of MaxText rows say "FSDP group 128 (or all
+// ..".
+void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
+    const auto text = lower_case(row.cell("zero"));
+    const auto shard_in = [](const std::string& where) {
+        return count_of(number_after(lower_case(where), "fsdp group ").value_or(0));
+    };
+    // The ZeRO stage is a number at the start, or the number after the word ("ZeRO-3", "zero stage
+    // 1").
+    const auto named = text.find("zero");
+    const auto stage =
+        named == std::string::npos
+            ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
+            : number_after(text, named);
+    const bool digit =
+        stage && *stage <= 3 && (named != std::string::npos || text.size() == 1 || text[1] == ' ');
+    if (!states(row, "zero")) {
+        assumptions.push_back("zero not stated: 0");
+    } else if (first_word(text) == "none" || first_word(text) == "off" ||
+               first_word(text) == "ddp") {
+        p.zero = 0;
+    } else if (digit) {
+        p.zero = static_cast<int>(*stage);
+    } else if (contains(text, "distributed optimizer")) {
+        p.zero = 1;
+        assumptions.push_back("distributed optimizer: zero 1");
+    } else if (contains(text, "fsdp") || contains(text, "hsdp")) {
+        p.zero = 3;
+        p.shard = shard_in(row.cell("zero"));
+    } else {
+        throw ConfigError("zero: \"" + row.cell("zero") +
+                          "\" is not understood; expected 0, 1, 2 or 3");
+    }
+    if (p.zero != 3) return;
+    if (contains(text, "hybrid") || contains(text, "hsdp")) p.shard = node;
+    if (p.shard == 0) p.shard = shard_in(row.cell("notes"));
+    if (p.shard >= p.dp * p.cp) p.shard = 0;
+    if (p.shard > 0)
+        assumptions.push_back(
+            fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
+}
+
+// What Megatron-Core's recompute modules run again per layer. `share` is a share of the layer's
+// matrix products ("mlp" counts in dense layers, "moe" in expert layers). `modules` counts modules
+// with few or no products, whose host calls cost time: two norms, activations, attention scores
+// (flash attention computes these again anyway), and the up-projections of a latent attention.
+struct Recomputed {
+    double share = 0, modules = 0;
+};
+
+// Empty if the text has any other word.
+std::optional<Recomputed> recomputed_modules(const std::string& text, const Workload& w) {
+    const double attention = 2.0 * head_dim(w) * (w.heads + kv_heads(w)) * w.hidden;
+    const double width = w.moe.experts > 0 ? w.moe.top_k * expert_ffn(w) + shared_ffn(w) : w.ffn;
+    const double block = (w.gated ? 3.0 : 2.0) * width * w.hidden;
+    const double dense = w.moe.experts > 0 ? static_cast<double>(w.moe.dense_layers) / w.layers : 1;
+    Recomputed again;
+    double& share = again.share;
+    for (const std::string& word : words_of(text.substr(0, text.find('(')), ", +;"))
+        if (word == "mlp")
+            share = std::max(share, dense * block / (attention + block));
+        else if (word == "moe")
+            share = std::max(share, block / (attention + block));
+        else if (word == "shared_experts")
+            share = std::max(share, block / (attention + block) / std::max(1, w.moe.top_k));
+        else if (word == "layernorm" || word == "norm")
+            again.modules += 2;
+        else if (word == "moe_act" || word == "act" || word == "mla_up_proj" || word == "core_attn")
+            again.modules += 1;
+        else if (word != "modules")
+            return std::nullopt;
+    return again;
+}
+
+void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumptions) {
+    Experiment chosen = e;
+    chosen.parallelism = p;
+    const ChosenRecompute least = fitting_recompute(chosen);
+    p.recompute = least.kind;
+    p.recompute_layers = least.layers;
+    const auto layers =
+        least.layers > 0 ? fmt::format(" of {} layers a stage", least.layers) : std::string();
+    assumptions.push_back(fmt::format("recompute not stated: {}{}, the least that fits",
+                                      to_string(least.kind), layers));
+}
+
+void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p,
+                   Assumptions& assumptions) {
+    const auto text = lower_case(row.cell("recompute"));
+    const auto word = first_word(text);
+    if (!states(row, "recompute")) {
+        if (!f.recompute) return choose_recompute(e, p, assumptions);
+        p.recompute = *f.recompute;
+        assumptions.push_back(
+            fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
+        return;
+    }
+    if (word == "none") {
+        p.recompute = Recompute::none;
+    } else if (word == "full" || text.starts_with("save_nothing") ||
+               text.starts_with("save_iteration_input")) {
+        p.recompute = Recompute::full;
+    } else if (contains(text, "selective (op)") || contains(text, "selective per op")) {
+        p.recompute = Recompute::alternate;
+        assumptions.emplace_back(
+            "recompute selective (op): every second matrix product of each layer");
+    } else if (contains(text, "every 2nd layer")) {
+        p.recompute = Recompute::full;
+        p.recompute_layers = std::max(1, e.workload.layers / p.pp / 2);
+        assumptions.push_back(fmt::format("recompute {}: {} whole layers of a stage",
+                                          row.cell("recompute"), p.recompute_layers));
+    } else if (contains(text, "selective") || text == "core_attn") {
+        p.recompute = Recompute::selective;
+    } else if (const auto again = recomputed_modules(text, e.workload); again && again->share > 0) {
+        p.recompute_layers = static_cast<int>(std::lround(again->share * e.workload.layers / p.pp));
+        p.recompute = p.recompute_layers > 0 ? Recompute::full : Recompute::none;
+        assumptions.push_back(fmt::format(
+            "recompute {}: {:.0f} % of a layer's products, as {} whole layers of a stage",
+            row.cell("recompute"), 100 * again->share, p.recompute_layers));
+    } else if (word.starts_with("minimal") || again) {
+        p.recompute = Recompute::none;
+        assumptions.push_back("recompute " + row.cell("recompute") +
+                              ": no matrix product again, taken as none");
+    } else if (word.starts_with("save_") || word == "yes" || word == "on" || word == "true") {
+        p.recompute = Recompute::full;
+        assumptions.push_back("recompute " + row.cell("recompute") + ": taken as full");
+    } else if (word == "no" || word == "off" || word == "false") {
+        p.recompute = Recompute::none;
+    } else {
+        throw ConfigError("recompute: \"" + row.cell("recompute") +
+                          "\" is not understood; expected none, selective or full");
+    }
+}
+
+// Assigns layers to stages as nanotron's pipeline blocks do: a stage takes layers until its share
+// of all matrix products is reached (a layer counts 4 h^2 + 3 h ffn, the logits h x vocabulary). A
+// share that is reached exactly counts as full: for 16 such layers and logits worth four layers,
+// measured stage times match 10 and 6, and 5, 5, 5 and 1. Only the last stage may have no layer
+// (logits alone).
+std::vector<int> balanced_stages(const Workload& w, int stages) {
+    const double layer = 4.0 * w.hidden * w.hidden + (w.gated ? 3.0 : 2.0) * w.hidden * w.ffn;
+    const double whole = w.layers * layer + static_cast<double>(w.hidden) * w.vocab;
+    std::vector<int> layers(static_cast<std::size_t>(stages), 0);
+    std::size_t stage = 0;
+    for (int l = 1; l <= w.layers; ++l) {
+        ++layers[stage];
+        const bool full = l * layer >= whole * static_cast<double>(stage + 1) / stages;
+        // leaves one layer for each later stage except the last
+        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 2;
+        if ((full || needed) && stage + 1 < layers.size()) ++stage;
+    }
+    return layers;
+}
+
+// If the layers do not divide over the chunks but two more would, the first and last chunk hold one
+// layer less, beside embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
+void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p,
+                      Assumptions& assumptions) {
+    if (f.balances_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
+        p.stage_layers = balanced_stages(w, p.pp);
+        assumptions.push_back(
+            fmt::format("stages of {} layers, balanced by matrix products with the logits",
+                        fmt::join(p.stage_layers, ", ")));
+        return;
+    }
+    const int chunks = p.pp * p.vp;
+    if (p.pp == 1 || w.layers % chunks == 0 || (w.layers + 2) % chunks != 0) return;
+    const int each = (w.layers + 2) / chunks;
+    p.stage_layers.assign(static_cast<std::size_t>(chunks), each);
+    p.stage_layers.front() = p.stage_layers.back() = each - 1;
+    assumptions.push_back(
+        fmt::format("layers of the first and last stage chunk: {} of {}, with embedding and logits",
+                    each - 1, each));
+}
+
+// The framework's settings, and the dispatch kernels that the row names.
+void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism& p,
+                   Assumptions& assumptions) {
+    Experiment e = experiment;
+    e.parallelism = p;
+    adopt_framework(e);
+    p = e.parallelism;
+    const Workload& w = e.workload;
+    if (w.moe.experts == 0) return;
+    if (p.tp > 1 && !p.expert_tensor_parallel)
+        assumptions.emplace_back(expert_ffn(w) < w.hidden
+                                     ? "experts narrower than the model: not split over tp"
+                                     : "experts whole, the framework's: not split over tp");
+    if (p.ep == 1) return;
+    p.overlap_experts = lower_case(row.cell("overlap_experts")) == "true";
+    if (states(row, "dispatch")) {
+        const auto& word = row.cell("dispatch");
+        if (word != "all-to-all" && word != "once")
+            throw ConfigError("dispatch: \"" + word + "\" is neither all-to-all nor once");
+        p.dispatch_once = word == "once";
+        return;
+    }
+    const auto text = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    const bool named = contains(text, "deepep") || contains(text, "hybridep");
+    if (p.dispatch_once && !named)
+        assumptions.emplace_back(
+            "dispatch not stated: each token once to a rank and a node, as DeepEP's kernels");
+    p.dispatch_once = p.dispatch_once || named;
+}
+
+// With pipeline stages, larger micro-batches make larger kernels but fewer of them, so the bubble
+// grows: the default there is 1.
+void set_micro_batch(const CaseRow& row, const Experiment& experiment, Parallelism& p,
+                     Assumptions& assumptions) {
+    if (const auto stated = count_in(row, "mbs")) {
+        p.micro_batch = *stated;
+    } else if (p.pp > 1) {
+        p.micro_batch = 1;
+        assumptions.push_back("mbs not stated: 1, with pipeline stages");
+    } else {
+        Experiment e = experiment;
+        e.parallelism = p;
+        p.micro_batch = fitting_micro_batch(e);
+        assumptions.push_back(
+            fmt::format("mbs not stated: {}, the largest that fits", p.micro_batch));
+    }
+}
+
+}  // namespace
+
+double modules_again(const CaseRow& row, const Workload& w) {
+    const auto text = lower_case(row.cell("recompute"));
+    if (!states(row, "recompute")) return 0;
+    if (contains(text, "selective"))
+        return contains(text, "core att") || contains(text, "core_att") ? 1 : 0;
+    const auto again = recomputed_modules(text, w);
+    return again ? again->modules : 0;
+}
+
+std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    std::vector<Reading> readings;
+    if (!states(row, "recompute") && !e.framework.recompute) {
+        // Memory decides, so the alternatives assume that the memory forecast is 17 % too low or
+        // too high.
+        constexpr double more = usual_room * 1.17, less = usual_room / 1.17;
+        std::vector<ChosenRecompute> seen{{p.recompute, p.recompute_layers}};
+        for (const double room : {more, less}) {
+            const ChosenRecompute other = fitting_recompute(e, room);
+            if (std::find(seen.begin(), seen.end(), other) != seen.end()) continue;
+            seen.push_back(other);
+            readings.push_back({fmt::format("recompute {} of {} layers a stage",
+                                            to_string(other.kind), other.layers),
+                                {{"parallelism.recompute_layers", "0"},
+                                 {"parallelism.recompute", std::string(to_string(other.kind))},
+                                 {"parallelism.recompute_layers", std::to_string(other.layers)}}});
+        }
+    }
+    if (!states(row, "vp") && p.pp > 1 && p.vp > 1 && p.stage_layers.empty())
+        readings.push_back({"one chunk a stage", {{"parallelism.vp", "1"}}});
+    return readings;
+}
+
+Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
+                     std::vector<std::string>& assumptions) {
+    const Framework& framework = experiment.framework;
+    Parallelism p;
+    set_degrees(row, ranks, framework, experiment.workload, p, assumptions);
+    set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
+    set_framework(row, experiment, p, assumptions);
+    const auto batch = count_in(row, "gbs");
+    if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
+    p.global_batch = *batch;
+    const bool recompute_stated = states(row, "recompute");
+    if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
+    set_micro_batch(row, experiment, p, assumptions);
+    set_stage_layers(experiment.workload, framework, p, assumptions);
+    if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
+    return p;
+}
+
+}  // namespace stepcast

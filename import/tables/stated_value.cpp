@@ -1,0 +1,174 @@
+// What the columns value and unit of a row say of its step, in any unit that throughput is printed
+// in.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "import/tables/row_parts.h"
+#include "model/base/csv.h"
+#include "model/base/errors.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Scaled {
+    std::string_view names;  // separated by blanks
+    double scale;
+};
+
+// Seconds of a unit of time.
+constexpr std::array times{
+    Scaled{"s sec secs second seconds", 1},      Scaled{"ms msec millisecond milliseconds", 1e-3},
+    Scaled{"us microsecond microseconds", 1e-6}, Scaled{"min mins minute minutes", 60},
+    Scaled{"h hr hrs hour hours", 3600},         Scaled{"d day days", 86400}};
+constexpr std::string_view steps = "step steps iteration iterations iter iters it batch batches";
+constexpr std::string_view sequences =
+    "sequence sequences seq seqs sample samples sentence sentences example examples";
+constexpr std::string_view tokens = "token tokens tok toks";
+constexpr std::string_view devices = "gpu gpus device devices chip chips accelerator gcd";
+
+bool among(std::string_view names, std::string_view word) {
+    for (std::size_t begin = 0; begin <= names.size();) {
+        const auto end = std::min(names.find(' ', begin), names.size());
+        if (names.substr(begin, end - begin) == word) return true;
+        begin = end + 1;
+    }
+    return false;
+}
+
+std::optional<double> seconds_of(std::string_view word) {
+    for (const auto& [names, scale] : times)
+        if (among(names, word)) return scale;
+    return std::nullopt;
+}
+
+// "tokens per sec per GPU (about)" -> tokens, s, gpu: the parts between slashes, without remarks.
+Words parts_of(std::string unit) {
+    unit = lower_case(unit.substr(0, unit.find_first_of("(,;")));
+    for (auto at = unit.find(" per "); at != std::string::npos; at = unit.find(" per "))
+        unit.replace(at, 5, "/");
+    Words parts{""};
+    for (const char c : unit) {
+        if (c == '/')
+            parts.emplace_back();
+        else if (c != ' ' || (!parts.back().empty() && parts.back().back() != ' '))
+            parts.back() += c;
+    }
+    for (std::string& part : parts)
+        if (part.ends_with(' ')) part.pop_back();
+    return parts;
+}
+
+// Factor of "k tokens" or "ktokens"; the word is left without it.
+double thousands(std::string& word) {
+    for (const auto& [prefix, scale] :
+         {std::pair{"k ", 1e3}, {"m ", 1e6}, {"thousand ", 1e3}, {"million ", 1e6}})
+        if (word.starts_with(prefix)) {
+            word.erase(0, std::string_view(prefix).size());
+            return scale;
+        }
+    if (word.size() > 1 && word.front() == 'k' && among(tokens, std::string_view(word).substr(1))) {
+        word.erase(0, 1);
+        return 1e3;
+    }
+    return 1;
+}
+
+// "s for 10 steps": the value is the time of that many.
+double steps_named(const std::string& text) {
+    const auto at = text.find(" for ");
+    if (at == std::string::npos) return 1;
+    const auto count = number_after(std::string_view(text), at);
+    return count && *count > 0 ? *count : 1;
+}
+
+// Work of one step in the counted unit; 0 where the row does not say it.
+double work_of(const CaseRow& row, std::string_view counted) {
+    if (among(steps, counted)) return 1;
+    const double gbs = count_in(row, "gbs").value_or(0);
+    if (among(sequences, counted)) return gbs;
+    return among(tokens, counted) ? gbs * count_in(row, "seq").value_or(0) : 0;
+}
+
+// Steps by a time: of a step or an iteration, not of a whole run.
+std::vector<double> steps_by_time(const CaseRow& row, const Words& parts, double value) {
+    const std::string metric = lower_case(row.cell("metric"));
+    const bool of_steps = parts.size() == 2 && among(steps, parts[1]);
+    const auto first = parts[0].substr(0, parts[0].find(' '));
+    const double scale = seconds_of(first).value_or(0), count = steps_named(parts[0]);
+    if (scale == 0 || parts.size() > 2 || (parts.size() == 2 && !of_steps)) return {};
+    const bool run =
+        count == 1 && (scale >= 60 || contains(metric, "total") || contains(metric, "runtime"));
+    return run && !of_steps ? std::vector<double>{} : std::vector<double>{value * scale / count};
+}
+
+// Steps by a rate: of all GPUs or, where the unit does not say, of one.
+std::vector<double> steps_by_rate(const CaseRow& row, Words parts, double value) {
+    const double factor = thousands(parts[0]), work = work_of(row, parts[0]),
+                 gpus = count_in(row, "gpus", 1);
+    double second = 0;
+    bool each = false;
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+        if (among(devices, parts[i])) each = true;
+        if (const auto scale = seconds_of(parts[i])) second = *scale;
+    }
+    if (work == 0 || second == 0) return {};
+    const double all = work * second / (value * factor);
+    if (each) return {all / gpus};
+    const bool told =
+        row.cell("unit").find('(') != std::string::npos && contains(row.cell("unit"), "all");
+    return told || among(steps, parts[0]) ? std::vector<double>{all}
+                                          : std::vector<double>{all, all / gpus};
+}
+
+// Steps in seconds that value, unit and batch may mean; empty where they say nothing of a step.
+std::vector<double> steps_by_value(const CaseRow& row) {
+    if (!states(row, "value") || row.cell("unit").empty()) return {};
+    const double value = at_place("value", [&] { return csv_number(row.cell("value")); });
+    if (!(value > 0)) return {};
+    const Words parts = parts_of(row.cell("unit"));
+    const auto found = steps_by_time(row, parts, value);
+    return !found.empty() || parts.size() < 2 ? found : steps_by_rate(row, parts, value);
+}
+
+}  // namespace
+
+void check_value(const CaseRow& row, Seconds step) {
+    constexpr double rounding = 0.02;  // throughputs are printed with two or three digits
+    const auto said = steps_by_value(row);
+    const auto agrees = [&](double s) { return std::abs(s - step.si()) <= rounding * step.si(); };
+    if (said.empty() || std::ranges::any_of(said, agrees)) return;
+    throw ConfigError(fmt::format("step_s: {}, but value {} {} makes {:.6g} s", row.cell("step_s"),
+                                  row.cell("value"), row.cell("unit"), said.front()));
+}
+
+void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
+    if (!states(row, "value")) return;
+    constexpr double most = 2;  // covers all ways to count recompute, attention and vocabulary
+    const std::string unit = lower_case(row.cell("unit"));
+    const bool share = unit.starts_with('%');
+    const auto parts = parts_of(row.cell("unit"));
+    if (!share && !parts[0].starts_with("tflop")) return;
+    const double said = at_place("value", [&] { return csv_number(row.cell("value")); });
+    const int gpus = rank_count(e.cluster);
+    const double all =
+        model_flops(e.workload, sequences_of_step(e.parallelism)).si() / step.si() * 1e-12;
+    const auto stated_peak = share ? number_after(std::string_view(unit), "% of") : std::nullopt;
+    const double full =
+        share ? stated_peak.value_or(peak(e.cluster.gpu, e.workload.dtype).si() * 1e-12) / 100 : 1;
+    const auto agrees = [&](double made) { return said > made / most && said < made * most; };
+    const bool total = !share && parts.size() < 3;  // "TFLOP/s" may be of all GPUs
+    const double made = all / gpus / full;
+    if (agrees(made) || (total && agrees(all))) return;
+    throw ConfigError(fmt::format(
+        "step_s: {} makes {:.4g} {}, but value is {}; expected them within a factor of {}",
+        row.cell("step_s"), made, share ? "% of the peak" : "TFLOP/s/GPU", row.cell("value"),
+        most));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,305 @@
+#include "import/tables/row_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <optional>
+
+#include "model/base/csv.h"
+#include "model/base/errors.h"
+#include "model/input/presets.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+using Assumptions = std::vector<std::string>;
+
+// The workload preset of the model's name; without one, all sizes are 0.
+Workload preset_of(const CaseRow& row) {
+    Workload none;
+    none.layers = none.seq = none.ffn = 0;
+    auto name = lower_case(row.cell("model"));
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (!has_preset(PresetKind::workload, name)) return none;
+    Experiment e;
+    set_key(e, {"workload.preset", name});
+    e.workload.name = name;
+    return e.workload;
+}
+
+int size_of(const CaseRow& row, const std::string& column, int of_preset,
+            Assumptions& assumptions) {
+    if (const auto stated = count_in(row, column)) return *stated;
+    if (of_preset <= 0) throw ConfigError(column + ": missing; expected a count");
+    assumptions.push_back(fmt::format("{} not stated: {} of preset {}", column, of_preset,
+                                      lower_case(row.cell("model"))));
+    return of_preset;
+}
+
+// The column is the width of one expert where the family also has dense layers of another width.
+int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset,
+           Assumptions& assumptions) {
+    const int of_preset = family.ffn > 0 ? preset.moe.ffn : preset.ffn;
+    if (family.ffn > 0 && of_preset == 0 && row.cell("ffn").empty())
+        throw ConfigError("ffn: missing; expected the width of one expert");
+    return size_of(row, "ffn", of_preset, assumptions);
+}
+
+// Devices before Ampere do not support bf16.
+Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
+    if (!states(row, "precision")) {
+        const auto usual =
+            contains(lower_case(row.cell("gpu")), "v100") ? Dtype::fp16 : Dtype::bf16;
+        assumptions.push_back("precision not stated: " + std::string(to_string(usual)));
+        return usual;
+    }
+    return dtype_in(row);
+}
+
+// Understands "1 dense layer of the 4", "first 3 layers dense (ffn 18432)" and "shared expert width
+// 3072".
+void read_expert_notes(const std::string& notes, Workload& w) {
+    for (const char* phrase : {" dense layer", " layers dense (ffn "})
+        if (const auto n = number_before(notes, phrase)) w.moe.dense_layers = count_of(*n);
+    if (contains(notes, "first layer dense")) w.moe.dense_layers = 1;
+    if (const auto n = number_after(notes, "dense (ffn ")) w.ffn = count_of(*n);
+    if (const auto n = number_after(notes, "shared expert width ")) w.moe.shared_ffn = count_of(*n);
+}
+
+void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w,
+                 Assumptions& assumptions) {
+    const auto experts = count_in(row, "experts");
+    const auto known = preset.experts > 0 && !experts ? std::optional(preset.experts) : experts;
+    auto top_k = count_in(row, "topk");
+    if (!top_k && known && (preset.experts > 0 || w.moe.experts > 0)) {
+        top_k = preset.experts > 0 ? preset.top_k : w.moe.top_k;
+        assumptions.push_back(fmt::format("topk not stated: {} of the model's name", *top_k));
+    }
+    if (!known) {
+        if (w.ffn > 0) throw ConfigError("experts: missing; the model has expert layers");
+        w.ffn = ffn;
+        return;
+    }
+    if (!top_k) throw ConfigError(fmt::format("topk: missing, but there are {} experts", *known));
+    w.moe.experts = *known;
+    w.moe.top_k = *top_k;
+    if (w.ffn == 0)
+        w.ffn = ffn;
+    else if (w.moe.ffn == 0)  // otherwise the family states both widths
+        w.moe.ffn = ffn;
+    read_expert_notes(row.cell("notes"), w);
+}
+
+// Rows may state the parameter count. If learned positions and biases do not give that count, the
+// model may instead use attention biases (ALiBi) or layers without biases (arXiv 2108.12409; MPT's
+// model card).
+void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assumptions) {
+    const auto stated = number_after(row.cell("notes"), "params ");
+    if (!stated || count_parameters(w).total() == *stated) return;
+    for (const auto positions : {Positions::learned, Positions::none})
+        for (const bool biases : {true, false}) {
+            Workload other = w;
+            other.positions = positions;
+            other.linear_bias = other.qkv_bias = biases;
+            // one weight per element, like a layernorm without biases
+            if (!biases) other.norm = Norm::rmsnorm;
+            if (count_parameters(other).total() != *stated) continue;
+            assumptions.push_back(fmt::format("parameters as stated: positions {}, {} biases",
+                                              to_string(positions), biases ? "with" : "no"));
+            w = other;
+            return;
+        }
+    assumptions.push_back(fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated,
+                                      count_parameters(w).total()));
+}
+
+bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
+
+// True if `word` is a whole word of the text; `of_word` tells which characters form words ("b200"
+// does not match "gb200").
+bool has_word(const std::string& text, const std::string& word,
+              bool (*of_word)(char) = is_of_word) {
+    const auto part_of_one = [&](std::size_t i) { return i < text.size() && of_word(text[i]); };
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+        if ((at == 0 || !part_of_one(at - 1)) && !part_of_one(at + word.size())) return true;
+    return false;
+}
+
+// "tied" or "untied" as a word in the model's cell or in the notes.
+std::optional<bool> states_tied(const CaseRow& row) {
+    const auto text = lower_case(row.cell("model") + " " + row.cell("notes"));
+    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+    for (const auto& [word, tied] : {std::pair("untied", false), std::pair("tied", true)})
+        if (has_word(text, word, is_letter)) return tied;
+    return std::nullopt;
+}
+
+// The workload with the framework's settings applied.
+Workload adopted(const Workload& workload, const Framework& framework) {
+    Experiment e;
+    e.workload = workload;
+    e.framework = framework;
+    adopt_framework(e);
+    return e.workload;
+}
+
+Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shelf,
+                     Assumptions& assumptions) {
+    std::string known_as;
+    const ModelFamily& family = family_of(row.cell("model"), shelf.families(), &known_as);
+    Workload w = family.architecture;
+    assumptions.push_back("model family " + known_as);
+    w.name = row.cell("model");
+    const Workload preset = preset_of(row);
+    w.layers = size_of(row, "layers", preset.layers, assumptions);
+    if (states(row, "layers") && family.blocks_a_layer > 1)
+        w.layers = std::max(1, static_cast<int>(std::lround(w.layers / family.blocks_a_layer)));
+    w.hidden = size_of(row, "hidden", preset.hidden, assumptions);
+    w.heads = size_of(row, "heads", preset.heads, assumptions);
+    w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
+    if (w.vocab == 0) w.vocab = size_of(row, "vocab", preset.vocab, assumptions);
+    w.seq = size_of(row, "seq", preset.seq, assumptions);
+    set_experts(row, ffn_of(row, w, preset, assumptions), preset.moe, w, assumptions);
+    if (w.head_dim == 0 && w.hidden % w.heads != 0)
+        throw ConfigError(
+            fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
+    w.dtype = dtype_of(row, assumptions);
+    w.row_scales = is_narrow(w.dtype) && contains(lower_case(row.cell("precision")), "rowwise");
+    w.optimizer = Optimizer::adam;
+    w = adopted(w, framework);
+    if (const auto tied = states_tied(row); tied && *tied != w.tied) {
+        w.tied = *tied;
+        assumptions.emplace_back(*tied ? "embedding and logits share their weights, as stated"
+                                       : "untied, as stated");
+    }
+    if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
+        assumptions.push_back(fmt::format(
+            "sequences of up to {} tokens: {} in the mean, batches hold those of like length",
+            w.seq, framework.mean_sequence));
+        w.seq = framework.mean_sequence;
+    }
+    if (w.positions == Positions::relative) w.memory = w.seq;
+    const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    // In "routing force-balanced, dropless unless tagged tokendrop" the tag itself can only stand
+    // before the explanation.
+    if (w.moe.experts > 0 && contains(words.substr(0, words.find("unless tagged")), "tokendrop")) {
+        w.moe.capacity_factor = 1;
+        assumptions.push_back("tokens beyond a capacity of 1 are dropped");
+    }
+    match_stated_parameters(row, w, assumptions);
+    return w;
+}
+
+// CUDA graphs around the experts take the calls of router and dispatch off the host.
+void set_graphs(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    if (e.workload.moe.experts == 0 || e.cluster.host.expert_layer == Seconds(0)) return;
+    if (contains(lower_case(row.cell("notes")), "cuda graph")) {
+        e.cluster.host.expert_layer = Seconds(0);
+        e.framework.stated.emplace_back("cluster.host.expert_layer");
+        return;
+    }
+    adopt_framework(e);
+    if (e.cluster.host.expert_layer == Seconds(0))
+        assumptions.emplace_back(
+            "CUDA graphs not stated: of router and dispatch, the recipe's on this device");
+}
+
+int ranks_of(const CaseRow& row, Assumptions& assumptions) {
+    if (const auto gpus = count_in(row, "gpus")) return *gpus;
+    const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
+    const auto product = of("tp") * of("pp") * of("dp") * of("cp");
+    assumptions.push_back(fmt::format("gpus not stated: {}, the product of the split", product));
+    return static_cast<int>(product);
+}
+
+void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    if (e.workload.moe.experts == 0) return;
+    if (row.cell("routing").empty()) {
+        e.routing.kind = RoutingSpec::Kind::uniform;
+        assumptions.push_back("routing not stated: uniform");
+    } else {
+        e.routing.kind = parse_name<RoutingSpec::Kind>(row.cell("routing"));
+    }
+}
+
+// A module under its own checkpoint is called by the host once more in the backward pass, and its
+// random state is saved and restored around both calls. Its kernels are memory passes, whose time
+// is small against that.
+void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    const double modules = modules_again(row, e.workload);
+    if (modules == 0) return;
+    // half in each of the two passes
+    e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;
+    e.framework.stated.emplace_back("cluster.host.layer");
+    assumptions.push_back(fmt::format(
+        "{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each",
+        modules, 1e3 * e.cluster.host.module_backward.si()));
+}
+
+// "NeMo container 26.04.01; pretrain" gives "26.04.01". Versions compare as text.
+std::string container_of(const std::string& notes) {
+    constexpr std::string_view word = "container ";
+    const auto at = notes.find(word);
+    if (at == std::string::npos) return {};
+    const auto begin = at + word.size();
+    return notes.substr(begin, notes.find_first_not_of("0123456789.", begin) - begin);
+}
+
+// Fills cells that the recipe of a published row states but its table does not
+// (model/presets/sources.toml).
+CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
+    CaseRow row = stated;
+    const auto cell = [&](const char* column) { return lower_case(row.cell(column)); };
+    for (const SourceRow& recipe : shelf.sources("recipe")) {
+        if (!cell("source").starts_with(recipe.at("source")) ||
+            !cell("model").starts_with(recipe.at("model")) ||
+            !has_word(cell("gpu"), recipe.at("device")) ||
+            (!recipe.at("precision").empty() &&
+             !has_word(recipe.at("precision"), cell("precision"))) ||
+            container_of(cell("notes")) < recipe.at("since"))
+            continue;
+        for (const char* column : {"recompute", "dispatch", "overlap_experts"})
+            if (!recipe.at(column).empty() && !states(row, column)) {
+                row.cells[column] = recipe.at(column);
+                assumptions.push_back(
+                    fmt::format("{} not stated: {}, the recipe's", column, recipe.at(column)));
+            }
+    }
+    return row;
+}
+
+}  // namespace
+
+Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
+    Case result;
+    const CaseRow row = completed(table_row, shelf, result.assumptions);
+    name_after(row, result);
+    auto& said = result.assumptions;
+    Experiment& e = result.experiment;
+    e.name = result.case_id;
+    e.framework = shelf.framework_of(row);
+    if (states_tied(row)) e.framework.stated.emplace_back("workload.tied");
+    e.workload = workload_of(row, e.framework, shelf, said);
+    said.push_back("framework " + e.framework.name + ": " + e.framework.about);
+    set_other_work(row, e.workload, said);
+    const int ranks = ranks_of(row, said);
+    e.cluster = cluster_of_row(row, ranks, named, shelf, said);
+    if (states(row, "dispatch")) e.framework.stated.emplace_back("parallelism.dispatch_once");
+    e.parallelism = split_of(row, ranks, e, said);
+    set_graphs(row, e, said);
+    adopt_framework(e);
+    set_modules_again(row, e, said);
+    set_routing(row, e, said);
+    e.readings = readings_of_row(row, e);
+    check_experiment(e);
+    take_measured(row, result);
+    check_rate(row, e, result.measured_step);
+    result.measured_peak = measured_peak(row);
+    add_assumed(row, said);
+    return result;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,24 @@
+#include "model/base/names.h"
+
+#include <string>
+#include <vector>
+
+#include "model/base/errors.h"
+
+namespace stepcast {
+
+std::size_t index_of_name(std::string_view text, std::string_view what,
+                          std::span<const std::string_view> valid) {
+    const auto found = std::ranges::find(valid, text);
+    if (found != valid.end()) return static_cast<std::size_t>(found - valid.begin());
+    std::string listed;
+    for (std::size_t i = 0; i < valid.size(); ++i) {
+        if (i > 0) listed += i + 1 == valid.size() ? " or " : ", ";
+        listed += valid[i];
+    }
+    throw ConfigError("\"" + std::string(text) + "\" is not " + std::string(what) + "; expected " +
+                      listed +
+                      did_you_mean(text, std::vector<std::string>(valid.begin(), valid.end())));
+}
+
+}  // namespace stepcast

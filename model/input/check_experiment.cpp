@@ -1,0 +1,180 @@
+// Rules across keys, one function each. A complaint begins with the key at fault.
+#include "model/input/checks.h"
+#include "model/input/keys.h"
+#include "model/rank_groups.h"
+
+namespace stepcast {
+namespace {
+
+void check_rank_count(const Experiment& e) {
+    const auto& p = e.parallelism;
+    const auto asked = static_cast<long>(p.dp) * p.tp * p.pp * p.cp;
+    const auto there = static_cast<long>(e.cluster.nodes) * e.cluster.gpus_per_node;
+    if (constexpr long most = 1 << 20; there > most)
+        refuse("cluster.nodes: {} x gpus_per_node {} = {} ranks; expected at most {}",
+               e.cluster.nodes, e.cluster.gpus_per_node, there, most);
+    if (asked != there)
+        refuse(
+            "parallelism: pipeline {} x data {} x tensor {} x context {} = {} ranks, but cluster "
+            "has {}",
+            p.pp, p.dp, p.tp, p.cp, asked, there);
+}
+
+void check_experts(const Experiment& e) {
+    const auto& moe = e.workload.moe;
+    if (const auto kind = e.workload.kind;
+        kind == Workload::Kind::mlp || kind == Workload::Kind::coca) {
+        if (moe.experts != 0)
+            refuse("workload.moe.experts: {}, but workload.kind {} is dense; expected 0",
+                   moe.experts, to_string(kind));
+        if (e.parallelism.ep != 1)
+            refuse("parallelism.ep: {}, but workload.kind {} has no experts; expected 1",
+                   e.parallelism.ep, to_string(kind));
+        return;
+    }
+    if (e.workload.kind == Workload::Kind::transformer && moe.experts == 0) {
+        if (e.parallelism.ep != 1)
+            refuse("parallelism.ep: {}, but workload.moe.experts is 0; expected 1",
+                   e.parallelism.ep);
+        return;
+    }
+    if (moe.experts < 1)
+        refuse("workload.moe.experts: missing; expected the experts of a layer over all ranks");
+    if (moe.experts % e.parallelism.ep != 0)
+        refuse(
+            "workload.moe.experts: {} cannot be spread over parallelism.ep = {} ranks; expected a "
+            "multiple",
+            moe.experts, e.parallelism.ep);
+    if (moe.top_k > moe.experts)
+        refuse("workload.moe.top_k: {} is above the {} experts that there are", moe.top_k,
+               moe.experts);
+}
+
+void check_batch(const Experiment& e) {
+    const auto& p = e.parallelism;
+    const auto once = static_cast<long>(p.dp) * p.micro_batch;
+    if (p.global_batch % once != 0)
+        refuse("parallelism.global_batch: {} is no multiple of dp x micro_batch = {}",
+               p.global_batch, once);
+}
+
+void check_dropout(const Experiment& e) {
+    if (e.workload.dropout >= 1)
+        refuse("workload.dropout: {} drops everything; expected below 1", e.workload.dropout);
+}
+
+// Tokens and slots are counted as int later.
+void check_tokens(const Experiment& e) {
+    const auto slots =
+        static_cast<double>(e.parallelism.micro_batch) * e.workload.seq * e.workload.moe.top_k;
+    if (slots > 1e9)
+        refuse("parallelism.micro_batch: {} x seq {} x top_k {} is above 1e9 slots on a rank",
+               e.parallelism.micro_batch, e.workload.seq, e.workload.moe.top_k);
+}
+
+// Keys that only a transformer step uses, and optimizer keys, which a single MoE layer does not
+// use.
+constexpr std::string_view transformer_keys[] = {"parallelism.tp",
+                                                 "parallelism.pp",
+                                                 "parallelism.vp",
+                                                 "parallelism.cp",
+                                                 "parallelism.sequence_parallel",
+                                                 "parallelism.zero",
+                                                 "parallelism.shard",
+                                                 "parallelism.schedule",
+                                                 "parallelism.stage_layers",
+                                                 "parallelism.recompute",
+                                                 "parallelism.recompute_layers",
+                                                 "parallelism.overlap_tp",
+                                                 "parallelism.cut",
+                                                 "parallelism.blocking_p2p",
+                                                 "parallelism.messages_per_tensor",
+                                                 "parallelism.messages_per_tuple",
+                                                 "parallelism.resend_first_stage",
+                                                 "parallelism.gradient_tensors",
+                                                 "parallelism.clip_per_rank",
+                                                 "parallelism.gather_copies",
+                                                 "parallelism.composed",
+                                                 "parallelism.overlap_experts",
+                                                 "workload.qk_norm",
+                                                 "workload.attention_gate",
+                                                 "workload.post_norms",
+                                                 "workload.fused_projections",
+                                                 "workload.fused_gate",
+                                                 "workload.row_scales",
+                                                 "workload.adapter_rank",
+                                                 "workload.adapter_on",
+                                                 "workload.moe.ffn",
+                                                 "workload.moe.capacity_factor",
+                                                 "workload.moe.shared_experts",
+                                                 "workload.moe.dense_layers",
+                                                 "workload.moe.interval",
+                                                 "workload.gated"};
+
+void check_modelled(const Experiment& e) {
+    const auto kind = e.workload.kind;
+    if (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) return;
+    for (const auto path : transformer_keys) check_default(e, path);
+    check_default(
+        e, kind == Workload::Kind::moe_layer ? "workload.optimizer" : "parallelism.moe_system");
+}
+
+void check_moe_system(const Experiment& e) {
+    const auto& p = e.parallelism;
+    if (e.workload.kind != Workload::Kind::moe_layer) return;
+    if (p.ep != rank_count(e.cluster))
+        refuse("parallelism.ep: {}, but {} spreads its experts over all {} ranks", p.ep,
+               to_string(p.moe_system), rank_count(e.cluster));
+    if (p.moe_system != MoeSystem::alltoall && p.overlap_chunks != 1)
+        refuse("parallelism.overlap_chunks: {}, but {} has no overlapping chunks; expected 1",
+               p.overlap_chunks, to_string(p.moe_system));
+    if (p.unfused && (p.moe_system != MoeSystem::alltoall || p.overlap_chunks != 1) &&
+        !p.eager_script)
+        refuse(
+            "parallelism.unfused: true, which of a moe_layer is modelled for alltoall without "
+            "overlap_chunks; expected false");
+}
+
+void check_peak(const Experiment& e) { (void)peak(e.cluster.gpu, e.workload.dtype); }
+
+void check_routing_file(const Experiment& e) {
+    if (e.routing.kind != RoutingSpec::Kind::file) return;
+    if (e.routing.file.empty()) refuse("routing.file: missing; routing.kind is file");
+    const auto routing = read_routing(e.routing.file);
+    if (routing.experts != e.workload.moe.experts)
+        refuse("workload.moe.experts: {}, but routing file {} has {} experts",
+               e.workload.moe.experts, e.routing.file, routing.experts);
+    if (routing.ranks != rank_count(e.cluster))
+        refuse("routing.file: {} has {} ranks, but cluster has {}", e.routing.file, routing.ranks,
+               rank_count(e.cluster));
+}
+
+}  // namespace
+
+void check_default(const Experiment& e, std::string_view path) {
+    static const Experiment defaults;  // static, because the check runs for every point of a sweep
+    const auto& key = *find_key(path);
+    if (const auto found = text_of(key, e), expected = text_of(key, defaults); found != expected)
+        refuse("{}: {}, but workload.kind {} does not model it; expected {}", path, found,
+               to_string(e.workload.kind), expected);
+}
+
+void check_experiment(const Experiment& experiment) {
+    check_required(experiment);
+    check_modelled(experiment);
+    check_rank_count(experiment);
+    check_routing_file(experiment);
+    (void)rank_groups(experiment.parallelism);
+    check_experts(experiment);
+    check_batch(experiment);
+    check_tokens(experiment);
+    check_dropout(experiment);
+    check_moe_system(experiment);
+    if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
+    if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);
+    if (experiment.parallelism.eager_script) check_eager(experiment);
+    check_cluster(experiment.cluster);
+    check_peak(experiment);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,321 @@
+// Rules for transformers, one function each. A complaint begins with the key at fault.
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/input/checks.h"
+#include "model/transformer/chunks.h"
+#include "model/transformer/counts.h"
+#include "model/transformer/schedule.h"
+
+namespace stepcast {
+namespace {
+
+void check_heads(const Workload& w) {
+    if (w.heads < 1) refuse("workload.heads: missing; expected attention heads");
+    if (w.attention == AttentionKind::mla) {
+        if (w.mla.kv_rank < 1) refuse("workload.mla.kv_rank: missing; workload.attention is mla");
+        if (w.mla.nope_dim + w.mla.rope_dim < 1)
+            refuse("workload.mla.nope_dim: missing; workload.attention is mla");
+        if (w.mla.value_dim < 1)
+            refuse("workload.mla.value_dim: missing; workload.attention is mla");
+        return;
+    }
+    if (w.head_dim == 0 && w.hidden % w.heads != 0)
+        refuse(
+            "workload.heads: {} does not divide workload.hidden = {}; expected a divisor, or "
+            "workload.head_dim",
+            w.heads, w.hidden);
+    if (w.heads % kv_heads(w) != 0)
+        refuse("workload.kv_heads: {} does not divide workload.heads = {}", kv_heads(w), w.heads);
+}
+
+void check_experts(const Workload& w) {
+    if (w.moe.experts == 0) return;
+    for (int layer = 0; layer < w.layers; ++layer)
+        if (has_experts(w, layer)) return;
+    refuse(
+        "workload.moe.experts: {}, but no layer has any with workload.moe.dense_layers = {} and "
+        "interval = {} of {} "
+        "layers",
+        w.moe.experts, w.moe.dense_layers, w.moe.interval, w.layers);
+}
+
+// If there are fewer key and value heads than ranks, several ranks hold a copy of each head.
+void check_tensor_split(const Workload& w, const Parallelism& p) {
+    const auto divides = [&](std::string_view what, int whole) {
+        if (whole % p.tp != 0)
+            refuse("parallelism.tp: {} does not divide {} = {}", p.tp, what, whole);
+    };
+    divides("workload.heads", w.heads);
+    if (const int kv = kv_heads(w);
+        w.attention != AttentionKind::mla && kv % p.tp != 0 && p.tp % kv != 0)
+        refuse("parallelism.tp: {} neither divides workload.kv_heads = {} nor is a multiple", p.tp,
+               kv);
+    const bool all_experts = w.moe.experts > 0 && w.moe.dense_layers == 0 && w.moe.interval == 1;
+    if (!all_experts) divides("workload.ffn", w.ffn);
+    if (w.moe.experts == 0) return;
+    if (p.expert_tensor_parallel)
+        divides(w.moe.ffn > 0 ? "workload.moe.ffn" : "workload.ffn", expert_ffn(w));
+    if (w.moe.shared_experts > 0) divides("the shared experts' width", shared_ffn(w));
+}
+
+void check_sequence_split(const Workload& w, const Parallelism& p) {
+    if (w.seq % p.cp != 0)
+        refuse("parallelism.cp: {} does not divide workload.seq = {}", p.cp, w.seq);
+    if (p.sequence_parallel && w.seq / p.cp % p.tp != 0)
+        refuse(
+            "parallelism.sequence_parallel: tp = {} does not divide the {} tokens of a sequence on "
+            "a rank",
+            p.tp, w.seq / p.cp);
+}
+
+// Frameworks that raise at their start. What else a framework lacks only keeps `sweep` from walking
+// there.
+void check_framework(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    if (e.workload.moe.experts == 0 || p.tp == 1 || p.sequence_parallel ||
+        e.framework.can.experts_without_sequence)
+        return;
+    refuse(
+        "parallelism.sequence_parallel: false, but {} runs experts on {} tensor-parallel ranks "
+        "only with it; expected true, or tp = 1",
+        e.framework.name, p.tp);
+}
+
+void check_chunks(const Workload& w, const Parallelism& p) {
+    const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
+    const auto& stated = p.stage_layers;
+    if (p.cut == StageCut::modules) return;
+    if (stated.empty()) {
+        if (chunks > w.layers)
+            refuse(
+                "parallelism.{}: {} stage chunks are more than workload.layers = {}; expected "
+                "fewer, or "
+                "parallelism.stage_layers",
+                p.vp > 1 ? "vp" : "pp", chunks, w.layers);
+        return;
+    }
+    if (static_cast<int>(stated.size()) != chunks)
+        refuse("parallelism.stage_layers: {} entries, but there are {} stage chunks", stated.size(),
+               chunks);
+    if (const int least = *std::min_element(stated.begin(), stated.end()); least < 0)
+        refuse("parallelism.stage_layers: {} is no number of layers", least);
+    // The first chunk has the embedding and the last the head; any other chunk without layers would
+    // only pass data on.
+    for (std::size_t chunk = 1; chunk + 1 < stated.size(); ++chunk)
+        if (stated[chunk] == 0)
+            refuse(
+                "parallelism.stage_layers: entry {} of {} is 0; expected layers in all but the "
+                "first and the last",
+                chunk + 1, stated.size());
+    if (const long sum = std::accumulate(stated.begin(), stated.end(), 0L); sum != w.layers)
+        refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum,
+               w.layers);
+}
+
+// The cases that the splitter's cut by modules, and the blocking messages of such pipelines, are
+// modelled for.
+void check_cut(const Workload& w, const Parallelism& p) {
+    if (p.blocking_p2p && (p.vp > 1 || traits(p.schedule).splits_backward))
+        refuse(
+            "parallelism.blocking_p2p: true, but schedule {} with vp = {} would wait for itself; "
+            "expected gpipe or "
+            "1f1b with vp = 1",
+            to_string(p.schedule), p.vp);
+    if (p.head_apart && (p.cut == StageCut::layers || p.pp == 1))
+        refuse(
+            "parallelism.head_apart: true, but stages are cut by {}, {} of them; expected "
+            "parallelism.cut = modules and "
+            "pp > 1 (by layers: a last 0 in stage_layers)",
+            to_string(p.cut), p.pp);
+    if (p.cut == StageCut::layers) return;
+    if (!w.gated || w.fused_projections || w.moe.experts > 0 || w.attention == AttentionKind::mla)
+        refuse(
+            "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, "
+            "act, up, down; "
+            "expected workload.gated = true, fused_projections = false, no experts, no latent "
+            "attention");
+    if (w.adapter_rank > 0)
+        refuse(
+            "parallelism.cut: modules is modelled for layers that are trained, but "
+            "workload.adapter_rank is {}; expected 0",
+            w.adapter_rank);
+    if (p.vp > 1 || p.tp > 1 || recomputes_layers(p) || !p.stage_layers.empty() ||
+        traits(p.schedule).splits_backward)
+        refuse(
+            "parallelism.cut: modules is modelled with schedule gpipe or 1f1b, vp = 1, tp = 1, "
+            "without full recompute "
+            "and without stage_layers");
+    if (module_count(w) / p.pp < 1)
+        refuse("parallelism.pp: {} stages of {} modules", p.pp, module_count(w));
+    for (int g = 1; g < p.pp; ++g) {
+        // counted from the first module of the layers
+        const int before = first_module(w, p, g) - 1;
+        if (const int part = before % modules_per_layer; part != 0 && part != modules_per_layer - 1)
+            refuse(
+                "parallelism.pp: {} stages of {} modules cut layer {} behind {}; a cut is modelled "
+                "between layers and "
+                "behind up_proj",
+                p.pp, module_count(w), before / modules_per_layer, layer_modules[part - 1]);
+    }
+}
+
+void check_recompute(const Workload& w, const Parallelism& p) {
+    if (p.recompute_layers == 0) return;
+    if (p.recompute != Recompute::full)
+        refuse(
+            "parallelism.recompute_layers: {}, but parallelism.recompute is {}; expected 0, or "
+            "recompute = full",
+            p.recompute_layers, to_string(p.recompute));
+    if (p.recompute_layers > w.layers)
+        refuse("parallelism.recompute_layers: {} is above workload.layers = {}", p.recompute_layers,
+               w.layers);
+}
+
+// The limits of Megatron-Core, whose combined forward-backward passes recompute no layer and gather
+// no weights.
+void check_pairs(const Workload& w, const Parallelism& p) {
+    if (!p.overlap_experts) return;
+    const bool turns = p.schedule == Schedule::dualpipe ||
+                       (p.schedule == Schedule::one_f_one_b && (p.pp == 1 || p.vp > 1));
+    if (w.moe.experts == 0 || p.moe_system != MoeSystem::alltoall || !turns ||
+        recomputes_layers(p) || p.zero == 3 || p.unfused || p.eager_script)
+        refuse(
+            "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, "
+            "schedule dualpipe, or 1f1b with vp above 1 where "
+            "pp is, zero below 3, fused passes and no layer recomputed; expected false");
+}
+
+void check_shard(const Parallelism& p) {
+    if (p.shard != 0 && p.zero != 3)
+        refuse("parallelism.shard: {}, but parallelism.zero is {}; expected 0, or zero = 3",
+               p.shard, p.zero);
+    if (p.shard == 1)
+        refuse(
+            "parallelism.shard: 1 shards nothing, each rank holds a copy of its own; expected zero "
+            "= 0, or shards of 2 ranks or more");
+}
+
+// The MoE systems of model/moe write the tasks of all ranks of one expert-parallel group.
+void check_moe_system(const Workload& w, const Parallelism& p) {
+    if (p.moe_system == MoeSystem::alltoall || w.moe.experts == 0) return;
+    const auto system = to_string(p.moe_system);
+    if (p.tp * p.pp * p.cp != 1 || p.ep != p.dp)
+        refuse(
+            "parallelism.moe_system: {} spreads its experts over all data-parallel ranks; expected "
+            "tp, pp and cp of 1 and "
+            "ep = dp = {}",
+            system, p.dp);
+    if (p.zero == 3 || p.recompute != Recompute::none)
+        refuse("parallelism.moe_system: {}, with which neither zero 3 nor recompute is modelled",
+               system);
+    if (w.moe.shared_experts > 0 || w.moe.capacity_factor > 0)
+        refuse("workload.moe: {} has no shared experts and no capacity; expected 0", system);
+}
+
+void check_window(const Workload& w) {
+    if (w.window == 0) return;
+    if (!w.causal || w.positions == Positions::relative)
+        refuse(
+            "workload.window: {}, which is modelled for causal attention without memory; expected "
+            "0",
+            w.window);
+}
+
+void check_prediction(const Workload& w, const Parallelism& p) {
+    if (w.mtp_layers == 0) return;
+    if (p.unfused || p.moe_system != MoeSystem::alltoall || w.head == Head::span ||
+        w.adapter_rank > 0 || p.cut == StageCut::modules)
+        refuse(
+            "workload.mtp_layers: {}, which is modelled for fused kernels, all-to-all, logits and "
+            "whole layers that are "
+            "trained; expected 0",
+            w.mtp_layers);
+}
+
+// The style that runs operation by operation cannot split blocks over tensor-parallel or
+// context-parallel ranks.
+void check_operations(const Workload& w, const Parallelism& p) {
+    const bool relative = w.positions == Positions::relative;
+    if (w.memory > 0 && !relative)
+        refuse("workload.memory: {}, but only workload.positions relative has one; expected 0",
+               w.memory);
+    if (relative && !p.unfused)
+        refuse(
+            "parallelism.unfused: false, but relative positions are known operation by operation "
+            "only");
+    if (w.row_scales && !is_narrow(w.dtype))
+        refuse(
+            "workload.row_scales: true, but products in {} have no scales; expected workload.dtype "
+            "fp8",
+            to_string(w.dtype));
+    if (!p.composed.empty() && (p.unfused || p.eager_script))
+        refuse(
+            "parallelism.composed: stated, but parallelism.{} runs every operation by itself; "
+            "expected none",
+            p.unfused ? "unfused" : "eager_script");
+    if (w.qk_norm &&
+        (w.attention == AttentionKind::mla || w.positions == Positions::relative || p.eager_script))
+        refuse(
+            "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
+            "norms of queries and keys; expected false");
+    if (w.attention_gate &&
+        (w.attention == AttentionKind::mla || w.positions == Positions::relative || p.eager_script))
+        refuse(
+            "workload.attention_gate: true, but latent and relative attention and eager scripts "
+            "have no gate of what attention gives; expected false");
+    if (w.post_norms && (w.positions == Positions::relative || p.eager_script))
+        refuse(
+            "workload.post_norms: true, but relative attention and eager scripts have no norms "
+            "behind blocks; expected false");
+    if (w.autocast && !p.unfused && !p.eager)
+        refuse(
+            "workload.autocast: true, but parallelism.eager and unfused are false; expected one of "
+            "them");
+    if (p.unfused && (p.recompute == Recompute::selective || p.recompute == Recompute::alternate))
+        refuse(
+            "parallelism.recompute: {}, which is not modelled with parallelism.unfused; expected "
+            "none or full",
+            to_string(p.recompute));
+    if (p.unfused && p.tp * p.cp != 1)
+        refuse(
+            "parallelism.unfused: true, which is not modelled with tp = {} and cp = {}; expected 1",
+            p.tp, p.cp);
+    if (p.unfused &&
+        (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))
+        refuse(
+            "parallelism.unfused: true, which is modelled for plain attention without rotary "
+            "positions and a feed-forward "
+            "block without gate");
+}
+
+}  // namespace
+
+void check_transformer(const Experiment& e) {
+    const auto& w = e.workload;
+    const auto& p = e.parallelism;
+    check_heads(w);
+    if (w.vocab < 1) refuse("workload.vocab: missing; expected vocabulary");
+    check_experts(w);
+    check_tensor_split(w, p);
+    check_sequence_split(w, p);
+    check_framework(e);
+    check_schedule(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
+    check_chunks(w, p);
+    check_cut(w, p);
+    check_recompute(w, p);
+    check_shard(p);
+    check_moe_system(w, p);
+    check_window(w);
+    check_prediction(w, p);
+    check_operations(w, p);
+    check_pairs(w, p);
+    if (p.overlap_chunks != 1)
+        refuse(
+            "parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; "
+            "expected 1",
+            p.overlap_chunks);
+}
+
+}  // namespace stepcast

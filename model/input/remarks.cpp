@@ -1,0 +1,257 @@
+#include "model/input/remarks.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "model/input/keys.h"
+#include "model/machine/libraries.h"
+
+namespace stepcast {
+namespace {
+
+using Kind = Workload::Kind;
+using Remarks = std::vector<std::string>;
+using Has = bool(const Experiment&);
+
+// Keys that only steps with a feature read. A key that ends with a dot stands for its whole table.
+struct Feature {
+    std::string_view keys;  // separated by spaces
+    Has* there;
+    std::string_view lacks;  // what is the case without it
+};
+
+bool is_transformer(const Experiment& e) { return e.workload.kind == Kind::transformer; }
+bool has_attention(const Experiment& e) {
+    return is_transformer(e) || e.workload.kind == Kind::coca;
+}
+bool has_experts(const Experiment& e) { return e.workload.moe.experts > 0; }
+bool has_tensor_ranks(const Experiment& e) { return e.parallelism.tp > 1; }
+bool has_stages(const Experiment& e) { return e.parallelism.pp > 1; }
+bool has_replicas(const Experiment& e) { return e.parallelism.dp * e.parallelism.cp > 1; }
+
+constexpr Feature features[] = {
+    {"workload.moe. parallelism.expert_tensor_parallel parallelism.dispatch_once "
+     "parallelism.expert_products parallelism.moe_system",
+     has_experts, "workload.moe.experts is 0"},
+    {"workload.moe.shared_ffn",
+     [](const Experiment& e) { return e.workload.moe.shared_experts > 0 || !has_experts(e); },
+     "workload.moe.shared_experts is 0"},
+    {"workload.moe.top_groups",
+     [](const Experiment& e) { return e.workload.moe.groups > 1 || !has_experts(e); },
+     "workload.moe.groups is 1"},
+    {"workload.mla.",
+     [](const Experiment& e) { return e.workload.attention == AttentionKind::mla; },
+     "workload.attention is not mla"},
+    {"workload.mamba.", [](const Experiment& e) { return e.workload.mamba.heads > 0; },
+     "workload.mamba.heads is 0"},
+    {"workload.kv_heads workload.head_dim workload.vocab workload.max_positions workload.autocast",
+     has_attention, "its layers have no attention (workload.kind)"},
+    {"workload.vocab_multiple workload.tied workload.memory workload.window workload.token_types "
+     "workload.norm workload.causal "
+     "workload.linear_bias workload.qkv_bias workload.head workload.head_share "
+     "workload.table_slices workload.mamba.heads "
+     "workload.fused_loss workload.fp32_loss workload.loss_pieces workload.loss_in_forward "
+     "workload.reads_loss "
+     "workload.moe.groups workload.moe.router_bias parallelism.head_apart parallelism.eager "
+     "parallelism.fused_accumulation "
+     "parallelism.frees_gradients parallelism.expert_tensor_parallel parallelism.dispatch_once",
+     is_transformer, "workload.kind is no transformer"},
+    {"workload.clip_scales workload.fused_optimizer workload.optimizer_calls", is_transformer,
+     "workload.kind is no transformer"},
+    {"workload.fused_gate",
+     [](const Experiment& e) { return e.workload.gated && !e.workload.fused_projections; },
+     "there are no separate projections of a gated feed-forward"},
+    {"workload.optimizer_calls",
+     [](const Experiment& e) { return e.workload.optimizer_groups > 1; },
+     "workload.optimizer_groups is 1"},
+    {"parallelism.join_tied", [](const Experiment& e) { return has_stages(e) && e.workload.tied; },
+     "there are no stages with tied embeddings"},
+    {"parallelism.expert_tensor_parallel", has_tensor_ranks, "parallelism.tp is 1"},
+    {"parallelism.dispatch_once", [](const Experiment& e) { return e.parallelism.ep > 1; },
+     "parallelism.ep is 1"},
+    {"routing.skew",
+     [](const Experiment& e) { return e.routing.kind != RoutingSpec::Kind::uniform; },
+     "routing.kind is uniform"},
+    {"workload.window_share", [](const Experiment& e) { return e.workload.window > 0; },
+     "workload.window is 0"},
+    {"workload.score_dropout workload.inner_dropout",
+     [](const Experiment& e) { return e.workload.dropout > 0; }, "workload.dropout is 0"},
+    {"workload.adapter_on", [](const Experiment& e) { return e.workload.adapter_rank > 0; },
+     "workload.adapter_rank is 0"},
+    {"workload.max_positions",
+     [](const Experiment& e) { return e.workload.positions == Positions::learned; },
+     "workload.positions is not learned"},
+    {"workload.vision. workload.decoder. workload.patch workload.pool_queries",
+     [](const Experiment& e) { return e.workload.kind == Kind::coca; },
+     "workload.kind is not coca"},
+    {"workload.optimizer_groups workload.optimizer_calls workload.clip_scales "
+     "workload.fused_optimizer",
+     [](const Experiment& e) { return e.workload.optimizer != Optimizer::none; },
+     "workload.optimizer is none"},
+    {"parallelism.sequence_parallel parallelism.overlap_tp parallelism.overlap_weight_gradient "
+     "parallelism.gather_copies",
+     has_tensor_ranks, "parallelism.tp is 1"},
+    {"parallelism.vp parallelism.schedule parallelism.overlap_p2p parallelism.blocking_p2p "
+     "parallelism.messages_per_tensor "
+     "parallelism.messages_per_tuple parallelism.resend_first_stage parallelism.gradient_tensors "
+     "parallelism.clip_per_rank "
+     "parallelism.scatter_p2p parallelism.cut",
+     has_stages, "parallelism.pp is 1"},
+    {"parallelism.context_exchange", [](const Experiment& e) { return e.parallelism.cp > 1; },
+     "parallelism.cp is 1"},
+    {"parallelism.zero parallelism.bucket", has_replicas, "there is one replica"},
+    {"parallelism.eager_traffic", [](const Experiment& e) { return e.parallelism.eager; },
+     "parallelism.eager is false"},
+    {"parallelism.recompute_stops_early",
+     [](const Experiment& e) {
+         return e.parallelism.recompute == Recompute::full ||
+                e.parallelism.recompute == Recompute::alternate;
+     },
+     "parallelism.recompute is not full"},
+    {"routing.kind routing.skew routing.skew_spread routing.file", has_experts,
+     "workload.moe.experts is 0"},
+};
+
+bool names(std::string_view keys, std::string_view key) {
+    for (std::size_t at = 0; at < keys.size();) {
+        const auto end = std::min(keys.find(' ', at), keys.size());
+        const auto one = keys.substr(at, end - at);
+        if (one == key || (one.ends_with('.') && key.starts_with(one))) return true;
+        at = end + 1;
+    }
+    return false;
+}
+
+bool was_replaced(const Experiment& e, std::string_view key) {
+    return std::ranges::find(e.framework.replaced, key, &Override::key) !=
+           e.framework.replaced.end();
+}
+
+// Keys with another value than the default that their step does not read. What a framework or a
+// cluster's file sets counts for many experiments, so it is not looked at.
+void add_idle_keys(const Experiment& e, Remarks& remarks) {
+    static const Experiment defaults;
+    for (const std::string_view table : {"workload.", "parallelism.", "routing."})
+        for (const Key& key : keys_of(table)) {
+            if (is_preset(key) || was_replaced(e, key.path)) continue;
+            const auto feature = std::ranges::find_if(
+                features, [&](const Feature& f) { return names(f.keys, key.path) && !f.there(e); });
+            if (feature == std::end(features)) continue;
+            if (const auto value = text_of(key, e); value != text_of(key, defaults))
+                remarks.push_back(
+                    fmt::format("{} = {} changes nothing: {}", key.path, value, feature->lacks));
+        }
+}
+
+void add_odd_sizes(const Experiment& e, Remarks& remarks) {
+    const Workload& w = e.workload;
+    if (w.window > w.seq)
+        remarks.push_back(fmt::format(
+            "workload.window = {} reaches beyond workload.seq = {}: as if there were none",
+            w.window, w.seq));
+    if (w.head_share == 0 && is_transformer(e))
+        remarks.emplace_back("workload.head_share = 0 leaves no logits");
+    if (w.vocab == 1) remarks.emplace_back("workload.vocab = 1 leaves nothing to predict");
+    if (w.adapter_rank > w.hidden)
+        remarks.push_back(
+            fmt::format("workload.adapter_rank = {} is above workload.hidden = {}, so adapters "
+                        "have more weights than what they "
+                        "adapt",
+                        w.adapter_rank, w.hidden));
+    if (const double all = static_cast<double>(w.moe.experts) / w.moe.top_k;
+        w.moe.experts > 0 && w.moe.capacity_factor > all)
+        remarks.push_back(
+            fmt::format("workload.moe.capacity_factor = {} is above experts / top_k = {:.4g}: each "
+                        "expert has room for more than all tokens",
+                        w.moe.capacity_factor, all));
+    if (w.max_positions > 0 && w.max_positions < w.seq && w.positions == Positions::learned &&
+        is_transformer(e))
+        remarks.push_back(
+            fmt::format("workload.max_positions = {} is below workload.seq = {}: positions beyond "
+                        "it have no row",
+                        w.max_positions, w.seq));
+}
+
+// Bounds a factor of ten and more away from every device and link that is built.
+void add_odd_machine(const Experiment& e, Remarks& remarks) {
+    const Cluster& c = e.cluster;
+    const auto check = [&](std::string_view key, auto value, decltype(value) least,
+                           decltype(value) most) {
+        if (value > decltype(value)(0) && (value < least || value > most))
+            remarks.push_back(
+                fmt::format("cluster.{} = {} is that of no machine; expected {} to {}", key,
+                            to_string(value), to_string(least), to_string(most)));
+    };
+    if (c.network.oversubscription != 1 && c.nodes <= c.network.nodes_per_leaf)
+        remarks.push_back(
+            fmt::format("cluster.network.oversubscription = {} changes nothing: all {} nodes meet "
+                        "below the spine",
+                        c.network.oversubscription, c.nodes));
+    check("gpu.memory", c.gpu.memory, Bytes(100e6), Bytes(10e12));
+    check("gpu.memory_bandwidth", c.gpu.memory_bandwidth, BytesPerSecond(100e6),
+          BytesPerSecond(1e15));
+    check(fmt::format("gpu.peak.{}", to_string(e.workload.dtype)), c.gpu.peaks[e.workload.dtype],
+          FlopsPerSecond(1e9), FlopsPerSecond(1e18));
+    check("link.intra.bandwidth", c.intra.bandwidth, BytesPerSecond(10e6), BytesPerSecond(100e12));
+    check("link.inter.bandwidth", c.inter.bandwidth, BytesPerSecond(1e6), BytesPerSecond(10e12));
+}
+
+void add_lacks(const Experiment& e, Remarks& remarks) {
+    if (!is_transformer(e)) return;
+    for (const char* key : {"workload.attention", "parallelism.dispatch_once"}) {
+        const std::string value = text_of(*find_key(key), e);
+        if (const Lack* const lack = lack_of(e.cluster.gpu, key, value))
+            remarks.push_back(fmt::format(
+                "{} = {} is not there on {}, whose compute capability is below {} ({}); {}", key,
+                value, e.cluster.gpu.name, lack->capability, lack->source,
+                lack->instead.empty() ? "the forecast is of what cannot run"
+                                      : "expected " + lack->instead));
+    }
+    const auto& usual = e.framework.attention;
+    const Lack* const lack =
+        usual ? lack_of(e.cluster.gpu, "workload.attention", to_string(*usual)) : nullptr;
+    const bool stated =
+        std::ranges::find(e.framework.stated, "workload.attention") != e.framework.stated.end();
+    // plain on every device
+    const bool written_out = e.parallelism.unfused || e.parallelism.eager_script;
+    if (lack && !stated && !written_out && to_string(e.workload.attention) == lack->instead)
+        remarks.push_back(fmt::format(
+            "workload.attention = {}: {} has no {} kernel below compute capability {} ({})",
+            lack->instead, e.cluster.gpu.name, to_string(*usual), lack->capability, lack->source));
+}
+
+// What a named framework decides of a step that is no transformer.
+void add_framework(const Experiment& e, Remarks& remarks) {
+    if (is_transformer(e) || e.framework.name.empty()) return;
+    std::vector<std::string_view> keys;
+    for (const Override& one : e.framework.replaced) keys.push_back(one.key);
+    const auto kind = to_string(e.workload.kind);
+    remarks.push_back(
+        keys.empty()
+            ? fmt::format("framework {} changes nothing of a step of workload.kind {}",
+                          e.framework.name, kind)
+            : fmt::format("framework {} decides of this {}: {}; the rest of it is of transformers",
+                          e.framework.name, kind, fmt::join(keys, ", ")));
+}
+
+}  // namespace
+
+bool framework_has_effect(const Experiment& e) {
+    return is_transformer(e) || !e.framework.replaced.empty() || e.framework.reserved != 1;
+}
+
+std::vector<std::string> remarks_on(const Experiment& e) {
+    Remarks remarks;
+    add_framework(e, remarks);
+    add_lacks(e, remarks);
+    add_odd_sizes(e, remarks);
+    add_odd_machine(e, remarks);
+    add_idle_keys(e, remarks);
+    return remarks;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,123 @@
+// mix_moe: tokens form blocks of 64 rows. Every rank computes the three most loaded experts for its
+// own tokens. Kernel AG is GEMM1 fused with reads of remote rows; GA is GEMM2 fused with writes of
+// results to their owners. There is no all-to-all. The host builds the block lists (gate, counts,
+// lists) during the layer's attention, outside a timed layer; `assignment` is the part that the
+// step waits for. Weights are transposed in every forward: E + 3 experts. Unless launches block,
+// the device does not wait for the rest of the host's work. The block lists of a rank have its own
+// rows of popular experts and all rows of its own experts. The recorded totals (1064 and 1032
+// blocks for 1024 full ones) show that rows of one expert share blocks across source ranks.
+#include <algorithm>
+
+#include "model/recorded/moe/layer.h"
+
+namespace stepcast {
+namespace {
+
+constexpr int popular_count = 3;
+constexpr long block_rows = 64;
+
+// The work of one rank's kernels in one pass.
+struct RankBlocks {
+    long blocks = 0, remote_blocks = 0;
+    Bytes remote_bytes;  // rows on other ranks, one vector of `hidden` each
+};
+
+long blocks_of(long rows) { return (rows + block_rows - 1) / block_rows; }
+
+std::vector<RankBlocks> rank_blocks(const MoeLayer& layer, const Routing& routing) {
+    std::vector<RankBlocks> ranks;
+    for (const BlockTotals& t : routing.totals)
+        ranks.push_back(
+            {t.blocks, t.remote, t.remote * (static_cast<double>(block_rows) * layer.row())});
+    if (!ranks.empty()) return ranks;
+    const std::vector<int> load = world_load(routing);
+    const std::vector<bool> popular = popular_experts(routing);
+    ranks.resize(static_cast<std::size_t>(layer.ranks));
+    for (std::size_t i = 0; i < load.size(); ++i) {
+        const int expert = static_cast<int>(i);
+        if (popular[i]) {
+            for (int r = 0; r < layer.ranks; ++r)
+                ranks[static_cast<std::size_t>(r)].blocks += blocks_of(routing.count(r, expert));
+            continue;
+        }
+        RankBlocks& owner = ranks[static_cast<std::size_t>(layer.owner(expert))];
+        const long remote_rows = load[i] - routing.count(layer.owner(expert), expert);
+        owner.blocks += blocks_of(load[i]);
+        owner.remote_blocks += blocks_of(remote_rows);
+        owner.remote_bytes += static_cast<double>(remote_rows) * layer.row();
+    }
+    return ranks;
+}
+
+FusedGemm fused(const MoeLayer& layer, const RankBlocks& rank, FusedGemm::Transfer transfer, long n,
+                long k) {
+    FusedGemm op{.blocks = rank.blocks,
+                 .remote_blocks = rank.remote_blocks,
+                 .rows_per_block = block_rows,
+                 .blocks_per_thread_block = 2,
+                 .n = n,
+                 .k = k,
+                 .remote_bytes_per_block = {},
+                 .transfer = transfer,
+                 .dtype = layer.dtype};
+    if (rank.remote_blocks > 0)
+        op.remote_bytes_per_block = rank.remote_bytes / static_cast<double>(rank.remote_blocks);
+    return op;
+}
+
+GroupedGemm weight_gradient(const MoeLayer& layer, const RankBlocks& rank) {
+    return {.rows = {rank.blocks * block_rows},
+            .n = layer.ffn,
+            .k = layer.hidden,
+            .dtype = layer.dtype,
+            .weight_gradient = true};
+}
+
+}  // namespace
+
+std::vector<bool> popular_experts(const Routing& routing) {
+    const std::vector<int> load = world_load(routing);
+    const std::vector<std::size_t> order = by_load(load);
+    std::vector<bool> popular(load.size());
+    for (std::size_t i = 0; i < order.size() && i < popular_count; ++i) popular[order[i]] = true;
+    return popular;
+}
+
+void add_mix_moe(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
+    const std::vector<RankBlocks> ranks = rank_blocks(layer, routing);
+    const bool forward = phase == Phase::forward;
+    const double copies = layer.experts_per_rank() + std::min(popular_count, layer.experts);
+    const Bytes transposed = copies * layer.expert_weights();
+    if (forward) program.on_all("barrier", phase, Barrier{});
+    if (forward && !layer.behind_attention)
+        program.on_each("assignment", phase, HostWork{HostWork::Kind::assignment, 1}, Lane::host);
+    program.ahead("schedule", phase, HostWork{HostWork::Kind::schedule, 1});
+    if (forward)
+        program.on_each("weight_transpose", phase,
+                        MemoryPass{transposed, transposed, MemoryPass::Access::transpose});
+    else
+        add_slot_pass(program, layer, "weighted_sum_backward", phase);
+    for (int r = 0; r < layer.ranks; ++r) {
+        const RankBlocks& rank = ranks[static_cast<std::size_t>(r)];
+        const Bytes inner = static_cast<double>(rank.blocks * block_rows) * layer.ffn_row();
+        program.on_rank(r, "AG", phase,
+                        fused(layer, rank, FusedGemm::Transfer::gather, layer.ffn, layer.hidden));
+        if (!forward) program.on_rank(r, "wgrad2", phase, weight_gradient(layer, rank));
+        program.on_rank(r, forward ? "gelu" : "gelu_backward", phase,
+                        MemoryPass{(forward ? 1.0 : 2.0) * inner, inner});
+    }
+    program.on_all("barrier", phase, Barrier{});
+    for (int r = 0; r < layer.ranks; ++r)
+        program.on_rank(r, "GA", phase,
+                        fused(layer, ranks[static_cast<std::size_t>(r)],
+                              FusedGemm::Transfer::scatter, layer.hidden, layer.ffn));
+    program.on_all("barrier", phase, Barrier{});
+    if (forward) return add_slot_pass(program, layer, "weighted_sum", phase);
+    for (int r = 0; r < layer.ranks; ++r)
+        program.on_rank(r, "wgrad1", phase,
+                        weight_gradient(layer, ranks[static_cast<std::size_t>(r)]));
+    add_slot_pass(program, layer, "index_add", phase);
+    add_gate_backward(program, layer);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,83 @@
+#include "model/transformer/schedule.h"
+
+#include <utility>
+
+#include "model/input/checks.h"
+
+namespace stepcast {
+
+int chunks_per_stage(const Parallelism& p) {
+    return traits(p.schedule).chunks == StageChunks::there_and_back && p.vp == 1 ? 2 : p.vp;
+}
+
+void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches) {
+    const ScheduleTraits& s = traits(schedule);
+    if (s.chunks == StageChunks::one && chunks != 1)
+        refuse(
+            "parallelism.schedule: {} has one chunk a stage, but parallelism.vp is {}; expected "
+            "1f1b or parallelism.vp = 1",
+            s.name, chunks);
+    if (s.chunks == StageChunks::there_and_back && chunks != 2)
+        refuse(
+            "parallelism.schedule: {} has two chunks a stage, but parallelism.vp is {}; expected "
+            "parallelism.vp = 1 or 2",
+            s.name, chunks);
+    if (stages % s.copies != 0)
+        refuse(
+            "parallelism.schedule: {} pairs the stages, but parallelism.pp is {}; expected an even "
+            "number",
+            s.name, stages);
+    if (micro_batches < 1)
+        refuse(
+            "parallelism.global_batch: makes {} micro-batches; expected at least one for each "
+            "replica",
+            micro_batches);
+    if (s.chunks == StageChunks::rounds && chunks > 1 && micro_batches % stages != 0)
+        refuse(
+            "parallelism.global_batch: makes {} micro-batches, but interleaved {} (parallelism.vp "
+            "= {}) runs them in rounds of "
+            "parallelism.pp = {}; expected a multiple",
+            micro_batches, s.name, chunks, stages);
+}
+
+std::vector<Order> schedule_orders(Schedule schedule, int stages, int chunks, int micro_batches) {
+    check_schedule(schedule, stages, chunks, micro_batches);
+    std::vector<Order> orders;
+    for (int stage = 0; stage < stages; ++stage)
+        orders.push_back(traits(schedule).order(stage, stages, chunks, micro_batches));
+    return orders;
+}
+
+std::vector<Order> schedule_orders(const Parallelism& p) {
+    std::vector<Order> orders =
+        schedule_orders(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
+    if (!p.overlap_experts) return orders;
+    const bool two_copies = traits(p.schedule).copies > 1;
+    for (Order& order : orders)
+        for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+            Slot &one = order[i], &next = order[i + 1];
+            if (!two_copies && one.pass == Pass::backward && next.pass == Pass::forward)
+                std::swap(one, next);
+            else if (!two_copies || one.pass != Pass::forward || next.pass != Pass::backward ||
+                     one.chunk == next.chunk)
+                continue;
+            one.paired = true;
+            ++i;
+        }
+    return orders;
+}
+
+// Without interleaving, a second chunk of a stage lies on the way back from the last rank to the
+// first.
+int stage_of(Schedule schedule, int stages, int global_chunk) {
+    const int along = global_chunk % stages;
+    const bool back =
+        traits(schedule).chunks == StageChunks::there_and_back && global_chunk / stages == 1;
+    return back ? stages - 1 - along : along;
+}
+
+int model_chunks(Schedule schedule, int stages, int chunks) {
+    return stages * chunks / traits(schedule).copies;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,31 @@
+#include "sim/predict_all.h"
+
+#include <new>
+
+#include "model/base/errors.h"
+#include "sim/explain/explain.h"
+#include "sim/predict.h"
+
+namespace stepcast {
+
+void predict_all(std::vector<Comparison>& comparisons, const Progress& progress) {
+    for (Comparison& c : comparisons) {
+        if (!c.refused_because.empty()) continue;
+        if (progress) progress("predicting " + c.what.case_id);
+        try {
+            c.forecast = predict(c.what.experiment);
+            if (!c.what.measured_durations.empty())
+                c.attribution = attribute_error(c.what.experiment, c.what.measured_durations,
+                                                c.what.measured_step);
+        } catch (const ConfigError& error) {
+            c.refused_because = error.what();
+        } catch (const std::bad_alloc&) {
+            c.refused_because = "its step takes more memory than this machine has";
+        } catch (const std::exception& error) {  // one failed case must not lose the others
+            c.forecast.reset();
+            c.refused_because = std::string("a bug of stepcast: ") + error.what();
+        }
+    }
+}
+
+}  // namespace stepcast

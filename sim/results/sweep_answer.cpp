@@ -1,0 +1,55 @@
+#include "sim/results/sweep_answer.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/records/measurements.h"
+
+namespace stepcast {
+namespace {
+
+// Five draws have one sign by chance with probability 2^-5, which is below the 10 % that p10..p90
+// leaves on each side.
+constexpr std::size_t fewest_draws = 5;
+// shares that differ by rounding only do not vary by chance, so fewer draws suffice
+constexpr double alike = 1e-9;
+
+}  // namespace
+
+Behind behind(const std::vector<double>& scores, const std::vector<double>& of_first) {
+    std::vector<double> shares;
+    for (std::size_t d = 0; d < std::min(scores.size(), of_first.size()); ++d)
+        shares.push_back(scores[d] / of_first[d] - 1);
+    Behind found{quantile(shares, 0.1), quantile(shares, 0.5), quantile(shares, 0.9), true};
+    found.distinguishable = (found.p10 > 0 || found.p90 < 0) &&
+                            (shares.size() >= fewest_draws || found.p90 - found.p10 < alike);
+    return found;
+}
+
+std::string proof_text(const SweepAnswer& r) {
+    const SweepCounts& c = r.counts;
+    const int draws = r.best.empty() ? 1 : r.best.front().forecast.draws;
+    const std::string over =
+        draws > 1 ? fmt::format(", each by its median over {} common draws", draws) : "";
+    const std::string best = r.second ? "this front" : fmt::format("the best {}", r.best.size());
+    if (r.broken_bounds > 0)
+        return fmt::format(
+            "NOT proven: {} of {} simulated configurations were faster than their lower bound",
+            r.broken_bounds, c.simulated);
+    const std::string twins =
+        c.twins > 0
+            ? fmt::format(" ({} of them as a twin that differs only in switches without effect)",
+                          c.twins)
+            : "";
+    if (c.bounded_away == 0)
+        return fmt::format("proven: all {} feasible configurations were simulated{}{}", c.feasible,
+                           twins, over);
+    return fmt::format(
+        "proven: {} of {} feasible configurations; {} were simulated{}, each of the other {} has a "
+        "lower bound that is "
+        "no better{}",
+        best, c.feasible, c.simulated, twins, c.bounded_away, over);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,249 @@
+// What the files of other tools state that the forecast has not, has under another name, or has
+// from two places that disagree.
+#include <catch2/catch.hpp>
+
+#include "import/launch/translate.h"
+#include "tests/import/launch/told.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// "torchrun .. pretrain_gpt.py" of a small model on 8 GPUs, its batch of 16 in pieces of one.
+Translation megatron(const std::string& flags, const std::string& program = "pretrain_gpt.py") {
+    const TestFolder folder;
+    return translate(
+        folder.write("run.sh",
+                     "torchrun --nproc_per_node 8 examples/" + program +
+                         " --num-layers 7 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
+                         "--max-position-embeddings 16 "
+                         "--micro-batch-size 1 --global-batch-size 16 --vocab-size 1000 --bf16 " +
+                         flags + "\n"),
+        {});
+}
+
+Translation deepspeed(const std::string& fields, long replicas = 0) {
+    const TestFolder folder;
+    TranslateOptions how;
+    how.format = ForeignFormat::deepspeed;
+    how.replicas = replicas;
+    return translate(
+        folder.write("ds.json", "{\"zero_optimization\": {\"stage\": 3}, " + fields + "}"), how);
+}
+
+Translation torchtitan(const std::string& model, const std::string& rest = "") {
+    const TestFolder folder;
+    return translate(
+        folder.write("t.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + model +
+                                   "\n[parallelism]\ntensor_parallel_degree = 1\n" + rest + "\n"),
+        {});
+}
+
+}  // namespace
+
+// 128 sequences on 16 replicas: 8 at once, or 2 in each of 4 pieces.
+TEST_CASE(
+    "two of DeepSpeed's three batch numbers give the third, and three may contradict each other") {
+    const std::string all = "\"train_batch_size\": 128",
+                      pieces = ", \"gradient_accumulation_steps\": ",
+                      micro = ", \"train_micro_batch_size_per_gpu\": ";
+    CHECK(value(deepspeed(all, 16), "parallelism.micro_batch") == "8");
+    CHECK(value(deepspeed(all + pieces + "4", 16), "parallelism.micro_batch") == "2");
+    CHECK_THAT(lines(deepspeed(all + pieces + "3", 16).problems),
+               Contains("128 is no multiple of accumulation 3 x 16 replicas"));
+    CHECK(deepspeed(all + micro + "2" + pieces + "4", 16).problems.empty());
+    CHECK_THAT(lines(deepspeed(all + micro + "2" + pieces + "1", 16).problems),
+               Contains("128 is not 2 sequences x accumulation 1 x 16 replicas"));
+    CHECK_THAT(lines(deepspeed(all + micro + "3" + pieces + "4").problems),
+               Contains("128 is not 3 sequences x accumulation 4 x replicas"));
+    for (const auto& open : {deepspeed(all), deepspeed(all + pieces + "\"auto\"", 16)}) {
+        CHECK(value(open, "parallelism.micro_batch").empty());
+        CHECK_THAT(lines(open.open), Contains("train_micro_batch_size_per_gpu = 128 / (") &&
+                                         Contains("--set micro_batch=N"));
+    }
+    const std::string billion = "1000000000",
+                      largest = "\"train_micro_batch_size_per_gpu\": " + billion;
+    for (const std::string& rest : {pieces + billion, ", " + all + pieces + billion})
+        CHECK_THROWS_WITH(deepspeed(largest + rest, 16),
+                          Contains("train_micro_batch_size_per_gpu: found \"1000000000\"; expected "
+                                   "a step of at most 10^9 sequences"));
+}
+
+TEST_CASE("the program that a script launches says which model its flags are of") {
+    CHECK(value(megatron("", "pretrain_bert.py"), "workload.causal") == "false");
+    CHECK(value(megatron(""), "workload.causal").empty());
+    for (const char* program :
+         {"pretrain_t5.py", "pretrain_mamba.py", "pretrain_vlm.py", "pretrain_retro.py"})
+        CHECK_THAT(
+            complaint([&] { megatron("", program); }),
+            Contains(std::string("found ") + program) && Contains("expected pretrain_gpt.py"));
+}
+
+TEST_CASE("flags that change a step and have no key are among the problems, whatever the tool") {
+    for (const char* flag :
+         {"--hybrid-attention-ratio 0.1", "--is-hybrid-model",
+          "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec",
+          "--encoder-num-layers 2", "--decoder-num-layers 2",
+          "--experimental-attention-variant gated_delta_net", "--linear-attention-type x",
+          "--heterogeneous-layers-config-path x.json", "--moe-latent-size 16",
+          "--optimizer-cpu-offload", "--cpu-offloading-num-layers 2",
+          "--fine-grained-activation-offloading", "--exp-avg-dtype bf16"}) {
+        INFO(flag);
+        CHECK(megatron(flag).problems.size() == 1);
+    }
+    for (const char* flag :
+         {"--hybrid-attention-ratio 0.0", "--encoder-num-layers 7", "--cpu-offloading-num-layers 0",
+          "--exp-avg-dtype fp32", "--spec local"}) {
+        INFO(flag);
+        CHECK(megatron(flag).problems.empty());
+    }
+    const TestFolder folder;
+    const auto document =
+        translate(folder.write("doc.sh",
+                               "cat <<EOT > ds.json\n{\"zero_optimization\": {\"stage\": 1, "
+                               "\"offload_optimizer\": {\"device\": \"cpu\"}}}\nEOT\n"
+                               "deepspeed pretrain_gpt.py --deepspeed --deepspeed_config ds.json "
+                               "--num-layers 4 --hidden-size 64 "
+                               "--num-attention-heads 4 --seq-length 16 --micro-batch-size 1\n"),
+                  {});
+    CHECK_THAT(lines(document.problems), Contains("zero_optimization.offload_optimizer.device ("));
+    const auto old = translate(
+        folder.write(
+            "ds.json",
+            R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2, "cpu_offload": true,
+                                                           "zero_quantized_weights": true, "zero_quantized_gradients": false}})"),
+        {});
+    REQUIRE(old.problems.size() == 2);
+    CHECK_THAT(lines(old.problems), Contains("zero_optimization.cpu_offload (") &&
+                                        Contains("zero_optimization.zero_quantized_weights ("));
+    CHECK_THAT(lines(torchtitan("[training]\nenable_cpu_offload = true").problems),
+               Contains("training.enable_cpu_offload (") && Contains("memory of the host"));
+}
+
+TEST_CASE("flags of old and new name the same") {
+    CHECK(value(megatron("--fp8-hybrid"), "workload.dtype") == "fp8");
+    CHECK(value(megatron("--fp8-e4m3"), "workload.dtype") == "fp8");
+    CHECK(value(megatron("--attention-backend unfused"), "workload.attention") == "plain");
+    CHECK(value(megatron("--use-custom-fsdp --data-parallel-sharding-strategy optim_grads"),
+                "parallelism.zero") == "2");
+    CHECK(value(megatron("--recompute-granularity selective"), "parallelism.recompute") ==
+          "selective");
+    const auto modules =
+        megatron("--recompute-granularity selective --recompute-modules moe_act layernorm");
+    CHECK(value(modules, "parallelism.recompute") == "none");
+    CHECK_THAT(lines(modules.problems),
+               Contains("core_attn alone") && Contains("keeps moe_act, layernorm"));
+    CHECK(value(megatron("--recompute-granularity selective --recompute-modules core_attn mlp"),
+                "parallelism.recompute") == "selective");
+    const auto heads = megatron("--context-parallel-size 2 --cp-comm-type a2a");
+    CHECK(value(heads, "parallelism.context_exchange") == "ring");
+    CHECK_THAT(lines(heads.problems), Contains("(a2a) are not modelled"));
+    CHECK(value(megatron("--context-parallel-size 2 --cp-comm-type all_gather"),
+                "parallelism.context_exchange") == "all-gather");
+}
+
+// arguments.py: num_query_groups is 1 unless stated, and counts with group_query_attention alone.
+TEST_CASE("grouped attention without a number of groups is of one group") {
+    CHECK(value(megatron("--group-query-attention"), "workload.kv_heads") == "1");
+    CHECK(value(megatron("--group-query-attention --num-query-groups 2"), "workload.kv_heads") ==
+          "2");
+    CHECK(value(megatron(""), "workload.kv_heads").empty());
+    CHECK(value(megatron("--num-query-groups 2"), "workload.kv_heads").empty());
+}
+
+// Megatron counts by chunk, of 2 layers here; more than it has are all.
+TEST_CASE("layers that are computed again: of each chunk, of one stage together") {
+    const std::string full =
+        "--num-layers 16 --pipeline-model-parallel-size 4 --recompute-granularity full "
+        "--recompute-method ";
+    const auto block = [&](const std::string& layers,
+                           const std::string& flags = "--num-virtual-stages-per-pipeline-rank 2") {
+        return value(megatron(full + "block --recompute-num-layers " + layers + " " + flags),
+                     "parallelism.recompute_layers");
+    };
+    CHECK(block("1", "") == "1");
+    CHECK(block("1") == "2");
+    CHECK(block("2") == "4");
+    CHECK(block("999999999") == "16");
+    CHECK_THAT(complaint([&] { block("0"); }), Contains("from 1 to 10^9"));
+    CHECK(megatron(full + "uniform --recompute-num-layers 1").problems.empty());
+    const auto together = megatron(full + "uniform --recompute-num-layers 4");
+    CHECK(value(together, "parallelism.recompute_layers").empty());
+    CHECK_THAT(lines(together.problems), Contains("recompute_num_layers (") &&
+                                             Contains("4 layers are computed again together") &&
+                                             Contains("the activations of 3 layers"));
+}
+
+TEST_CASE("patterns of layers with experts are lists of Python") {
+    const auto dense = [](const std::string& pattern) {
+        return value(megatron("--num-experts 4 --moe-layer-freq \"" + pattern + "\""),
+                     "workload.moe.dense_layers");
+    };
+    for (const char* all : {"([1]*7)", "[1]*7", "[1, 1, 1, 1, 1, 1, 1]", "([1]*3+[1]*4)"})
+        CHECK(dense(all) == "0");
+    for (const char* some : {"([0]*3+[1]*4)", "[0]*3+[1]*4", "[0,0,0]+[1]*4", "[0]*3 + [1, 1]*2"})
+        CHECK(dense(some) == "3");
+    CHECK_THAT(complaint([&] { dense("([0]*3+[1]*10)"); }),
+               Contains("moe_layer_freq: found \"([0]*3+[1]*10)\"; expected a pattern of "
+                        "num_layers = 7 layers; this one is of 13"));
+    for (const char* other : {"([1]*3+[0]*4)", "[0]*7", "[0, 2, 1]", "[x]*7"})
+        CHECK_THAT(complaint([&] { dense(other); }), Contains("the patterns that are modelled"));
+    CHECK_THAT(complaint([&] { dense("7*[1]"); }), Contains("a number behind each *"));
+}
+
+TEST_CASE("an optimizer that is not modelled is told, and which one is taken") {
+    for (const char* name : {"muon", "dist_muon", "lion"}) {
+        const auto t = megatron(std::string("--optimizer ") + name);
+        CHECK(value(t, "workload.optimizer") == "adam");
+        CHECK_THAT(lines(t.problems),
+                   Contains(std::string(name) + " is not modelled; taken as adam"));
+    }
+    for (const char* name : {"Muon", "Adagrad", "OneBitAdam"})
+        CHECK_THAT(
+            lines(deepspeed(std::string("\"optimizer\": {\"type\": \"") + name + "\"}").problems),
+            Contains("taken as adam"));
+    CHECK_THAT(lines(deepspeed("\"optimizer\": {\"type\": \"OneBitLamb\"}").problems),
+               Contains("taken as lamb"));
+    CHECK_THAT(lines(torchtitan("[optimizer]\nname = \"Muon\"").problems),
+               Contains("taken as adam"));
+    for (const char* name : {"AdamW", "FusedAdam", "SGD", "Lamb"})
+        CHECK(
+            deepspeed(std::string("\"optimizer\": {\"type\": \"") + name + "\"}").problems.empty());
+}
+
+TEST_CASE("torchtitan's converters under both their names") {
+    const auto rows = torchtitan("converters = [\"quantize.linear.float8\"]",
+                                 "[quantize.linear.float8]\nrecipe_name = \"rowwise\"");
+    CHECK(value(rows, "workload.dtype") == "fp8");
+    CHECK(value(rows, "workload.row_scales") == "true");
+    for (const char* name : {"mx", "quantize.linear.mx"})
+        CHECK(value(torchtitan(std::string("converters = [\"") + name + "\"]"), "workload.dtype") ==
+              "fp8");
+    CHECK(value(torchtitan("converters = [\"mx\"]", "[mx]\nrecipe_name = \"mxfp4_cutlass\""),
+                "workload.dtype") == "fp4");
+    CHECK_THAT(lines(torchtitan("converters = [\"nf4\"]").problems),
+               Contains("nf4 is not modelled"));
+    const auto inert = torchtitan("", "[quantize.linear.float8]\nrecipe_name = \"rowwise\"");
+    CHECK(value(inert, "workload.dtype") == "bf16");
+    CHECK_THAT(lines(inert.ignored), Contains("no converter in model.converters reads it"));
+}
+
+// DeepSeek-V3's layout has its prediction layer in a chunk of its own: the forecast has it with the
+// loss.
+TEST_CASE("a layout with a chunk for multi-token prediction alone can be forecast") {
+    const auto t = megatron(
+        "--pipeline-model-parallel-size 4 --mtp-num-layers 1 --untie-embeddings-and-output-weights "
+        "--pipeline-model-parallel-layout \"Ett|ttt|m|ttL\"");
+    CHECK(value(t, "parallelism.stage_layers") == "[2, 2, 1, 2]");
+    CHECK_THAT(lines(t.problems), Contains("(m) in chunk 3 of 4 is forecast in the last, with the "
+                                           "loss; a layer of chunk 2 is in its place"));
+    CHECK_NOTHROW(read_experiment({"run.sh", experiment_text(t)},
+                                  std::vector<Override>{{"cluster.preset", "dgx-h100"}}));
+    const auto with_loss = megatron(
+        "--pipeline-model-parallel-size 4 --mtp-num-layers 1 --pipeline-model-parallel-layout "
+        "\"Ett|tt|tt|tmL\"");
+    CHECK(value(with_loss, "parallelism.stage_layers") == "[2, 2, 2, 1]");
+    CHECK(with_loss.problems.empty());
+}

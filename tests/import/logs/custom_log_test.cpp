@@ -1,0 +1,473 @@
+#include <catch2/catch.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "import/logs/line_pattern.h"
+#include "model/records/measurements.h"
+#include "tests/calibrate/logs.h"
+
+using namespace stepcast;
+using Catch::Matchers::Contains;
+using Points = std::vector<std::pair<int, double>>;
+
+TEST_CASE("a pattern takes numbers between literal texts, in SI units") {
+    const LinePattern pattern("iter {#}/{} | {}time: {step:ms}, peak {peak:GiB}");
+    CHECK(pattern.counts_steps());
+    CHECK(pattern.fields()[1].unit == "s");
+    std::vector<double> values;
+    REQUIRE(pattern.match("rank 0 iter   12/ 100 | loss 3 | time:1,250.5 , peak 2.0 GiB", values));
+    CHECK(values == std::vector<double>{12, 1.2505, 2147483648.0});
+    CHECK_FALSE(pattern.match("iter 12/ 100 | time: n/a, peak 2.0", values));
+    CHECK_FALSE(pattern.match("iteration 12", values));
+}
+
+// 5.88K read as 5.88 would be a thousand times too little; with a star it is 5880.
+TEST_CASE("a pattern refuses what it would cut") {
+    std::vector<double> values;
+    const LinePattern plain("step {#} tps: {rate:tokens/s}");
+    CHECK_THROWS_WITH(
+        plain.match("step 1 tps: 5.88K", values),
+        Contains("\"5.88K\" is cut by {rate:tokens/s}") && Contains("{rate:tokens/s*}"));
+    CHECK_THROWS_WITH(LinePattern("took {step:s}").match("took 200 ms", values),
+                      Contains("cut by {step:s}"));
+    CHECK_THROWS_WITH(LinePattern("took {step:s}").match("took 0,25 s", values),
+                      Contains("cut by {step:s}"));
+    const LinePattern told("step {#} tps: {rate:tokens/s*}");
+    REQUIRE(told.match("step 1 tps: 5.88K", values));
+    CHECK(values[1] == Approx(5880));
+    REQUIRE(told.match("step 1 tps: 5,880 tokens/s", values));
+    CHECK(values[1] == 5880);
+    REQUIRE(LinePattern("memory: {m:GiB}").match("memory: 44.32GiB(55%)", values));
+    REQUIRE(LinePattern("a {x:1}K b").match("a 3K b", values));
+}
+
+// Suffixes of thousands (B and G a billion), also behind a number with commas; where the unit is
+// bytes, B is the unit. A rate of steps is their inverse: 0.8 a second are 1.25 s; of none, no
+// number. Per cent are hundredths.
+TEST_CASE("a pattern reads thousands, rates of steps and per cent") {
+    std::vector<double> values;
+    const LinePattern rate("rate {x:1*}"), bytes("mem {x:B*}"), steps("speed {x:steps/s}"),
+        share("mfu {x:%}");
+    for (const auto& [text, value] : {std::pair{"rate 1.5k", 1500.0},
+                                      {"rate 1.5K", 1500},
+                                      {"rate 2.25M |", 2.25e6},
+                                      {"rate 3B", 3e9},
+                                      {"rate 3G ", 3e9},
+                                      {"rate 1.25T", 1.25e12},
+                                      {"rate 2P", 2e15},
+                                      {"rate 1,234K", 1.234e6},
+                                      {"rate 1,234,567", 1234567},
+                                      {"rate 1,234.5", 1234.5}}) {
+        CAPTURE(text);
+        REQUIRE(rate.match(text, values));
+        CHECK(values[0] == Approx(value));
+    }
+    REQUIRE(bytes.match("mem 31.4G", values));
+    CHECK(values[0] == Approx(31.4e9));
+    REQUIRE(bytes.match("mem 512B", values));
+    CHECK(values[0] == 512);
+    REQUIRE(steps.match("speed 0.8", values));
+    CHECK(values[0] == 1.25);
+    REQUIRE(steps.match("speed 0", values));
+    CHECK(std::isinf(values[0]));
+    REQUIRE(share.match("mfu 31.25%", values));
+    CHECK(values[0] == 0.3125);
+}
+
+namespace {
+
+// A log's values of a phase, read as `--format auto` does.
+Points values_of(const LogFolder& folder, const std::string& text, const std::string& phase,
+                 const std::string& system) {
+    const ReadLog read = import_log(folder.file("tool.log", text));
+    REQUIRE(read.runs.size() == 1);
+    CHECK(read.runs[0].system == system);
+    return series(read.runs[0], phase);
+}
+
+}  // namespace
+
+// Lines as the tools of the named versions print them, with numbers of our own.
+TEST_CASE("logs of seven more tools are read by shipped patterns") {
+    const LogFolder folder;
+    const auto read = [&](const std::string& text, const std::string& phase,
+                          const std::string& system) {
+        return values_of(folder, text, phase, system);
+    };
+    const std::string nanotron =
+        "07/01/2026 10:00:00 [INFO|DP=0|PP=0|TP=0|n3]: iteration: 4 / 50 | consumed_tokens: 131K | "
+        "elapsed_time_per_iteration_ms: 2.75K | tokens_per_sec: 47.7K | "
+        "tokens_per_sec_per_gpu: 5.96K | global_batch_size: 16 | lm_loss: 9.5 | lr: 0.0003 | "
+        "model_tflops_per_gpu: 88.5 | hardware_tflops_per_gpu: 90 | grad_norm: 3 | "
+        "cuda_memory_allocated: 10G | cuda_max_memory_reserved: 22.5G | hd_total_memory_tb: 1T\n";
+    CHECK(read(nanotron, "step", "nanotron") == Points{{4, 2.75}});
+    CHECK(read(nanotron, "tokens_per_s", "nanotron") == Points{{4, 5960}});
+    CHECK(read(nanotron, "memory_reserved", "nanotron") == Points{{4, 22.5e9}});
+    const std::string maxtext =
+        "completed step: 7, seconds: 1.875, TFLOP/s/device: 201.500, Tokens/s/device: 8738.133, "
+        "total_weights: 32768, loss: 8.250\ncompleted step: 8, seconds: 1.750, total_weights: 3\n";
+    CHECK(read(maxtext, "step", "maxtext") == Points{{7, 1.875}, {8, 1.75}});
+    CHECK(read(maxtext, "tflops_per_rank", "maxtext") == Points{{7, 201.5}});
+    const std::string nemo =
+        "Training epoch 0, iteration 9/199 | lr: 6e-06 | global_batch_size: 32 | global_step: 9 | "
+        "reduced_train_loss: 9.1 | train_step_timing in s: 3.125 | TFLOPS_per_GPU: 250.5\n"
+        "Validation: iteration 1/4\nTraining epoch 0, iteration 19/199 | lr: 1e-05 | "
+        "train_step_timing in s: 3.0\n";
+    CHECK(read(nemo, "step", "nemo") == Points{{9, 3.125}, {19, 3}});
+    CHECK(read(nemo, "global_batch", "nemo") == Points{{9, 32}});
+    const std::string bar =
+        "Epoch 0: :   3%|3 | 3/90 [00:15<07:15, reduced_train_loss=10.1, global_step=2.000, "
+        "consumed_samples=24.0, train_step_timing in s=4.750]\r";
+    CHECK(read(bar + bar, "step", "nemo") == Points{{2, 4.75}, {2, 4.75}});
+    const std::string nanogpt =
+        "step 0: train loss 10.8, val loss 10.8\niter 0: loss 10.8, time 7000.00ms, mfu "
+        "-100.00%\niter 10: loss 9.9, time 250.50ms, mfu 37.50%\n";
+    CHECK(read(nanogpt, "step", "nanogpt") == Points{{0, 7}, {10, 0.2505}});
+    CHECK(read(nanogpt, "mfu", "nanogpt") == Points{{10, 0.375}});
+    const std::string composer =
+        "[batch=3/9]:\n\t Train memory/peak_allocated_mem: 17.5000\n\t Train "
+        "throughput/batches_per_sec: 1.6000\n\t Train throughput/device/mfu: 0.4100\n[Eval "
+        "batch=1/2] Eval on x data\n";
+    CHECK(read(composer, "step", "composer") == Points{{3, 0.625}});
+    CHECK(read(composer, "memory", "composer") == Points{{3, 17.5e9}});
+    CHECK(read(composer, "mfu", "composer") == Points{{3, 0.41}});
+}
+
+// litgpt counts micro-batches: with one of them a step, a line's time is a step's, with four it is
+// not.
+TEST_CASE("litgpt's time of an iteration is a step only without accumulation") {
+    const LogFolder folder;
+    const auto log = [](int each) {
+        return fmt::format(
+            "Epoch 1 | iter {} step 2 | loss train: 10.5, val: n/a | iter time: 415.50 ms (step) "
+            "remaining time: 0:01:00\n| - Tok/sec       : 2.5 tok/s\n| - Memory Used   : 9.25 GB\n",
+            2 * each);
+    };
+    CHECK(values_of(folder, log(1), "step", "litgpt") == Points{{2, 0.4155}});
+    CHECK(values_of(folder, log(4), "step", "litgpt").empty());
+    CHECK(values_of(folder, log(4), "micro_batch", "litgpt") == Points{{2, 0.4155}});
+    CHECK(values_of(folder, log(4), "memory", "litgpt") == Points{{-1, 9.25e9}});
+}
+
+// Bars with a title, and bars that end elsewhere than the training's, are of something else; at 1.6
+// steps a second a step takes 0.625. A log without a bar has the mean of its last line: 0.4 a
+// second are 2.5 s. Numbers stand in quotes since 5.0.
+TEST_CASE("the Trainer's log is its progress bar and its last line") {
+    const LogFolder folder;
+    for (const std::string quote : {"", "'"}) {
+        CAPTURE(quote);
+        const std::string
+            logged = fmt::format(
+                "{{'loss': {0}3.5{0}, 'grad_norm': {0}1{0}, 'learning_rate': {0}1e-05{0}, 'epoch': "
+                "{0}0.1{0}}}\n",
+                quote),
+            last = fmt::format(
+                "{{'train_runtime': {0}50.5{0}, 'train_samples_per_second': {0}3.2{0}, "
+                "'train_steps_per_second': {0}0.4{0}, 'train_loss': {0}3{0}}}\n",
+                quote),
+            bars =
+                "Map: 100%|##| 9/20 [00:01<00:00, 1.00it/s]\n[rank0]:   5%|# | 1/20 [00:03<00:57, "
+                "3.25s/it]\r 10%|# | 2/20 [00:04<00:40,  1.60it/s]\r 25%|## | 1/4 [00:00<00:01, "
+                "9.00it/s]\n";
+        CHECK(values_of(folder, bars + logged + last, "step", "huggingface") ==
+              Points{{1, 3.25}, {2, 0.625}});
+        CHECK(values_of(folder, bars + logged + last, "loss", "huggingface") == Points{{2, 3.5}});
+        CHECK(values_of(folder, logged + last, "step", "huggingface") == Points{{-1, 2.5}});
+        CHECK(values_of(folder, logged + last, "samples_per_s", "huggingface") ==
+              Points{{-1, 3.2}});
+        // The last line ends a run: a second one has a bar of its own.
+        const ReadLog both = import_log(folder.file(
+            "two.log",
+            bars + logged + last + "  3%|# | 1/30 [00:03<00:57, 2.25s/it]\n" + logged + last));
+        REQUIRE(both.runs.size() == 2);
+        CHECK(series(both.runs[1], "step") == Points{{1, 2.25}});
+    }
+}
+
+// A word of a known tool in another's log is not enough; the message says the line, and how another
+// log is read.
+TEST_CASE("another tool's log is not taken for a known one") {
+    const LogFolder folder;
+    for (const auto& [text, near] :
+         {std::pair{"[it 3] loss 2 mfu: 0.31 tps 5\n", "line 1 has a word of torchtitan's"},
+          {"start\nTrain throughput/device/mfu: 0.3\n", "line 2 has a word of torchtitan's"},
+          {"completed step: none\n", "line 1 has a word of maxtext's"},
+          {"took 5 ms, mfu 3\n", "line 1 has a word of nanogpt's"},
+          {"elapsed time per iteration (ms): ?\n", "line 1 has a word of megatron-lm's"}}) {
+        CAPTURE(text);
+        CHECK_THROWS_WITH(import_log(folder.file("other.log", text)),
+                          Contains("not a log that stepcast recognises") && Contains(near) &&
+                              Contains("--format custom --pattern FILE"));
+    }
+}
+
+// Megatron-LM states memory once, after its first logged step, in units of 2^20 bytes and by rank:
+// a run's is the greatest, though no other step has it.
+TEST_CASE("a run's memory is the greatest that its log states") {
+    const LogFolder folder;
+    std::string text;
+    for (int i = 1; i <= 40; ++i) {
+        text += fmt::format(
+            " [2026-01-01 00:00:00] iteration {:8}/      40 | elapsed time per iteration (ms): "
+            "500.0 | global batch size:    16 |\n",
+            i);
+        if (i == 1)
+            text +=
+                "[Rank 0] (after 1 iterations) memory (MB) | allocated: 100.0 | max allocated: "
+                "2048.5 | reserved: 2100.0 | max reserved: 3000.0\n"
+                "[Rank 1] (after 1 iterations) memory (MB) | allocated: 100.0 | max allocated: "
+                "2560.0 | reserved: 2100.0 | max reserved: 3100.0\n";
+    }
+    const std::string out = (folder.path / "m.csv").string();
+    import_to_files({.logs = {folder.file("a.log", text)},
+                     .out = out,
+                     .routing_out = {},
+                     .medians_only = true,
+                     .system = {},
+                     .model = "m"});
+    std::vector<std::string> rows;
+    for (const Sample& s : read_measurements(out))
+        if (s.unit == "B")
+            rows.push_back(fmt::format("{} {} {} {}", s.phase, s.rank, s.step, s.value / 1048576));
+    CHECK(rows == std::vector<std::string>{"memory -1 -1 2048.5", "memory 1 -1 2560",
+                                           "memory_reserved -1 -1 3000",
+                                           "memory_reserved 1 -1 3100"});
+}
+
+TEST_CASE("a run reaches from its first to its last line of a step, whatever stands around them") {
+    const LogFolder folder;
+    ImportRequest options;
+    options.pattern = folder.file("p.toml", "lines = [\"step={#} took {step:s}\"]\n");
+    const auto runs =
+        import_log(
+            folder.file("a.log",
+                        "begin\nstep=1 took 1 s\nstep=2 took 1 s\nsaved\n\nstep=1 took 2 s\nend\n"),
+            options)
+            .runs;
+    REQUIRE(runs.size() == 2);
+    CHECK((runs[0].first_line == 2 && runs[0].last_line == 3));
+    CHECK((runs[1].first_line == 6 && runs[1].last_line == 6));
+}
+
+TEST_CASE("a step ten times off its neighbours is warned about") {
+    const LogFolder folder;
+    std::string log;
+    for (int i = 1; i <= 12; ++i)
+        log += "step=" + std::to_string(i) + (i == 6 ? " took 0.5 s\n" : " took 50 s\n");
+    ImportRequest request;
+    request.logs = {folder.file("a.log", log)};
+    request.pattern = folder.file(
+        "p.toml", "system = \"mine\"\nmodel = \"m\"\nlines = [\"step={#} took {step:s}\"]\n");
+    request.out = folder.file("out.csv", "");
+    const auto report = import_to_files(request);
+    CHECK(std::count_if(report.begin(), report.end(), [](const std::string& line) {
+              return line.find(
+                         "warning: step 6 took 0.5 s, after 50 s of the one before it (1 such "
+                         "steps)") != std::string::npos;
+          }) == 1);
+}
+
+TEST_CASE("a pattern that cannot be matched is refused") {
+    CHECK_THROWS_WITH(LinePattern("{step:ms} ms"), Contains("expected literal text first"));
+    CHECK_THROWS_WITH(LinePattern("step {step:parsec}"), Contains("\"parsec\" is no unit here"));
+    CHECK_THROWS_WITH(LinePattern("step {step"), Contains("a { is not closed"));
+    CHECK_THROWS_WITH(LinePattern("step {step}"), Contains("expected {name:unit}"));
+    CHECK_THROWS_WITH(LinePattern("step {}{step:ms}"), Contains("followed by a field"));
+    CHECK_THROWS_WITH(LinePattern("step"), Contains("expected a field"));
+    const LogFolder folder;
+    CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "lines = [\"step {#\"]\n")),
+                      Contains("p.toml:1:9: lines"));
+    CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "line = [\"step {#}\"]\n")),
+                      Contains("did you mean \"lines\"?"));
+    CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "lines = [\"step {step:ms}\"]\n")),
+                      Contains("no line has {#}"));
+}
+
+TEST_CASE("a home-made log is read with a pattern file; numbers that go back begin a new run") {
+    const LogFolder folder;
+    ImportRequest options;
+    options.pattern = folder.file("mine.toml",
+                                  "system = \"mine\"\nmodel = \"small\"\nranks = 2\n"
+                                  "lines = [\"step={#} took {step:s}\", \"fwd={forward:ms}\"]\n");
+    const std::string log = folder.file(
+        "a.log",
+        "hello\nfwd=1\nstep=1 took 0.5 s\nfwd=200 ms\nstep=2 took 0.25 s\nstep=1 took 1 s\n");
+    const ReadLog result = import_log(log, options);
+    REQUIRE(result.runs.size() == 2);
+    CHECK(result.runs[0].run_id == "a-1-mine-small");
+    CHECK(result.runs[0].ranks == 2);
+    CHECK(series(result.runs[0], "step") == Points{{1, 0.5}, {2, 0.25}});
+    CHECK(series(result.runs[0], "forward") == Points{{1, 0.2}});
+    CHECK(series(result.runs[1], "step") == Points{{1, 1}});
+    CHECK(result.lines == LineCounts{4, 1, 1});  // the first fwd is of no step
+    CHECK_THROWS_WITH(import_log(folder.file("b.log", "hello\n"), options),
+                      Contains("b.log:1: the log ends without a step"));
+    CHECK_THROWS_WITH(
+        import_log(folder.file("c.log", "step=1 took 1 s\nstep=2 took -5 s\n"), options),
+        Contains("c.log:2: step is -5; expected 0 or more"));
+    options.pattern.clear();
+    options.format = LogFormat::custom;
+    CHECK_THROWS_WITH(import_log(log, options), Contains("needs --pattern FILE"));
+}
+
+// Steps 0, 1, 11 and 13: nine lie before the third line and one before the last, so that two of the
+// lines are means.
+TEST_CASE("lines that are means over steps between them are counted") {
+    const LogFolder folder;
+    ImportRequest options;
+    options.pattern = folder.file(
+        "mine.toml",
+        "system = \"mine\"\nmean_since_last = true\nlines = [\"step={#} took {step:s}\"]\n");
+    const auto notes = [&](const char* text) {
+        return import_log(folder.file("a.log", text), options).runs.at(0).notes;
+    };
+    CHECK_THAT(
+        notes("step=0 took 1 s\nstep=1 took 1 s\nstep=11 took 1 s\nstep=13 took 1 s\n").at(0),
+        Contains("2 of its 4 lines are means"));
+    CHECK_THAT(notes("step=0 took 1 s\nstep=10 took 1 s\n").at(0),
+               Contains("1 of its 2 lines are means"));
+    for (const std::string& note : notes("step=5 took 1 s\nstep=6 took 1 s\n"))
+        CHECK_THAT(note, !Contains("are means"));
+}
+
+TEST_CASE("Megatron-LM's log is recognised; timers belong to the iteration before them") {
+    const LogFolder folder;
+    const std::string line =
+        " | consumed samples:   2560 | elapsed time per iteration (ms): 1234.5 | throughput per "
+        "GPU (TFLOP/s/GPU): "
+        "150.2 | learning rate: 1.0E-04 | global batch size:   256 | lm loss: 1.0E+01 |\n";
+    const std::string text =
+        " [2024-05-01 12:00:00] iteration        1/     100" + line +
+        "    forward-compute ................................: (10.25, 12.5)\n" +
+        " [2024-05-01 12:00:10] iteration       11/     100" + line;
+    const ReadLog result = import_log(folder.file("a.log", text));
+    REQUIRE(result.format == LogFormat::custom);
+    const ReadRun& run = result.runs.at(0);
+    CHECK(run.system == "megatron-lm");
+    CHECK(series(run, "step") == Points{{1, 1.2345}, {11, 1.2345}});
+    CHECK(series(run, "tflops_per_rank") == Points{{1, 150.2}, {11, 150.2}});
+    CHECK(series(run, "forward") == Points{{1, 0.0125}});
+    CHECK_THAT(run.notes.at(0),
+               Contains("1 of its 2 lines are means over the steps since the line before"));
+}
+
+// 16384 tokens at 8192 tokens/s a rank are 2 s.
+TEST_CASE("torchtitan's log gives rates, and steps where the pattern states the tokens") {
+    const LogFolder folder;
+    const std::string text =
+        "[rank0]:[titan] 2025-01-01 00:00:00,000 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss:  "
+        "7.7  "
+        "\x1b[38mgrad_norm:  "
+        "1.0  \x1b[33mmemory: 44.00GiB(46%)  \x1b[34mtps: 8,192  \x1b[36mtflops: 95.5  "
+        "\x1b[35mmfu: 9.6%\x1b[39m\n"
+        "[rank3]:[titan] 2025-01-01 00:00:00,000 - root - INFO - step:  1  loss:  7.7  memory: "
+        "40.00GiB(46%)  "
+        "tps: 8,192  tflops: 95.5  mfu: 9.6%\n";
+    const std::string log = folder.file("a.log", text);
+    const ReadRun run = import_log(log).runs.at(0);
+    CHECK(run.system == "torchtitan");
+    CHECK(series(run, "tokens_per_s") == Points{{1, 8192}});
+    CHECK(series(run, "memory_reserved", 3) == Points{{1, 40.0 * 1073741824}});
+    CHECK(series(run, "step").empty());
+    ImportRequest options;
+    options.pattern = folder.file(
+        "t.toml", "tokens = 16384\nlines = [\"step: {#}{}tps: {tokens_per_s:tokens/s}\"]\n");
+    CHECK(series(import_log(log, options).runs.at(0), "step").front() == std::pair{1, 2.0});
+}
+
+// Three steps of 16384 tokens at 8192 tokens/s are 2 s each. The lines of validation, eight times
+// as fast because nothing is differentiated, have the same numbers behind the same words and are no
+// steps: known, and nothing of them is kept.
+TEST_CASE("lines of validation are no steps: a pattern file names what it ignores") {
+    const LogFolder folder;
+    std::string text;
+    for (const int step : {10, 20, 30})
+        text += fmt::format(
+            "[rank0]:step: {0}  loss: 7.7  memory: 44.00GiB(46%)  tps: 8,192  tflops: 95.5  mfu: "
+            "9.6%\n"
+            "[rank0]:\x1b[32mvalidate step: {0}  \x1b[31mloss: 7.9  memory: 44.00GiB(46%)  tps: "
+            "65,536\x1b[39m\n",
+            step);
+    const std::string log = folder.file("a.log", text);
+    const ReadLog shipped = import_log(log);
+    CHECK(series(shipped.runs.at(0), "tokens_per_s") == Points{{10, 8192}, {20, 8192}, {30, 8192}});
+    CHECK(shipped.lines == LineCounts{3, 3, 0});
+    ImportRequest options;
+    options.pattern =
+        folder.file("t.toml",
+                    "tokens = 16384\nignore = [\"no such line\", \"validate step:\"]\n"
+                    "lines = [\"step: {#}{}tps: {tokens_per_s:tokens/s}\"]\n");
+    CHECK(series(import_log(log, options).runs.at(0), "step") == Points{{10, 2}, {20, 2}, {30, 2}});
+    CHECK_THROWS_WITH(
+        read_log_pattern(folder.file("p.toml", "ignore = \"x\"\nlines = [\"step {#}\"]\n")),
+        Contains("p.toml:1:10: ignore: found \"x\"; expected an array of texts"));
+    CHECK_THROWS_WITH(
+        read_log_pattern(folder.file("p.toml", "ignore = [\"\"]\nlines = [\"step {#}\"]\n")),
+        Contains("p.toml:1:10: ignore: an empty text stands in every line"));
+}
+
+// 1.2 million samples exceed what a record keeps in memory (2^20); the median of 400000 equal steps
+// is theirs.
+TEST_CASE("a run beyond what is kept in memory loses no sample and keeps its medians") {
+    const LogFolder folder;
+    SampleRecord record;
+    const auto step = record.phase("step");
+    for (int i = 0; i < 1'200'000; ++i) record.add(step, -1, i, i);
+    double sum = 0;
+    record.replay([&](const SampleRecord::Value& v) { sum += v.value; });
+    CHECK(sum == 1'200'000.0 * 1'199'999.0 / 2);
+    CHECK(record.last_step() == 1'199'999);
+}
+
+TEST_CASE("an import writes only the phases asked for beside medians and inputs") {
+    const LogFolder folder;
+    std::string text;
+    for (int i = 1; i <= 20; ++i) text += "step=" + std::to_string(i) + " took 0.5 s fwd 0.2 s\n";
+    const std::string log = folder.file("a.log", text), out = (folder.path / "m.csv").string();
+    const std::string pattern =
+        folder.file("p.toml", "lines = [\"step={#} took {step:s} s fwd {forward:s}\"]\n");
+    import_to_files({.logs = {log},
+                     .out = out,
+                     .routing_out = {},
+                     .medians_only = true,
+                     .kept_phases = {"step"},
+                     .pattern = pattern,
+                     .system = {},
+                     .model = "m",
+                     .inputs = {"workload.seq=128"}});
+    const std::vector<Sample> rows = read_measurements(out);
+    // steps; the input; medians of step and forward, mean of the step
+    CHECK(rows.size() == 20 + 1 + 3);
+    CHECK(rows.front().model == "m");
+    CHECK(std::count_if(rows.begin(), rows.end(),
+                        [](const Sample& s) { return s.phase == "forward"; }) == 1);
+}
+
+// Fifty lines, one of ten steps; and a run that went on after 50,000: medians of either are of what
+// the log tells, its first steps left out.
+TEST_CASE("logs of every tenth step and of resumed runs have medians") {
+    const LogFolder folder;
+    const std::string out = (folder.path / "m.csv").string();
+    const std::string pattern = folder.file("p.toml", "lines = [\"step={#} took {step:s} s\"]\n");
+    const auto median_of = [&](int first, int every, int lines) {
+        std::string text;
+        for (int i = 0; i < lines; ++i)
+            text += fmt::format("step={} took {} s\n", first + every * i, i < 10 ? 9 : 0.5);
+        import_to_files({.logs = {folder.file("a.log", text)},
+                         .out = out,
+                         .routing_out = {},
+                         .medians_only = true,
+                         .pattern = pattern,
+                         .system = {},
+                         .model = "m"});
+        std::vector<double> medians;
+        for (const Sample& s : read_measurements(out))
+            if (s.phase == "step") medians.push_back(s.value);
+        return medians;
+    };
+    CHECK(median_of(10, 10, 50) == std::vector<double>{0.5});
+    // of thirty the first nine are no steady ones
+    CHECK(median_of(50001, 1, 30) == std::vector<double>{0.5});
+}

@@ -1,0 +1,182 @@
+// What the words of a row say of its split: shards, recompute, stages, experts and positions.
+#include "import/tables/cases.h"
+#include "tests/import/tables/cases_home.h"
+#include "tests/import/tables/transformer_rows.h"
+
+using namespace stepcast;
+
+TEST_CASE("ZeRO stages are read from the words that tables use") {
+    const CasesHome home;
+    const auto zero = [](const std::string& text, const std::string& notes = "") {
+        const Parallelism p =
+            gpt_case_with(
+                {{"zero", text}, {"notes", notes}, {"tp", "1"}, {"pp", "1"}, {"dp", "64"}})
+                .experiment.parallelism;
+        return std::pair{p.zero, p.shard};
+    };
+    CHECK(zero("2") == std::pair{2, 0});
+    CHECK(zero("1 (distributed optimizer)") == std::pair{1, 0});
+    CHECK(zero("distributed optimizer (Megatron default in these recipes)") == std::pair{1, 0});
+    CHECK(zero("0/1 (DDP, distributed optimizer by default)") == std::pair{1, 0});
+    CHECK(zero("3") == std::pair{3, 0});
+    CHECK(zero("3 hybrid (shard in node)") == std::pair{3, 8});
+    CHECK(zero("FSDP group 16") == std::pair{3, 16});
+    CHECK(zero("3", "JAX MaxText; FSDP group 128 (or all GPUs when fewer)") == std::pair{3, 0});
+    CHECK(zero("3", "JAX MaxText; FSDP group 32 (or all GPUs when fewer)") == std::pair{3, 32});
+    CHECK(gpt_refusal({{"zero", "offload"}}) ==
+          "c.csv:2: zero: \"offload\" is not understood; expected 0, 1, 2 or 3");
+    // ZeRO 3 gathers ahead in every framework
+    CHECK(gpt_case_with({{"zero", "3"}}).experiment.parallelism.overlap);
+}
+
+TEST_CASE("recompute is read from the words that tables use") {
+    const CasesHome home;
+    const auto kind = [](const std::string& text) {
+        return gpt_case_with({{"recompute", text}}).experiment.parallelism.recompute;
+    };
+    CHECK(kind("none (config default)") == Recompute::none);
+    CHECK(kind("selective attention") == Recompute::selective);
+    CHECK(kind("core_attn selective (baseline)") == Recompute::selective);
+    CHECK(kind("minimal (flash policy)") == Recompute::none);
+    CHECK(kind("norm, act") == Recompute::none);
+    CHECK(kind("moe_act") == Recompute::none);
+    CHECK(kind("save_nothing") == Recompute::full);
+    CHECK(gpt_refusal({{"recompute", "often"}}) ==
+          "c.csv:2: recompute: \"often\" is not understood; expected none, selective or full");
+}
+
+TEST_CASE(
+    "torchtitan's operator policy, row-wise fp8 and asynchronous tensor parallelism are read") {
+    const CasesHome home;
+    const Case c = gpt_case_with({{"source", "torchtitan"},
+                                  {"model", "llama3-8b"},
+                                  {"layers", "32"},
+                                  {"hidden", "4096"},
+                                  {"kv_heads", "8"},
+                                  {"ffn", "14336"},
+                                  {"gpus", "8"},
+                                  {"gpu", "H100"},
+                                  {"tp", "1"},
+                                  {"pp", "1"},
+                                  {"dp", "8"},
+                                  {"gbs", "64"},
+                                  {"zero", "3"},
+                                  {"recompute", "selective (op)"},
+                                  {"precision", "float8 (linears)"}});
+    CHECK(c.experiment.parallelism.recompute == Recompute::alternate);
+    CHECK(c.experiment.workload.dtype == Dtype::fp8);
+    CHECK_FALSE(c.experiment.workload.row_scales);
+    CHECK(c.experiment.parallelism.gradient_dtype == Dtype::fp32);
+    CHECK(takes_for_granted(c,
+                            "recompute selective (op): every second matrix product of each layer"));
+    CHECK(gpt_case_with({{"source", "torchtitan"},
+                         {"gpus", "8"},
+                         {"tp", "1"},
+                         {"pp", "1"},
+                         {"dp", "8"},
+                         {"recompute", "selective per op"}})
+              .experiment.parallelism.recompute == Recompute::alternate);
+    const Case second = gpt_case_with({{"source", "torchtitan"},
+                                       {"gpus", "8"},
+                                       {"tp", "1"},
+                                       {"pp", "1"},
+                                       {"dp", "8"},
+                                       {"recompute", "selective (every 2nd layer)"}});
+    CHECK(second.experiment.parallelism.recompute == Recompute::full);
+    CHECK(second.experiment.parallelism.recompute_layers == second.experiment.workload.layers / 2);
+    const Case rows = gpt_case_with({{"source", "torchtitan"},
+                                     {"gpus", "8"},
+                                     {"gpu", "H100"},
+                                     {"tp", "8"},
+                                     {"pp", "1"},
+                                     {"dp", "1"},
+                                     {"sp", "on"},
+                                     {"precision", "float8 rowwise"},
+                                     {"notes", "async TP; compile"}});
+    CHECK(rows.experiment.workload.row_scales);
+    CHECK(rows.experiment.parallelism.overlap_tp);
+    CHECK_FALSE(rows.experiment.workload.fused_projections);
+}
+
+// nanotron's blocks by matrix products (models/base.py, build_model), 16 layers of 67.1 million and
+// logits of 268.4 million, as much as 4 layers: 20 units. pp 4, 5 a stage: layers 1 to 5, to 10, to
+// 15, then one and the logits; pp 2: 10 and 6; pp 8, 2.5 a stage: full after layers 3, 5, 8, 10, 13
+// and 15, and the last holds the logits alone.
+TEST_CASE("stages balanced by matrix products may leave the last to the logits") {
+    const CasesHome home;
+    const auto stages = [](const std::string& pp) {
+        return gpt_case_with({{"framework", "nanotron"},
+                              {"layers", "16"},
+                              {"hidden", "2048"},
+                              {"heads", "32"},
+                              {"kv_heads", "32"},
+                              {"ffn", "8192"},
+                              {"vocab", "131072"},
+                              {"model", "llama-1.3b"},
+                              {"gpus", "8"},
+                              {"tp", "1"},
+                              {"pp", pp},
+                              {"dp", std::to_string(8 / std::stoi(pp))}})
+            .experiment.parallelism.stage_layers;
+    };
+    CHECK(stages("2") == std::vector{10, 6});
+    CHECK(stages("4") == std::vector{5, 5, 5, 1});
+    CHECK(stages("8") == std::vector{3, 2, 3, 2, 3, 2, 1, 0});
+}
+
+// 126 layers over 8 stages of 8 chunks: 128 = 64 x 2, so the first and last chunk hold one.
+TEST_CASE("layers that do not divide leave room beside embedding and logits where that divides") {
+    const CasesHome home;
+    const auto chunks = [](const std::string& layers) {
+        return gpt_case_with({{"layers", layers},
+                              {"gpus", "64"},
+                              {"tp", "1"},
+                              {"pp", "8"},
+                              {"vp", "8"},
+                              {"dp", "8"}})
+            .experiment.parallelism.stage_layers;
+    };
+    REQUIRE(chunks("126").size() == 64);
+    CHECK(chunks("126").front() == 1);
+    CHECK(chunks("126").back() == 1);
+    CHECK(chunks("126")[1] == 2);
+    CHECK(chunks("128").empty());
+    CHECK(chunks("100").empty());
+}
+
+TEST_CASE("fine-grained experts stay whole under tensor parallelism, wide ones are split") {
+    const CasesHome home;
+    auto cells = deepseek_cells;
+    for (const auto& [column, text] : std::vector<std::pair<std::string, std::string>>{
+             {"gpus", "16"}, {"tp", "2"}, {"sp", "on"}, {"dp", "8"}, {"ep", "16"}})
+        cells.emplace_back(column, text);
+    CHECK_FALSE(gpt_case_with(cells).experiment.parallelism.expert_tensor_parallel);
+    cells.emplace_back("ep", "32");
+    CHECK(gpt_refusal(cells) == "c.csv:2: parallelism.ep: 32 does not divide dp x cp x tp = 16");
+    CHECK(gpt_case_with({{"model", "mixtral-8x7b"}, {"experts", "8"}, {"topk", "2"}, {"ep", "8"}})
+              .experiment.parallelism.expert_tensor_parallel);
+}
+
+// MPT rows state their parameters. 12 x 768^2 x 12 + 50368 x 768 = 123,617,280 without positions
+// and biases; norms add 25 x 768 = 19,200 (one weight each): 123,636,480 is ALiBi without biases.
+TEST_CASE("a stated parameter count decides between learned positions and attention biases") {
+    const CasesHome home;
+    const auto with = [](const std::string& params) {
+        return gpt_case_with({{"source", "mosaic_mpt"},
+                              {"model", "mpt-125m"},
+                              {"layers", "12"},
+                              {"hidden", "768"},
+                              {"heads", "12"},
+                              {"kv_heads", "12"},
+                              {"ffn", "3072"},
+                              {"vocab", "50368"},
+                              {"notes", "mode PURE; params " + params}});
+    };
+    CHECK(with("125311488").experiment.workload.positions == Positions::learned);
+    CHECK(with("125311488").experiment.parallelism.gradient_dtype == Dtype::fp16);
+    const Case alibi = with("123636480");
+    CHECK(alibi.experiment.workload.positions == Positions::none);
+    CHECK_FALSE(alibi.experiment.workload.linear_bias);
+    CHECK(takes_for_granted(alibi, "parameters as stated: positions none, no biases"));
+    CHECK(takes_for_granted(with("1000"), "parameters stated: 1000, counted 125311488"));
+}

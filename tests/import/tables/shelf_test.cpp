@@ -1,0 +1,119 @@
+#include "import/tables/shelf.h"
+#include "model/transformer/counts.h"
+
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+Workload architecture(const std::string& model) {
+    return family_of(model, read_families()).architecture;
+}
+
+Framework framework(const std::string& source, const std::string& case_and_notes) {
+    CaseRow row;
+    row.cells = {{"source", source}, {"notes", case_and_notes}};
+    return Shelf().framework_of(row);
+}
+
+}  // namespace
+
+TEST_CASE("a model's family is what its name begins with, the longer name first") {
+    const auto families = read_families();
+    const auto of = [&](const char* model) { return family_of(model, families).architecture; };
+    CHECK(of("llama3.1-405b").gated);
+    CHECK(of("Llama-3-8B").norm == Norm::rmsnorm);
+    CHECK(of("gpt3-175b") == [] {
+        Workload w;
+        w.kind = Workload::Kind::transformer;
+        return w;
+    }());
+    CHECK(of("gpt-oss-120b").head_dim == 64);
+    CHECK(of("megatron-22B").positions == Positions::learned);
+    CHECK_FALSE(of("bert-large").causal);
+    CHECK(of("grok1-314b").tied);
+    CHECK_FALSE(of("nemotron4-15b").gated);
+    CHECK_FALSE(of("nemotron4-15b").linear_bias);
+    CHECK(of("qwen3-30b-a3b").head_dim == 128);
+    CHECK(of("deepseek-v2-lite").mla.q_rank == 0);
+    CHECK(of("deepseek-v2").mla.q_rank == 1536);
+    CHECK(of("deepseek-v3").moe.dense_layers == 3);
+    CHECK(of("transformer-xl-base").positions == Positions::relative);
+    CHECK(of("llama4-maverick-400b").moe.interval == 2);
+    CHECK(of("llama4-scout").moe.interval == 1);
+    CHECK(of("nemotron-h-56b").mamba.state == 256);
+    CHECK(of("nemotron_3_nano").mamba.heads == 64);
+    std::string words;
+    (void)family_of("mixtral-8x7b", families, &words);
+    CHECK(words == "mixtral: gated feed-forward, rmsnorm, rotary positions, untied, no biases");
+    CHECK(complaint([] { architecture("qwen3-next-80b"); }) ==
+          "model: \"qwen3-next-80b\" is not modelled: three of four layers are gated delta nets, "
+          "whose projections are 1.24 times as wide as its attention's and whose work is linear in "
+          "the length; that attention gates its result");
+    const auto unknown = complaint([] { architecture("resnet"); });
+    CHECK(unknown.starts_with("model: \"resnet\" is of no known family"));
+    CHECK(unknown.find("nemotron-h") != std::string::npos);
+    CHECK(unknown.find("write model/presets/families/NAME.toml") != std::string::npos);
+}
+
+// GLM-4.5-Air, published as 106 B: attention 4096 (2 x 12,288 + 2,048) = 109 M in 46 layers, a
+// dense feed-forward of 3 x 4096 x 10,944 = 134 M, 129 experts of 3 x 4096 x 1408 = 17.3 M in 45
+// layers, two tables of 151,552 x 4096.
+TEST_CASE("a table's sizes on a family give the published number of parameters") {
+    Workload w = architecture("glm4.5-air");
+    w.layers = 46, w.hidden = 4096, w.heads = 96, w.kv_heads = 8, w.vocab = 151552;
+    w.moe.experts = 128, w.moe.top_k = 8, w.moe.ffn = 1408;
+    CHECK(count_parameters(w).total() == Approx(106.85e9).epsilon(1e-3));
+    CHECK(architecture("glm-4.6").moe.dense_layers == 3);
+    CHECK(architecture("gemma3-12b").tied);
+    CHECK(architecture("phi3-mini") == architecture("llama3-8b"));
+}
+
+TEST_CASE("a framework is known by its source, and by the case where a source has several") {
+    CHECK(framework("vtrain_multi", "").attention == AttentionKind::plain);
+    CHECK(framework("megatron_sc21_table1", "").overlap == false);
+    CHECK(framework("megatron_sc21_table1", "").overlap_weight_gradient == false);
+    CHECK(framework("korthikanti2022_table5", "").overlap_weight_gradient == true);
+    CHECK(framework("megatron_core_h100_table", "").gradients == GradientType::fp32);
+    CHECK(framework("megatron_core_h100_table", "").tied == false);
+    CHECK(framework("mlperf_training", "").gradients == GradientType::training);
+    CHECK(framework("nemo_docs_2407", "").overlap_tp == true);
+    CHECK(framework("simumax_b200", "").overlap_p2p == false);
+    CHECK(framework("dgxc_benchmarking", "dgxc_maxtext_llama2-70b JAX MaxText").recompute ==
+          Recompute::none);
+    CHECK_FALSE(framework("dgxc_benchmarking", "dgxc_llama3-8b").recompute);
+    CHECK(framework("dgxc_benchmarking", "dgxc_24.11.1_pretrain_grok1").expert_tensor_parallel ==
+          true);
+    CHECK(framework("dgxc_benchmarking", "dgxc_25.05_pretrain_grok1").expert_tensor_parallel ==
+          false);
+    CHECK(framework("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3").attention ==
+          AttentionKind::plain);
+    CHECK(framework("megatron_bridge_perf", "").dispatch_once);
+    CHECK(framework("megatron_bridge_perf", "NeMo container 26.04.01; pretrain").expert_products ==
+          ExpertProducts::each);
+    CHECK(framework("megatron_bridge_perf", "NeMo container 26.06.01; pretrain").expert_products ==
+          ExpertProducts::fused);
+    CHECK(
+        framework("megatron_bridge_perf", "NeMo container 26.06; Muon optimizer").expert_products ==
+        ExpertProducts::each);
+    CHECK_FALSE(framework("nemo_docs", "").dispatch_once);
+    CHECK(framework("mosaic_mpt", "mixed-precision mode DEFAULT").gradients == GradientType::fp32);
+    CHECK(framework("mosaic_mpt", "mixed-precision mode PURE").gradients == GradientType::training);
+    CHECK(framework("deeplearningexamples_bert", "").optimizer == Optimizer::lamb);
+    CHECK(framework("my_cluster", "").name == "default");
+}
+
+TEST_CASE(
+    "a column or the command line name the framework of a row; what is not known lists what is") {
+    CaseRow row;
+    row.cells = {{"source", "vtrain_multi"}, {"framework", "torchtitan"}};
+    CHECK(Shelf().framework_of(row).name == "torchtitan");
+    CHECK(Shelf("pax").framework_of(row).name == "pax");
+    row.cells["framework"] = "megatron-cor";
+    const auto told = complaint([&] { (void)Shelf().framework_of(row); });
+    CHECK(told.starts_with(
+        "framework: \"megatron-cor\" is no preset framework, did you mean \"megatron-core\"?"));
+    CHECK(told.find("torchtitan-eager") != std::string::npos);
+    CHECK(told.find("to write one") != std::string::npos);
+}

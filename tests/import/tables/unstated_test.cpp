@@ -1,0 +1,88 @@
+#include "import/tables/row_parts.h"
+
+#include <catch2/catch.hpp>
+
+#include "sim/predict.h"
+
+using namespace stepcast;
+
+namespace {
+
+// 4 layers of width 64, 4 heads of 16, inner 256, no vocabulary and positions to speak of; no
+// biases.
+Experiment small() {
+    Experiment e;
+    Workload& w = e.workload;
+    w.kind = Workload::Kind::transformer;
+    w.layers = 4;
+    w.hidden = 64;
+    w.heads = 4;
+    w.ffn = 256;
+    w.seq = 1024;
+    w.positions = Positions::none;
+    w.attention = AttentionKind::flash;
+    w.linear_bias = w.qkv_bias = false;
+    e.parallelism.dp = 2;
+    e.parallelism.global_batch = 8;
+    return e;
+}
+
+Bytes needed(const Experiment& e) {
+    const MemoryUse use = memory_use(e, {});
+    return use.peak + use.overheads;
+}
+
+}  // namespace
+
+// A replica has 4 sequences.
+TEST_CASE("an unstated micro-batch is the largest divisor that fits") {
+    Experiment e = small();
+    const auto with = [&](int micro_batch) {
+        e.parallelism.micro_batch = micro_batch;
+        return needed(e);
+    };
+    const Bytes one = with(1), two = with(2), four = with(4);
+    REQUIRE((one < two && two < four));
+    const auto fitting = [&](Bytes memory) {
+        e.cluster.gpu.memory = memory;
+        return fitting_micro_batch(e);
+    };
+    CHECK(fitting(four) == 4);
+    CHECK(fitting(0.999 * four) == 2);
+    CHECK(fitting(two) == 2);
+    CHECK(fitting(0.999 * two) == 1);
+    CHECK(fitting(Bytes(1)) == 1);
+}
+
+// Long sequences: each layer that is computed again keeps its input alone, while one is at work. 15
+// % more than the device's memory are let through.
+TEST_CASE("an unstated recompute is the least that fits") {
+    Experiment e = small();
+    e.workload.seq = 1 << 20;
+    const auto need = [&](Recompute kind, int layers) {
+        Experiment other = e;
+        other.parallelism.recompute = kind;
+        other.parallelism.recompute_layers = layers;
+        return needed(other);
+    };
+    const auto with = [&](Bytes needed) {
+        e.cluster.gpu.memory = needed / 1.15;
+        const ChosenRecompute c = fitting_recompute(e);
+        return std::pair{c.kind, c.layers};
+    };
+    const Bytes none = need(Recompute::none, 0), one = need(Recompute::full, 1),
+                two = need(Recompute::full, 2), three = need(Recompute::full, 3);
+    REQUIRE((one < 0.99 * none && two < 0.99 * one && three < 0.99 * two));
+    CHECK(need(Recompute::full, 0) == three);  // the last one's backward follows at once
+    CHECK(with(1.001 * none) == std::pair{Recompute::none, 0});
+    CHECK(with(0.999 * none) == std::pair{Recompute::full, 1});
+    CHECK(with(1.001 * two) == std::pair{Recompute::full, 2});
+    CHECK(with(1.001 * three) == std::pair{Recompute::full, 3});
+    CHECK(with(Bytes(1e6)) == std::pair{Recompute::full, 0});
+    e.workload.attention = AttentionKind::plain;
+    const Bytes scores = need(Recompute::none, 0), unscored = need(Recompute::selective, 0);
+    REQUIRE(unscored < 0.9 * scores);
+    CHECK(with(1.001 * scores) == std::pair{Recompute::none, 0});
+    CHECK(with(0.95 * scores) == std::pair{Recompute::selective, 0});
+    CHECK(with(0.99 * unscored).first == Recompute::full);
+}
