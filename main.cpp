@@ -196,6 +196,7 @@ void run_execute(const Options& options) {
 void run_calibrate(const Options& options) { print(calibrate(options, show_progress)); }
 
 void run_compare(const Options& options) {
+    if (options.waterfall) return print(waterfall_text(options));
     if (compare_traces(options)) return;
     const Compared compared = compare_inputs(options, show_progress);
     show_progress("");
@@ -207,6 +208,8 @@ void run_compare(const Options& options) {
         write_comparison(options.out, options.inputs, comparisons, kernels, version_text());
     require_predicted(compared, options.strict);
 }
+
+void run_diagnose(const Options& options) { print(diagnosis_text(options)); }
 
 void run_import(const Options& options) {
     keep_freed_memory(1 << 17);  // traces are large and are read once
@@ -266,6 +269,7 @@ int main(int argc, char** argv) {
                                            {"execute", run_execute},
                                            {"calibrate", run_calibrate},
                                            {"compare", run_compare},
+                                           {"diagnose", run_diagnose},
                                            {"import", run_import},
                                            {"list", run_list},
                                            {"show", run_show}});

@@ -201,6 +201,47 @@ void add_compare(CLI::App& app, Options& options, const Verbs& verbs) {
         ->type_name("DIR");
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
+    verb->add_flag("--waterfall", options.waterfall,
+                   "of two experiments, launch scripts, logs or rows (TABLE.csv:CASE): what each "
+                   "difference costs");
+    verb->add_option("--measured", options.measured,
+                     "of --waterfall: the measured steps of both, - for one that is not known")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("TIME,TIME");
+}
+
+void add_diagnose(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(
+        app, "diagnose", "why a run is slower than it should be: ranked causes", verbs, options);
+    verb->add_option("RUN", options.experiment,
+                     "what ran: an experiment, a launch script, a log that states its "
+                     "configuration, or a row (TABLE.csv:CASE)")
+        ->required();
+    add_overrides(verb, options);
+    verb->add_option("--model", options.model,
+                     "of a log: the experiment that ran; of a script without sizes: a workload")
+        ->type_name("EXPERIMENT");
+    verb->add_option("--log", options.log, "the training log of an experiment: its steps")
+        ->type_name("FILE");
+    verb->add_option("--measured", options.measured,
+                     "the step: 4.31s, 38%MFU, 410TFLOP/s, 3700tokens/s/gpu; or at least five "
+                     "single steps, T,T,..")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("STEP");
+    verb->add_option("--rank-times", options.rank_times,
+                     "what each rank computes in a step, as its profile says")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("TIME,TIME,..");
+    verb->add_option("--ruled-out", options.ruled_out,
+                     "a cause that was tested and is not it; may be given several times")
+        ->allow_extra_args(false)
+        ->type_name("CAUSE");
+    verb->add_option("--nccl-tests", options.nccl_tests, "output of nccl-tests on these machines")
+        ->type_name("FILE");
+    verb->add_option("--out", options.out, "folder for the page")->type_name("DIR");
 }
 
 void add_import(CLI::App& app, Options& options, const Verbs& verbs) {
@@ -277,7 +318,7 @@ void add_show(CLI::App& app, Options& options, const Verbs& verbs) {
 
 void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     for (const auto add : {add_simulate, add_sweep, add_execute, add_calibrate, add_compare,
-                           add_import, add_list, add_show})
+                           add_diagnose, add_import, add_list, add_show})
         add(app, options, verbs);
 }
 

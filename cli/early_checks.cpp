@@ -109,6 +109,29 @@ void check_files_of_compare(const Options& options) {
     check(outputs, inputs);
 }
 
+// An input may be a row of a table (FILE.csv:ROW), whose file is the table.
+std::string file_of_row(const std::string& input) {
+    const auto row = input.find(".csv:");
+    return row == std::string::npos ? input : input.substr(0, row + 4);
+}
+
+void check_files_of_diagnose(const Options& options) {
+    Paths outputs;
+    const Paths inputs =
+        named({file_of_row(options.experiment)},
+              {options.cluster, options.framework, options.model, options.log, options.nccl_tests});
+    add_in(outputs, options.out, {"summary.md", "report.html"}, inputs);
+    check(outputs, inputs);
+}
+
+void check_files_of_waterfall(const Options& options) {
+    Paths inputs, outputs;
+    for (const std::string& input : options.inputs) inputs.push_back(file_of_row(input));
+    add_in(outputs, options.out, {"summary.md", "report.html", "waterfall.png", "waterfall.svg"},
+           inputs);
+    check(outputs, named(inputs, {options.cluster, options.framework, options.model}));
+}
+
 void check_files_of_import(const Options& options) {
     check({options.out}, named(options.inputs, {options.pattern, options.model, options.gpu}));
 }

@@ -70,6 +70,12 @@ void require_predicted(const Compared& compared, bool strict);
 // --model, or with a prediction from their own kernel tables, and prints the result.
 bool compare_traces(const Options& options);
 
+// What each difference between the two inputs costs, as text or JSON; writes the page of --out.
+std::string waterfall_text(const Options& options);
+
+// Why a run is slower than its forecast, as text or JSON; writes the page of --out.
+std::string diagnosis_text(const Options& options);
+
 // Measures this machine, or fits recorded measurements. Writes the files of --out and returns the
 // text to print, "" in a process that does not report. Throws ConfigError, DeviceError.
 std::string calibrate(const Options& options, const Progress& progress);
