@@ -24,6 +24,7 @@
 #include "model/input/remarks.h"
 #include "model/records/run_folder.h"
 #include "model/step.h"
+#include "reports/gate.h"
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "sim/step_labels.h"
@@ -195,7 +196,20 @@ void run_execute(const Options& options) {
 
 void run_calibrate(const Options& options) { print(calibrate(options, show_progress)); }
 
+// Ends the program with a code that is no error.
+struct EndsWith {
+    int code;
+};
+
+void run_gate(const Options& options) {
+    const GateAnswer found = gate_answer(options);
+    print(options.json ? to_json(found) : gate_text(found));
+    if (found.verdict == GateAnswer::Verdict::fail) throw EndsWith{4};
+    if (found.verdict == GateAnswer::Verdict::cannot_tell) throw EndsWith{5};
+}
+
 void run_compare(const Options& options) {
+    if (options.gate) return run_gate(options);
     if (options.waterfall) return print(waterfall_text(options));
     if (compare_traces(options)) return;
     const Compared compared = compare_inputs(options, show_progress);
@@ -275,6 +289,9 @@ int main(int argc, char** argv) {
                                            {"show", run_show}});
         finish_output();
         return code != 0 ? code : exit_code_of_stop();
+    } catch (const EndsWith& end) {
+        finish_output();
+        return end.code;
     } catch (const ConfigError& error) {
         return fail(1, error.what());
     } catch (const DeviceError& error) {

@@ -204,6 +204,18 @@ void add_compare(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--waterfall", options.waterfall,
                    "of two experiments, launch scripts, logs or rows (TABLE.csv:CASE): what each "
                    "difference costs");
+    verb->add_flag(
+        "--gate", options.gate,
+        "of one run: is it slower than its history? exit code 4 if so, 5 if it cannot be "
+        "told");
+    verb->add_option("--history", options.history, "of --gate: folder of earlier runs")
+        ->type_name("DIR");
+    verb->add_option("--false-alarms", options.false_alarms,
+                     "of --gate: share of sound runs that may fail (1%)")
+        ->type_name("SHARE");
+    verb->add_flag("--allow", options.allow, "of --gate: a history of other configurations too");
+    verb->add_option("--junit", options.junit, "of --gate: the verdict as JUnit XML")
+        ->type_name("FILE.xml");
     verb->add_option("--measured", options.measured,
                      "of --waterfall: the measured steps of both, - for one that is not known")
         ->delimiter(',')

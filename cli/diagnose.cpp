@@ -24,6 +24,17 @@
 namespace stepcast {
 namespace {
 
+// How far one gets with steps alone.
+std::string steps_alone(const Case& c) {
+    const StepPattern p = pattern_of(c.recorded_steps);
+    if (p.steps == 0) return "";
+    return fmt::format(
+        " The steps alone say: {} of them, the quiet ones take {}, {:.0f} % are slow{} and lose "
+        "{:.1f} % in the mean.",
+        p.steps, to_string(p.quiet), 100 * p.slow_share,
+        p.regular ? fmt::format(" (every {:.0f}th)", p.every) : "", 100 * p.lost);
+}
+
 struct AskedRun {
     Experiment experiment;
     Observed observed;
@@ -41,40 +52,6 @@ void take_case(const Case& c, Observed& seen) {
         if (phase.name == "gradient_sync") seen.gradient_sync = phase.time;
         if (phase.name == "optimizer") seen.optimizer = phase.time;
     }
-}
-
-// How far one gets with steps alone.
-std::string steps_alone(const Case& c) {
-    const StepPattern p = pattern_of(c.recorded_steps);
-    if (p.steps == 0) return "";
-    return fmt::format(
-        " The steps alone say: {} of them, the quiet ones take {}, {:.0f} % are slow{} and lose "
-        "{:.1f} % in the mean.",
-        p.steps, to_string(p.quiet), 100 * p.slow_share,
-        p.regular ? fmt::format(" (every {:.0f}th)", p.every) : "", 100 * p.lost);
-}
-
-Case case_of_input(const Options& options, const std::string& input) {
-    const std::string path = file_of_row(input);
-    const std::string row = path.size() < input.size() ? input.substr(path.size() + 1) : "";
-    const bool log = is_log(path);
-    std::vector<Comparison> found =
-        log ? comparisons_of_log(options, path)
-            : read_comparisons(path, options.cluster, options.framework);
-    if (!row.empty())
-        std::erase_if(found, [&](const Comparison& c) { return c.what.case_id != row; });
-    if (found.empty()) throw ConfigError(path + ": has no run" + (row.empty() ? "" : " " + row));
-    if (found.size() > 1)
-        throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", path, found.size(),
-                                      path, found.front().what.case_id));
-    const Comparison& c = found.front();
-    if (!c.refused_because.empty())
-        throw ConfigError(
-            c.refused_because +
-            (log ? " What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
-                       steps_alone(c.what)
-                 : ""));
-    return c.what;
 }
 
 bool holds_runs(const std::string& input) {
@@ -183,7 +160,7 @@ AskedRun asked_run(const Options& options) {
     AskedRun run;
     const std::string& name = options.experiment;
     if (holds_runs(name)) {
-        const Case c = case_of_input(options, name);
+        const Case c = one_case(options, name);
         run.experiment = c.experiment;
         for (const std::string& text : options.set) set_key(run.experiment, parse_override(text));
         check_experiment(run.experiment);
@@ -195,7 +172,7 @@ AskedRun asked_run(const Options& options) {
     if (!options.log.empty()) {
         Options of_log = options;
         if (of_log.model.empty()) of_log.model = name;
-        take_case(case_of_input(of_log, options.log), run.observed);
+        take_case(one_case(of_log, options.log), run.observed);
     }
     take_measured(options, run);
     if (run.observed.name.empty()) run.observed.name = std::filesystem::path(name).stem().string();
@@ -224,6 +201,29 @@ std::vector<Cause> causes_left(const std::vector<std::string>& ruled_out) {
 }
 
 }  // namespace
+
+Case one_case(const Options& options, const std::string& input) {
+    const std::string path = file_of_row(input);
+    const std::string row = path.size() < input.size() ? input.substr(path.size() + 1) : "";
+    const bool log = is_log(path);
+    std::vector<Comparison> found =
+        log ? comparisons_of_log(options, path)
+            : read_comparisons(path, options.cluster, options.framework);
+    if (!row.empty())
+        std::erase_if(found, [&](const Comparison& c) { return c.what.case_id != row; });
+    if (found.empty()) throw ConfigError(path + ": has no run" + (row.empty() ? "" : " " + row));
+    if (found.size() > 1)
+        throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", path, found.size(),
+                                      path, found.front().what.case_id));
+    const Comparison& c = found.front();
+    if (!c.refused_because.empty())
+        throw ConfigError(
+            c.refused_because +
+            (log ? " What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
+                       steps_alone(c.what)
+                 : ""));
+    return c.what;
+}
 
 std::string diagnosis_text(const Options& options) {
     check_files_of_diagnose(options);

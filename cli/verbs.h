@@ -14,6 +14,7 @@
 #include "sim/explain/explain.h"
 #include "sim/predict.h"
 #include "sim/results/gantt.h"
+#include "sim/results/gate.h"
 #include "sim/results/kernel_comparison.h"
 
 namespace stepcast {
@@ -75,6 +76,13 @@ std::string waterfall_text(const Options& options);
 
 // Why a run is slower than its forecast, as text or JSON; writes the page of --out.
 std::string diagnosis_text(const Options& options);
+
+// The only run of a log, a run folder or a table, or the one that is named (TABLE.csv:CASE). Throws
+// ConfigError if it has no forecast.
+Case one_case(const Options& options, const std::string& input);
+
+// Whether the run is slower than its history; writes the file of --junit.
+GateAnswer gate_answer(const Options& options);
 
 // Measures this machine, or fits recorded measurements. Writes the files of --out and returns the
 // text to print, "" in a process that does not report. Throws ConfigError, DeviceError.

@@ -92,6 +92,34 @@ stderr_has "What is missing is the configuration: --model EXPERIMENT"
 run 0 diagnose train.log --model a.toml
 stdout_has "checkpoints"
 
+# A gate: runs of one configuration in a folder; 1 % of noise within a run.
+log() { # FILE MILLISECONDS
+    for step in $(seq 1 40); do
+        printf ' [2025-01-01 00:00:00] iteration %8d/  100 | consumed samples: %d | elapsed time per iteration (ms): %s | learning rate: 1.0E-05 | global batch size: 64 | lm loss: 2.0E+00 |\n' \
+            "$step" $((64 * step)) "$(($2 + (step * 7919) % 19)).0"
+    done >"$1"
+}
+mkdir -p before
+for run in 1 2 3 4 5 6; do log before/$run.log $((1800 + run)); done
+log same.log 1803
+log slow.log 1930
+gate="--gate --history before --model a.toml"
+run 0 compare same.log $gate
+stdout_has "pass: same"
+run 4 compare slow.log $gate --junit slow.xml
+stdout_has "fail: slow"
+grep -q '<failure message=' slow.xml || fail "the JUnit file has no failure"
+run 4 compare slow.log $gate --json
+json verdict because slower bound seen_at_90_percent steps_for_tolerance false_alarms
+mkdir -p one && cp before/1.log one
+run 0 compare same.log --gate --history one --model a.toml
+stdout_has "one run of history"
+refused '--history' 'at least one' -- compare same.log --gate --model a.toml
+refused '--history nowhere' 'is no folder' -- compare same.log --gate --history nowhere --model a.toml
+refused '--false-alarms' 'as 1%' -- compare same.log $gate --false-alarms often
+refused '--false-alarms' 'between 0 and 0.5' -- compare same.log $gate --false-alarms 0.9
+refused '--gate' 'several' -- compare same.log slow.log $gate
+
 # What nccl-tests measured of the links.
 cat >nccl.txt <<'TXT'
 # nThread 1 nGpus 1 minBytes 268435456 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20
