@@ -61,8 +61,7 @@ std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs,
                                 const Timeline& timeline, const Cluster& cluster) {
     std::map<std::string, Seconds> by_key;
     Seconds all;
-    for (const PathSegment& s :
-         critical_path(graph, costs, timeline, bindings(graph, costs, timeline))) {
+    for (const PathSegment& s : critical_path(graph, costs, timeline)) {
         const bool exchange = !s.issue && is_collective(graph.op(s.task));
         const bool between =
             exchange && cluster.nodes > 1 && link_of(graph, s.task, cluster) != LinkLevel::node;

@@ -38,7 +38,7 @@ struct Path {
     }
     std::map<std::string, double> shares() const {
         Timeline timeline;
-        run_in_order(graph, costs, timeline);
+        run_in_order(graph, costs, timeline, Record::waits);
         std::map<std::string, double> found;
         for (const CostBasis& b : basis_of(graph, costs, timeline, cluster)) found[b.key] = b.share;
         return found;
@@ -131,7 +131,7 @@ TEST_CASE(
         .then(SendRecv{8_B}, 1, Lane::collective, {2, 1});
     path.cluster.fitted.emplace();
     Timeline timeline;
-    run_in_order(path.graph, path.costs, timeline);
+    run_in_order(path.graph, path.costs, timeline, Record::waits);
     const auto measured = [&] {
         std::array<bool, 2> found{};
         const auto basis = basis_of(path.graph, path.costs, timeline, path.cluster);
@@ -156,7 +156,7 @@ TEST_CASE("constants are named with their share of the critical path, the larges
         .then(MemoryPass{8_B, 8_B}, 5)
         .then(HostWork{}, 3, Lane::host);
     Timeline timeline;
-    run_in_order(path.graph, path.costs, timeline);
+    run_in_order(path.graph, path.costs, timeline, Record::waits);
     std::vector<CostBasis> found = basis_of(path.graph, path.costs, timeline, path.cluster);
     REQUIRE(found.size() == 3);
     CHECK(found[0].key == "kernel.memory_efficiency");
