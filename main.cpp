@@ -26,7 +26,6 @@
 #include "model/step.h"
 #include "reports/json.h"
 #include "reports/pages.h"
-#include "sim/step_labels.h"
 #include "sim/sweep/sweep.h"
 
 using namespace stepcast;
@@ -185,10 +184,8 @@ void run_execute(const Options& options) {
         write_page(options.out, page);
     }
     if (!options.trace.empty())
-        write_chrome_trace(
-            graph, measurement.traces.back(), options.trace,
-            {.notes = trace_notes(experiment.name, measurement),
-             .labels = step_labels(experiment, routing_of(experiment), graph, Folding::never)});
+        write_chrome_trace(graph, measurement.traces.back(), options.trace,
+                           {.notes = trace_notes(experiment.name, measurement)});
     print(options.json ? to_json(experiment.name, measurement)
                        : measurement_table(experiment.name, measurement));
 }

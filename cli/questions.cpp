@@ -6,11 +6,12 @@
 #include "cli/startup.h"
 #include "model/base/errors.h"
 #include "model/input/keys.h"
+#include "model/step.h"
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "sim/campaign.h"
 #include "sim/gantt.h"
-#include "sim/step_labels.h"
+#include "sim/memory/memory_points.h"
 
 namespace stepcast {
 namespace {
@@ -176,7 +177,6 @@ PredictedTrace predicted_trace(const Experiment& e, const Prediction& p) {
     const Routing routing = routing_of(e, p.forecast.median_draw);
     Trace trace = to_trace(p.graph, p.timeline);
     TraceExtras extras{.notes = trace_notes(p.forecast),
-                       .labels = step_labels(e, routing, p.graph),
                        .memory = memory_points(e, routing, p.graph, trace)};
     return {std::move(trace), std::move(extras)};
 }

@@ -113,6 +113,19 @@ TaskId TaskGraph::add(std::string_view name, Phase phase, Op op,
                std::span(after.begin(), after.size()), host_calls);
 }
 
+void TaskGraph::set_label(const TaskLabel& label) {
+    const auto first = static_cast<TaskId>(size());
+    while (!labels_.empty() && labels_.back().first == first) labels_.pop_back();
+    if (label != (labels_.empty() ? TaskLabel{} : labels_.back().label))
+        labels_.push_back({first, label});
+}
+
+const TaskLabel& TaskGraph::label(TaskId t) const {
+    static constexpr TaskLabel none;
+    const auto after = std::ranges::upper_bound(labels_, t, {}, &LabelledTasks::first);
+    return after == labels_.begin() ? none : std::prev(after)->label;
+}
+
 void TaskGraph::set_multiplicity(std::vector<int> multiplicity) {
     if (multiplicity.size() != static_cast<std::size_t>(rank_count_))
         throw std::logic_error("task_graph: " + std::to_string(multiplicity.size()) +
