@@ -24,6 +24,7 @@
 #include "model/input/remarks.h"
 #include "model/records/run_folder.h"
 #include "model/step.h"
+#include "reports/graph_dot.h"
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "sim/sweep/sweep.h"
@@ -74,6 +75,7 @@ void run_simulate(const Options& options) {
         const auto [trace, extras] = predicted_trace(experiment, *found.prediction);
         write_chrome_trace(found.prediction->graph, trace, options.trace, extras);
     }
+    if (!options.graph.empty()) write_dot(found.prediction->graph, experiment.name, options.graph);
     if (options.emit.empty()) {
         print(options.json ? json_of(found) : text_of(found));
     } else {

@@ -131,6 +131,9 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
     add_overrides(verb, options);
     add_campaign(verb, options);
     add_trace(verb, options);
+    verb->add_option("--graph", options.graph,
+                     "FILE.dot for Graphviz: the tasks of a small step and what they wait for")
+        ->type_name("FILE.dot");
     add_emit(verb, options);
     verb->add_flag("--explain", options.explain,
                    "why: critical path, idle time, what 10 % more of anything buys, every kernel");

@@ -18,7 +18,7 @@ class App;
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace,
+    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace, graph,
         routing_out, pattern, system, model, step_range, op, gpu, variant, emit;
     std::string format = "auto", what = "presets", objective = "step";
     std::string tokens, training_steps, within, market;

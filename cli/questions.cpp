@@ -126,10 +126,11 @@ SweepQuestion question_of(const Options& options) {
 
 SimulateQuestion simulate_question(const Options& options) {
     const std::vector<Variant> variants = variants_of(options);
-    if (variants.size() > 1 && (options.explain || !options.trace.empty() || !options.emit.empty()))
+    if (variants.size() > 1 && (options.explain || !options.trace.empty() ||
+                                !options.graph.empty() || !options.emit.empty()))
         throw ConfigError(
-            "simulate: --trace, --emit and --explain are of one forecast; expected one experiment "
-            "and every key set once");
+            "simulate: --trace, --graph, --emit and --explain are of one forecast; expected one "
+            "experiment and every key set once");
     require_one_answer(options);
     require_foreign(options, options.inputs);
     check_files_of_simulate(options, variants);
