@@ -99,7 +99,7 @@ const Feature features[] = {
      [](const Experiment& e) { return e.workload.gated && !e.workload.fused_projections; }},
     {{"parallelism.eager_traffic"}, [](const Experiment& e) { return e.parallelism.eager; }},
     {{"parallelism.context_exchange"}, [](const Experiment& e) { return e.parallelism.cp > 1; }},
-    {{"parallelism.stage_layers", "parallelism.cut", "parallelism.head_apart",
+    {{"parallelism.stage_layers", "parallelism.layout", "parallelism.cut", "parallelism.head_apart",
       "parallelism.scatter_p2p", "parallelism.overlap_p2p", "parallelism.blocking_p2p",
       "parallelism.messages_per_", "parallelism.resend_first_stage", "parallelism.gradient_tensors",
       "parallelism.join_tied"},
@@ -137,7 +137,7 @@ struct Words {
 
 const Words words[] = {
     {{EmitFormat::deepspeed},
-     {"parallelism.pp", "parallelism.stage_layers"},
+     {"parallelism.pp", "parallelism.stage_layers", "parallelism.layout"},
      "stages are given in code, PipelineModule(num_stages=..)"},
     {{EmitFormat::deepspeed}, {"parallelism.ep"}, "experts are spread in code, MoE(ep_size=..)"},
     {{EmitFormat::deepspeed}, {"parallelism.recompute"}, "the switch is in the model's code"},

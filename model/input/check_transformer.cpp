@@ -86,7 +86,18 @@ void check_framework(const Experiment& e) {
 void check_chunks(const Workload& w, const Parallelism& p) {
     const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
     const auto& stated = p.stage_layers;
+    if (p.layout != StageLayout::even && (!stated.empty() || p.cut == StageCut::modules))
+        refuse("parallelism.layout: {}, but {}; expected even", to_string(p.layout),
+               stated.empty() ? "parallelism.cut is modules"
+                              : "parallelism.stage_layers states the layers");
     if (p.cut == StageCut::modules) return;
+    if (stated.empty() && p.layout != StageLayout::even && p.pp > 1)
+        if (const std::vector<int> laid = chunk_layers(w, p); !all_hold_layers(laid))
+            refuse(
+                "parallelism.layout: {} leaves a stage chunk of [{}] without layers; expected "
+                "fewer "
+                "chunks (pp, vp), or even",
+                to_string(p.layout), fmt::join(laid, ", "));
     if (stated.empty()) {
         if (chunks > w.layers)
             refuse(

@@ -16,7 +16,7 @@ namespace stepcast {
 // A rule applies once its keys are set.
 NAMED_ENUM(SplitKey, "a key that a sweep walks", global_batch, tp, cp, sequence_parallel,
            micro_batch, ep, recompute, recompute_layers, overlap_tp, overlap_weight_gradient, pp,
-           dp, schedule, vp, overlap_p2p, scatter_p2p, zero, overlap, overlap_params);
+           dp, schedule, vp, layout, overlap_p2p, scatter_p2p, zero, overlap, overlap_params);
 
 // Reads and sets a key as an integer; enumerators and booleans by their numbers.
 struct SplitField {

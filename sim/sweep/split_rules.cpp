@@ -7,6 +7,7 @@
 
 #include "model/base/errors.h"
 #include "model/rank_groups.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
 
@@ -67,6 +68,19 @@ bool stated_layers_fit(const Split& s) {
     const auto& stated = s.p.stage_layers;
     return stated.empty() || (static_cast<int>(stated.size()) == all_chunks(s) &&
                               std::accumulate(stated.begin(), stated.end(), 0L) == s.w.layers);
+}
+
+// An earlier layout puts the same layers on each chunk. parallelism=all walks the first ones, so no
+// layout that is walked is left out for one that is not.
+bool repeats_layout(const Split& s) {
+    if (s.p.layout == StageLayout::even) return false;
+    Parallelism earlier = s.p;
+    const std::vector<int> layers = chunk_layers(s.w, s.p);
+    for (int layout = 0; layout < static_cast<int>(s.p.layout); ++layout) {
+        earlier.layout = static_cast<StageLayout>(layout);
+        if (chunk_layers(s.w, earlier) == layers) return true;
+    }
+    return false;
 }
 
 constexpr std::string_view not_all_ranks = "tp x cp x pp x dp is not the number of ranks",
@@ -164,6 +178,20 @@ constexpr Rule rules[] = {
      [](const Split& s) { return s.p.stage_layers.empty() && all_chunks(s) > s.w.layers; }},
     {SplitKey::vp, "parallelism.stage_layers does not fit the stage chunks",
      [](const Split& s) { return !stated_layers_fit(s); }},
+    {SplitKey::layout, "a layout without a pipeline, or beside parallelism.stage_layers",
+     [](const Split& s) {
+         return s.p.layout != StageLayout::even && (s.p.pp == 1 || !s.p.stage_layers.empty());
+     },
+     true},
+    {SplitKey::layout, "a layout that leaves a stage chunk without layers",
+     [](const Split& s) {
+         return s.p.layout != StageLayout::even && s.p.pp > 1 &&
+                !all_hold_layers(chunk_layers(s.w, s.p));
+     }},
+    {SplitKey::layout, "a layout with the stages of another (does nothing)",
+     [](const Split& s) { return repeats_layout(s); }, true},
+    framework(SplitKey::layout, "layouts",
+              [](const Split& s) { return s.p.pp > 1 && lacks(s.can.layouts, s.p.layout); }),
     {SplitKey::zero, "zero on a lone replica (does nothing)",
      [](const Split& s) { return s.p.zero > 0 && s.p.dp * s.p.cp == 1; }, true},
     framework(SplitKey::zero, "zero", [](const Split& s) { return lacks(s.can.zero, s.p.zero); }),

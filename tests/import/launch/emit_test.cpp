@@ -24,9 +24,11 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
     e.parallelism.schedule = Schedule::one_f_one_b;
     e.parallelism.zero = 1;
     CHECK_THAT(refusal(EmitFormat::torchtitan), Contains("zero 1"));
+    // 32 layers in 12 chunks: chunk g ends with layer 32 (g + 1) / 12, rounded down.
     e.parallelism.vp = 3;
-    CHECK_THAT(refusal(EmitFormat::megatron),
-               Contains("32 layers do not divide over pp x vp = 12"));
+    CHECK_THAT(emit(e, EmitFormat::megatron).text,
+               Contains("--pipeline-model-parallel-layout "
+                        "\"Et*2|t*3|t*3|t*2|t*3|t*3|t*2|t*3|t*3|t*2|t*3|t*3L\""));
     e.parallelism.vp = 2;
     e.parallelism.recompute = Recompute::full;
     e.parallelism.recompute_layers = 3;
