@@ -34,7 +34,8 @@ std::size_t behind_program(const Arguments& all) {
         if (all[i].text.ends_with(".py")) return i + 1;
         if ((all[i].text == "-m" || all[i].text == "--module") && i + 1 < all.size())
             module = i + 2;
-        if (all[i].text == "llamafactory-cli" || all[i].text == "trl") return i + 2;
+        if (all[i].text == "llamafactory-cli" || all[i].text == "trl")
+            return std::min(i + 2, all.size());
     }
     return std::min(module, all.size());
 }
@@ -107,7 +108,8 @@ Document launched_values(const ShellLaunch& launch, Translation& t) {
         put_below(launcher, NamedValue(*file), "", t);
     name_distribution(launcher);
     Document program = megatron_arguments({split, all.end()}, t.path);
-    if (const auto* file = program.find("config")) put_below(program, NamedValue(*file), "", t);
+    if (const auto* file = program.find("config"); file && is_configuration(file->value))
+        put_below(program, NamedValue(*file), "", t);
     if (split != all.end() && is_configuration(split->text))
         put_below(program, {"configuration", split->text, split->at}, "", t);
     if (const auto* file = program.find("fsdp_config"); file && is_configuration(file->value))
@@ -229,6 +231,9 @@ void take_deepspeed(Document json, const std::string& mixed, const std::string& 
     for (const Setting& setting : own.settings) t.set(setting.key, setting.value, setting.at);
     t.defaulted.insert(t.defaulted.end(), own.defaulted.begin(), own.defaulted.end());
     t.problems.insert(t.problems.end(), own.problems.begin(), own.problems.end());
+    std::ranges::copy_if(own.open, std::back_inserter(t.open), [](const std::string& line) {
+        return line.find("filled in by a template") != std::string::npos;
+    });
     for (const std::string& name : own.ignored)
         t.ignored.push_back(fmt::format("{} ({})", name, json.path));
 }
@@ -269,13 +274,20 @@ void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
 // (utils/dataclasses.py: set_mixed_precision).
 void decide_fsdp(const Decisions& what, long each, Translation& t) {
     const std::string& way = what.sharding.value;
-    const bool hybrid = way.starts_with("hybrid");
     conclude("parallelism.zero",
              way == "hybrid"    ? "3"
              : way == "hybrid2" ? "2"
                                 : way,
              what.sharding, t);
-    if (hybrid && each > 0) conclude("parallelism.shard", std::to_string(each), what.sharding, t);
+    if (way == "hybrid2")
+        t.problems.push_back(fmt::format(
+            "HYBRID_SHARD_ZERO2 ({}): the forecast shards gradients and states over all "
+            "ranks, not within a node",
+            what.sharding.at));
+    else if (way == "hybrid" && each > 0)
+        conclude("parallelism.shard", std::to_string(each), what.sharding, t);
+    else if (way == "hybrid")
+        t.open.emplace_back("shards are of one node's GPUs; say --set parallelism.shard=N");
     conclude("workload.dtype", what.computing().value, what.computing(), t);
     conclude("workload.master_weights", truth(what.is_mixed()), what.mixed, t);
     if (what.is_mixed() && what.mixed.value != "fp8")

@@ -120,6 +120,13 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
                        {"parallelism.dp", "16"},
                        {"cluster.nodes", "2"},
                        {"cluster.gpus_per_node", "8"}});
+    const auto half = at.read(run + " --fsdp hybrid_shard_zero2");
+    CHECK(value(half, "parallelism.zero") == "2");
+    CHECK_THAT(lines(half.problems), Contains("HYBRID_SHARD_ZERO2 ("));
+    check_runs(half);
+    check_runs(at.read(run + " --fsdp hybrid_shard"));
+    CHECK_THAT(lines(at.read("python train.py --bf16 --fsdp hybrid_shard" + model).open),
+               Contains("parallelism.shard"));
     const auto off = at.read(run + " --fsdp \"no_shard offload\"");
     check_values(off, {{"parallelism.zero", "0"}});
     CHECK_THAT(lines(off.problems), Contains("fsdp_offload_params (") && Contains("host"));
@@ -235,7 +242,8 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
                     "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: "
                     "sft\nfinetuning_type: full\ncutoff_len: 256\n"
                     "per_device_train_batch_size: 1\n");
-    for (const char* line : {"llamafactory-cli train lf.yaml", "torchrun --nproc_per_node 1 src/train.py lf.yaml"}) {
+    for (const char* line :
+         {"llamafactory-cli train lf.yaml", "torchrun --nproc_per_node 1 src/train.py lf.yaml"}) {
         const auto full = at.read(line);
         CHECK(full.format == "LLaMA-Factory");
         CHECK(full.framework == "transformers-autocast");
