@@ -5,8 +5,8 @@
 #include <map>
 
 #include "model/input/remarks.h"
-#include "model/machine/calibration.h"
 #include "model/records/measurements.h"
+#include "sim/calibration.h"
 #include "sim/explain/elasticity.h"
 
 namespace stepcast {

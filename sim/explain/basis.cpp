@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 
-#include "model/machine/calibration.h"
+#include "sim/calibration.h"
 #include "sim/explain/critical_path.h"
 
 namespace stepcast {

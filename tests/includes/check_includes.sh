@@ -23,7 +23,7 @@ headers='
 toml++/:            model/input/toml_reader.cpp
 yaml-cpp/:          import/launch/document.cpp
 pugixml.hpp:        import/machine/nccl_topology.cpp
-boost/:             model/base/*.cpp sim/network/topology.cpp sim/gantt.cpp import/profiles/trace_records.h
+boost/:             model/base/*.cpp model/machine/transfer.cpp sim/network/topology.cpp sim/gantt.cpp sim/scatter.cpp import/profiles/trace_records.h
 nlohmann/:          reports/*.cpp reports/json_parts.h model/input/hub_families.h import/profiles/*.cpp import/profiles/json_numbers.h tests/* at most 7
 simdjson.h:         import/profiles/kineto.cpp
 sqlite3.h:          import/profiles/nsight.cpp tests/*

@@ -1,12 +1,14 @@
-#include "calibrate/fit_tables.h"
+#include "calibrate/script_tables.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
 #include "calibrate/fit_parameter.h"
+#include "calibrate/table_cases.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
 #include "sim/costs/costs.h"
@@ -14,6 +16,8 @@
 
 namespace stepcast {
 namespace {
+
+using Access = MemoryPass::Access;
 
 // Rows that waited for their own call are alike whatever their size. If three rows of a call, and a
 // tenth of them, lie within a quarter of the fastest, then the host's call is that floor, and rows
@@ -60,7 +64,77 @@ Seconds alone(const KernelRow& row, const Cluster& c) {
            (row.between_events ? c.kernel.event : Seconds(0));
 }
 
+// A pass of the script: name, kind of row, access to memory, and how many tensors it reads for each
+// one that it writes.
+struct Call {
+    std::string_view name, kind;
+    Access access;
+    double read;
+};
+constexpr std::array<Call, 7> calls{{{"copy", "memory_pass", Access::stream, 1},
+                                     {"add", "memory_pass", Access::stream, 2},
+                                     {"gelu", "memory_pass", Access::stream, 1},
+                                     {"softmax", "rows", Access::rows, 1},
+                                     {"layernorm", "rows", Access::rows, 1},
+                                     {"permute", "strided", Access::strided, 1},
+                                     {"transpose", "transpose", Access::transpose, 1}}};
+
+// The column `bytes` counts all bytes read and written.
+void add_pass(const TableRow& row, BuildingBlocks& blocks) {
+    const std::string name = row.text("kind");
+    const auto* const call = std::ranges::find(calls, name, &Call::name);
+    if (call == calls.end())
+        row.fail("kind",
+                 "found \"" + name +
+                     "\"; expected copy, add, gelu, softmax, layernorm, permute or transpose");
+    const Bytes bytes(row.positive("bytes")), read = bytes * (call->read / (call->read + 1));
+    blocks.kernels.push_back({std::string(call->kind), name,
+                              MemoryPass{read, bytes - read, call->access}, row.time(Flops(0)),
+                              row.hash(), row.text("timer") != "kernel"});
+}
+
+// A row of attention states as batch the heads of all sequences, as m and n both lengths, as k the
+// width of a head.
+void add_batch(const TableRow& row, BuildingBlocks& blocks) {
+    const std::string text = row.text("dtype");
+    const std::size_t flash = text.find("-flash-causal");
+    const bool attends = flash != std::string::npos, backward = text.ends_with("-backward");
+    const Dtype dtype = row.read("dtype", [&] { return parse_name<Dtype>(text.substr(0, flash)); });
+    const long batch = row.integer("batch"), m = row.integer("m"), n = row.integer("n"),
+               k = row.integer("k");
+    const Op op = attends ? Op(Attention{batch, 1, m, n, k, true, backward, dtype, true})
+                          : Op(Gemm{.m = m, .n = n, .k = k, .batch = batch, .dtype = dtype});
+    const char* kind = backward ? "attention_backward" : attends ? "attention" : "batched_gemm";
+    blocks.kernels.push_back({kind,
+                              backward  ? "attention backward"
+                              : attends ? "attention"
+                                        : "bmm",
+                              op, row.time(Flops(0)), row.hash(), row.text("timer") != "kernel"});
+}
+
+void add_launch(const TableRow& row, BuildingBlocks& blocks) {
+    blocks.launches.push_back({row.text("kind"), row.integer("calls"),
+                               row.positive("time_us_per_call") * parse_seconds("1 us"),
+                               row.hash()});
+}
+
 }  // namespace
+
+MemoryPass::Access access_of_call(std::string_view name) {
+    const auto* const call = std::ranges::find(calls, name, &Call::name);
+    return call == calls.end() ? Access::stream : call->access;
+}
+
+void add_script_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+    if (kind == TableKind::passes) add_pass(row, blocks);
+    if (kind == TableKind::batches) add_batch(row, blocks);
+    if (kind == TableKind::launches) add_launch(row, blocks);
+    if (kind == TableKind::environment && row.text("key") == "gpu" &&
+        !names_device(row.text("value"), gpu))
+        row.fail("gpu", "measured on \"" + row.text("value") +
+                            "\", but the cluster to start from has " + gpu.name +
+                            "; expected its device");
+}
 
 FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
     std::vector<ParameterReport> reports;
@@ -109,7 +183,7 @@ FitCase kernel_case(const KernelRow& row) {
                       [row](const Cluster& c) { return alone(row, c); });
 }
 
-std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks) {
+std::vector<FitPlan> kernel_fits(const BuildingBlocks& blocks) {
     const bool launch_known = std::ranges::any_of(
         blocks.launches, [](const LaunchRow& row) { return row.kind == "graph replay wall"; });
     const auto cases =
@@ -123,12 +197,12 @@ std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks) {
     const bool backward = std::ranges::any_of(
         blocks.kernels, [](const KernelRow& row) { return row.kind == "attention_backward"; });
     return {{fit_priors({launch_known ? "script_event" : "script_launch", "script_passes"}),
-             cases({"memory_pass", "rows"})},
-            {fit_priors({"script_strided"}), cases({"strided"})},
-            {fit_priors({"script_transposes"}), cases({"transpose"})},
-            {fit_priors({"script_batches"}), cases({"batched_gemm"})},
+             cases({"memory_pass", "rows"}), HeldOutShare::fifth},
+            {fit_priors({"script_strided"}), cases({"strided"}), HeldOutShare::fifth},
+            {fit_priors({"script_transposes"}), cases({"transpose"}), HeldOutShare::fifth},
+            {fit_priors({"script_batches"}), cases({"batched_gemm"}), HeldOutShare::fifth},
             {fit_priors({"script_attention", backward ? "script_attention_backward" : ""}),
-             cases({"attention", "attention_backward"})}};
+             cases({"attention", "attention_backward"}), HeldOutShare::fifth}};
 }
 
 }  // namespace stepcast

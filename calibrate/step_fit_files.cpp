@@ -1,5 +1,5 @@
-// Files of a fit of steps: the framework's and the cluster's with the record of the fit, the table
-// of constants, contradicting rows.
+#include "calibrate/step_fit_files.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 #include <map>
 #include <set>
 
-#include "calibrate/few_shot_internal.h"
+#include "calibrate/fit.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
-#include "model/machine/scatter.h"
 #include "model/records/provenance.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 namespace {
@@ -99,7 +99,7 @@ void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
 }
 
 // The description without what an earlier fit appended.
-std::string begun_at(const std::string& about) {
+std::string without_earlier_fit(const std::string& about) {
     return about.substr(
         0, std::min(about.find("; costs fitted to "), about.find("; costs compared with ")));
 }
@@ -124,8 +124,8 @@ std::string write_framework_file(const StepFit& fit, const CalibrationRequest& r
                                      std::string(".framework").size());
     if (base.fitted) keep_fitted(*holder.framework.fitted, *base.fitted, request.target);
     holder.framework.about =
-        fmt::format("{}; costs {} {} steps", begun_at(base.about),
-                    fit.base_stays ? "compared with" : "fitted to", cases.size());
+        fmt::format("{}; costs {} {} steps", without_earlier_fit(base.about),
+                    fit.base_kept ? "compared with" : "fitted to", cases.size());
     holder.framework.may_be.clear();  // the framework of these steps is known
     // a copy: set_key() moves the experiment
     const std::vector<FittedParameter> parameters = holder.framework.fitted->parameters;
@@ -148,11 +148,6 @@ std::string write_cluster_file(const StepFit& fit, const CalibrationRequest& req
     holder.cluster.fitted = std::move(fitted);
     write_whole({{request.out, write_cluster(holder.cluster)}});
     return request.out;
-}
-
-std::string text_of(const StepConstant& c, double x) {
-    const double value = c.start * std::exp(std::clamp(x, c.prior.lower, c.prior.upper));
-    return c.key.starts_with("host.") ? to_string(Seconds(value)) : fmt::format("{:.5g}", value);
 }
 
 std::string rows_apart(const std::vector<Case>& cases, const std::vector<double>& errors,
@@ -211,7 +206,7 @@ std::string constants_table(const StepFit& fit) {
     for (const StepConstant& c : fit.left)
         text += fmt::format("  {:<32} {:>12} {:>12} {:>8}  {}stays as the base has it\n",
                             name_of(c), c.usual ? "0" : text_of(c, 0), text_of(c, 0), "",
-                            fit.base_stays ? "" : "not determined: ");
+                            fit.base_kept ? "" : "not determined: ");
     return text;
 }
 

@@ -2,7 +2,6 @@
 // (model/presets/scatter.toml), written by `calibrate --fit scatter` from tables of measured steps.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +12,7 @@
 namespace stepcast {
 
 inline constexpr double p90_of_normal = 1.2815515655446004;
-// p90 of Student's t, accurate to 0.1 % from 2 degrees of freedom on (Abramowitz and
-// Stegun 26.7.5).
-double student_p90(double freedom);
+double student_p90(double freedom);  // of Student's t
 
 // Logarithms of forecast over p10, and of p90 over forecast, beyond what the uncertainty of single
 // constants explains.
@@ -70,25 +67,5 @@ int left_out_blocks(std::string_view method);
 // block either the steps measured for both or the framework fit's left-out blocks. For models or
 // ranks beyond a fit that could leave no block out, it uses the error of such fits elsewhere.
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster);
-
-// Errors of forecasts for a machine without measurements, from leaving out each measured machine in
-// turn, as data (model/presets/transfer.toml, written by `calibrate --cross-validate device
-// --out`).
-
-// Standard deviations of the logarithm of forecast over measured that leave a fifth of the rows
-// outside p10 to p90, by class of kernels, on the worst predicted machine. `alike`: another
-// measured machine has its fabric and generation; `alone`: none has.
-struct TransferSpreads {
-    std::map<std::string, double> alike, alone;
-    friend bool operator==(const TransferSpreads&, const TransferSpreads&) = default;
-};
-
-// "products", "attention", "experts", "casts", "dispatch" or "collectives".
-std::string transfer_class(std::string_view kind);
-double transfer_spread(std::string_view kind, bool alike);  // from the shipped file
-
-// throws ConfigError with file:line:column
-TransferSpreads read_transfer_spreads(const std::string& path);
-std::string write_transfer_spreads(const TransferSpreads& spreads, const std::string& date);
 
 }  // namespace stepcast

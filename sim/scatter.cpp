@@ -1,8 +1,9 @@
-#include "model/machine/scatter.h"
+#include "sim/scatter.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -121,13 +122,7 @@ const ScatterTable& shipped_scatter() {
 }
 
 double student_p90(double freedom) {
-    const double z = p90_of_normal, z2 = z * z;
-    const double terms[] = {z * (z2 + 1) / 4, z * ((5 * z2 + 16) * z2 + 3) / 96,
-                            z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384,
-                            z * ((((79 * z2 + 776) * z2 + 1482) * z2 - 1920) * z2 - 945) / 92160};
-    double p90 = z, power = 1;
-    for (const double term : terms) p90 += term / (power *= freedom);
-    return p90;
+    return boost::math::quantile(boost::math::students_t(freedom), 0.9);
 }
 
 std::string left_out_by(std::string_view what, std::size_t blocks) {

@@ -1,9 +1,10 @@
 #include "model/input/key_values.h"
-#include "model/machine/calibration.h"
 
 #include <catch2/catch.hpp>
 
 #include "model/experiment.h"
+#include "sim/calibration.h"
+#include "sim/explain/cluster_parameters.h"
 
 using namespace stepcast;
 

@@ -1,4 +1,4 @@
-#include "calibrate/fit_tables.h"
+#include "calibrate/named_kernels.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <set>
 
 #include "calibrate/fit_parameter.h"
+#include "calibrate/table_cases.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 #include "sim/costs/expert_layer_law.h"
-#include "sim/costs/gemm_law.h"
 
 namespace stepcast {
 namespace {
@@ -138,40 +138,6 @@ std::string other_name(const Kernel& kernel, const std::string& name) {
 }
 
 }  // namespace
-
-std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
-    std::vector<FitCase> cases;
-    for (const CastRow& row : rows)
-        cases.push_back(table_case(fmt::format("cast {}x{} {} {}", row.rows, row.width,
-                                               static_cast<int>(row.scale), row.implementation),
-                                   "cast", row, [row](const Cluster& c) {
-                                       return cast_time(row.rows, row.width, row.scale, c);
-                                   }));
-    return cases;
-}
-
-std::vector<CastRow> casts_without(std::vector<CastRow> casts, const std::set<RowHash>& products) {
-    std::erase_if(casts,
-                  [&](const CastRow& row) { return row.of_product && products.contains(row.row); });
-    return casts;
-}
-
-std::string narrow_kind(const GemmRow& row) {
-    const std::string format = row.gemm.dtype == Dtype::fp4 ? "fp4"
-                               : row.scaled_blocks          ? "fp8_blocks"
-                                                            : "fp8";
-    return (row.sustained ? "sustained_gemm_" : "gemm_") + format;
-}
-
-Seconds narrow_time(const GemmRow& row, const Cluster& cluster) {
-    const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
-    const Seconds layout =
-        row.layout_apart ? scale_layout_time(row.gemm.m, row.gemm.k, cluster) : Seconds(0);
-    const Seconds product = layout + gemm_law_time(row.gemm, cluster, setting, row.scaled_blocks);
-    if (!row.casts) return product;
-    return product +
-           input_cast_time(row.gemm.m, row.gemm.k, row.gemm.dtype, row.scaled_blocks, cluster);
-}
 
 NamedCases attention_cases(const std::vector<AttentionRow>& rows) {
     NamedCases cases;

@@ -1,10 +1,14 @@
-// What the files of the few-shot fit share.
+// The fit of constants to measured steps: the most probable ones, which of them the rows determine,
+// which rows it leaves out, and whether it is worth leaving the base.
 #pragma once
 
 #include <utility>
+#include <vector>
 
-#include "calibrate/few_shot.h"
-#include "calibrate/fit.h"
+#include "calibrate/calibration_request.h"
+#include "calibrate/posterior.h"
+#include "calibrate/step_constants.h"
+#include "model/base/progress.h"
 
 namespace stepcast {
 
@@ -15,15 +19,13 @@ struct StepFit {
     // the rows did not determine these: they keep the base's value and are no part of the fit
     std::vector<StepConstant> left = {};
     // fits did not improve the forecast of unseen rows: `left` has all constants
-    bool base_stays = false;
+    bool base_kept = false;
     // only where it was asked for
     std::vector<std::pair<LeftOut, std::vector<BlockErrors>>> blocks = {};
     // which of the rows are far from what most agree on; empty if none is
     std::vector<bool> far = {};
     std::vector<Case> apart = {};  // those rows, left out of the fit
 };
-std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
-
 // Fits to these rows; takes those out of `cases` that most others contradict. Sets the constants in
 // `cases` to the values where the fit begins. Constants that began at a usual value and that the
 // rows do not determine go back to 0, the base's value, one after the other, and the others are
@@ -36,8 +38,8 @@ bool any_determined(const StepFit& fit, bool of_framework);
 
 // Fits to the rows without a flag in `rows`, linearised at the fit to all rows, and predicts the
 // flagged ones.
-std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit,
-                                                     const std::vector<bool>& rows);
+std::pair<Posterior, RowErrors> predicted_without(const StepFit& fit,
+                                                  const std::vector<bool>& rows);
 
 // Mean absolute relative errors of the rows: as the base forecasts them, and as fits without them
 // do.
@@ -53,23 +55,4 @@ bool brings_nearer(const RowsUnseen& unseen);
 // simulations for the others.
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases,
                                           LeftOut by, const std::function<bool()>& enough);
-std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by);
-
-// Return the path written.
-std::string write_framework_file(const StepFit& fit, const CalibrationRequest& request,
-                                 const std::vector<Case>& cases);
-std::string write_cluster_file(const StepFit& fit, const CalibrationRequest& request,
-                               const std::vector<Case>& cases);
-
-std::string text_of(const StepConstant& c, double x);  // with unit, at x = log(value / start)
-std::string constants_table(const StepFit& fit);
-// Names rows of one configuration whose steps differ by more than the scatter, and rows far from
-// all others.
-std::string contradictions(const std::vector<Case>& cases, const Posterior& p);
-// Only the former: rows of one configuration whose log errors differ by more than `limit`. An error
-// that all rows share is no scatter.
-inline constexpr double least_contradiction = least_far;
-std::string rows_apart(const std::vector<Case>& cases, const std::vector<double>& errors,
-                       double limit);
-
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "model/machine/scatter.h"
+#include "model/machine/transfer_spreads.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "calibrate/known_fit.h"
+#include "calibrate/earlier_fit.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/base/errors.h"
-#include "model/machine/calibration.h"
+#include "sim/calibration.h"
 
 namespace stepcast {
 namespace {
@@ -33,13 +33,13 @@ std::string describe(const KeptKind& kept, const std::string& cluster) {
         100 * kept.off.median, 100 * kept.off.bias, 100 * kept.off.worst, kept.wanted);
 }
 
-bool knows(const Cluster& start, const std::vector<FitParameter>& parameters) {
+bool determined_any(const Cluster& start, const std::vector<FitParameter>& parameters) {
     return std::ranges::any_of(parameters, [&](const FitParameter& p) {
         return kind_of_constant(p.key) != "host" && is_determined(start, p.key);
     });
 }
 
-bool is_foretold(const Cluster& start) {
+bool has_transferred_kernels(const Cluster& start) {
     return !start.fitted && !start.kernel.attention_kernels.empty();
 }
 
@@ -49,8 +49,8 @@ bool is_measured(const Cluster& start, std::string_view kind) {
     });
 }
 
-std::size_t felt(const Cluster& start, const std::vector<FitCase>& cases,
-                 const std::vector<FitParameter>& parameters) {
+std::size_t count_affecting(const Cluster& start, const std::vector<FitCase>& cases,
+                            const std::vector<FitParameter>& parameters) {
     return static_cast<std::size_t>(std::ranges::count_if(parameters, [&](const FitParameter& p) {
         const Cluster least = with_text(start, p.key, p.lower),
                       most = with_text(start, p.key, p.upper);

@@ -1,9 +1,11 @@
-// Which constants a fit of steps may move, and their priors.
+#include "calibrate/step_constants.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "calibrate/few_shot.h"
 #include "calibrate/fit_parameter.h"
 #include "model/base/errors.h"
 #include "model/input/presets.h"
@@ -159,6 +161,17 @@ std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Cas
         constants.push_back(constant);
     }
     return constants;
+}
+
+std::vector<Prior> priors_of(const std::vector<StepConstant>& constants) {
+    std::vector<Prior> priors;
+    for (const StepConstant& c : constants) priors.push_back(c.prior);
+    return priors;
+}
+
+std::string text_of(const StepConstant& c, double x) {
+    const double value = c.start * std::exp(std::clamp(x, c.prior.lower, c.prior.upper));
+    return c.key.starts_with("host.") ? to_string(Seconds(value)) : fmt::format("{:.5g}", value);
 }
 
 }  // namespace stepcast

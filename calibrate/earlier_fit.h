@@ -27,19 +27,19 @@ std::string describe(const KeptKind& kept, const std::string& cluster);
 
 // Whether a fit of the same kind determined some of these constants. The cost of a launch does not
 // count: several kinds of tables tell it.
-bool knows(const Cluster& start, const std::vector<FitParameter>& parameters);
+bool determined_any(const Cluster& start, const std::vector<FitParameter>& parameters);
 
 // Not fitted, yet with kernels by name: these constants of similar machines
 // (model/machine/priors.h) are the priors of a fit.
-bool is_foretold(const Cluster& start);
+bool has_transferred_kernels(const Cluster& start);
 
-// Whether the recorded fit determined constants of this kind (one of model/machine/calibration.h).
+// Whether the recorded fit determined constants of this kind (one of sim/calibration.h).
 bool is_measured(const Cluster& start, std::string_view kind);
 
 // How many of the constants affect these rows, so a row's time differs at the constant's bounds:
 // all-reduces tell nothing of an all-to-all.
-std::size_t felt(const Cluster& start, const std::vector<FitCase>& cases,
-                 const std::vector<FitParameter>& parameters);
+std::size_t count_affecting(const Cluster& start, const std::vector<FitCase>& cases,
+                            const std::vector<FitParameter>& parameters);
 
 std::string kinds_of(const std::vector<FitCase>& cases);  // "all_gather, all_reduce"
 

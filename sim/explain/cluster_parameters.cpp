@@ -1,4 +1,4 @@
-#include "model/machine/calibration.h"
+#include "sim/explain/cluster_parameters.h"
 
 #include <algorithm>
 #include <cmath>

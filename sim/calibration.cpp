@@ -1,4 +1,4 @@
-#include "model/machine/calibration.h"
+#include "sim/calibration.h"
 
 #include <fmt/format.h>
 

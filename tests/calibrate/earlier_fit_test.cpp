@@ -1,4 +1,4 @@
-#include "calibrate/known_fit.h"
+#include "calibrate/earlier_fit.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,8 @@
 #include "calibrate/fit_parameter.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
+#include "calibrate/named_kernels.h"
+#include "calibrate/table_cases.h"
 #include "model/experiment.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"
@@ -148,9 +150,9 @@ TEST_CASE("constants that new rows do not feel stay with their errors") {
 // a fit from general priors once moved casts of other shapes by up to a factor of six.
 TEST_CASE("constants of a machine of a datasheet alone stay where its rows say nothing") {
     const Cluster start = read_cluster("l40s-x8");
-    CHECK(is_foretold(start));
-    CHECK_FALSE(is_foretold(read_cluster("dgx-h100")));
-    CHECK_FALSE(is_foretold(made_up_machine()));
+    CHECK(has_transferred_kernels(start));
+    CHECK_FALSE(has_transferred_kernels(read_cluster("dgx-h100")));
+    CHECK_FALSE(has_transferred_kernels(made_up_machine()));
     Experiment holder;
     holder.cluster = start;
     const Cluster fitted = fit_tables(start, products(start, {128})).cluster;

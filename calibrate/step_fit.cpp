@@ -1,18 +1,22 @@
-// Finds the most probable constants of a fit of steps, and which of them the rows determine.
+#include "calibrate/step_fit.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "calibrate/few_shot_internal.h"
+#include "calibrate/fit.h"
+#include "calibrate/outliers.h"
+#include "calibrate/step_model.h"
 #include "model/base/errors.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 namespace {
 
 // A host that is faster than its device has a cost without slope. When its error exceeds this, the
 // fit also tries a start at a slow host.
-constexpr double felt = 0.25;
+constexpr double flat = 0.25;
 // a constant is determined when its sigma is below this share of its prior's
 constexpr double narrowed = 0.7;
 // above this share of its prior's sigma the rows say nothing of it
@@ -27,7 +31,7 @@ double left_of_prior(const StepFit& fit, std::size_t j) {
 
 // Sets the constants to their start values: those at 0 in the base get their usual value, so that
 // they can be scaled.
-void begin_at(std::vector<Case>& cases, const std::vector<StepConstant>& constants) {
+void set_starts(std::vector<Case>& cases, const std::vector<StepConstant>& constants) {
     for (Case& c : cases)
         for (const StepConstant& constant : constants) {
             const bool time = constant.key.starts_with("host.");
@@ -35,6 +39,16 @@ void begin_at(std::vector<Case>& cases, const std::vector<StepConstant>& constan
                 constant.key == eager_traffic_key ? constant.key : "cluster." + constant.key;
             set_key(c.experiment, {key, fmt::format("{:.9g}{}", constant.start, time ? " s" : "")});
         }
+}
+
+// Standard deviation of log(predicted / measured) of a row that the fit has not seen: from the
+// rows' scatter and the constants' errors.
+double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size_t row) {
+    double variance = p.noise * p.noise;
+    for (std::size_t j = 0; j < p.x.size(); ++j)
+        for (std::size_t k = 0; k < p.x.size(); ++k)
+            variance += slopes.at(row, j) * p.covariance.at(j, k) * slopes.at(row, k);
+    return std::sqrt(variance);
 }
 
 class Fit {
@@ -69,7 +83,7 @@ public:
         }
         if (!stopped() && request_.target == FitTarget::framework && any_determined(fit_, true) &&
             !brings_nearer(rows_unseen(fit_, stated_)))
-            stay_at_base();
+            keep_base();
         return std::move(fit_);
     }
 
@@ -78,7 +92,7 @@ private:
 
     void solve(const Vector& start, bool first) {
         cases_ = stated_;
-        begin_at(cases_, fit_.constants);
+        set_starts(cases_, fit_.constants);
         fit_.model = step_rows_model(cases_, fit_.constants, progress_, whole_);
         const auto solved = [&](const Vector& from) {
             return most_probable(fit_.model, priors_of(fit_.constants),
@@ -87,7 +101,7 @@ private:
         };
         fit_.posterior = solved(start);
         for (std::size_t j = 0; first && j < start.size(); ++j) {
-            if (fit_.constants[j].key != "host.layer" || fit_.posterior.sigma[j] < felt) continue;
+            if (fit_.constants[j].key != "host.layer" || fit_.posterior.sigma[j] < flat) continue;
             Vector slow = start;
             slow[j] = 1.5;
             if (Posterior slower = solved(slow); slower.cost < fit_.posterior.cost)
@@ -133,9 +147,9 @@ private:
 
     // Gives all constants back to the base and forecasts the rows with it: they still tell how far
     // off the base is.
-    void stay_at_base() {
+    void keep_base() {
         leave(std::vector<bool>(fit_.constants.size(), true));
-        fit_.base_stays = true;
+        fit_.base_kept = true;
         do solve({}, false);
         while (bends());
     }
@@ -184,7 +198,7 @@ RowsUnseen rows_unseen(const StepFit& fit, const std::vector<Case>& as_stated) {
     for (std::size_t fold = 0; fold < folds; ++fold) {
         std::vector<bool> left_out(rows, false);
         for (std::size_t i = fold; i < rows; i += folds) left_out[i] = true;
-        const RowErrors there = foretold_by_the_rest(fit, left_out).second;
+        const RowErrors there = predicted_without(fit, left_out).second;
         for (std::size_t i = fold; i < rows; i += folds) by_others[i] = there.errors[i];
     }
     return {summary_of(by_base, "").mape, summary_of(by_others, "").mape};
@@ -202,12 +216,6 @@ bool any_determined(const StepFit& fit, bool of_framework) {
     return false;
 }
 
-std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants) {
-    std::vector<PriorBelief> priors;
-    for (const StepConstant& c : constants) priors.push_back(c.prior);
-    return priors;
-}
-
 // Wrong rows also move what is compared: a base that is near to most rows looks as far off as a fit
 // between these and the others.
 StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request,
@@ -222,6 +230,33 @@ StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request,
     StepFit most = Fit(cases, request, progress).found(false);
     most.apart = std::move(apart);
     return most;
+}
+
+std::pair<Posterior, RowErrors> predicted_without(const StepFit& fit,
+                                                  const std::vector<bool>& rows) {
+    std::vector<bool> used = rows;
+    used.flip();
+    const RowModel lines = straight_lines(fit.posterior.x, fit.posterior.rows);
+    Posterior without = most_probable(lines, priors_of(fit.constants), used, fit.posterior.x);
+    RowErrors there = fit.model(without.x, rows);
+    return {std::move(without), std::move(there)};
+}
+
+std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases,
+                                          LeftOut by, const std::function<bool()>& enough) {
+    std::vector<std::string> names;
+    for (const Case& c : cases) names.push_back(block_of(c, by));
+    if (std::ranges::all_of(names, [&](const std::string& name) { return name == names.front(); }))
+        return {};
+    const auto without = [&](const std::vector<bool>& of_block) -> PredictLeftOut {
+        return [rest = predicted_without(fit, of_block)](std::size_t i) {
+            const auto& [posterior, there] = rest;
+            return std::pair(there.errors[i],
+                             std::abs(there.errors[i]) <=
+                                 p90_of_normal * predictive_sigma(posterior, there.slopes, i));
+        };
+    };
+    return leave_out_in_turn(names, without, enough);
 }
 
 }  // namespace stepcast
