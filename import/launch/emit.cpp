@@ -22,6 +22,10 @@ void check_common(const Experiment& e, Emission& emitter) {
     emitter.refuse_unless(p.overlap_chunks == 1, "parallelism.overlap_chunks above 1");
     emitter.refuse_unless(e.workload.mamba.heads == 0,
                           "workload.mamba.heads: patterns of Mamba blocks are not written");
+    emitter.refuse_unless(e.workload.delta.value_heads == 0,
+                          "workload.delta.value_heads: gated delta nets are not written");
+    emitter.refuse_unless(e.workload.indexer.heads == 0,
+                          "workload.indexer.heads: sparse attention is not written");
 }
 
 std::string emit_deepspeed(const Experiment& e, Emission& out) {

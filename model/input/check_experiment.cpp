@@ -110,6 +110,7 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
                                                  "workload.moe.shared_experts",
                                                  "workload.moe.dense_layers",
                                                  "workload.moe.interval",
+                                                 "workload.moe.shared_gate",
                                                  "workload.gated"};
 
 void check_modelled(const Experiment& e) {

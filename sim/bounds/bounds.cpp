@@ -57,10 +57,11 @@ constexpr const char* default_order = "tp-cp-dp-pp";
 bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 &&
-           e.workload.mamba.heads == 0 && p.cut == StageCut::layers && !p.blocking_p2p &&
-           !p.overlap_experts && !p.resend_first_stage && p.messages_per_tuple == 0 &&
-           p.gradient_tensors == 0 && !p.unfused && !p.eager_script &&
-           p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
+           e.workload.mamba.heads == 0 && e.workload.delta.value_heads == 0 &&
+           p.cut == StageCut::layers && !p.blocking_p2p && !p.overlap_experts &&
+           !p.resend_first_stage && p.messages_per_tuple == 0 && p.gradient_tensors == 0 &&
+           !p.unfused && !p.eager_script && p.moe_system == MoeSystem::alltoall &&
+           e.cluster.gpu.rank_rates.empty();
 }
 
 StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)

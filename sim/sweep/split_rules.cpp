@@ -100,7 +100,15 @@ constexpr Rule rules[] = {
      }},
     {SplitKey::tp, "tp does not divide the width of a feed-forward block",
      [](const Split& s) { return !divides_feed_forward(s); }},
+    {SplitKey::tp, "tp does not divide workload.delta.key_heads",
+     [](const Split& s) {
+         return s.w.delta.value_heads > 0 && delta_key_heads(s.w) % s.p.tp != 0;
+     }},
     framework(SplitKey::cp, "context", [](const Split& s) { return !s.can.context && s.p.cp > 1; }),
+    {SplitKey::cp, "cp above 1 with gated delta nets or sparse attention",
+     [](const Split& s) {
+         return s.p.cp > 1 && (s.w.delta.value_heads > 0 || s.w.indexer.heads > 0);
+     }},
     {SplitKey::cp, "cp does not divide workload.seq",
      [](const Split& s) { return s.w.seq % s.p.cp != 0; }},
     {SplitKey::cp, not_all_ranks,

@@ -47,6 +47,19 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
                Contains("did you mean \"megatron\"?"));
 }
 
+TEST_CASE("no script is written for layers that its program is not known to make") {
+    for (const char* model : {"qwen3-next-80b-a3b", "deepseek-v3.2"}) {
+        const Experiment e = read_unchecked_experiment(
+            model, std::vector<Override>{{"cluster.preset", "dgx-h100"}, {"cluster.nodes", "8"}});
+        const std::string key = e.workload.delta.value_heads > 0 ? "workload.delta.value_heads"
+                                                                 : "workload.indexer.heads";
+        for (const auto format :
+             {EmitFormat::megatron, EmitFormat::nemo, EmitFormat::megatron_bridge,
+              EmitFormat::torchtitan, EmitFormat::deepspeed})
+            CHECK_THAT(complaint([&] { emit(e, format); }), Contains(key));
+    }
+}
+
 TEST_CASE("squared ReLU has a flag of Megatron-LM, ReLU none") {
     const TestFolder folder;
     Experiment e = read_unchecked_experiment(
