@@ -458,7 +458,7 @@ TEST_CASE("YAML of seven more tools is read, and what it leaves to others is nam
 TEST_CASE("defaults of the readers are those of the table, each with its source") {
     const TestFolder folder;
     std::map<std::string, std::map<std::string, std::string>> expected;
-    std::ifstream table(test_data() + "/../translate/reader_defaults.csv");
+    std::ifstream table(test_data() + "/../import/launch/reader_defaults.csv");
     REQUIRE(table);
     std::string line;
     std::getline(table, line);
