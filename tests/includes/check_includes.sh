@@ -49,11 +49,7 @@ fmt/:               *
 immintrin.h:        exec/* sim/*
 fnmatch.h:          import/launch/shell_variables.cpp
 unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
-netdb.h:            exec/*
-netinet/:           exec/* tests/*
-arpa/inet.h:        tests/*
 spawn.h:            reports/gnuplot.cpp
-poll.h:             exec/*
 sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* reports/*.cpp tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
