@@ -34,9 +34,10 @@ std::vector<Cell> case_cells(const Comparison& comparison);
 // The cases as comma-separated values, in seconds.
 std::string comparison_csv(const std::vector<Comparison>& comparisons);
 
-// "cluster pcie-a100-x4: fitted 2026-11-21 to 11 samples of a.csv, b.csv; leave-one-out errors
-// (mean, worst): step 5.1 % ..", or "UNCALIBRATED" if nothing was fitted.
+// "cluster pcie-a100-x4: fitted 2026-11-21 to 11 samples of a.csv, b.csv; ..", or "UNCALIBRATED" if
+// nothing was fitted.
 std::string provenance_text(const Cluster& cluster);
+std::string tables_text(const Fitted& fitted);                // "a.csv, b.csv"; "16 tables"
 std::vector<std::string> source_names(const Fitted& fitted);  // the tables behind a fit, each once
 
 // What `list keys` prints, only lines with the word, in any case.
