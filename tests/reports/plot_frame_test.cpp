@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "reports/table.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;
@@ -43,6 +44,12 @@ TEST_CASE(
           "set xtics (\"2048 TiB\" 2251799813685248)\n");
     CHECK(binary_ticks({5, 6}, "B") == "set xtics ()\n");
     CHECK(binary_ticks({1, 2}, "B") == "set xtics (\"1 B\" 1,\"2 B\" 2)\n");
+}
+
+TEST_CASE("a word stands in a command line as a shell reads it") {
+    CHECK(shell_word("parallelism.tp=1,2") == "parallelism.tp=1,2");
+    CHECK(shell_word("") == "''");
+    CHECK(shell_word("it's $HOME") == "'it'\\''s $HOME'");
 }
 
 // 0.932 - 0.0079 a letter, within 0.45 and 0.8: 20 letters 0.774, 16 would be 0.8056, 61 would be

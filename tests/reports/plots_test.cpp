@@ -109,6 +109,25 @@ TEST_CASE("A gnuplot that dies after some lines is noticed and does not take us 
     CHECK(is_empty_but_for_gnuplot(folder));
 }
 
+// 50,000 rows of three numbers and more are beyond the 64 KiB that a pipe holds.
+TEST_CASE("A gnuplot that dies with much of its data unread does not take us along") {
+    const std::string folder = fake_gnuplot("gnuplot_full", "exit 5");
+    const PathSetTo path(folder + ":" + std::getenv("PATH"));
+    const Drawing drawing{.data = {{"a", std::vector<Row>(50'000, Row{1, 2, 3})}},
+                          .script = "plot $a using 1:2\n"};
+    CHECK_THROWS_WITH(render_plot(drawing, folder + "/p"),
+                      Catch::Contains("it ended with status 5"));
+    CHECK(is_empty_but_for_gnuplot(folder));
+}
+
+TEST_CASE("A gnuplot whose path has quotes and commands is run by that path") {
+    const std::string folder =
+        fake_gnuplot("it's $(touch HACKED) `here`", "cat >/dev/null; echo '</svg>'");
+    const PathSetTo path(folder + ":" + std::getenv("PATH"));
+    CHECK_NOTHROW(render_plot({.script = "plot x\n"}, folder + "/p"));
+    CHECK_FALSE(fs::exists("HACKED"));
+}
+
 // It sleeps for a minute; half a second is waited for it.
 TEST_CASE("A gnuplot that hangs is given up") {
     const std::string folder = fake_gnuplot("gnuplot_hangs", "exec sleep 60");
