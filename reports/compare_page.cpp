@@ -56,20 +56,6 @@ Table case_table(const Comparisons& comparisons) {
     return table;
 }
 
-// How many cases are of which evidence; "" if unknown.
-std::string evidence_text(const Comparisons& comparisons) {
-    std::array<std::size_t, all_evidence.size()> counts{};
-    std::size_t known = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i)
-        known += counts[i] = of_evidence(comparisons, all_evidence[i]).size();
-    if (known == 0) return "";
-    return fmt::format(
-        "Evidence: the cluster was fitted on {} of these cases, {} were seen while the model was "
-        "made, {} are unseen. "
-        "Only unseen cases say how well it predicts.",
-        counts[0], counts[1], counts[2]);
-}
-
 // The cases with the best evidence: unseen ones if there are any, since only these say how well
 // stepcast predicts. `which`: in words.
 Comparisons telling(const Comparisons& comparisons, std::string& which) {
@@ -169,8 +155,6 @@ PageSection case_section(const Comparisons& comparisons) {
         if (c.attribution)
             section.sentences.push_back(c.what.case_id + ": " +
                                         attribution_sentence(*c.attribution));
-    if (std::string text = evidence_text(comparisons); !text.empty())
-        section.sentences.push_back(std::move(text));
     return section;
 }
 

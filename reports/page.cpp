@@ -187,24 +187,14 @@ std::string list_of(const std::vector<std::string>& sentences) {
     return text + "</ul>\n";
 }
 
-// A sentence with many parts: one line per part.
-std::string lines_of(std::string_view text) {
-    std::string lines;
-    for (std::size_t end; (end = text.find("; ")) != std::string_view::npos;
-         text.remove_prefix(end + 2))
-        lines += html_text(text.substr(0, end)) + "<br>";
-    return lines + html_text(text);
-}
-
-std::string facts_of(const std::vector<Fact>& facts, const char* kind,
-                     std::string (*shown)(std::string_view) = html_text) {
+std::string facts_of(const std::vector<Fact>& facts, const char* kind) {
     if (facts.empty()) return "";
     std::string text = fmt::format("<dl class=\"{}\">\n", kind);
     for (const Fact& fact : facts) {
         if (!fact.row.empty()) continue;
         const Word& word = tones[static_cast<std::size_t>(fact.tone)];
         text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name,
-                            html_text(fact.name), word.said, shown(fact.text));
+                            html_text(fact.name), word.said, html_text(fact.text));
     }
     text += "</dl>\n";
     for (const Fact& fact : facts)
@@ -283,8 +273,8 @@ std::string chapter_of(const Page& page, const std::string& folder) {
     }
     if (const Table fits = fits_of(page.provenance); !page.provenance.empty())
         text += "<section><h2>Where the numbers come from</h2>\n" +
-                (fits.rows.empty() ? "" : html_of(fits)) +
-                facts_of(page.provenance, "provenance", lines_of) + "</section>\n";
+                (fits.rows.empty() ? "" : html_of(fits)) + facts_of(page.provenance, "provenance") +
+                "</section>\n";
     return text + "</article>\n<!-- end of chapter -->\n";
 }
 

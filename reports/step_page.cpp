@@ -360,28 +360,8 @@ Table error_table(const std::string& name, const Fitted& fitted) {
     return table;
 }
 
-// "4.8 %, at worst +12.0 % (five folds by model and layout)".
-std::string step_errors(const Fitted& fitted, bool own) {
-    std::string text;
-    for (const HeldOutError& e : fitted.errors)
-        if (e.kind == "step" && (e.method == "fitted") == own)
-            text +=
-                fmt::format("{}{}, at worst {}{}", text.empty() ? "" : "; ", percent_text(e.mape),
-                            signed_percent_text(e.worst), own ? "" : " (" + e.method + ")");
-    return text.empty() ? "-" : text;
-}
-
 Fact fit_fact(const std::string& name, const Fitted& fitted, const std::string& unmeasured) {
-    const auto assumed = std::ranges::count(fitted.parameters, false, &FittedParameter::determined);
-    Fact fact{.name = name, .text = ""};
-    fact.row = {{name},
-                {fitted.date.substr(0, 10)},
-                count_cell(fitted.samples),
-                {tables_text(fitted)},
-                {step_errors(fitted, false)},
-                {step_errors(fitted, true)},
-                {fmt::format("{} of {}", assumed, fitted.parameters.size())},
-                {unmeasured}};
+    Fact fact{.name = name, .text = "", .row = fit_row(name, fitted, unmeasured)};
     if (!fitted.errors.empty()) fact.tables = {error_table(name, fitted)};
     return fact;
 }

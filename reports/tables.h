@@ -37,7 +37,9 @@ std::string comparison_csv(const std::vector<Comparison>& comparisons);
 // "cluster pcie-a100-x4: fitted 2026-11-21 to 11 samples of a.csv, b.csv; ..", or "UNCALIBRATED" if
 // nothing was fitted.
 std::string provenance_text(const Cluster& cluster);
-std::string tables_text(const Fitted& fitted);                // "a.csv, b.csv"; "16 tables"
+// A fit in a row of fits_of(): name, date, samples, tables, errors on steps, parameters assumed.
+std::vector<Cell> fit_row(const std::string& name, const Fitted& fitted,
+                          const std::string& unmeasured);
 std::vector<std::string> source_names(const Fitted& fitted);  // the tables behind a fit, each once
 
 // What `list keys` prints, only lines with the word, in any case.
