@@ -129,7 +129,6 @@ void run_sweep(const Options& options) {
     const SweepAnswer result = sweep(
         question, {.threads = options.threads,
                    .out = options.out,
-                   .resume = options.resume,
                    .map = !options.out.empty(),
                    .progress = show_progress,
                    .announce = [&](std::string_view text) { options.say(std::string(text)); }});

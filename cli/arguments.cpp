@@ -113,13 +113,20 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--threads", options.threads, "instead of one a core")
         ->check(CLI::Range(1, 1024));
     verb->add_option("--out", options.out,
-                     "folder for sweep.csv (what is known so far), tables and plots")
+                     "folder for sweep.csv (what is simulated so far), tables and plots")
         ->type_name("DIR");
     add_campaign(verb, options);
     verb->add_option("--within", options.within,
                      "60d: the least machines that end the training in time")
         ->type_name("TIME");
-    verb->add_flag("--resume", options.resume, "go on with the unfinished sweep in --out");
+    verb->add_flag_callback(
+            "--resume",
+            [] {
+                throw ConfigError(
+                    "--resume: sweeps are no longer resumed, as the largest space takes a minute; "
+                    "expected the same command without it, which begins --out anew");
+            })
+        ->group("");  // of old command lines
 }
 
 void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {

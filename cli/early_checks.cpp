@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "calibrate/few_shot.h"
+#include "calibrate/step_fit_files.h"
 #include "cli/read_files.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"

@@ -118,8 +118,6 @@ SweepQuestion question_of(const Options& options) {
     if (!options.within.empty())
         question.within = positive("--within", options.within, parse_seconds);
     add_node_counts(question);
-    if (options.resume && options.out.empty())
-        throw ConfigError("--resume: expected --out, the folder to go on with");
     return question;
 }
 

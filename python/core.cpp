@@ -113,7 +113,6 @@ Swept run_sweep(const Options& asked, const py::object& progress) {
         if (!options.out.empty()) check_files_of_sweep(options);
         swept.answer = sweep(question, {.threads = options.threads,
                                         .out = options.out,
-                                        .resume = options.resume,
                                         .map = !options.out.empty(),
                                         .progress = tell,
                                         .announce = {}});
@@ -223,9 +222,8 @@ void add_options(py::module_& m) {
                                        {"top", &Options::top},
                                        {"threads", &Options::threads}})
         add(name, member);
-    for (const auto& [name, member] : {std::pair{"explain", &Options::explain},
-                                       {"pareto", &Options::pareto},
-                                       {"resume", &Options::resume}})
+    for (const auto& [name, member] :
+         {std::pair{"explain", &Options::explain}, {"pareto", &Options::pareto}})
         add(name, member);
     add("texts", &Options::texts);
 }

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "model/machine/calibration.h"
 #include "model/records/provenance.h"
 #include "reports/comparison_series.h"
 #include "reports/tables.h"
+#include "sim/calibration.h"
 
 namespace stepcast {
 namespace {

@@ -11,8 +11,8 @@
 #include <fmt/ranges.h>
 
 #include "model/base/plain_text.h"
-#include "model/machine/scatter.h"
 #include "reports/pages.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 namespace {

@@ -9,6 +9,12 @@
 
 namespace stepcast {
 
+TaskGraph::TaskGraph(const TaskGraph&) = default;
+TaskGraph::TaskGraph(TaskGraph&&) noexcept = default;
+TaskGraph& TaskGraph::operator=(const TaskGraph&) = default;
+TaskGraph& TaskGraph::operator=(TaskGraph&&) noexcept = default;
+TaskGraph::~TaskGraph() = default;
+
 TaskGraph::TaskGraph(int rank_count, bool launch_blocking)
     : rank_count_(rank_count),
       launch_blocking_(launch_blocking),

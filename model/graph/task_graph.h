@@ -70,6 +70,12 @@ using NameId = std::uint32_t;
 class TaskGraph {
 public:
     explicit TaskGraph(int rank_count = 1, bool launch_blocking = false);
+    // Out of line, else every file that copies or drops one compiles that of all ops.
+    TaskGraph(const TaskGraph&);
+    TaskGraph(TaskGraph&&) noexcept;
+    TaskGraph& operator=(const TaskGraph&);
+    TaskGraph& operator=(TaskGraph&&) noexcept;
+    ~TaskGraph();
 
     // Names and ops are stored apart from the per-task arrays. Equal names share an id; ops share
     // one if the caller reuses the id.

@@ -40,7 +40,7 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
             break;
         }
         const bool experts = has_experts(c.experiment.workload, l);
-        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l),
+        units.push_back({&plans.of_layer(c.experiment.workload, l), layer_weights(c, l),
                          recomputes_layers(p) && l < chunk.again, l});
         if (experts && p.moe_system != MoeSystem::alltoall)
             units.back().system_layer = system_layers++;

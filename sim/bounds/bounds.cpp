@@ -22,6 +22,7 @@
 
 #include "model/block/linear.h"
 #include "model/step.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -45,7 +46,7 @@ auto shape_of(const Parallelism& p) {
 }
 auto pipeline_of(const Parallelism& p) {
     return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, p.overlap_p2p,
-                    p.stage_layers);
+                    p.stage_layers, p.layout);
 }
 auto sends_of(const Parallelism& p) { return std::tie(p.scatter_p2p, p.messages_per_tensor); }
 
@@ -56,10 +57,11 @@ constexpr const char* default_order = "tp-cp-dp-pp";
 bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 &&
-           e.workload.mamba.heads == 0 && p.cut == StageCut::layers && !p.blocking_p2p &&
-           !p.overlap_experts && !p.resend_first_stage && p.messages_per_tuple == 0 &&
-           p.gradient_tensors == 0 && !p.unfused && !p.eager_script &&
-           p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
+           e.workload.mamba.heads == 0 && e.workload.delta.value_heads == 0 &&
+           p.cut == StageCut::layers && !p.blocking_p2p && !p.overlap_experts &&
+           !p.resend_first_stage && p.messages_per_tuple == 0 && p.gradient_tensors == 0 &&
+           !p.unfused && !p.eager_script && p.moe_system == MoeSystem::alltoall &&
+           e.cluster.gpu.rank_rates.empty();
 }
 
 StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
@@ -94,7 +96,9 @@ PipelineKey StepBounds::pipeline_key(const Parallelism& p) const {
                     .overlap_p2p = p.overlap_p2p,
                     .node = base_.cluster.gpus_per_node,
                     .stride = groups_.pipeline_neighbour.stride,
-                    .stage_layers = p.stage_layers};
+                    .stage_layers = p.layout == StageLayout::even
+                                        ? p.stage_layers
+                                        : chunk_layers(base_.workload, p)};
     int near = 0;
     for (int s = 0; s + 1 < p.pp; ++s) near += near_link(key, s);
     if (near == 0 || near == p.pp - 1) key.node = key.stride = 0;

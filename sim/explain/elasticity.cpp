@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include "sim/explain/cluster_parameters.h"
 
 namespace stepcast {
 

@@ -2,7 +2,7 @@
 // matters most.
 #pragma once
 
-#include "model/machine/calibration.h"
+#include "sim/calibration.h"
 #include "sim/costs/price_classes.h"
 #include "sim/engine/event_engine.h"
 #include "sim/explain/critical_path.h"

@@ -41,7 +41,7 @@ struct KernelTime {
 
 // The part of a step that one constant of the cluster prices.
 struct CostBasis {
-    std::string kind, key;  // model/machine/calibration.h; below "cluster."
+    std::string kind, key;  // sim/calibration.h; below "cluster."
     bool measured = false;  // determined on this device, not a prior
     double share = 0;       // of the critical path
     friend bool operator==(const CostBasis&, const CostBasis&) = default;

@@ -57,6 +57,12 @@ TEST_CASE("each kind of op rests on the constant that prices most of it") {
     };
     CHECK(key_of(graphs::small_gemm()) == "kernel.gemm_efficiency");
     CHECK(key_of(GroupedGemm{{2}, 8, 8, Dtype::bf16}) == "kernel.gemm_efficiency");
+    Gemm product = graphs::small_gemm();
+    product.unmeasured = Unmeasured::delta_rule;
+    CHECK(key_of(product) == "workload.delta");
+    Attention selected{1, 2, 8, 8, 16};
+    selected.unmeasured = Unmeasured::sparse_attention;
+    CHECK(key_of(selected) == "workload.indexer");
     CHECK(key_of(FusedGemm{}) == "kernel.fused_efficiency");
     Attention attention{1, 1, 8, 8, 8, true, false, Dtype::bf16};
     attention.flash = true;
