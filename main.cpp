@@ -84,7 +84,8 @@ void run_simulate(const Options& options) {
             experiment, options,
             headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
     }
-    if (!options.out.empty()) write_simulated(options.out, question, found);
+    if (!options.out.empty())
+        write_simulated(options.out, {version_text(), options.command}, question, found);
 }
 
 // For every process of an MPI launcher but the first, which alone prints answers and errors.
@@ -144,7 +145,8 @@ void run_sweep(const Options& options) {
             if (!is_of_machine(remark)) options.say("note: " + remark);
     }
     if (!options.out.empty())
-        write_sweep(options.out, result, origin_of(question.experiment, version_text()));
+        write_sweep(options.out, result,
+                    origin_of(question.experiment, {version_text(), options.command}));
 }
 
 // Ranks on the host are processes if MPI started them, else threads of this process. RANK does not
@@ -181,7 +183,7 @@ void run_execute(const Options& options) {
     if (how.on_step) folder->finish(measurement);
     if (folder) {
         Page page = run_page(experiment, measurement);
-        add_once(page.provenance, origin_of(experiment, version_text()));
+        add_once(page.provenance, origin_of(experiment, {version_text(), options.command}));
         write_page(options.out, page);
     }
     if (!options.trace.empty())
@@ -202,7 +204,8 @@ void run_compare(const Options& options) {
     if (!options.json && steps) print(comparison_table(comparisons));
     if (!options.json) print(kernel_table(kernels));
     if (!options.out.empty() && (steps || !kernels.rows.empty()))
-        write_comparison(options.out, options.inputs, comparisons, kernels, version_text());
+        write_comparison(options.out, options.inputs, comparisons, kernels,
+                         {version_text(), options.command});
     require_predicted(compared, options.strict);
 }
 

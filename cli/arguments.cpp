@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "model/base/errors.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -323,6 +324,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int run_command_line(int argc, char** argv, const Verbs& verbs) {
     Options options;
+    options.command = "stepcast";
+    for (int i = 1; i < argc; ++i) options.command += " " + shell_word(argv[i]);
     CLI::App app(
         "Predicts the step time of distributed training, runs it, and shows predicted next to "
         "measured.",

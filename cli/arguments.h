@@ -22,6 +22,7 @@ struct Options {
         routing_out, pattern, system, model, step_range, op, gpu, variant, emit;
     std::string format = "auto", what = "presets", objective = "step";
     std::string tokens, training_steps, within, market;
+    std::string command;  // the whole line as a shell reads it
     std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where,
         environment;
     int gpus = 0, ranks = 0, nodes = 0, steps = 0, warmup = -1, top = 10, threads = 0;

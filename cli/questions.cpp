@@ -180,11 +180,11 @@ PredictedTrace predicted_trace(const Experiment& e, const Prediction& p) {
     return {std::move(trace), std::move(extras)};
 }
 
-void write_simulated(const std::string& folder, const SimulateQuestion& question,
-                     const SimulateAnswer& answer) {
+void write_simulated(const std::string& folder, const Program& program,
+                     const SimulateQuestion& question, const SimulateAnswer& answer) {
     std::vector<Fact> origin;
     for (const auto& [label, experiment] : question.columns)
-        add_once(origin, origin_of(experiment, version_text()));
+        add_once(origin, origin_of(experiment, program));
     if (answer.columns.size() > 1)
         return write_columns(folder, answer.columns, answer.pictures, origin);
     const auto& [label, forecast, campaign] = answer.columns.front();

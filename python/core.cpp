@@ -85,8 +85,10 @@ Simulated run_simulate(const Options& asked) {
 }
 
 void write_pictured(const Simulated& simulated, const std::string& folder) {
-    unlocked(
-        [&] { write_simulated(folder, simulated.question, answer(simulated.question, true)); });
+    unlocked([&] {
+        write_simulated(folder, {version_text()}, simulated.question,
+                        answer(simulated.question, true));
+    });
 }
 
 // ---- sweep
@@ -114,7 +116,7 @@ Swept run_sweep(const Options& asked, const py::object& progress) {
                                         .map = !options.out.empty(),
                                         .progress = tell,
                                         .announce = {}});
-        swept.origin = origin_of(question.experiment, version_text());
+        swept.origin = origin_of(question.experiment, {version_text()});
         swept.json = to_json(swept.answer);
         swept.text = sweep_table(swept.answer);
         return swept;
@@ -149,7 +151,7 @@ Read run_compare(const Options& asked, const py::object& progress) {
 void write_compared(const Read& read, const std::string& folder) {
     unlocked([&] {
         write_comparison(folder, read.inputs, read.compared.comparisons, read.compared.kernels,
-                         version_text());
+                         {version_text()});
     });
 }
 

@@ -203,6 +203,9 @@ void describe(const Experiment& e, Forecast& f) {
     f.experiment = e.name;
     f.cluster = e.cluster.name;
     f.framework = framework_has_effect(e) ? e.framework.name : "";
+    f.sequences = sequences_of_step(e.parallelism);
+    f.seq = e.workload.seq;
+    f.micro_batch = e.parallelism.micro_batch;
     f.calibrated = e.cluster.fitted.has_value();
     f.cluster_steps = fitted_steps(e.cluster.fitted);
     f.framework_steps = fitted_steps(e.framework.fitted);

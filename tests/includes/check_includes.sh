@@ -48,13 +48,13 @@ benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
 fnmatch.h:          import/launch/shell_variables.cpp
-unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
-spawn.h:            reports/gnuplot.cpp
-sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* reports/*.cpp tests/*
+unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* calibrate/*.cpp main.cpp tests/*
+gnuplot-iostream.h: reports/gnuplot.cpp
+sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
-signal.h:           exec/* reports/*.cpp main.cpp tests/*
-fcntl.h:            model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
+signal.h:           exec/* main.cpp tests/*
+fcntl.h:            model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* tests/*
 time.h:             exec/*
 '
 
