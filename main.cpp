@@ -25,9 +25,9 @@
 #include "model/records/run_folder.h"
 #include "model/step.h"
 #include "reports/gate.h"
+#include "reports/graph_dot.h"
 #include "reports/json.h"
 #include "reports/pages.h"
-#include "sim/step_labels.h"
 #include "sim/sweep/sweep.h"
 
 using namespace stepcast;
@@ -76,6 +76,7 @@ void run_simulate(const Options& options) {
         const auto [trace, extras] = predicted_trace(experiment, *found.prediction);
         write_chrome_trace(found.prediction->graph, trace, options.trace, extras);
     }
+    if (!options.graph.empty()) write_dot(found.prediction->graph, experiment.name, options.graph);
     if (options.emit.empty()) {
         print(options.json ? json_of(found) : text_of(found));
     } else {
@@ -84,7 +85,8 @@ void run_simulate(const Options& options) {
             experiment, options,
             headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
     }
-    if (!options.out.empty()) write_simulated(options.out, question, found);
+    if (!options.out.empty())
+        write_simulated(options.out, {version_text(), options.command}, question, found);
 }
 
 // For every process of an MPI launcher but the first, which alone prints answers and errors.
@@ -129,7 +131,6 @@ void run_sweep(const Options& options) {
     const SweepAnswer result = sweep(
         question, {.threads = options.threads,
                    .out = options.out,
-                   .resume = options.resume,
                    .map = !options.out.empty(),
                    .progress = show_progress,
                    .announce = [&](std::string_view text) { options.say(std::string(text)); }});
@@ -145,7 +146,8 @@ void run_sweep(const Options& options) {
             if (!is_of_machine(remark)) options.say("note: " + remark);
     }
     if (!options.out.empty())
-        write_sweep(options.out, result, origin_of(question.experiment, version_text()));
+        write_sweep(options.out, result,
+                    origin_of(question.experiment, {version_text(), options.command}));
 }
 
 // Ranks on the host are processes if MPI started them, else threads of this process. RANK does not
@@ -182,14 +184,12 @@ void run_execute(const Options& options) {
     if (how.on_step) folder->finish(measurement);
     if (folder) {
         Page page = run_page(experiment, measurement);
-        add_once(page.provenance, origin_of(experiment, version_text()));
+        add_once(page.provenance, origin_of(experiment, {version_text(), options.command}));
         write_page(options.out, page);
     }
     if (!options.trace.empty())
-        write_chrome_trace(
-            graph, measurement.traces.back(), options.trace,
-            {.notes = trace_notes(experiment.name, measurement),
-             .labels = step_labels(experiment, routing_of(experiment), graph, Folding::never)});
+        write_chrome_trace(graph, measurement.traces.back(), options.trace,
+                           {.notes = trace_notes(experiment.name, measurement)});
     print(options.json ? to_json(experiment.name, measurement)
                        : measurement_table(experiment.name, measurement));
 }
@@ -219,7 +219,8 @@ void run_compare(const Options& options) {
     if (!options.json && steps) print(comparison_table(comparisons));
     if (!options.json) print(kernel_table(kernels));
     if (!options.out.empty() && (steps || !kernels.rows.empty()))
-        write_comparison(options.out, options.inputs, comparisons, kernels, version_text());
+        write_comparison(options.out, options.inputs, comparisons, kernels,
+                         {version_text(), options.command});
     require_predicted(compared, options.strict);
 }
 

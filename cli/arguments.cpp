@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "model/base/errors.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -112,13 +113,20 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--threads", options.threads, "instead of one a core")
         ->check(CLI::Range(1, 1024));
     verb->add_option("--out", options.out,
-                     "folder for sweep.csv (what is known so far), tables and plots")
+                     "folder for sweep.csv (what is simulated so far), tables and plots")
         ->type_name("DIR");
     add_campaign(verb, options);
     verb->add_option("--within", options.within,
                      "60d: the least machines that end the training in time")
         ->type_name("TIME");
-    verb->add_flag("--resume", options.resume, "go on with the unfinished sweep in --out");
+    verb->add_flag_callback(
+            "--resume",
+            [] {
+                throw ConfigError(
+                    "--resume: sweeps are no longer resumed, as the largest space takes a minute; "
+                    "expected the same command without it, which begins --out anew");
+            })
+        ->group("");  // of old command lines
 }
 
 void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
@@ -131,6 +139,9 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
     add_overrides(verb, options);
     add_campaign(verb, options);
     add_trace(verb, options);
+    verb->add_option("--graph", options.graph,
+                     "FILE.dot for Graphviz: the tasks of a small step and what they wait for")
+        ->type_name("FILE.dot");
     add_emit(verb, options);
     verb->add_flag("--explain", options.explain,
                    "why: critical path, idle time, what 10 % more of anything buys, every kernel");
@@ -366,6 +377,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int run_command_line(int argc, char** argv, const Verbs& verbs) {
     Options options;
+    options.command = "stepcast";
+    for (int i = 1; i < argc; ++i) options.command += " " + shell_word(argv[i]);
     CLI::App app(
         "Predicts the step time of distributed training, runs it, and shows predicted next to "
         "measured.",

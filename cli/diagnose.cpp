@@ -231,7 +231,8 @@ std::string diagnosis_text(const Options& options) {
     const Diagnosis found = diagnose(
         try_causes(run.experiment, causes_left(options.ruled_out), options.threads), run.observed);
     if (!options.out.empty())
-        write_diagnosis(options.out, found, origin_of(run.experiment, version_text()));
+        write_diagnosis(options.out, found,
+                        origin_of(run.experiment, {version_text(), options.command}));
     return options.json ? to_json(found) : diagnosis_table(found);
 }
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "calibrate/few_shot.h"
+#include "calibrate/step_fit_files.h"
 #include "cli/read_files.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
@@ -67,7 +67,7 @@ std::string words_of(unsigned kinds) {
 }  // namespace
 
 void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants) {
-    Paths outputs = named({}, {options.trace}), inputs = named({}, {options.market});
+    Paths outputs = named({}, {options.trace, options.graph}), inputs = named({}, {options.market});
     for (const Variant& variant : variants)
         for (std::string& file : files_asked(options, variant.experiment, variant.overrides))
             inputs.push_back(std::move(file));

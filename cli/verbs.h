@@ -50,8 +50,8 @@ struct PredictedTrace {
 PredictedTrace predicted_trace(const Experiment& experiment, const Prediction& prediction);
 
 // Writes the files of --out. The answer must have its pictures.
-void write_simulated(const std::string& folder, const SimulateQuestion& question,
-                     const SimulateAnswer& answer);
+void write_simulated(const std::string& folder, const Program& program,
+                     const SimulateQuestion& question, const SimulateAnswer& answer);
 
 // The inputs as read, with every case predicted.
 struct Compared {

@@ -112,8 +112,9 @@ std::string waterfall_text(const Options& options) {
     const auto sides = sides_of(options);
     const Waterfall found = waterfall(sides[0], sides[1], options.threads);
     if (!options.out.empty()) {
-        std::vector<Fact> origin = origin_of(sides[0].experiment, version_text());
-        add_once(origin, origin_of(sides[1].experiment, version_text()));
+        std::vector<Fact> origin =
+            origin_of(sides[0].experiment, {version_text(), options.command});
+        add_once(origin, origin_of(sides[1].experiment, {version_text(), options.command}));
         write_waterfall(options.out, found, origin);
     }
     return options.json ? to_json(found) : waterfall_table(found);

@@ -10,11 +10,11 @@
 #include "model/input/fields.h"
 #include "model/input/keys.h"
 #include "model/input/presets.h"
-#include "model/machine/calibration.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"
+#include "sim/explain/cluster_parameters.h"
 
 namespace stepcast {
 namespace {

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
-#include "model/machine/scatter.h"
 #include "model/records/measurements.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 namespace {

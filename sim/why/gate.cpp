@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
-#include "model/machine/scatter.h"
 #include "model/records/measurements.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 namespace {

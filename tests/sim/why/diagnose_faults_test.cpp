@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "model/machine/scatter.h"
+#include "sim/scatter.h"
 #include "sim/why/diagnose.h"
 
 using namespace stepcast;
