@@ -180,7 +180,7 @@ PredictedTrace predicted_trace(const Experiment& e, const Prediction& p) {
     return {std::move(trace), std::move(extras)};
 }
 
-void write_simulated(const std::string& folder, const Program& program,
+void write_simulated(const std::string& folder, const Invocation& program,
                      const SimulateQuestion& question, const SimulateAnswer& answer) {
     std::vector<Fact> origin;
     for (const auto& [label, experiment] : question.columns)

@@ -10,6 +10,7 @@
 #include "model/base/progress.h"
 #include "reports/chrome_trace.h"
 #include "reports/compare.h"
+#include "reports/pages.h"
 #include "reports/tables.h"
 #include "sim/explain/explain.h"
 #include "sim/predict.h"
@@ -50,7 +51,7 @@ struct PredictedTrace {
 PredictedTrace predicted_trace(const Experiment& experiment, const Prediction& prediction);
 
 // Writes the files of --out. The answer must have its pictures.
-void write_simulated(const std::string& folder, const Program& program,
+void write_simulated(const std::string& folder, const Invocation& program,
                      const SimulateQuestion& question, const SimulateAnswer& answer);
 
 // The inputs as read, with every case predicted.

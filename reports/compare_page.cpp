@@ -191,7 +191,7 @@ Page compare_page(const std::string& title, const std::vector<std::string>& inpu
 
 void write_comparison(const std::string& folder, const std::vector<std::string>& inputs,
                       const Comparisons& comparisons, const KernelComparisons& kernels,
-                      const Program& program) {
+                      const Invocation& program) {
     Page page = compare_page(heading, inputs, comparisons, kernels);
     add_once(page.provenance, facts_of(program));
     const bool steps = !comparisons.empty() || kernels.rows.empty(),

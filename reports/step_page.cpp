@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "model/machine/calibration.h"
 #include "model/records/measurements.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
+#include "sim/calibration.h"
 
 namespace stepcast {
 namespace {
@@ -198,7 +198,7 @@ void write_columns(const std::string& folder, const std::vector<ForecastColumn>&
     });
 }
 
-std::vector<Fact> origin_of(const Experiment& e, const Program& program) {
+std::vector<Fact> origin_of(const Experiment& e, const Invocation& program) {
     std::vector<Fact> facts = provenance_of(e.cluster);
     for (Fact& fact : provenance_of(e.framework)) facts.push_back(std::move(fact));
     add_once(facts, facts_of(program));
@@ -389,7 +389,7 @@ std::vector<Fact> provenance_of(const Framework& framework) {
     return facts;
 }
 
-std::vector<Fact> facts_of(const Program& program) {
+std::vector<Fact> facts_of(const Invocation& program) {
     std::vector<Fact> facts{{"program", replaced(program.version, "\n", ", ")}};
     if (!program.command.empty()) facts.insert(facts.begin(), {"command", program.command});
     return facts;

@@ -48,7 +48,7 @@ inline int messages_of(const HopLoad& load, const Parallelism& p) {
 
 class Hops {
 public:
-    Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages, const Flow& flow)
+    Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages, const DataFlow& flow)
         : graph_(graph), context_(context), stages_(stages), flow_(flow) {}
 
     // Sends from the micro-batch's chunk to the one where it arrives.
@@ -136,7 +136,7 @@ private:
     OpId send_op(const At& at) {
         const auto [known, fresh] = ops_.try_emplace(At{0, at.direction, at.position, at.back});
         if (!fresh) return known->second;
-        const HopLoad load = hop_load(context_, flow_.path(at), Flow::hop(at), at.back);
+        const HopLoad load = hop_load(context_, flow_.path(at), DataFlow::hop(at), at.back);
         const Bytes bytes = load.bytes / (sends_parts(p_) ? static_cast<double>(p_.tp) : 1.0);
         return known->second =
                    graph_.add_op(SendRecv{bytes, messages_of(load, p_), p_.blocking_p2p});
@@ -146,7 +146,7 @@ private:
     const LayerContext& context_;
     const Parallelism& p_ = context_.experiment.parallelism;
     const Stages& stages_;
-    const Flow& flow_;
+    const DataFlow& flow_;
     std::map<At, TasksByRank> arrived_;
     NameId forward_name_ = graph_.name_id("send_activations"),
            backward_name_ = graph_.name_id("send_gradients");

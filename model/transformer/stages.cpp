@@ -54,7 +54,7 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
 int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
 
 Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& plans,
-                   const Flow& flow, bool folded) {
+                   const DataFlow& flow, bool folded) {
     const Parallelism& p = c.experiment.parallelism;
     Stages stages;
     for (int s = 0; s < p.pp; ++s) {

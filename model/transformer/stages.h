@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "model/transformer/data_flow.h"
 #include "model/transformer/data_parallel.h"
-#include "model/transformer/flow.h"
 #include "model/transformer/layer_plans.h"
 
 namespace stepcast {
@@ -39,7 +39,7 @@ int ranks_of_stage(const Parallelism& parallelism);
 
 // Folded, one rank represents each stage. The stages point into `plans`, which must outlive them.
 Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPlans& plans,
-                   const Flow& flow, bool folded);
+                   const DataFlow& flow, bool folded);
 
 // The group of a rank and the rank with the same other coordinates on another stage, for any rank
 // order.

@@ -232,7 +232,7 @@ private:
     TaskGraph graph_;
     LayerContext context_;
     LayerPlans plans_;
-    Flow flow_;
+    DataFlow flow_;
     Stages stages_;
     Hops hops_;
     std::map<const Unit*, TasksByRank> fetched_;

@@ -4,7 +4,7 @@
 #include <ranges>
 
 #include "model/transformer/counts.h"
-#include "model/transformer/flow.h"
+#include "model/transformer/data_flow.h"
 #include "model/transformer/walk.h"
 
 namespace stepcast {
@@ -143,7 +143,7 @@ private:
 
     const PipelineKey& key_;
     const Workload& workload_;
-    Flow flow_;
+    DataFlow flow_;
     std::vector<StageState> stages_;
     std::vector<int> written_;  // the node for (direction, position, micro-batch, back), or -1
     SlotGraph graph_;

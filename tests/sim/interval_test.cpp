@@ -99,8 +99,8 @@ TEST_CASE("what a framework's fit determined is not assumed") {
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.08, 0.06)));
 }
 
-// Kernels that were measured nowhere may be off by a factor e^0.5, whatever the machine's fit: 0.2 x
-// 0.5. The other 0.8 are products whose rate is fitted to 4 %: 0.8 x 0.04.
+// Kernels that were measured nowhere may be off by a factor e^0.5, whatever the machine's fit: 0.2
+// x 0.5. The other 0.8 are products whose rate is fitted to 4 %: 0.8 x 0.04.
 TEST_CASE("kernels that no fit has seen widen a step by half of their share") {
     Experiment e;
     e.workload.kind = Workload::Kind::transformer;

@@ -100,7 +100,7 @@ TEST_CASE(
     CHECK(opened_weights(p.context, 1).dense == 60821504 - 16777216);
     TaskGraph graph(8);
     const LayerPlans plans = layer_plans(graph, p.context);
-    const Flow flow(p.context.experiment.workload, p.context.experiment.parallelism);
+    const DataFlow flow(p.context.experiment.workload, p.context.experiment.parallelism);
     const Stages stages = make_stages(graph, p.context, plans, flow, true);
     CHECK(stages[0]->data.total().dense == 262668288 + 60821504 + 44044288);
     for (std::size_t s = 1; s < 7; ++s)

@@ -103,7 +103,7 @@ TEST_CASE(
         CHECK(s.lead[f] + s.rest[f] < s.estimate[f]);
     };
     const std::array<const PassPlans*, all_kinds.size()> kinds{&of.plans.dense, &of.plans.experts,
-                                                         &of.plans.embedding, &of.plans.head};
+                                                               &of.plans.embedding, &of.plans.head};
     for (std::size_t k = 0; k < all_kinds.size(); ++k) {
         const PassPlans& p = *kinds[k];
         const auto kind = static_cast<UnitKind>(k);

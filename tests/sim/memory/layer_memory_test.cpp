@@ -23,11 +23,11 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
 
-// Per token, in elements: norm in and out 2 x 64; the convolution's input of 96 and the gates' of 8;
-// queries, keys and values, 96, and of 4 value heads a row of 64 of the chunk's inverse, a step size
-// and 4 bytes of decay; the gated norm's inputs of 32 each and its result. Work: the states of a
-// chunk of 64, 16 x 8 / 64 a token, with their gradients, four tensors of 16 and five of 8 for each
-// value head.
+// Per token, in elements: norm in and out 2 x 64; the convolution's input of 96 and the gates' of
+// 8; queries, keys and values, 96, and of 4 value heads a row of 64 of the chunk's inverse, a step
+// size and 4 bytes of decay; the gated norm's inputs of 32 each and its result. Work: the states of
+// a chunk of 64, 16 x 8 / 64 a token, with their gradients, four tensors of 16 and five of 8 for
+// each value head.
 TEST_CASE("a gated delta net keeps what its kernels' backwards read") {
     Experiment e = small_model();
     e.workload.delta = {.value_heads = 4, .key_heads = 2, .key_dim = 16, .value_dim = 8};
@@ -46,7 +46,8 @@ TEST_CASE("a gated delta net keeps what its kernels' backwards read") {
 // 40, queries' own part 8 x 8, queries and results of 8 heads as wide as the latent, 20 and 16, one
 // key of 20, 8 x 6 for the output projection and a sum of 4 bytes a head. The indexer: 4 x 6 + 6 +
 // 4 elements, its key's norm in and out 2 x 6, and 3 x 4 bytes for each of 5 keys.
-TEST_CASE("sparse attention keeps queries as wide as the latent, and of the indexer what it chose") {
+TEST_CASE(
+    "sparse attention keeps queries as wide as the latent, and of the indexer what it chose") {
     Experiment e = small_model();
     e.workload.attention = AttentionKind::mla;
     e.workload.kv_heads = 0;

@@ -15,9 +15,9 @@ struct At {
     friend auto operator<=>(const At&, const At&) = default;
 };
 
-class Flow {
+class DataFlow {
 public:
-    Flow(const Workload& workload, const Parallelism& p)
+    DataFlow(const Workload& workload, const Parallelism& p)
         : paths_(paths_of(workload, p)), chunks_(chunks_by_stage(paths_, p.pp)) {}
 
     [[nodiscard]] const std::vector<Path>& paths() const { return paths_; }
