@@ -142,7 +142,9 @@ std::string provenance_text(const Cluster& cluster) {
     if (!cluster.fitted) return name + ": UNCALIBRATED: datasheet values and assumed costs";
     const auto row = fit_row(name, *cluster.fitted, unmeasured_kinds(cluster));
     return fmt::format(
-               "{}: fitted {} to {} samples of {}; error on steps left out {}, on fitted steps {}; "
+               "{}: fitted {} to {} samples of {}; errors by the program of that day (mean, "
+               "worst): "
+               "on steps left out {}, on fitted steps {}; "
                "parameters that kept their prior {}",
                name, row[1].text, row[2].text, row[3].text, row[4].text, row[5].text, row[6].text) +
            (row[7].text.empty() ? "" : "; not measured on this device: " + row[7].text);

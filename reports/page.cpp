@@ -68,7 +68,7 @@ Table fits_of(const std::vector<Fact>& facts) {
                  {"date"},
                  {"samples"},
                  {.name = "tables", .is_text = true},
-                 {.name = "error on steps left out", .is_text = true},
+                 {.name = "error on steps left out, by that day's program", .is_text = true},
                  {.name = "on fitted steps", .is_text = true},
                  {"parameters assumed"},
                  {.name = "not measured there", .is_text = true}},

@@ -89,7 +89,7 @@ void check_torchtitan(const Experiment& e, Emission& out) {
     out.refuse_unless(
         p.stage_layers.empty(),
         "parallelism.stage_layers: it takes layers off the first and last stage only");
-    out.refuse_unless(p.pp == 1 || p.layout == StageLayout::even ||
+    out.refuse_unless(p.pp * p.vp == 1 || p.layout == StageLayout::even ||
                           (p.vp == 1 && p.layout != StageLayout::balanced),
                       fmt::format("parallelism.layout {} with vp = {}", to_string(p.layout), p.vp));
     out.refuse_unless(p.cp == 1 || p.context_exchange == ContextExchange::all_gather,

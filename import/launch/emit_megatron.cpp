@@ -213,7 +213,8 @@ private:
         const auto& p = e_.parallelism;
         numbers({"parallelism.tp", "parallelism.pp", "parallelism.cp"});
         const bool divides = e_.workload.layers % (p.pp * p.vp) == 0;
-        if (p.pp > 1 && (!p.stage_layers.empty() || p.layout != StageLayout::even || !divides)) {
+        if (!p.stage_layers.empty() ||
+            (p.pp * p.vp > 1 && (p.layout != StageLayout::even || !divides))) {
             std::vector<std::string> stages;
             for (const int layers : chunk_layers(e_.workload, p))
                 stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");

@@ -129,7 +129,7 @@ void check_chunks(const Workload& w, const Parallelism& p) {
                stated.empty() ? "parallelism.cut is modules"
                               : "parallelism.stage_layers states the layers");
     if (p.cut == StageCut::modules) return;
-    if (stated.empty() && p.layout != StageLayout::even && p.pp > 1)
+    if (stated.empty() && p.layout != StageLayout::even)
         if (const std::vector<int> laid = chunk_layers(w, p); !all_hold_layers(laid))
             refuse(
                 "parallelism.layout: {} leaves a stage chunk of [{}] without layers; expected "

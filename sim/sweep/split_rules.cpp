@@ -193,8 +193,7 @@ constexpr Rule rules[] = {
      true},
     {SplitKey::layout, "a layout that leaves a stage chunk without layers",
      [](const Split& s) {
-         return s.p.layout != StageLayout::even && s.p.pp > 1 &&
-                !all_hold_layers(chunk_layers(s.w, s.p));
+         return s.p.layout != StageLayout::even && !all_hold_layers(chunk_layers(s.w, s.p));
      }},
     {SplitKey::layout, "a layout with the stages of another (does nothing)",
      [](const Split& s) { return repeats_layout(s); }, true},

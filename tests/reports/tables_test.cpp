@@ -300,7 +300,7 @@ TEST_CASE("errors of a shipped fit are told with its day, as those of the progra
         if (!cluster.fitted || cluster.fitted->errors.empty()) continue;
         INFO(name);
         const std::string text = provenance_text(cluster);
-        const auto day = text.find("fitted " + cluster.fitted->date),
+        const auto day = text.find("fitted " + cluster.fitted->date.substr(0, 10)),
                    errors = text.find(" errors by the program of that day (mean, worst): "),
                    first = text.find('%');
         CHECK(day == cluster.name.size() + std::string("cluster : ").size());
