@@ -184,10 +184,11 @@ void plot_waterfall(const Waterfall& w, const std::string& path) {
     const TimeUnit unit = unit_of(std::max(shown_step(w.from), shown_step(w.to)));
     const std::vector<Line> lines = lines_of(w);
     const auto count = static_cast<double>(lines.size() + 2);
-    std::string ends, more, less, names;
+    std::vector<Row> ends, more, less;
+    std::string names;
     double row = count, least = INFINITY, most = 0;
-    const auto bar = [&](std::string& into, const std::string& name, double from, double to) {
-        into += fmt::format("{:.9g} {} {:.9g}\n", (from + to) / 2, row, std::abs(to - from) / 2);
+    const auto bar = [&](std::vector<Row>& into, const std::string& name, double from, double to) {
+        into.push_back({(from + to) / 2, row, std::abs(to - from) / 2});
         names += fmt::format("{}{} {}", names.empty() ? "" : ",", gnuplot_text(name), row);
         least = std::min({least, from, to});
         most = std::max({most, from, to});
@@ -205,14 +206,15 @@ void plot_waterfall(const Waterfall& w, const std::string& path) {
         before = then;
     }
     bar(ends, bar_label(w.to.name, ""), base, last);
-    const auto block = [](const char* name, const std::string& rows) {
-        return fmt::format("${} << EOD\n{}EOD\n", name, rows.empty() ? "NaN NaN NaN\n" : rows);
+    const auto block = [](const char* name, std::vector<Row> rows) {
+        if (rows.empty()) rows.push_back({NAN, NAN, NAN});  // an empty block is an error
+        return DataBlock{name, std::move(rows)};
     };
     const auto drawn = [](const char* name, const char* colour) {
         return fmt::format("${} using 1:2:3:(0.34) with boxxyerror lc rgb '{}'", name, colour);
     };
     const Plot plot{
-        .data = block("ends", ends) + block("more", more) + block("less", less),
+        .data = {block("ends", ends), block("more", more), block("less", less)},
         .parts = {drawn("ends", "#777777"), drawn("more", colour(1)), drawn("less", colour(2))},
         .labels = {"step", "longer step", "shorter step"}};
     plot.draw(
