@@ -473,3 +473,37 @@ TEST_CASE("a split of more ranks than there may be is refused") {
                             {"gbs", "65536"}}),
                Catch::Contains("c.csv:2"));
 }
+
+// No family begins with "nobodys": 4 x 3072 = 12288 is GPT's width, 8192 is not; grouped heads came
+// with the gated feed-forward.
+TEST_CASE("an unknown model's stated sizes suffice") {
+    const CasesHome home;
+    const auto gated = [](const std::string& ffn, const std::string& kv_heads) {
+        return gpt_case_with({{"model", "nobodys-3b"}, {"ffn", ffn}, {"kv_heads", kv_heads}})
+            .experiment.workload.gated;
+    };
+    CHECK_FALSE(gated("12288", "32"));
+    CHECK(gated("8192", "32"));
+    CHECK(gated("12288", "8"));
+    CHECK_THROWS_WITH(gated("", "32"), Contains("nobodys-3b"));
+    const auto said = gpt_case_with({{"model", "nobodys-3b"}}).assumptions;
+    CHECK(said.front().find("not known by name") != std::string::npos);
+}
+
+// InternLM-7B's config.json: 32 layers of 4096, 32 heads, 11008, 103168 symbols.
+TEST_CASE("a published model's sizes follow from its name") {
+    const CasesHome home;
+    const Workload w = gpt_case_with({{"model", "internlm-7b"},
+                                      {"layers", ""},
+                                      {"hidden", ""},
+                                      {"heads", ""},
+                                      {"kv_heads", ""},
+                                      {"ffn", ""},
+                                      {"vocab", ""}})
+                           .experiment.workload;
+    CHECK(w.layers == 32);
+    CHECK(w.hidden == 4096);
+    CHECK(w.ffn == 11008);
+    CHECK(w.vocab == 103168);
+    CHECK(w.gated);
+}
