@@ -24,9 +24,10 @@
 #include "model/input/remarks.h"
 #include "model/records/run_folder.h"
 #include "model/step.h"
+#include "reports/gate.h"
+#include "reports/graph_dot.h"
 #include "reports/json.h"
 #include "reports/pages.h"
-#include "sim/step_labels.h"
 #include "sim/sweep/sweep.h"
 
 using namespace stepcast;
@@ -75,6 +76,7 @@ void run_simulate(const Options& options) {
         const auto [trace, extras] = predicted_trace(experiment, *found.prediction);
         write_chrome_trace(found.prediction->graph, trace, options.trace, extras);
     }
+    if (!options.graph.empty()) write_dot(found.prediction->graph, experiment.name, options.graph);
     if (options.emit.empty()) {
         print(options.json ? json_of(found) : text_of(found));
     } else {
@@ -83,7 +85,8 @@ void run_simulate(const Options& options) {
             experiment, options,
             headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
     }
-    if (!options.out.empty()) write_simulated(options.out, question, found);
+    if (!options.out.empty())
+        write_simulated(options.out, {version_text(), options.command}, question, found);
 }
 
 // For every process of an MPI launcher but the first, which alone prints answers and errors.
@@ -128,7 +131,6 @@ void run_sweep(const Options& options) {
     const SweepAnswer result = sweep(
         question, {.threads = options.threads,
                    .out = options.out,
-                   .resume = options.resume,
                    .map = !options.out.empty(),
                    .progress = show_progress,
                    .announce = [&](std::string_view text) { options.say(std::string(text)); }});
@@ -144,7 +146,8 @@ void run_sweep(const Options& options) {
             if (!is_of_machine(remark)) options.say("note: " + remark);
     }
     if (!options.out.empty())
-        write_sweep(options.out, result, origin_of(question.experiment, version_text()));
+        write_sweep(options.out, result,
+                    origin_of(question.experiment, {version_text(), options.command}));
 }
 
 // Ranks on the host are processes if MPI started them, else threads of this process. RANK does not
@@ -181,21 +184,33 @@ void run_execute(const Options& options) {
     if (how.on_step) folder->finish(measurement);
     if (folder) {
         Page page = run_page(experiment, measurement);
-        add_once(page.provenance, origin_of(experiment, version_text()));
+        add_once(page.provenance, origin_of(experiment, {version_text(), options.command}));
         write_page(options.out, page);
     }
     if (!options.trace.empty())
-        write_chrome_trace(
-            graph, measurement.traces.back(), options.trace,
-            {.notes = trace_notes(experiment.name, measurement),
-             .labels = step_labels(experiment, routing_of(experiment), graph, Folding::never)});
+        write_chrome_trace(graph, measurement.traces.back(), options.trace,
+                           {.notes = trace_notes(experiment.name, measurement)});
     print(options.json ? to_json(experiment.name, measurement)
                        : measurement_table(experiment.name, measurement));
 }
 
 void run_calibrate(const Options& options) { print(calibrate(options, show_progress)); }
 
+// Ends the program with a code that is no error.
+struct EndsWith {
+    int code;
+};
+
+void run_gate(const Options& options) {
+    const GateAnswer found = gate_answer(options);
+    print(options.json ? to_json(found) : gate_text(found));
+    if (found.verdict == GateAnswer::Verdict::fail) throw EndsWith{4};
+    if (found.verdict == GateAnswer::Verdict::cannot_tell) throw EndsWith{5};
+}
+
 void run_compare(const Options& options) {
+    if (options.gate) return run_gate(options);
+    if (options.waterfall) return print(waterfall_text(options));
     if (compare_traces(options)) return;
     const Compared compared = compare_inputs(options, show_progress);
     show_progress("");
@@ -204,9 +219,12 @@ void run_compare(const Options& options) {
     if (!options.json && steps) print(comparison_table(comparisons));
     if (!options.json) print(kernel_table(kernels));
     if (!options.out.empty() && (steps || !kernels.rows.empty()))
-        write_comparison(options.out, options.inputs, comparisons, kernels, version_text());
+        write_comparison(options.out, options.inputs, comparisons, kernels,
+                         {version_text(), options.command});
     require_predicted(compared, options.strict);
 }
+
+void run_diagnose(const Options& options) { print(diagnosis_text(options)); }
 
 void run_import(const Options& options) {
     keep_freed_memory(1 << 17);  // traces are large and are read once
@@ -266,11 +284,15 @@ int main(int argc, char** argv) {
                                            {"execute", run_execute},
                                            {"calibrate", run_calibrate},
                                            {"compare", run_compare},
+                                           {"diagnose", run_diagnose},
                                            {"import", run_import},
                                            {"list", run_list},
                                            {"show", run_show}});
         finish_output();
         return code != 0 ? code : exit_code_of_stop();
+    } catch (const EndsWith& end) {
+        finish_output();
+        return end.code;
     } catch (const ConfigError& error) {
         return fail(1, error.what());
     } catch (const DeviceError& error) {

@@ -1,4 +1,4 @@
-#include "calibrate/table_readers.h"
+#include "calibrate/atlas_tables.h"
 
 #include <fmt/format.h>
 

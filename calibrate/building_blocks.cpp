@@ -4,7 +4,11 @@
 
 #include <algorithm>
 
-#include "calibrate/table_readers.h"
+#include "calibrate/atlas_tables.h"
+#include "calibrate/exchange_tables.h"
+#include "calibrate/script_tables.h"
+#include "calibrate/traced_tables.h"
+#include "import/profiles/table_words.h"
 #include "model/base/csv.h"
 #include "model/base/plain_text.h"
 #include "model/base/units.h"

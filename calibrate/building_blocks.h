@@ -110,7 +110,7 @@ struct CastRow {
 };
 
 // Any other kernel, or any kernel or collective as it ran inside the steps of a traced job
-// (table_readers.h). `kind`: "memory_pass", "rows", "batched_gemm" or "attention"; of a traced one
+// (script_tables.h). `kind`: "memory_pass", "rows", "batched_gemm" or "attention"; of a traced one
 // the class of work whose constant it tells. `call`: the function that the script called.
 struct KernelRow {
     std::string kind, call;

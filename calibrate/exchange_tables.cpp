@@ -1,10 +1,11 @@
-#include "calibrate/table_readers.h"
+#include "calibrate/exchange_tables.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "calibrate/fit_parameter.h"
+#include "calibrate/table_cases.h"
 #include "sim/costs/dispatch_law.h"
 
 namespace stepcast {
@@ -103,15 +104,15 @@ FitCase exchange_case(const ExchangeRow& row) {
         });
 }
 
-std::vector<FitPart> exchange_fits(const BuildingBlocks& blocks) {
-    std::vector<FitPart> fits;
+std::vector<FitPlan> exchange_fits(const BuildingBlocks& blocks) {
+    std::vector<FitPlan> plans;
     for (const Kernels& kernels : all_kernels) {
-        FitPart part{fit_priors({kernels.name}), {}};
+        FitPlan plan{.parameters = fit_priors({kernels.name}), .cases = {}};
         for (const ExchangeRow& row : blocks.exchanges)
-            if (row.kernels == kernels.name) part.cases.push_back(exchange_case(row));
-        if (!part.cases.empty()) fits.push_back(std::move(part));
+            if (row.kernels == kernels.name) plan.cases.push_back(exchange_case(row));
+        if (!plan.cases.empty()) plans.push_back(std::move(plan));
     }
-    return fits;
+    return plans;
 }
 
 }  // namespace stepcast

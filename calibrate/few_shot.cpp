@@ -8,7 +8,11 @@
 #include <ranges>
 #include <set>
 
-#include "calibrate/few_shot_internal.h"
+#include "calibrate/fit.h"
+#include "calibrate/step_fit.h"
+#include "calibrate/step_fit_files.h"
+#include "calibrate/step_model.h"
+#include "import/tables/cases.h"
 #include "model/base/errors.h"
 #include "model/input/presets.h"
 #include "model/records/provenance.h"
@@ -188,7 +192,7 @@ std::vector<Candidate> candidates(const CalibrationRequest& request, const std::
 // One line that names the shipped frameworks that, without any fit, forecast the rows much better
 // than the fit that began at request.framework; "" when there are none.
 std::string nearer_frameworks(const CalibrationRequest& request, const std::vector<Case>& cases,
-                              double fitted_median, bool base_stays,
+                              double fitted_median, bool base_kept,
                               const std::function<bool()>& enough) {
     if (request.target == FitTarget::hardware || request.framework.empty() ||
         fitted_median < far_off)
@@ -213,7 +217,7 @@ std::string nearer_frameworks(const CalibrationRequest& request, const std::vect
         "{} may be the wrong base: as they stand, others are nearer to these rows in the median: "
         "{}; {} {}: "
         "{:.1f} %\n",
-        request.framework, names, base_stays ? "by" : "fitted from", request.framework,
+        request.framework, names, base_kept ? "by" : "fitted from", request.framework,
         100 * fitted_median);
 }
 
@@ -235,8 +239,8 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
              : "");
     const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
     const std::string other_base =
-        nearer_frameworks(request, rows.cases, own.median, fit.base_stays, stopped);
-    if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false))
+        nearer_frameworks(request, rows.cases, own.median, fit.base_kept, stopped);
+    if (!fit.base_kept && !any_determined(fit, true) && !any_determined(fit, false))
         throw ConfigError(nothing_determined(
             request, fit,
             rows_apart(rows.cases, fit.posterior.rows.errors, least_contradiction) + other_base));
@@ -244,19 +248,19 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
         fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
     text += written(fit, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";
-    if (fit.base_stays)
+    if (fit.base_kept)
         text +=
             "costs stay the base's: fits to some of the rows came hardly nearer to the others; "
             "their errors widen the interval\n";
     text += constants_table(fit);
     text += fmt::format("  {}: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n",
-                        fit.base_stays ? "as the base has them" : "fitted", 100 * own.median,
+                        fit.base_kept ? "as the base has them" : "fitted", 100 * own.median,
                         100 * own.mape, 100 * own.bias, 100 * fit.posterior.noise);
     for (const auto& [by, blocks] : fit.blocks)
         if (!blocks.empty()) text += block_table(blocks, by);
     text += contradictions(rows.cases, fit.posterior) + other_base;
     if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
-    if (fit.base_stays)
+    if (fit.base_kept)
         return text +
                "calibrated: nothing; the file holds the base's costs and how far these steps lie "
                "from them\n";

@@ -22,8 +22,6 @@ struct FitParameter {
     std::string prior;  // text with unit; so are lower and upper
     double prior_sigma = 0.5;
     std::string lower, upper;
-    // index of the only machine that has this parameter; below 0: all machines share it
-    int machine = -1;
     friend bool operator==(const FitParameter&, const FitParameter&) = default;
 };
 
@@ -37,6 +35,45 @@ struct FitCase {
     double spread = 1;        // expected scatter relative to the other cases
     RowHash row = 0;          // hash of the measured row (model/records/provenance.h)
     std::size_t machine = 0;  // 0: the cluster that is fitted; n: the n-th of its sisters
+};
+
+// What the fit does with parameters that the data do not determine.
+enum class Undetermined : std::uint8_t { give_back, keep };
+
+// few: errors scatter around the law about normally. many: a large part of the cases lies far to
+// one side. A library may keep a slow kernel for one shape of ten; a mean that gave way to those
+// shapes would be too slow for all others.
+enum class Outliers : std::uint8_t { few, many };
+
+// Every tenth (fifth) shape, by a hash of the case's name: all rows of a shape go together, and the
+// order of rows does not matter.
+enum class HeldOutShare : std::uint8_t { none = 0, fifth = 5, tenth = 10 };
+bool is_held_out(const FitCase& c, HeldOutShare share = HeldOutShare::tenth);
+inline constexpr int tenths = 10;
+int tenth_of(const FitCase& c);  // 0: the tenth that fits hold out
+
+// A chip with the same SMs as the fitted machine's (calibrate/sisters.h).
+struct SisterChip {
+    Gpu gpu;
+    Power power;
+};
+// The cluster with the chip of its sister; all other constants stay.
+Cluster seen_as(Cluster cluster, const SisterChip& sister);
+
+// What one fit does: the parameters that it may move and the cases, of one or few kinds, that tell
+// them. A plan without parameters only reports errors.
+struct FitPlan {
+    std::vector<FitParameter> parameters = {};
+    std::vector<FitCase> cases = {};
+    // cases that only judge the fit; with none, the cases' groups are left out in turn
+    HeldOutShare share = HeldOutShare::none;
+    Undetermined undetermined = Undetermined::give_back;
+    Outliers outliers = Outliers::few;
+    // cases of sisters (FitCase::machine), their chips, and the keys that each machine has for
+    // itself
+    std::vector<FitCase> beside = {};
+    std::vector<SisterChip> sisters = {};
+    std::vector<std::string> own = {};
 };
 
 // data_error: standard deviation of the value's logarithm from the data alone, without any prior;
@@ -59,17 +96,10 @@ struct FitResult {
     double condition_all = 0;  // all parameters, before any was given back to its prior
     // on the fitted cases, so no evidence of how well the fit predicts
     std::vector<HeldOutError> fitted_errors;
-    std::vector<HeldOutError> held_out_errors;  // each group predicted by a fit without it
+    // of cases held out, or of each group as predicted by a fit without it
+    std::vector<HeldOutError> held_out_errors;
     friend bool operator==(const FitResult&, const FitResult&) = default;
 };
-
-// What the fit does with parameters that the data do not determine.
-enum class Undetermined : std::uint8_t { give_back, keep };
-
-// few: errors scatter around the law about normally. many: a large part of the cases lies far to
-// one side. A library may keep a slow kernel for one shape of ten; a mean that gave way to those
-// shapes would be too slow for all others.
-enum class Outliers : std::uint8_t { few, many };
 
 // Minimises sum of rho(log(predicted / measured) / (spread noise)) + sum of (log(value / prior) /
 // prior_sigma)^2 within the bounds. rho is Huber's loss, linear beyond two sigmas, or beyond half a
@@ -80,14 +110,14 @@ enum class Outliers : std::uint8_t { few, many };
 // determined, and fits the rest anew. The errors of the rest still include the uncertainty of the
 // parameters given back. With `keep` all stay where priors and data together put them: only for
 // forecasts, where no one reads the constants one by one. Throws ConfigError for a bad parameter or
-// case.
-//
-// `sisters`: the machines of cases whose `machine` is above 0, each of them `start` on another
-// chip. The result is that of `start` alone.
-FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
-              const std::vector<FitCase>& cases, const Progress& progress = {},
-              Undetermined undetermined = Undetermined::give_back,
-              const std::vector<Cluster>& sisters = {}, Outliers outliers = Outliers::few);
+// case. The result is that of `start` alone, without its sisters.
+FitResult fit(const Cluster& start, const FitPlan& plan, const Progress& progress = {});
+
+// Records the errors of the result's cluster on the plan's cases, fitted and held out.
+void judge(FitResult& result, const FitPlan& plan);
+
+// The plan's cases that are held out, or those that are fitted.
+std::vector<FitCase> chosen(const std::vector<FitCase>& cases, HeldOutShare share, bool held_out);
 
 // Replaces the row with the same key; appends `row` where there is none.
 template <typename Row, typename Key = std::identity>

@@ -150,7 +150,9 @@ std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& c
 }
 
 FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const Progress& progress) {
-    return fit(start, with_link_priors(fit_priors({"moe_layers"}), start), moe_cases(rows, start),
+    return fit(start,
+               {.parameters = with_link_priors(fit_priors({"moe_layers"}), start),
+                .cases = moe_cases(rows, start)},
                progress);
 }
 

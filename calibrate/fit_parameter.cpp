@@ -73,7 +73,6 @@ ScaledParameter scale(const FitParameter& parameter) {
     };
     ScaledParameter scaled;
     scaled.key = parameter.key;
-    scaled.machine = parameter.machine;
     const auto prior = read_any(parameter.prior);
     if (!prior || !(prior->second > 0))
         refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));

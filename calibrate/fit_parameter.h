@@ -15,7 +15,8 @@ struct ScaledParameter {
     Exponents unit{};                        // all 0: a plain number
     double prior = 0;                        // SI
     double sigma = 0, lower = 0, upper = 0;  // in log(value / prior)
-    int machine = -1;                        // as in FitParameter
+    // the only machine that has this parameter, as in FitCase; below 0: all machines share it
+    int machine = -1;
 };
 
 // The parameters that a fit may move, from these tables of model/presets/fit_priors.toml; the empty

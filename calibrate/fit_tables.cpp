@@ -6,8 +6,13 @@
 #include <iterator>
 #include <optional>
 
+#include "calibrate/exchange_tables.h"
 #include "calibrate/fit_parameter.h"
-#include "calibrate/table_readers.h"
+#include "calibrate/named_kernels.h"
+#include "calibrate/script_tables.h"
+#include "calibrate/table_cases.h"
+#include "calibrate/table_record.h"
+#include "calibrate/traced_tables.h"
 #include "model/base/errors.h"
 #include "model/machine/generation.h"
 #include "model/records/measurements.h"
@@ -24,7 +29,7 @@ constexpr double clearly = 0.9;
 
 // Drops sustained rows on uninitialised weights if there are some on real numbers, and those too
 // short to have a power of their own.
-std::vector<GemmRow> telling(std::vector<GemmRow> rows) {
+std::vector<GemmRow> well_measured(std::vector<GemmRow> rows) {
     const bool real = std::ranges::any_of(rows, [](const GemmRow& row) {
         return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
     });
@@ -45,7 +50,7 @@ std::vector<CastRow> not_beside_held_out(const BuildingBlocks& blocks, HeldOutSh
 // The products with operands of 16 bits and more, or those with narrow operands.
 std::vector<FitCase> product_cases(const BuildingBlocks& blocks, bool narrow) {
     std::vector<FitCase> cases;
-    for (const GemmRow& row : telling(above_floor(blocks.gemms)))
+    for (const GemmRow& row : well_measured(above_floor(blocks.gemms)))
         if (is_narrow(row.gemm.dtype) == narrow) cases.push_back(gemm_case(row));
     return cases;
 }
@@ -53,41 +58,6 @@ std::vector<FitCase> product_cases(const BuildingBlocks& blocks, bool narrow) {
 std::vector<FitCase> of_kind(std::vector<FitCase> cases, const std::string& kind) {
     std::erase_if(cases, [&](const FitCase& c) { return c.kind != kind; });
     return cases;
-}
-
-// The held-out cases, or the fitted ones.
-std::vector<FitCase> chosen(const std::vector<FitCase>& cases, HeldOutShare share, bool held_out) {
-    std::vector<FitCase> some;
-    std::ranges::copy_if(cases, std::back_inserter(some),
-                         [&](const FitCase& c) { return is_held_out(c, share) == held_out; });
-    return some;
-}
-
-FitResult fit_part(const Cluster& start, const FitPart& part, const Progress& progress,
-                   Undetermined undetermined, const std::vector<Sister>& all) {
-    std::vector<FitCase> cases = chosen(part.cases, part.share, false),
-                         beside = chosen(part.beside, part.share, false);
-    if (progress) progress(fmt::format("fit {} {} cases", cases.size(), cases.front().kind));
-    if (beside.empty())
-        return fit(start, part.parameters, cases, progress, undetermined, {}, part.outliers);
-    std::ranges::move(beside, std::back_inserter(cases));
-    std::vector<Cluster> sisters;
-    for (const Sister& sister : all) sisters.push_back(seen_as(start, sister));
-    return fit(start, with_own(part.parameters, part.own, sisters.size()), cases, progress,
-               undetermined, sisters, part.outliers);
-}
-
-// Records the errors of the result's cluster on the fitted and on the held-out cases.
-void judge(FitResult& result, const std::vector<FitCase>& cases, HeldOutShare share) {
-    result.fitted_errors = errors_on(chosen(cases, share, false), result.cluster, "fitted");
-    result.held_out_errors =
-        errors_on(chosen(cases, share, true), result.cluster,
-                  share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
-    Fitted& fitted = *result.cluster.fitted;
-    fitted.samples = static_cast<int>(cases.size());
-    fitted.errors = result.held_out_errors;
-    fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(),
-                         result.fitted_errors.end());
 }
 
 // Appends the cases of a sister; sisters count from 0.
@@ -114,7 +84,7 @@ std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCas
     return sorted;
 }
 
-[[noreturn]] void refuse_nothing(const Cluster& start, const BuildingBlocks& blocks) {
+[[noreturn]] void refuse_without_rows(const Cluster& start, const BuildingBlocks& blocks) {
     if (blocks.between_nodes_rows > 0)
         throw ConfigError(fmt::format(
             "no row that can be fitted: {} collectives run between nodes or have more ranks than "
@@ -144,7 +114,7 @@ AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted,
 // their names.
 template <typename Row, typename Kernel>
 struct Named {
-    const char* kind;  // of model/machine/calibration.h
+    const char* kind;  // of sim/calibration.h
     Kernel KernelCosts::*nameless;
     std::vector<Kernel> KernelCosts::*by_name;
     FitCase (*case_of)(const Row&);
@@ -156,51 +126,55 @@ constexpr Named<MoeLayerRow, ExpertKernel> experts{"expert kernels", &KernelCost
 
 // Resets what each kernel's own rows must tell, so that it does not come from the kernel with most
 // rows.
-void begin(AttentionKernel& kernel) {
+void reset_form(AttentionKernel& kernel) {
     kernel.odd = kernel.fp8_traffic = 1;
     kernel.slides = true;
     kernel.token_block = 0;
 }
-void begin(ExpertKernel& kernel) { kernel.tabled = kernel.reloads = false; }
+void reset_form(ExpertKernel& kernel) { kernel.tabled = kernel.reloads = false; }
 
-// Runs the fits one after the other; each starts from the cluster that the one before left.
-class Parts {
+// Runs the plans one after the other; each starts from the cluster that the one before left.
+class TableFits {
 public:
-    Parts(const Cluster& start, const TablesHow& how, const Progress& progress)
+    TableFits(const Cluster& start, const TablesHow& how, const Progress& progress)
         : start_(start),
           how_(how),
           all_{start, {}, {}},
           fitted_(start.fitted.value_or(Fitted{})),
-          progress_(progress) {}
+          progress_(progress) {
+        for (const Sister& sister : how.sisters) chips_.push_back(sister.chip);
+    }
 
-    // Fits a part. A kind that the start was already fitted to begins at those values, and keeps
+    // Fits a plan. A kind that the start was already fitted to begins at those values, and keeps
     // them when there are too few rows.
-    void add(FitPart part, Undetermined undetermined = Undetermined::give_back) {
-        const bool known = knows(start_, part.parameters);
+    void add(FitPlan plan) {
+        const bool known = determined_any(start_, plan.parameters);
         const bool links = std::ranges::all_of(
-            part.parameters, [](const FitParameter& p) { return p.key.starts_with("link."); });
-        if (known && stays(kinds_of(part.cases), part.cases,
-                           felt(start_, part.cases, part.parameters), links))
+            plan.parameters, [](const FitParameter& p) { return p.key.starts_with("link."); });
+        if (known && keeps_earlier(kinds_of(plan.cases), plan.cases,
+                                   count_affecting(start_, plan.cases, plan.parameters), links))
             return;
-        if (known || is_foretold(start_)) part.parameters = with_priors_of(start_, part.parameters);
+        if (known || has_transferred_kernels(start_))
+            plan.parameters = with_priors_of(start_, plan.parameters);
         // A link's constants act together on every row: giving them back one by one would leave
         // none.
-        add_anyway(part, known && !links ? Undetermined::give_back : undetermined);
+        if (known && !links) plan.undetermined = Undetermined::give_back;
+        add_anyway(plan);
     }
 
     // Fits however few rows there are: for a step's own kernels, whose constants are relative to
     // what the kind's tables say.
-    void add_anyway(const FitPart& part, Undetermined undetermined = Undetermined::give_back) {
-        if (part.parameters.empty()) return judge_unfitted(part.cases);
-        if (chosen(part.cases, part.share, false).empty()) return;
-        FitResult result = fit_part(all_.cluster, part, progress_, undetermined, how_.sisters);
+    void add_anyway(const FitPlan& plan) {
+        if (plan.parameters.empty()) return judge_unfitted(plan.cases);
+        if (!has_fitted_cases(plan)) return;
+        FitResult result = fitted(plan);
         if (start_.fitted) leave_undetermined(start_, result);
-        judge(result, part.cases, part.share);
+        judge(result, plan);
         take(std::move(result));
     }
 
-    void add(const std::vector<FitPart>& parts) {
-        for (const FitPart& part : parts) add(part);
+    void add(const std::vector<FitPlan>& plans) {
+        for (const FitPlan& plan : plans) add(plan);
     }
 
     void add_launches(const BuildingBlocks& blocks) {
@@ -221,10 +195,11 @@ public:
             add_named(name,
                       {.parameters = attention_parameters(name, rows),
                        .cases = cases,
-                       .share = how_.share},
+                       .share = how_.share,
+                       .undetermined = Undetermined::keep},
                       attentions, form_of(name),
-                      [&](const AttentionKernel& start, const FitPart& part) {
-                          return best_of_forms(start, part, rows);
+                      [&](const AttentionKernel& start, const FitPlan& plan) {
+                          return best_of_forms(start, plan, rows);
                       });
         all_.cluster.kernel.attention =
             kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
@@ -243,20 +218,20 @@ public:
                 add_beside(beside[name], cases, i);
         for (auto& [name, cases] : by_size(expert_cases(rows)))
             add_named(name,
-                      {parameters,
-                       cases,
-                       beside[name],
-                       {"kernel.experts.efficiency"},
-                       Outliers::few,
-                       how_.share},
+                      {.parameters = parameters,
+                       .cases = cases,
+                       .share = how_.share,
+                       .undetermined = Undetermined::keep,
+                       .beside = beside[name],
+                       .own = {"kernel.experts.efficiency"}},
                       experts, name.substr(0, name.find(' ')),
-                      [&](const ExpertKernel& start, const FitPart& part) {
+                      [&](const ExpertKernel& start, const FitPlan& plan) {
                           // only Blackwell's may reload
                           std::vector<ExpertKernel> forms(is_blackwell(all_.cluster.gpu) ? 3 : 2,
                                                           start);
                           forms[1].tabled = true;
                           if (forms.size() > 2) forms[2].reloads = true;
-                          return best_of(forms, part, experts, clearly);
+                          return best_of(forms, plan, experts, clearly);
                       });
         all_.cluster.kernel.experts = {};
         judge_named(rows, experts);
@@ -274,10 +249,21 @@ public:
     }
 
 private:
+    static bool has_fitted_cases(const FitPlan& plan) {
+        return !chosen(plan.cases, plan.share, false).empty();
+    }
+
+    FitResult fitted(FitPlan plan) {
+        if (progress_)
+            progress_(fmt::format("fit {} {} cases", plan.cases.size(), plan.cases.front().kind));
+        if (!chosen(plan.beside, plan.share, false).empty()) plan.sisters = chips_;
+        return fit(all_.cluster, plan, progress_);
+    }
+
     // Whether there are too few rows to replace the start's constants of a kind; if so, records
     // that they stay.
-    bool stays(const std::string& what, const std::vector<FitCase>& cases, std::size_t constants,
-               bool of_links = false) {
+    bool keeps_earlier(const std::string& what, const std::vector<FitCase>& cases,
+                       std::size_t constants, bool of_links = false) {
         const int wanted = shapes_wanted(constants, of_links);
         if (cases.empty() || shapes_of(cases) >= wanted) return false;
         all_.kept.push_back(kept(start_, what, cases, constants, wanted));
@@ -296,7 +282,7 @@ private:
                 if (std::ranges::find(fitted, kernel_of(row), &Kernel::name) != fitted.end())
                     cases[kernel_of(row)].push_back(of.case_of(row));
         for (const auto& [name, few] : cases)
-            if (stays(name, few, constants_of(name)))
+            if (keeps_earlier(name, few, constants_of(name)))
                 std::erase_if(rows, [&](const Row& row) { return kernel_of(row) == name; });
         return rows;
     }
@@ -304,20 +290,20 @@ private:
     // Fits a kernel of the tables as the nameless one and stores it by name. Its prior is its
     // form's kernel with most rows, fitted first.
     template <typename Row, typename Kernel, typename Best>
-    void add_named(const std::string& name, FitPart part, const Named<Row, Kernel>& of,
+    void add_named(const std::string& name, FitPlan plan, const Named<Row, Kernel>& of,
                    const std::string& form, Best best_from) {
-        if (chosen(part.cases, part.share, false).empty()) return;
+        if (!has_fitted_cases(plan)) return;
         const auto largest = largest_.find(of.kind + form);
         Kernel start = largest == largest_.end()
                            ? Kernel{}
                            : *std::ranges::find(all_.cluster.kernel.*of.by_name, largest->second,
                                                 &Kernel::name);
         start.name = name;
-        begin(start);
+        reset_form(start);
         all_.cluster.kernel.*of.nameless = start;
         if (largest != largest_.end())
-            part.parameters = with_priors_of(all_.cluster, part.parameters);
-        put(all_.cluster.kernel.*of.by_name, best_from(start, part).cluster.kernel.*of.nameless,
+            plan.parameters = with_priors_of(all_.cluster, plan.parameters);
+        put(all_.cluster.kernel.*of.by_name, best_from(start, plan).cluster.kernel.*of.nameless,
             &Kernel::name);
         largest_.emplace(of.kind + form, name);
     }
@@ -325,13 +311,12 @@ private:
     // Fits each form as the nameless kernel; returns the best. A later one must have a noise below
     // `nearer` times that of the best so far.
     template <typename Row, typename Kernel>
-    FitResult best_of(const std::vector<Kernel>& forms, const FitPart& part,
+    FitResult best_of(const std::vector<Kernel>& forms, const FitPlan& plan,
                       const Named<Row, Kernel>& of, double nearer) {
         std::optional<FitResult> best;
         for (const Kernel& form : forms) {
             all_.cluster.kernel.*of.nameless = form;
-            FitResult found =
-                fit_part(all_.cluster, part, progress_, Undetermined::keep, how_.sisters);
+            FitResult found = fitted(plan);
             if (!best || found.noise < nearer * best->noise) best = std::move(found);
         }
         return *std::move(best);
@@ -339,12 +324,12 @@ private:
 
     // Finds the query tile that fits best; then whether a token's block is smaller for fewer keys,
     // and whether the kernel masks windows.
-    FitResult best_of_forms(AttentionKernel start, const FitPart& part,
+    FitResult best_of_forms(AttentionKernel start, const FitPlan& plan,
                             const std::vector<AttentionRow>& rows) {
         const auto with_tiles = [&](const std::vector<int>& tiles) {
             std::vector<AttentionKernel> forms(tiles.size(), start);
             for (std::size_t i = 0; i < tiles.size(); ++i) forms[i].tile = tiles[i];
-            return best_of(forms, part, attentions, 1);
+            return best_of(forms, plan, attentions, 1);
         };
         const std::vector<int> tiles{16, 32, 64, 128, 192, 256};
         FitResult best = with_tiles(tiles);
@@ -384,7 +369,7 @@ private:
         for (const FitCase& c : chosen(cases, how_.share, false))
             result.cluster.fitted->rows.push_back(c.row);
         result.cluster.fitted->rows = joined(std::move(result.cluster.fitted->rows), {});
-        judge(result, cases, how_.share);
+        judge(result, {.cases = cases, .share = how_.share});
         take(std::move(result));
     }
 
@@ -401,87 +386,127 @@ private:
     std::map<std::string, std::string> largest_;  // by kind and form: the kernel with most rows
     std::set<std::string> kept_;                  // kinds of cases
     const Progress& progress_;
+    std::vector<SisterChip> chips_;
 };
+
+// The plans of products in 16 bits and more, of casts and of products of narrow operands. Laws take
+// the fastest of several tiles or protocols. The constants of one that no row uses are
+// undetermined, but given back to their priors they could make it the fastest, so they are kept.
+struct TablePlans {
+    const Cluster& start;
+    const BuildingBlocks& blocks;
+    const TablesHow& how;
+
+    [[nodiscard]] Undetermined undetermined() const {
+        return how.keep_launch ? Undetermined::give_back : Undetermined::keep;
+    }
+
+    // Published tables have many shapes, of which some are outliers; a script's own tables have
+    // few.
+    [[nodiscard]] Outliers outliers() const {
+        const bool published =
+            !how.keep_launch && blocks.launches.empty() && blocks.kernels.empty();
+        return published ? Outliers::many : Outliers::few;
+    }
+
+    [[nodiscard]] FitPlan products() const {
+        std::vector<FitParameter> parameters = gemm_parameters_for(start, blocks, how.keep_launch);
+        if (how.priors_from_start) parameters = with_priors_of(start, parameters);
+        return {.parameters = std::move(parameters),
+                .cases = product_cases(blocks, false),
+                .share = how.share,
+                .undetermined = undetermined(),
+                .outliers = outliers(),
+                .beside = of_sisters(
+                    how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }),
+                .own = {"kernel.gemm_efficiency", "power.flop_pj"}};
+    }
+
+    [[nodiscard]] FitPlan casts() const {
+        const auto casts_of = [&](const BuildingBlocks& b) {
+            return cast_cases(not_beside_held_out(b, how.share));
+        };
+        return {
+            .parameters = fit_priors({"casts"}),
+            .cases = casts_of(blocks),
+            .share = how.share,
+            .undetermined = undetermined(),
+            .beside = of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
+            .own = {"kernel.cast.launch"}};
+    }
+
+    [[nodiscard]] FitPlan narrow_products(const std::string& format) const {
+        const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
+        const auto of_sister = [&](const Sister& s) {
+            // Adding the sisters' block-scaled fp8 made the errors on left-out blocks of sizes
+            // worse (docs/calibration.md).
+            const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.chip.gpu);
+            return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format)
+                         : std::vector<FitCase>{};
+        };
+        return {.parameters = fit_priors({format}),
+                .cases = of_kind(product_cases(blocks, true), "gemm_" + format),
+                .share = how.share,
+                .undetermined = undetermined(),
+                .outliers = outliers(),
+                .beside = of_sisters(how.sisters, of_sister),
+                .own = {"kernel." + format + ".efficiency"}};
+    }
+
+    [[nodiscard]] FitPlan collectives() const {
+        FitPlan plan{.parameters = collective_parameters_for(start, blocks),
+                     .share = how.share,
+                     .undetermined = undetermined()};
+        for (const CollectiveRow& row : blocks.collectives)
+            if (inside_one_node(row, start)) plan.cases.push_back(collective_case(row, start));
+        return plan;
+    }
+
+    [[nodiscard]] std::vector<FitPlan> exchanges() const {
+        std::vector<FitPlan> plans = exchange_fits(blocks);
+        for (FitPlan& plan : plans) {
+            plan.share = how.share;
+            plan.undetermined = undetermined();
+        }
+        return plans;
+    }
+};
+
+// Rows of launches name no device: they belong to the device of the kernels in the same tables.
+void require_rows(const Cluster& start, const BuildingBlocks& b) {
+    const bool others_launches = b.launches.empty() || b.other_device_rows > 0;
+    const bool collectives = std::ranges::any_of(
+        b.collectives, [&](const CollectiveRow& row) { return inside_one_node(row, start); });
+    if (product_cases(b, false).empty() && product_cases(b, true).empty() && !collectives &&
+        b.exchanges.empty() && b.moe_layers.empty() && b.attentions.empty() && b.casts.empty() &&
+        b.kernels.empty() && others_launches && b.traced.empty())
+        refuse_without_rows(start, b);
+}
 
 }  // namespace
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const Progress& progress,
                      const TablesHow& how) {
-    const std::vector<FitCase> gemms = product_cases(blocks, false),
-                               narrow = product_cases(blocks, true);
-    std::vector<FitCase> collectives;
-    for (const CollectiveRow& row : blocks.collectives)
-        if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
-    // Rows of launches name no device: they belong to the device of the kernels in the same tables.
-    const bool others_launches = blocks.launches.empty() || blocks.other_device_rows > 0;
-    if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() &&
-        blocks.moe_layers.empty() && blocks.attentions.empty() && blocks.casts.empty() &&
-        blocks.kernels.empty() && others_launches && blocks.traced.empty())
-        refuse_nothing(start, blocks);
-    // Laws take the fastest of several tiles or protocols. The constants of one that no row uses
-    // are undetermined, but given back to their priors they could make it the fastest, so they are
-    // kept.
-    const auto undetermined = how.keep_launch ? Undetermined::give_back : Undetermined::keep;
-    // Published tables have many shapes, of which some are outliers; a script's own tables have
-    // few.
-    const bool published = !how.keep_launch && blocks.launches.empty() && blocks.kernels.empty();
-    const Outliers outliers = published ? Outliers::many : Outliers::few;
-    Parts parts(start, how, progress);
-    const auto casts_of = [&](const BuildingBlocks& b) {
-        return cast_cases(not_beside_held_out(b, how.share));
-    };
-    parts.add(how.before);
-    parts.add_launches(blocks);
-    std::vector<FitPart> kernels = kernel_fits(blocks);
+    require_rows(start, blocks);
+    const TablePlans plans{start, blocks, how};
+    TableFits fits(start, how, progress);
+    fits.add(how.before);
+    fits.add_launches(blocks);
+    std::vector<FitPlan> kernels = kernel_fits(blocks);
     // what events add and what a launch costs: GEMMs cannot tell the two apart
-    parts.add(kernels.front());
+    fits.add(kernels.front());
     kernels.erase(kernels.begin());
-    parts.add(
-        {gemm_parameters_for(start, blocks, how),
-         gemms,
-         of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }),
-         {"kernel.gemm_efficiency", "power.flop_pj"},
-         outliers,
-         how.share},
-        undetermined);
-    parts.add(kernels);
-    parts.add({fit_priors({"casts"}),
-               casts_of(blocks),
-               of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
-               {"kernel.cast.launch"},
-               Outliers::few,
-               how.share},
-              undetermined);
-    for (const std::string format : {"fp8", "fp8_blocks", "fp4"}) {
-        const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
-        const auto beside = of_sisters(how.sisters, [&](const Sister& s) {
-            // Adding the sisters' block-scaled fp8 made the errors on left-out blocks of sizes
-            // worse (docs/calibration.md).
-            const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.gpu);
-            return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format)
-                         : std::vector<FitCase>{};
-        });
-        parts.add({fit_priors({format}),
-                   of_kind(narrow, "gemm_" + format),
-                   beside,
-                   {"kernel." + format + ".efficiency"},
-                   outliers,
-                   how.share},
-                  undetermined);
-    }
-    parts.add_attention_kernels(blocks.attentions);
-    parts.add_expert_kernels(blocks.moe_layers);
-    parts.add({.parameters = collective_parameters_for(start, blocks),
-               .cases = collectives,
-               .share = how.share},
-              undetermined);
-    for (FitPart& part : exchange_fits(blocks)) {
-        part.share = how.share;
-        parts.add(part, undetermined);
-    }
-    for (const FitPart& part : traced_fits(start, blocks)) parts.add_anyway(part);
-    parts.add(how.after);
-    return parts.finish(ranges_of(blocks));
+    fits.add(plans.products());
+    fits.add(kernels);
+    fits.add(plans.casts());
+    for (const char* format : {"fp8", "fp8_blocks", "fp4"}) fits.add(plans.narrow_products(format));
+    fits.add_attention_kernels(blocks.attentions);
+    fits.add_expert_kernels(blocks.moe_layers);
+    fits.add(plans.collectives());
+    fits.add(plans.exchanges());
+    for (const FitPlan& plan : traced_fits(start, blocks)) fits.add_anyway(plan);
+    fits.add(how.after);
+    return fits.finish(ranges_of(blocks));
 }
 
 }  // namespace stepcast

@@ -10,12 +10,16 @@
 #include "calibrate/fit_moe.h"
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_tables.h"
-#include "calibrate/table_readers.h"
+#include "calibrate/step_fit_files.h"
+#include "calibrate/step_model.h"
+#include "calibrate/table_cases.h"
+#include "calibrate/table_record.h"
+#include "calibrate/traced_tables.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
-#include "model/machine/calibration.h"
 #include "model/records/provenance.h"
+#include "sim/calibration.h"
 
 namespace stepcast {
 namespace {
@@ -120,9 +124,8 @@ std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
                        written(result.cluster, start, request), describe(result));
 }
 
-// Whether any constant was determined. Fits of kernels by name report no constants, so they count
-// as telling.
-bool tells_anything(const TablesFit& fit) {
+// Whether any constant was determined. Fits of kernels by name report no constants, so they count.
+bool determines_anything(const TablesFit& fit) {
     return std::ranges::any_of(fit.results, [](const FitResult& r) {
         return r.parameters.empty() ||
                std::ranges::any_of(r.parameters,
@@ -163,7 +166,7 @@ std::string fit_blocks(const Cluster& start, CalibrationRequest request, const P
     const BuildingBlocks blocks = read_used(request.measurements, start);
     const TablesFit fit =
         fit_tables(start, blocks, progress, {.sisters = read_sisters(request.measurements, start)});
-    if (request.framework.empty() && !tells_anything(fit))
+    if (request.framework.empty() && !determines_anything(fit))
         throw ConfigError(
             fmt::format("calibrate: these rows determine no constant: nothing is written\n{}",
                         text_of(fit, start)));

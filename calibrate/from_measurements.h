@@ -17,11 +17,4 @@ bool are_tables(const std::vector<std::string>& paths);
 std::string calibrate_from_measurements(const CalibrationRequest& request,
                                         const Progress& progress = {});
 
-// Counts the other values that a fitted cluster's forecasts depend on. First tables (measured GEMMs
-// and curves) with the number of their entries: from `files` where the fit changed them, else from
-// where `start` says. Then every other cost constant that the fit did not state, by table ("host"):
-// they are priors, or copied from the cluster that this one inherits.
-std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start,
-                                             const std::string& files);
-
 }  // namespace stepcast

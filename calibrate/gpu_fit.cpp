@@ -157,11 +157,11 @@ FitCase case_of(const KernelRow& point, std::size_t number) {
             }};
 }
 
-FitPart part_of(const GpuPoints& points, std::string_view kind, const std::string& priors = "") {
-    FitPart part{fit_priors({priors}), {}};
+FitPlan plan_of(const GpuPoints& points, std::string_view kind, const std::string& priors = "") {
+    FitPlan plan{.parameters = fit_priors({priors}), .cases = {}, .share = HeldOutShare::fifth};
     for (const KernelRow& point : points.ops)
-        if (point.kind == kind) part.cases.push_back(case_of(point, part.cases.size()));
-    return part;
+        if (point.kind == kind) plan.cases.push_back(case_of(point, plan.cases.size()));
+    return plan;
 }
 
 }  // namespace
@@ -271,13 +271,13 @@ TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& p
         throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
     TablesHow how{HeldOutShare::fifth, true, start.fitted_before};
     // Small passes tell best what a kernel costs at least, so they come first and GEMMs keep that.
-    how.before = {part_of(points, "memory_pass", "sweep_passes")};
-    how.after = {part_of(points, "transpose", "sweep_transposes"),
-                 part_of(points, "optimizer", "sweep_optimizers"),
-                 part_of(points, "batched_gemm", "script_batches"),
-                 part_of(points, "sustained_gemm", "sweep_sustained"),
-                 part_of(points, "attention"),
-                 part_of(points, "send_recv")};
+    how.before = {plan_of(points, "memory_pass", "sweep_passes")};
+    how.after = {plan_of(points, "transpose", "sweep_transposes"),
+                 plan_of(points, "optimizer", "sweep_optimizers"),
+                 plan_of(points, "batched_gemm", "script_batches"),
+                 plan_of(points, "sustained_gemm", "sweep_sustained"),
+                 plan_of(points, "attention"),
+                 plan_of(points, "send_recv")};
     TablesFit fit = fit_tables(start.cluster, points.blocks, progress, how);
     Fitted& fitted = *fit.cluster.fitted;
     fitted.date = points.date;

@@ -1,5 +1,5 @@
-// Calibrates GPUs: graphs to run, tables of what was measured, which anybody can fit again, and the
-// laws fitted to them.
+// Calibrates GPUs: tables of what the sweeps measured, which anybody can fit again, and the laws
+// fitted to them.
 #pragma once
 
 #include <span>
@@ -10,15 +10,8 @@
 #include "calibrate/fit_tables.h"
 #include "calibrate/host_sweep.h"
 #include "model/base/whole_files.h"
-#include "model/graph/task_graph.h"
 
 namespace stepcast {
-
-// `ranks` ranks all run at once; fp8 graphs are included where the GPU has it. A graph takes some
-// 50 ms, and all graphs with a dozen repetitions some two minutes on an H200. `bandwidth` is the
-// memory's, 0 = unknown: a GPU eight times slower than an H200 gets shapes of half the length, so
-// that a graph takes as long.
-std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8, BytesPerSecond bandwidth);
 
 // What the device's driver reports.
 struct Nameplate {

@@ -1,9 +1,10 @@
-#include "calibrate/gpu_fit.h"
+#include "calibrate/gpu_sweep.h"
 
 #include <algorithm>
 #include <cmath>
 #include <tuple>
 
+#include "calibrate/building_blocks.h"
 #include "calibrate/sweep_graphs.h"
 
 namespace stepcast {

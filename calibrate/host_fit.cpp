@@ -1,3 +1,5 @@
+#include "calibrate/host_fit.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -5,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "calibrate/fit.h"
-#include "calibrate/host_sweep.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/records/measurements.h"

@@ -1,5 +1,5 @@
-// Calibrates the host as a device: graphs of the same kind as a training step, and the cluster that
-// is fitted to their measurements.
+// Graphs of the same kind as a training step that a host runs to be calibrated as a device, and the
+// points that they measured.
 #pragma once
 
 #include <map>
@@ -10,7 +10,6 @@
 #include "model/cluster.h"
 #include "model/graph/task_graph.h"
 #include "model/records/measurement.h"
-#include "sim/results/fit_points.h"
 
 namespace stepcast {
 
@@ -38,20 +37,6 @@ double step_spread(const std::vector<const Trace*>& traces);  // log_spread() of
 double log_spread(const std::vector<double>& values);
 // their median, at most the largest value of cluster.noise; 0 if there are none
 double sweep_noise(const std::vector<double>& spreads);
-
-// "" when all sweeps were quiet, else how many were not and what to do about it.
-std::string busy_warning(std::span<const SweepResult> results);
-
-// A cluster of one node whose GPUs are this host's ranks: measured tables and curves, the laws
-// fitted to them, the noise, and the errors on a fifth of the points predicted from the others.
-// `memory` is what one rank may use.
-Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory);
-
-// For plots of a fitted host: seconds of memory passes and collectives against bytes, each with its
-// fit of latency + bytes / rate.
-std::vector<FittedCurve> fitted_curves(const Cluster& host);
-// For plots: FLOP/s of products with m = n against k, with the law that fit_host() fitted.
-std::vector<FittedCurve> fitted_rates(const Cluster& host);
 
 // What a host sweep measured, one point for each size: medians over ranks and undisturbed
 // repetitions. Where no repetition was undisturbed, the lower quartile of all, since disturbance

@@ -10,8 +10,10 @@
 #include <optional>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/fit_tables.h"
-#include "calibrate/table_readers.h"
+#include "calibrate/exchange_tables.h"
+#include "calibrate/named_kernels.h"
+#include "calibrate/script_tables.h"
+#include "calibrate/table_cases.h"
 #include "import/tables/row_parts.h"
 #include "import/tables/shelf.h"
 #include "model/base/errors.h"
@@ -19,6 +21,7 @@
 #include "model/input/presets.h"
 #include "model/machine/priors.h"
 #include "model/records/provenance.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 namespace {

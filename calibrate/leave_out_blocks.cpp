@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "calibrate/building_blocks.h"
+#include "calibrate/exchange_tables.h"
 #include "calibrate/fit_tables.h"
-#include "calibrate/table_readers.h"
+#include "calibrate/named_kernels.h"
+#include "calibrate/table_cases.h"
 #include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/machine/priors.h"
@@ -120,8 +122,8 @@ std::vector<FitCase> cases_of(const BuildingBlocks& blocks, const Cluster& clust
     for (const MoeLayerRow& row : blocks.moe_layers) cases.push_back(expert_by_name(row));
     for (const CollectiveRow& row : blocks.collectives)
         if (row.ranks <= cluster.gpus_per_node) cases.push_back(collective_case(row, cluster));
-    for (const FitPart& part : exchange_fits(blocks))
-        cases.insert(cases.end(), part.cases.begin(), part.cases.end());
+    for (const FitPlan& plan : exchange_fits(blocks))
+        cases.insert(cases.end(), plan.cases.begin(), plan.cases.end());
     const std::vector<FitCase> casts = cast_cases(blocks.casts);
     cases.insert(cases.end(), casts.begin(), casts.end());
     return cases;

@@ -1,8 +1,7 @@
-#include "calibrate/least_squares.h"
+#include "calibrate/solver.h"
 #include "model/base/errors.h"
 
 namespace stepcast {
-
 namespace {
 
 [[noreturn]] void refuse() {
@@ -14,10 +13,15 @@ namespace {
 
 }  // namespace
 
-Vector minimise(const Residuals&, std::size_t, Vector, const Vector&, const Vector&) { refuse(); }
-DenseMatrix jacobian(const Residuals&, std::size_t, const Vector&) { refuse(); }
-Vector standard_errors(const DenseMatrix&, const Vector&) { refuse(); }
+Posterior solve(const Problem&, Vector) { refuse(); }
+Posterior posterior_at(const Problem&, Vector, double) { refuse(); }
+DenseMatrix weighted_slopes(const Problem&, const Vector&, double) { refuse(); }
+double objective(const Problem&, const Vector&, const Vector&, double) { refuse(); }
+DenseMatrix differences(const std::function<Vector(const Vector&)>&, const Vector&) { refuse(); }
+DenseMatrix forward_differences(const std::function<Vector(const Vector&)>&, const Vector&) {
+    refuse();
+}
+Vector standard_errors(const DenseMatrix&) { refuse(); }
 double scaled_condition(const DenseMatrix&) { refuse(); }
-double effective_unknowns(const DenseMatrix&, const Vector&) { refuse(); }
 
 }  // namespace stepcast

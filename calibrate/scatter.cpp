@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/few_shot_internal.h"
 #include "calibrate/kernel_comparisons.h"
+#include "calibrate/step_fit.h"
 #include "import/tables/cases.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
@@ -123,6 +123,69 @@ PairScatter pair_scatter(const std::vector<Pair>& pairs) {
     return found;
 }
 
+// Tests how far fits of a framework's costs to few steps are off on models that they have not seen.
+
+constexpr int least_rows = 3;  // fewest rows of a model for a fit to them
+
+struct Off {
+    double off, weight;
+};
+
+// The measured steps, each predicted with the default framework as if nobody had named its own,
+// grouped by (its own framework, device).
+std::map<std::pair<std::string, std::string>, std::vector<Case>> from_default(
+    const std::vector<std::string>& measurements) {
+    std::map<std::pair<std::string, std::string>, std::vector<Case>> groups;
+    for (const std::string& path : measurements) {
+        if (holds_kernels(path)) continue;
+        const std::vector<Comparison> own = read_comparisons(path, "");
+        std::vector<Comparison> anew = read_comparisons(path, "", std::string(default_framework));
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            const Experiment& e = own[i].what.experiment;
+            const bool named = !e.framework.name.empty() && e.framework.name != "native" &&
+                               e.workload.kind == Workload::Kind::transformer;
+            if (named && own[i].refused_because.empty() && anew[i].refused_because.empty())
+                groups[{e.framework.name, e.cluster.gpu.name}].push_back(std::move(anew[i].what));
+        }
+    }
+    return groups;
+}
+
+// Fits to the rows of each model in turn and returns log(measured / predicted) of all rows of the
+// other models.
+std::vector<double> errors_on_others(std::vector<Case>& cases) {
+    std::map<std::string, int> models;
+    for (const Case& c : cases) ++models[block_of(c, LeftOut::model)];
+    std::vector<double> offs;
+    if (models.size() < 2) return offs;
+    CalibrationRequest request;
+    request.target = FitTarget::framework;
+    const StepFit fit = fitted_to(cases, request, {});
+    if (!any_determined(fit, true)) return offs;
+    for (const auto& [model, rows] : models) {
+        if (rows < least_rows) continue;
+        std::vector<bool> others;
+        for (const Case& c : cases) others.push_back(block_of(c, LeftOut::model) != model);
+        const RowErrors there = predicted_without(fit, others).second;
+        for (std::size_t i = 0; i < cases.size(); ++i)
+            if (others[i]) offs.push_back(-there.errors[i]);
+    }
+    return offs;
+}
+
+// The smallest width that leaves at most a tenth of the weight beyond it, on the slower (sign 1) or
+// faster side (-1).
+double weighted_end(std::vector<Off> offs, double sign) {
+    double all = 0, beyond = 0;
+    for (const Off& o : offs) all += o.weight;
+    std::ranges::sort(offs, std::ranges::greater{}, [&](const Off& o) { return sign * o.off; });
+    for (const Off& o : offs) {
+        beyond += o.weight;
+        if (beyond > tail * all) return std::max(0.0, sign * o.off);
+    }
+    return 0;
+}
+
 }  // namespace
 
 std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements,
@@ -172,7 +235,7 @@ Interval interval_by(const ScatterTable& table, const ScatterRow& row) {
 std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, LeftOut by) {
     std::vector<std::string> names;
     for (const ScatterRow& row : rows) names.push_back(block_of(row.what, by));
-    return leave_out_in_turn(names, [&](std::vector<bool> of_block) -> Foretell {
+    return leave_out_in_turn(names, [&](std::vector<bool> of_block) -> PredictLeftOut {
         of_block.flip();
         return [&rows, table = fit_scatter(rows, of_block)](std::size_t i) {
             const Interval step = interval_by(table, rows[i]);
@@ -206,6 +269,19 @@ std::string cross_validate_scatter(const std::vector<std::string>& measurements,
             fmt::format("--cross-validate {}: the rows have one {} only; expected two or more",
                         to_string(by), to_string(by)));
     return block_table(blocks, by);
+}
+
+Scatter few_shot_scatter(const std::vector<std::string>& measurements) {
+    // over all devices, as a framework is off by the same on each
+    std::map<std::string, std::vector<double>> by_framework;
+    for (auto& [group, cases] : from_default(measurements)) {
+        std::vector<double>& offs = by_framework[group.first];
+        for (const double off : errors_on_others(cases)) offs.push_back(off);
+    }
+    std::vector<Off> all;
+    for (const auto& [framework, offs] : by_framework)
+        for (const double off : offs) all.push_back({off, 1 / static_cast<double>(offs.size())});
+    return {weighted_end(all, -1), weighted_end(all, 1)};
 }
 
 }  // namespace stepcast

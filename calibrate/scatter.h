@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/few_shot.h"
-#include "model/machine/scatter.h"
+#include "calibrate/left_out.h"
+#include "model/base/progress.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 

@@ -12,8 +12,7 @@
 namespace stepcast {
 
 struct Sister {
-    Gpu gpu;
-    Power power;
+    SisterChip chip;
     BuildingBlocks blocks;
 };
 
@@ -21,16 +20,8 @@ struct Sister {
 // out.
 std::vector<Sister> read_sisters(const std::vector<std::string>& tables, const Cluster& cluster);
 
-// The cluster with the chip of its sister; all other constants stay.
-Cluster seen_as(Cluster cluster, const Sister& sister);
-
 // Whether both GPUs run a format at the same multiple of their 16-bit rate. Blackwell Ultra has
 // other fp4 units, for example.
 bool alike_in(Dtype dtype, const Gpu& a, const Gpu& b);
-
-// Gives each machine its own copy of the parameters in `own`: machine 0 is the one that is fitted,
-// its sisters follow.
-std::vector<FitParameter> with_own(const std::vector<FitParameter>& parameters,
-                                   const std::vector<std::string>& own, std::size_t sisters);
 
 }  // namespace stepcast

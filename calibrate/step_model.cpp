@@ -5,9 +5,9 @@
 #include <cmath>
 #include <mutex>
 
-#include "calibrate/few_shot.h"
-#include "model/machine/calibration.h"
+#include "calibrate/step_model.h"
 #include "model/step.h"
+#include "sim/explain/cluster_parameters.h"
 #include "sim/explain/elasticity.h"
 #include "sim/on_threads.h"
 
@@ -112,7 +112,7 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
         const std::vector<double> factors = factors_at(x);
         RowErrors found{Vector(cases.size()),
                         {cases.size(), keys.size(), Vector(cases.size() * keys.size())}};
-        std::mutex telling;
+        std::mutex printing;
         each_on_threads(0, cases.size(), [&](std::size_t i) {
             if (!rows[i]) return;
             const StepSlopes s =
@@ -120,7 +120,7 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
             found.errors[i] = std::log(s.step / cases[i].measured_step);
             for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
             if (!progress || i % 16 != 0) return;
-            const std::lock_guard lock(telling);
+            const std::lock_guard lock(printing);
             progress(fmt::format("fitting: pass {}, row {} of {}", pass, i + 1, cases.size()));
         });
         return found;

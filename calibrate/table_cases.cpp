@@ -1,25 +1,32 @@
-// Rows of tables as cases of a fit, which of them are held out, and which parameters the rows and
-// the cluster's effects allow to move.
+#include "calibrate/table_cases.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "calibrate/fit_parameter.h"
-#include "calibrate/fit_tables.h"
-#include "model/base/stamp.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/exchange_law.h"
 #include "sim/costs/gemm_law.h"
 
 namespace stepcast {
-namespace {
 
-int part_of(const FitCase& c, std::uint64_t parts) {
-    const std::uint64_t hash = fnv1a(c.name);
-    return static_cast<int>((hash ^ (hash >> 32)) % parts);
+std::string narrow_kind(const GemmRow& row) {
+    const std::string format = row.gemm.dtype == Dtype::fp4 ? "fp4"
+                               : row.scaled_blocks          ? "fp8_blocks"
+                                                            : "fp8";
+    return (row.sustained ? "sustained_gemm_" : "gemm_") + format;
 }
 
-}  // namespace
+Seconds narrow_time(const GemmRow& row, const Cluster& cluster) {
+    const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
+    const Seconds layout =
+        row.layout_apart ? scale_layout_time(row.gemm.m, row.gemm.k, cluster) : Seconds(0);
+    const Seconds product = layout + gemm_law_time(row.gemm, cluster, setting, row.scaled_blocks);
+    if (!row.casts) return product;
+    return product +
+           input_cast_time(row.gemm.m, row.gemm.k, row.gemm.dtype, row.scaled_blocks, cluster);
+}
 
 FitCase gemm_case(const GemmRow& row) {
     const Gemm& g = row.gemm;
@@ -61,11 +68,22 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
         });
 }
 
-bool is_held_out(const FitCase& c, HeldOutShare share) {
-    return share != HeldOutShare::none && part_of(c, static_cast<std::uint64_t>(share)) == 0;
+std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
+    std::vector<FitCase> cases;
+    for (const CastRow& row : rows)
+        cases.push_back(table_case(fmt::format("cast {}x{} {} {}", row.rows, row.width,
+                                               static_cast<int>(row.scale), row.implementation),
+                                   "cast", row, [row](const Cluster& c) {
+                                       return cast_time(row.rows, row.width, row.scale, c);
+                                   }));
+    return cases;
 }
 
-int tenth_of(const FitCase& c) { return part_of(c, tenths); }
+std::vector<CastRow> casts_without(std::vector<CastRow> casts, const std::set<RowHash>& products) {
+    std::erase_if(casts,
+                  [&](const CastRow& row) { return row.of_product && products.contains(row.row); });
+    return casts;
+}
 
 std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
     std::vector<std::string> tables{"products"};
@@ -109,11 +127,9 @@ void leave_out_between_nodes(BuildingBlocks& blocks, const Cluster& cluster) {
 }
 
 std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks,
-                                              const TablesHow& how) {
+                                              bool launch_known) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
-    const bool launch_known =
-        how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();
-    if (launch_known)
+    if (launch_known || !blocks.launches.empty() || !blocks.kernels.empty())
         std::erase_if(parameters, [](const FitParameter& p) { return p.key == "kernel.launch"; });
     for (FitParameter& of_effect :
          fit_priors({start.kernel.event > Seconds(0) ? "products_event" : "",
@@ -137,7 +153,7 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
                     : p.key == "kernel.gemm_tile_reuse") ||
                (power ? p.key.starts_with("kernel.gemm_boost") : p.key.starts_with("power."));
     });
-    return how.priors_from_start ? with_priors_of(start, parameters) : parameters;
+    return parameters;
 }
 
 std::vector<FitParameter> collective_parameters_for(const Cluster& start,

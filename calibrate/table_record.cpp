@@ -1,10 +1,10 @@
-// The record that a fit of tables writes next to its constants.
+#include "calibrate/table_record.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "calibrate/fit_tables.h"
-#include "calibrate/from_measurements.h"
+#include "calibrate/fit.h"
 #include "model/experiment.h"
 #include "model/input/key_values.h"
 #include "model/records/provenance.h"

@@ -18,7 +18,6 @@
 #include "model/rank_groups.h"
 #include "model/records/measurements.h"
 #include "model/transformer/step.h"
-#include "sim/step_labels.h"
 
 namespace stepcast {
 namespace {
@@ -199,22 +198,28 @@ ErrorAttribution attribute(const Experiment& e, const TaskGraph& graph,
     return error;
 }
 
+// Of one layer and micro-batch, or of none.
+bool is_of_same_layer(const TaskGraph& graph, TaskId a, TaskId b) {
+    return graph.label(a).layer == graph.label(b).layer &&
+           graph.label(a).micro_batch == graph.label(b).micro_batch;
+}
+
 // The forecast's task for each traced product of a phase: the k-th if both have equally many.
 // Otherwise (for example with one product or three for the projections) by layers, if the products
 // at the model's ends are equally many and the rest divides evenly. Else empty.
 std::vector<TaskId> matched(const std::vector<TaskId>& tasks, std::size_t calls,
-                            const StepLabels& labels) {
+                            const TaskGraph& graph) {
     if (tasks.size() == calls) return tasks;
     // one for each layer and micro-batch; one for each product of the ends
     std::vector<std::vector<TaskId>> groups;
     std::size_t layers = 0;
     for (const TaskId t : tasks) {
-        const bool same = !groups.empty() && labels.layer[t] >= 0 &&
-                          labels.layer[groups.back().front()] == labels.layer[t] &&
-                          labels.micro_batch[groups.back().front()] == labels.micro_batch[t];
+        const int layer = graph.label(t).layer;
+        const bool same =
+            !groups.empty() && layer >= 0 && is_of_same_layer(graph, groups.back().front(), t);
         if (!same) {
             groups.emplace_back();
-            layers += labels.layer[t] >= 0 ? 1 : 0;
+            layers += layer >= 0 ? 1 : 0;
         }
         groups.back().push_back(t);
     }
@@ -223,16 +228,16 @@ std::vector<TaskId> matched(const std::vector<TaskId>& tasks, std::size_t calls,
     std::vector<TaskId> of_call;
     for (const auto& group : groups)
         of_call.insert(of_call.end(),
-                       labels.layer[group.front()] >= 0 ? (calls - ends) / layers : 1,
+                       graph.label(group.front()).layer >= 0 ? (calls - ends) / layers : 1,
                        group.front());
     return of_call;
 }
 
 // Sets layer and micro-batch of the traced products as matched() tells them, and of what runs
 // between two products of the same ones.
-void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Prediction& p,
-           const StepLabels& labels, int rank, std::vector<std::string>& notes) {
-    if (labels.layer.empty()) return;
+void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Prediction& p, int rank,
+           std::vector<std::string>& notes) {
+    if (!p.graph.has_labels()) return;
     for (const Phase phase : {Phase::forward, Phase::backward}) {
         std::vector<std::size_t> calls;  // the first slice of each call
         std::int32_t before = -1;
@@ -251,7 +256,7 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
                 tasks.push_back(t);
         std::ranges::stable_sort(tasks, {}, [&](TaskId t) { return p.timeline.start[t]; });
         if (tasks.empty() || calls.empty()) continue;
-        const std::vector<TaskId> of_call = matched(tasks, calls.size(), labels);
+        const std::vector<TaskId> of_call = matched(tasks, calls.size(), p.graph);
         if (of_call.empty()) {
             notes.push_back(
                 fmt::format("rank {}: {} products in the {}, the forecast has {}: layers and "
@@ -260,12 +265,11 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
             continue;
         }
         for (std::size_t k = 0; k < calls.size(); ++k) {
-            const int layer = labels.layer[of_call[k]],
-                      micro_batch = labels.micro_batch[of_call[k]];
+            const int layer = p.graph.label(of_call[k]).layer,
+                      micro_batch = p.graph.label(of_call[k]).micro_batch;
             std::tie(slices[calls[k]].layer, slices[calls[k]].micro_batch) =
                 std::tie(layer, micro_batch);
-            if (k + 1 == calls.size() || labels.layer[of_call[k + 1]] != layer ||
-                labels.micro_batch[of_call[k + 1]] != micro_batch)
+            if (k + 1 == calls.size() || !is_of_same_layer(p.graph, of_call[k], of_call[k + 1]))
                 continue;
             for (std::size_t i = calls[k] + 1; i < calls[k + 1]; ++i)
                 std::tie(slices[i].layer, slices[i].micro_batch) = std::tie(layer, micro_batch);
@@ -275,7 +279,6 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
 
 TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks,
                        const Prediction& p, std::vector<std::string>& notes) {
-    const StepLabels labels = step_labels(e, routing_of(e, p.forecast.median_draw), p.graph);
     Seconds work = p.timeline.end;  // start of the forecast's first work on a device
     for (TaskId t = 0; t < p.graph.size(); ++t)
         if (!p.graph.on_host(t)) work = std::min(work, p.timeline.start[t]);
@@ -293,7 +296,7 @@ TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks
             slices.push_back({process, static_cast<int>(s->stream), r.profile->names[s->name],
                               kind_of(*r.profile, *s), std::string(to_string(s->phase)),
                               at(s->start), duration(*s)});
-        label(slices, r, p, labels, graph_rank(e, p.graph, r.profile->rank), notes);
+        label(slices, r, p, graph_rank(e, p.graph, r.profile->rank), notes);
         all.slices.insert(all.slices.end(), slices.begin(), slices.end());
         for (const ProfiledMemory& m : r.profile->memory)
             if (m.time >= r.spans.front()->start && m.time <= r.spans.back()->finish)

@@ -1,4 +1,4 @@
-#include "calibrate/table_readers.h"
+#include "calibrate/traced_tables.h"
 
 #include <fmt/format.h>
 
@@ -7,16 +7,17 @@
 #include <cmath>
 #include <optional>
 
+#include "calibrate/atlas_tables.h"
 #include "calibrate/fit_parameter.h"
-#include "calibrate/fit_tables.h"
+#include "calibrate/script_tables.h"
+#include "calibrate/table_cases.h"
+#include "import/profiles/table_words.h"
 #include "model/records/measurements.h"
 #include "sim/costs/costs.h"
 #include "sim/network/ring_path.h"
 
 namespace stepcast {
 namespace {
-
-using Access = MemoryPass::Access;
 
 KernelRow traced(const TableRow& row, const char* kind, Op op, Seconds time) {
     const double calls = row.text("calls").empty() ? 1 : row.positive("calls");
@@ -77,7 +78,7 @@ struct Class {
     const char *kind, *key, *lower, *upper;
     double sigma;
 };
-// The ranges are those of fits of whole steps (few_shot_constants.cpp).
+// The ranges are those of fits of whole steps (step_constants.cpp).
 constexpr std::array<Class, 7> classes{
     {{"gemm", "kernel.training_gemm", "0.3", "1.5", 0.3},
      {"narrow", "kernel.training_fp8", "0.3", "1.5", 0.3},
@@ -86,60 +87,6 @@ constexpr std::array<Class, 7> classes{
      {"attention", "kernel.attention_efficiency", "0.05", "0.95", 0.3},
      {"intra", "link.intra.training", "0.1", "2", 0.5},
      {"inter", "link.inter.training", "0.02", "2", 0.5}}};
-
-// A pass of the script: name, kind of row, access to memory, and how many tensors it reads for each
-// one that it writes.
-struct Call {
-    std::string_view name, kind;
-    Access access;
-    double read;
-};
-constexpr std::array<Call, 7> calls{{{"copy", "memory_pass", Access::stream, 1},
-                                     {"add", "memory_pass", Access::stream, 2},
-                                     {"gelu", "memory_pass", Access::stream, 1},
-                                     {"softmax", "rows", Access::rows, 1},
-                                     {"layernorm", "rows", Access::rows, 1},
-                                     {"permute", "strided", Access::strided, 1},
-                                     {"transpose", "transpose", Access::transpose, 1}}};
-
-// The column `bytes` counts all bytes read and written.
-void add_pass(const TableRow& row, BuildingBlocks& blocks) {
-    const std::string name = row.text("kind");
-    const auto* const call = std::ranges::find(calls, name, &Call::name);
-    if (call == calls.end())
-        row.fail("kind",
-                 "found \"" + name +
-                     "\"; expected copy, add, gelu, softmax, layernorm, permute or transpose");
-    const Bytes bytes(row.positive("bytes")), read = bytes * (call->read / (call->read + 1));
-    blocks.kernels.push_back({std::string(call->kind), name,
-                              MemoryPass{read, bytes - read, call->access}, row.time(Flops(0)),
-                              row.hash(), row.text("timer") != "kernel"});
-}
-
-// A row of attention states as batch the heads of all sequences, as m and n both lengths, as k the
-// width of a head.
-void add_batch(const TableRow& row, BuildingBlocks& blocks) {
-    const std::string text = row.text("dtype");
-    const std::size_t flash = text.find("-flash-causal");
-    const bool attends = flash != std::string::npos, backward = text.ends_with("-backward");
-    const Dtype dtype = row.read("dtype", [&] { return parse_name<Dtype>(text.substr(0, flash)); });
-    const long batch = row.integer("batch"), m = row.integer("m"), n = row.integer("n"),
-               k = row.integer("k");
-    const Op op = attends ? Op(Attention{batch, 1, m, n, k, true, backward, dtype, true})
-                          : Op(Gemm{.m = m, .n = n, .k = k, .batch = batch, .dtype = dtype});
-    const char* kind = backward ? "attention_backward" : attends ? "attention" : "batched_gemm";
-    blocks.kernels.push_back({kind,
-                              backward  ? "attention backward"
-                              : attends ? "attention"
-                                        : "bmm",
-                              op, row.time(Flops(0)), row.hash(), row.text("timer") != "kernel"});
-}
-
-void add_launch(const TableRow& row, BuildingBlocks& blocks) {
-    blocks.launches.push_back({row.text("kind"), row.integer("calls"),
-                               row.positive("time_us_per_call") * parse_seconds("1 us"),
-                               row.hash()});
-}
 
 }  // namespace
 
@@ -153,11 +100,11 @@ bool is_traced(TableKind kind, const TableRow& row) {
 void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     if (kind == TableKind::collectives) return add_collective(row, blocks);
     if (kind == TableKind::passes) {
-        const auto* const call = std::ranges::find(calls, row.text("kind"), &Call::name);
         const MemoryPass pass{Bytes(row.positive("bytes")), Bytes(0),
-                              call == calls.end() ? Access::stream : call->access};
+                              access_of_call(row.text("kind"))};
         return blocks.traced.push_back(
-            traced(row, pass.access == Access::rows ? "rows" : "pass", pass, row.time(Flops(0))));
+            traced(row, pass.access == MemoryPass::Access::rows ? "rows" : "pass", pass,
+                   row.time(Flops(0))));
     }
     if (kind == TableKind::attentions) {
         AttentionRow found = attention_row(row);
@@ -171,21 +118,22 @@ void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
         traced(row, is_narrow(gemm.dtype) ? "narrow" : "gemm", gemm, row.time(flops_of(gemm))));
 }
 
-std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blocks) {
-    std::vector<FitPart> fits;
+std::vector<FitPlan> traced_fits(const Cluster& start, const BuildingBlocks& blocks) {
+    std::vector<FitPlan> plans;
     for (const Class& one : classes) {
         double heaviest = 0;
         for (const KernelRow& row : blocks.traced)
             if (row.kind == one.kind) heaviest = std::max(heaviest, row.time.si() * row.calls);
         if (heaviest == 0) continue;
-        FitPart fit{{{one.key, text_at(start, one.key), one.sigma, one.lower, one.upper}}, {}};
+        FitPlan plan{
+            .parameters = {{one.key, text_at(start, one.key), one.sigma, one.lower, one.upper}}};
         for (const KernelRow& row : blocks.traced)
             if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start)))
-                fit.cases.push_back(case_of(row, heaviest, start));
-        if (fit.cases.size() < 10) fit.share = HeldOutShare::none;
-        if (!fit.cases.empty()) fits.push_back(std::move(fit));
+                plan.cases.push_back(case_of(row, heaviest, start));
+        if (plan.cases.size() >= 10) plan.share = HeldOutShare::fifth;
+        if (!plan.cases.empty()) plans.push_back(std::move(plan));
     }
-    return fits;
+    return plans;
 }
 
 std::vector<std::string> take_framework(Framework& framework,
@@ -221,17 +169,6 @@ std::vector<std::string> take_framework(Framework& framework,
             *framework.eager, to_string(Seconds(single)), to_string(Seconds(compiled))));
     }
     return said;
-}
-
-void add_script_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
-    if (kind == TableKind::passes) add_pass(row, blocks);
-    if (kind == TableKind::batches) add_batch(row, blocks);
-    if (kind == TableKind::launches) add_launch(row, blocks);
-    if (kind == TableKind::environment && row.text("key") == "gpu" &&
-        !names_device(row.text("value"), gpu))
-        row.fail("gpu", "measured on \"" + row.text("value") +
-                            "\", but the cluster to start from has " + gpu.name +
-                            "; expected its device");
 }
 
 }  // namespace stepcast

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "model/base/errors.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -112,13 +113,20 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--threads", options.threads, "instead of one a core")
         ->check(CLI::Range(1, 1024));
     verb->add_option("--out", options.out,
-                     "folder for sweep.csv (what is known so far), tables and plots")
+                     "folder for sweep.csv (what is simulated so far), tables and plots")
         ->type_name("DIR");
     add_campaign(verb, options);
     verb->add_option("--within", options.within,
                      "60d: the least machines that end the training in time")
         ->type_name("TIME");
-    verb->add_flag("--resume", options.resume, "go on with the unfinished sweep in --out");
+    verb->add_flag_callback(
+            "--resume",
+            [] {
+                throw ConfigError(
+                    "--resume: sweeps are no longer resumed, as the largest space takes a minute; "
+                    "expected the same command without it, which begins --out anew");
+            })
+        ->group("");  // of old command lines
 }
 
 void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
@@ -131,6 +139,9 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
     add_overrides(verb, options);
     add_campaign(verb, options);
     add_trace(verb, options);
+    verb->add_option("--graph", options.graph,
+                     "FILE.dot for Graphviz: the tasks of a small step and what they wait for")
+        ->type_name("FILE.dot");
     add_emit(verb, options);
     verb->add_flag("--explain", options.explain,
                    "why: critical path, idle time, what 10 % more of anything buys, every kernel");
@@ -201,6 +212,59 @@ void add_compare(CLI::App& app, Options& options, const Verbs& verbs) {
         ->type_name("DIR");
     verb->add_flag("--json", options.json, "one JSON object");
     verb->add_flag("--strict", options.strict, "exit code 1 when a case is refused");
+    verb->add_flag("--waterfall", options.waterfall,
+                   "of two experiments, launch scripts, logs or rows (TABLE.csv:CASE): what each "
+                   "difference costs");
+    verb->add_flag(
+        "--gate", options.gate,
+        "of one run: is it slower than its history? exit code 4 if so, 5 if it cannot be "
+        "told");
+    verb->add_option("--history", options.history, "of --gate: folder of earlier runs")
+        ->type_name("DIR");
+    verb->add_option("--false-alarms", options.false_alarms,
+                     "of --gate: share of sound runs that may fail (1%)")
+        ->type_name("SHARE");
+    verb->add_flag("--allow", options.allow, "of --gate: a history of other configurations too");
+    verb->add_option("--junit", options.junit, "of --gate: the verdict as JUnit XML")
+        ->type_name("FILE.xml");
+    verb->add_option("--measured", options.measured,
+                     "of --waterfall: the measured steps of both, - for one that is not known")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("TIME,TIME");
+}
+
+void add_diagnose(CLI::App& app, Options& options, const Verbs& verbs) {
+    CLI::App* verb = add_verb(
+        app, "diagnose", "why a run is slower than it should be: ranked causes", verbs, options);
+    verb->add_option("RUN", options.experiment,
+                     "what ran: an experiment, a launch script, a log that states its "
+                     "configuration, or a row (TABLE.csv:CASE)")
+        ->required();
+    add_overrides(verb, options);
+    verb->add_option("--model", options.model,
+                     "of a log: the experiment that ran; of a script without sizes: a workload")
+        ->type_name("EXPERIMENT");
+    verb->add_option("--log", options.log, "the training log of an experiment: its steps")
+        ->type_name("FILE");
+    verb->add_option("--measured", options.measured,
+                     "the step: 4.31s, 38%MFU, 410TFLOP/s, 3700tokens/s/gpu; or at least five "
+                     "single steps, T,T,..")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("STEP");
+    verb->add_option("--rank-times", options.rank_times,
+                     "what each rank computes in a step, as its profile says")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("TIME,TIME,..");
+    verb->add_option("--ruled-out", options.ruled_out,
+                     "a cause that was tested and is not it; may be given several times")
+        ->allow_extra_args(false)
+        ->type_name("CAUSE");
+    verb->add_option("--nccl-tests", options.nccl_tests, "output of nccl-tests on these machines")
+        ->type_name("FILE");
+    verb->add_option("--out", options.out, "folder for the page")->type_name("DIR");
 }
 
 void add_import(CLI::App& app, Options& options, const Verbs& verbs) {
@@ -277,7 +341,7 @@ void add_show(CLI::App& app, Options& options, const Verbs& verbs) {
 
 void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
     for (const auto add : {add_simulate, add_sweep, add_execute, add_calibrate, add_compare,
-                           add_import, add_list, add_show})
+                           add_diagnose, add_import, add_list, add_show})
         add(app, options, verbs);
 }
 
@@ -313,6 +377,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int run_command_line(int argc, char** argv, const Verbs& verbs) {
     Options options;
+    options.command = "stepcast";
+    for (int i = 1; i < argc; ++i) options.command += " " + shell_word(argv[i]);
     CLI::App app(
         "Predicts the step time of distributed training, runs it, and shows predicted next to "
         "measured.",

@@ -18,10 +18,13 @@ class App;
 namespace stepcast {
 
 struct Options {
-    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace,
+    std::string experiment, device, cluster, framework, fit, cross_validate, out, trace, graph,
         routing_out, pattern, system, model, step_range, op, gpu, variant, emit;
     std::string format = "auto", what = "presets", objective = "step";
     std::string tokens, training_steps, within, market;
+    std::string log, nccl_tests, history, junit, false_alarms = "1%";
+    std::vector<std::string> measured, rank_times, ruled_out;
+    std::string command;  // the whole line as a shell reads it
     std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where,
         environment;
     int gpus = 0, ranks = 0, nodes = 0, steps = 0, warmup = -1, top = 10, threads = 0;
@@ -29,7 +32,7 @@ struct Options {
     std::map<std::string, std::string> texts;
     Say say = say_on_stderr;
     bool json = false, explain = false, strict = false, medians = false, pareto = false,
-         resume = false;
+         waterfall = false, gate = false, allow = false;
 };
 // The overrides of --framework, --cluster, --gpus and `--set`, in this order.
 std::vector<Override> overrides_of(const Options& options);
@@ -84,6 +87,9 @@ Experiment asked_experiment(const Options& options, const std::string& name,
 // which alone these options are for.
 void require_foreign(const Options& options, const std::vector<std::string>& names);
 
+// "TABLE.csv" of "TABLE.csv:CASE".
+std::string file_of_row(const std::string& input);
+
 // Throws ConfigError if both --emit and --json are given.
 void require_one_answer(const Options& options);
 
@@ -110,6 +116,8 @@ void check_files_of_sweep(const Options& options);
 void check_files_of_execute(const Options& options);
 void check_files_of_calibrate(const Options& options);
 void check_files_of_compare(const Options& options);
+void check_files_of_diagnose(const Options& options);
+void check_files_of_waterfall(const Options& options);
 void check_files_of_import(const Options& options);
 
 // Kinds of input of `import`, by which of its options each uses.

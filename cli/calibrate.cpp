@@ -64,7 +64,7 @@ std::string page_of(const Options& options) {
         if (holds_kernels(path)) add(kernels, read_own_kernels(path, fitted));
     if (kernels.rows.empty()) return "";
     const std::string folder = std::filesystem::path(options.out).parent_path().string();
-    write_comparison(folder, options.measurements, {}, kernels, version_text());
+    write_comparison(folder, options.measurements, {}, kernels, {version_text(), options.command});
     return "page of plots: " + folder + "/report.html\n";
 }
 

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "calibrate/gpu_fit.h"
+#include "calibrate/gpu_sweep.h"
+#include "calibrate/host_fit.h"
 #include "calibrate/host_sweep.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"

@@ -55,7 +55,8 @@ void compare_with_forecast(const Options& options, const std::vector<Profile>& j
                        : comparison_table(comparisons));
     for (const std::string& note : found.notes) say_on_stderr("note: " + note);
     if (!options.out.empty())
-        write_comparison(options.out, options.inputs, comparisons, {}, version_text());
+        write_comparison(options.out, options.inputs, comparisons, {},
+                         {version_text(), options.command});
     if (options.trace.empty()) return;
     auto [trace, extras] = predicted_trace(experiment, found.prediction);
     extras.notes.emplace_back("traced", found.comparison.what.case_id);

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "calibrate/few_shot.h"
+#include "calibrate/step_fit_files.h"
 #include "cli/read_files.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
@@ -67,7 +67,7 @@ std::string words_of(unsigned kinds) {
 }  // namespace
 
 void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants) {
-    Paths outputs = named({}, {options.trace}), inputs = named({}, {options.market});
+    Paths outputs = named({}, {options.trace, options.graph}), inputs = named({}, {options.market});
     for (const Variant& variant : variants)
         for (std::string& file : files_asked(options, variant.experiment, variant.overrides))
             inputs.push_back(std::move(file));
@@ -107,6 +107,29 @@ void check_files_of_compare(const Options& options) {
     add_in(outputs, options.out,
            {"compare.csv", "kernels.csv", "summary.md", "kernels.md", "report.html"}, inputs);
     check(outputs, inputs);
+}
+
+// An input may be a row of a table (FILE.csv:ROW), whose file is the table.
+std::string file_of_row(const std::string& input) {
+    const auto row = input.find(".csv:");
+    return row == std::string::npos ? input : input.substr(0, row + 4);
+}
+
+void check_files_of_diagnose(const Options& options) {
+    Paths outputs;
+    const Paths inputs =
+        named({file_of_row(options.experiment)},
+              {options.cluster, options.framework, options.model, options.log, options.nccl_tests});
+    add_in(outputs, options.out, {"summary.md", "report.html"}, inputs);
+    check(outputs, inputs);
+}
+
+void check_files_of_waterfall(const Options& options) {
+    Paths inputs, outputs;
+    for (const std::string& input : options.inputs) inputs.push_back(file_of_row(input));
+    add_in(outputs, options.out, {"summary.md", "report.html", "waterfall.png", "waterfall.svg"},
+           inputs);
+    check(outputs, named(inputs, {options.cluster, options.framework, options.model}));
 }
 
 void check_files_of_import(const Options& options) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <random>
 
@@ -273,6 +274,16 @@ bool is_experiment_log(const std::string& path) {
 
 }  // namespace
 
+// Nobody named this output: a file that import did not write, as its first line says, stays.
+static void keep_by_hand(const std::string& path) {
+    std::ifstream there(path);
+    std::string first;
+    if (std::getline(there, first) && !first.ends_with(", translated"))
+        throw ConfigError(path +
+                          ": is there and was not written by import, which would replace it by the "
+                          "experiment of the log's arguments; expected another --out");
+}
+
 bool is_log(const std::string& path) {
     const std::string kind = std::filesystem::path(path).extension().string();
     std::error_code none;
@@ -289,6 +300,7 @@ std::vector<std::string> import_logs(const Options& options) {
         request.model =
             std::filesystem::path(options.out).replace_extension("experiment.toml").string();
         keep_apart({request.model}, options.inputs);
+        keep_by_hand(request.model);
         require_writable(request.model);
         request.ranks = static_cast<int>(own->ranks_of_split() * own->count("parallelism.dp", 1));
     }

@@ -169,7 +169,7 @@ stepcast \- predict the step time of distributed training, run it, show predicte
 .RI [ ARGUMENT ...]
 .SH DESCRIPTION
 @PURPOSE@
-Standard output is the result, standard error is progress and warnings; files are written where \fB\-\-out\fR and \fB\-\-trace\fR say.
+Standard output is the result, standard error is progress and warnings; files are written where \fB\-\-out\fR, \fB\-\-trace\fR and \fB\-\-graph\fR say.
 .SH VERBS
 @VERBS@.SH ENVIRONMENT
 .TP

@@ -6,11 +6,12 @@
 #include "cli/startup.h"
 #include "model/base/errors.h"
 #include "model/input/keys.h"
+#include "model/step.h"
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "sim/campaign.h"
 #include "sim/gantt.h"
-#include "sim/step_labels.h"
+#include "sim/memory/memory_points.h"
 
 namespace stepcast {
 namespace {
@@ -118,17 +119,16 @@ SweepQuestion question_of(const Options& options) {
     if (!options.within.empty())
         question.within = positive("--within", options.within, parse_seconds);
     add_node_counts(question);
-    if (options.resume && options.out.empty())
-        throw ConfigError("--resume: expected --out, the folder to go on with");
     return question;
 }
 
 SimulateQuestion simulate_question(const Options& options) {
     const std::vector<Variant> variants = variants_of(options);
-    if (variants.size() > 1 && (options.explain || !options.trace.empty() || !options.emit.empty()))
+    if (variants.size() > 1 && (options.explain || !options.trace.empty() ||
+                                !options.graph.empty() || !options.emit.empty()))
         throw ConfigError(
-            "simulate: --trace, --emit and --explain are of one forecast; expected one experiment "
-            "and every key set once");
+            "simulate: --trace, --graph, --emit and --explain are of one forecast; expected one "
+            "experiment and every key set once");
     require_one_answer(options);
     require_foreign(options, options.inputs);
     check_files_of_simulate(options, variants);
@@ -176,16 +176,15 @@ PredictedTrace predicted_trace(const Experiment& e, const Prediction& p) {
     const Routing routing = routing_of(e, p.forecast.median_draw);
     Trace trace = to_trace(p.graph, p.timeline);
     TraceExtras extras{.notes = trace_notes(p.forecast),
-                       .labels = step_labels(e, routing, p.graph),
                        .memory = memory_points(e, routing, p.graph, trace)};
     return {std::move(trace), std::move(extras)};
 }
 
-void write_simulated(const std::string& folder, const SimulateQuestion& question,
-                     const SimulateAnswer& answer) {
+void write_simulated(const std::string& folder, const Invocation& program,
+                     const SimulateQuestion& question, const SimulateAnswer& answer) {
     std::vector<Fact> origin;
     for (const auto& [label, experiment] : question.columns)
-        add_once(origin, origin_of(experiment, version_text()));
+        add_once(origin, origin_of(experiment, program));
     if (answer.columns.size() > 1)
         return write_columns(folder, answer.columns, answer.pictures, origin);
     const auto& [label, forecast, campaign] = answer.columns.front();

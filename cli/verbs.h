@@ -10,10 +10,12 @@
 #include "model/base/progress.h"
 #include "reports/chrome_trace.h"
 #include "reports/compare.h"
+#include "reports/pages.h"
 #include "reports/tables.h"
 #include "sim/explain/explain.h"
 #include "sim/predict.h"
 #include "sim/results/gantt.h"
+#include "sim/results/gate.h"
 #include "sim/results/kernel_comparison.h"
 
 namespace stepcast {
@@ -49,8 +51,8 @@ struct PredictedTrace {
 PredictedTrace predicted_trace(const Experiment& experiment, const Prediction& prediction);
 
 // Writes the files of --out. The answer must have its pictures.
-void write_simulated(const std::string& folder, const SimulateQuestion& question,
-                     const SimulateAnswer& answer);
+void write_simulated(const std::string& folder, const Invocation& program,
+                     const SimulateQuestion& question, const SimulateAnswer& answer);
 
 // The inputs as read, with every case predicted.
 struct Compared {
@@ -69,6 +71,19 @@ void require_predicted(const Compared& compared, bool strict);
 // Returns whether the inputs are a profiler's traces. If so, compares them with the forecast of
 // --model, or with a prediction from their own kernel tables, and prints the result.
 bool compare_traces(const Options& options);
+
+// What each difference between the two inputs costs, as text or JSON; writes the page of --out.
+std::string waterfall_text(const Options& options);
+
+// Why a run is slower than its forecast, as text or JSON; writes the page of --out.
+std::string diagnosis_text(const Options& options);
+
+// The only run of a log, a run folder or a table, or the one that is named (TABLE.csv:CASE). Throws
+// ConfigError if it has no forecast.
+Case one_case(const Options& options, const std::string& input);
+
+// Whether the run is slower than its history; writes the file of --junit.
+GateAnswer gate_answer(const Options& options);
 
 // Measures this machine, or fits recorded measurements. Writes the files of --out and returns the
 // text to print, "" in a process that does not report. Throws ConfigError, DeviceError.

@@ -6,7 +6,7 @@ if(STEPCAST_CUDA)
   install(TARGETS exec_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY model/presets DESTINATION ${CMAKE_INSTALL_DATADIR}/stepcast/model)
-install(DIRECTORY import/patterns DESTINATION ${CMAKE_INSTALL_DATADIR}/stepcast/calibrate)
+install(DIRECTORY import/patterns DESTINATION ${CMAKE_INSTALL_DATADIR}/stepcast/import)
 
 # Man page and completion, by the program from what --help shows.
 set(written ${CMAKE_BINARY_DIR}/manual)

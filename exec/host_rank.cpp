@@ -76,6 +76,10 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
                                         kind_name(op), to_string(*dtype));
         if (std::ranges::find(doubts, doubt) == doubts.end()) doubts.push_back(std::move(doubt));
     }
+    const auto is_delta = [](const Op& op) { return unmeasured(op) == Unmeasured::delta_rule; };
+    if (std::ranges::any_of(graph.ops(), is_delta))
+        doubts.emplace_back(
+            "the gated delta rule ran as its products one by one: no fused kernels here");
     if (ranks > cores)
         doubts.push_back(
             fmt::format("{} ranks share {} cores: the results are right, the times mean nothing",

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "exec/launcher.h"
+#include "exec/shared_id.h"
 #include "exec/steady_clock.h"
 #include "model/base/errors.h"
 
@@ -110,10 +110,17 @@ void MpiWindow::deliver(int peer, std::size_t offset, std::span<const float> row
     check(MPI_Win_flush(peer, window_));
 }
 
-std::string broadcast_by_mpi(const std::string& text) {
-    int started = 0;
+std::string broadcast_by_mpi(const std::string& text, int processes) {
+    int started = 0, found = 0;
     check(MPI_Initialized(&started));
     if (started == 0) check(MPI_Init(nullptr, nullptr));
+    // else each would take itself for rank 0: a launcher that this MPI does not know
+    check(MPI_Comm_size(MPI_COMM_WORLD, &found));
+    if (found != processes)
+        throw DeviceError(fmt::format(
+            "MPI finds {} of the {} processes that were started; set STEPCAST_ID_FILE to the name "
+            "of a new file in a folder that all of them see",
+            found, processes));
     int size = mpi_count(text.size());
     check(MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD));
     std::string all = text;

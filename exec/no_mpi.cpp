@@ -1,5 +1,5 @@
 #include "exec/host_device.h"
-#include "exec/launcher.h"
+#include "exec/shared_id.h"
 #include "model/base/errors.h"
 
 namespace stepcast {
@@ -11,11 +11,11 @@ std::unique_ptr<Device> open_mpi_device() {
         "and build again, or start it without the launcher to run ranks as threads");
 }
 
-std::string broadcast_by_mpi(const std::string&) {
+std::string broadcast_by_mpi(const std::string&, int) {
     throw ConfigError(
-        "execute: started as several processes, but nothing says where rank 0 is and stepcast was "
-        "built without MPI; "
-        "set MASTER_ADDR and MASTER_PORT, or NCCL_COMM_ID=HOST:PORT");
+        "execute: started by an MPI launcher, but stepcast was built without MPI; set "
+        "STEPCAST_ID_FILE to the name of a new file in a folder that all processes see, or install "
+        "libopenmpi-dev and build again");
 }
 
 }  // namespace stepcast

@@ -293,6 +293,14 @@ struct Noise {
 };
 
 struct Cluster {
+    // Out of line, as Experiment's.
+    Cluster();
+    Cluster(const Cluster&);
+    Cluster(Cluster&&) noexcept;
+    Cluster& operator=(const Cluster&);
+    Cluster& operator=(Cluster&&) noexcept;
+    ~Cluster();
+
     KEY(std::string, name, {}, "name in reports");
     KEY(std::string, source, {}, "where the datasheet values come from");
     KEY(std::string, inherits, {},

@@ -13,6 +13,21 @@
 #include "model/machine/priors.h"
 
 namespace stepcast {
+
+Experiment::Experiment() = default;
+Experiment::Experiment(const Experiment&) = default;
+Experiment::Experiment(Experiment&&) noexcept = default;
+Experiment& Experiment::operator=(const Experiment&) = default;
+Experiment& Experiment::operator=(Experiment&&) noexcept = default;
+Experiment::~Experiment() = default;
+
+Cluster::Cluster() = default;
+Cluster::Cluster(const Cluster&) = default;
+Cluster::Cluster(Cluster&&) noexcept = default;
+Cluster& Cluster::operator=(const Cluster&) = default;
+Cluster& Cluster::operator=(Cluster&&) noexcept = default;
+Cluster::~Cluster() = default;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -50,6 +50,14 @@ struct Reading {
 };
 
 struct Experiment {
+    // Out of line, else every file that makes or copies one compiles the copies of all tables.
+    Experiment();
+    Experiment(const Experiment&);
+    Experiment(Experiment&&) noexcept;
+    Experiment& operator=(const Experiment&);
+    Experiment& operator=(Experiment&&) noexcept;
+    ~Experiment();
+
     std::string name;
     Workload workload;
     Parallelism parallelism;

@@ -59,6 +59,7 @@ struct FrameworkAbilities {
     KEY(bool, pipeline, true, "has pipelines");
     KEY(bool, interleaved, true, "has 1f1b with several chunks a stage");
     KEY(std::vector<Schedule>, schedules, {}, "its pipeline schedules; empty = all");
+    KEY(std::vector<StageLayout>, layouts, {}, "its layouts of stages; empty = all");
     KEY(std::vector<int>, zero, {}, "its ZeRO stages; empty = all");
     KEY(std::vector<Recompute>, recompute, {}, "what it recomputes; empty = all");
     friend bool operator==(const FrameworkAbilities&, const FrameworkAbilities&) = default;

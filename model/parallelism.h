@@ -25,6 +25,14 @@ NAMED_ENUM_AS(ContextExchange, "a context exchange", "ring, all-gather", ring, a
 // (q, k, v, o, gate, activation, up, down) and the logits.
 NAMED_ENUM(StageCut, "a cut of stages", layers, modules);
 
+// Which chunks hold fewer layers than the others where `stage_layers` states none. even: as many in
+// each as divide, the remainder spread. light_first, light_last, light_ends: the embedding, the
+// logits, or each of them counts as one layer of its chunk, and the remainder is in the first
+// chunks (Megatron-Core: account_for_embedding_in_pipeline_split,
+// account_for_loss_in_pipeline_split). balanced: the fullest chunk has as few forward operations as
+// whole layers allow, with those of the logits counted.
+NAMED_ENUM(StageLayout, "a layout of stages", even, light_last, light_ends, light_first, balanced);
+
 // How a rank's experts multiply. grouped: one kernel over all experts; casts and activation are
 // separate passes. each: expert by expert, with separate kernels (Transformer Engine's
 // GroupedLinear). fused: one kernel with activation and casts (its grouped MLP in MXFP8 and NVFP4,
@@ -63,6 +71,8 @@ struct Parallelism {
     KEY(std::vector<int>, stage_layers, {},
         "layers of each stage chunk, first to last; empty = even");
     // without sequence_parallel
+    KEY(StageLayout, layout, StageLayout::even,
+        "stage chunks that hold fewer layers, beside the embedding or the logits");
     KEY(bool, scatter_p2p, true,
         "each tensor-parallel rank sends its part to the next stage, then they gather");
     KEY(bool, overlap_p2p, true, "sends between stages overlap other tasks");

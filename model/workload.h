@@ -64,6 +64,8 @@ struct Moe {
     // DeepSeek's node-limited routing
     KEY(int, top_groups, 1, "groups that the experts of a token are in", 1, upto::width);
     KEY(bool, router_bias, false, "one load-balancing bias an expert");
+    KEY(bool, shared_gate, false,
+        "what the shared experts give is multiplied by a gate of one number a token");
     friend bool operator==(const Moe&, const Moe&) = default;
 };
 
@@ -77,6 +79,34 @@ struct Mamba {
     KEY(int, groups, 8, "groups that share a state", 1, upto::width);
     KEY(double, attention, 0, "attention blocks a layer next to them", 0, 1);
     friend bool operator==(const Mamba&, const Mamba&) = default;
+};
+
+// Gated delta nets (arXiv 2412.06464) in place of attention in all layers but every `interval`-th,
+// as Qwen3-Next has them: transformers 5.24.0, models/qwen3_next/modeling_qwen3_next.py.
+struct Delta {
+    KEY(int, value_heads, 0, "gated delta nets: heads of values; 0 = no such layers", 0,
+        upto::width);
+    KEY(int, key_heads, 0, "heads of queries and keys; 0 = value_heads", 0, upto::width);
+    // as fla's kernels (flash-linear-attention 0.6.0, fla/ops/common/chunk_delta_h.py)
+    KEY(int, key_dim, 128, "width of a query and of a key", 1, 256);
+    KEY(int, value_dim, 128, "width of a value", 1, upto::width);
+    KEY(int, conv, 4, "tokens that the short convolution before them spans", 1, 64);
+    KEY(int, interval, 4, "every how many layers attention occurs in their place; 0 = never", 0,
+        10000);
+    friend bool operator==(const Delta&, const Delta&) = default;
+};
+
+// DeepSeek's sparse attention: an indexer scores all earlier tokens for each query, and latent
+// attention reads the keys with the highest scores (transformers 5.24.0,
+// models/deepseek_v32/modeling_deepseek_v32.py; Megatron-Core 0.16.0,
+// transformer/experimental_attention_variant/dsa.py).
+struct Indexer {
+    KEY(int, heads, 0,
+        "sparse attention: heads of the indexer that selects keys; 0 = attention to all keys", 0,
+        upto::width);
+    KEY(int, head_dim, 128, "width of such a head", 1, upto::width);
+    KEY(int, top_k, 2048, "keys that a token attends to", 1, upto::tokens);
+    friend bool operator==(const Indexer&, const Indexer&) = default;
 };
 
 // One tower of a model with several towers: `layers` blocks of attention and feed-forward over
@@ -171,6 +201,8 @@ struct Workload {
         "routers and experts");
     KEY(Mla, mla, {}, "");
     KEY(Mamba, mamba, {}, "");
+    KEY(Delta, delta, {}, "");
+    KEY(Indexer, indexer, {}, "");
     KEY(Dtype, dtype, Dtype::fp16, "element type of weights and activations");
     KEY(Optimizer, optimizer, Optimizer::none, "optimizer");
     KEY(bool, autocast, false, "norms, softmax and residuals in fp32, cast around matrix products");

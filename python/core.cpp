@@ -85,8 +85,10 @@ Simulated run_simulate(const Options& asked) {
 }
 
 void write_pictured(const Simulated& simulated, const std::string& folder) {
-    unlocked(
-        [&] { write_simulated(folder, simulated.question, answer(simulated.question, true)); });
+    unlocked([&] {
+        write_simulated(folder, {version_text()}, simulated.question,
+                        answer(simulated.question, true));
+    });
 }
 
 // ---- sweep
@@ -111,11 +113,10 @@ Swept run_sweep(const Options& asked, const py::object& progress) {
         if (!options.out.empty()) check_files_of_sweep(options);
         swept.answer = sweep(question, {.threads = options.threads,
                                         .out = options.out,
-                                        .resume = options.resume,
                                         .map = !options.out.empty(),
                                         .progress = tell,
                                         .announce = {}});
-        swept.origin = origin_of(question.experiment, version_text());
+        swept.origin = origin_of(question.experiment, {version_text()});
         swept.json = to_json(swept.answer);
         swept.text = sweep_table(swept.answer);
         return swept;
@@ -150,7 +151,7 @@ Read run_compare(const Options& asked, const py::object& progress) {
 void write_compared(const Read& read, const std::string& folder) {
     unlocked([&] {
         write_comparison(folder, read.inputs, read.compared.comparisons, read.compared.kernels,
-                         version_text());
+                         {version_text()});
     });
 }
 
@@ -221,9 +222,8 @@ void add_options(py::module_& m) {
                                        {"top", &Options::top},
                                        {"threads", &Options::threads}})
         add(name, member);
-    for (const auto& [name, member] : {std::pair{"explain", &Options::explain},
-                                       {"pareto", &Options::pareto},
-                                       {"resume", &Options::resume}})
+    for (const auto& [name, member] :
+         {std::pair{"explain", &Options::explain}, {"pareto", &Options::pareto}})
         add(name, member);
     add("texts", &Options::texts);
 }

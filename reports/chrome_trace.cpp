@@ -126,8 +126,7 @@ std::string label_text(int micro_batch, int layer) {
     return text;
 }
 
-void add_spans(Events& events, const TaskGraph& graph, const Trace& trace,
-               const StepLabels& labels) {
+void add_spans(Events& events, const TaskGraph& graph, const Trace& trace) {
     std::unordered_map<const char*, std::string> names;  // graphs share the text of equal names
     for (const Span& span : trace.spans) {
         if (!std::isfinite(span.start.si()) || !std::isfinite(span.finish.si()))
@@ -137,15 +136,13 @@ void add_spans(Events& events, const TaskGraph& graph, const Trace& trace,
         const auto [name, fresh] = names.try_emplace(graph.name(span.task).data());
         if (fresh) name->second = quoted(graph.name(span.task));
         const Op& op = graph.op(span.task);
+        const TaskLabel& label = graph.label(span.task);
         events.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}")"
                    R"(,"args":{{"task":{},"phase":"{}"{}{}}}}})",
                    span.place.rank(), static_cast<int>(span.place.lane()),
                    span.start.si() * microseconds, (span.finish - span.start).si() * microseconds,
                    name->second, kind_name(op), span.task, to_string(graph.phase(span.task)),
-                   std::visit(OpSizes{}, op),
-                   labels.layer.empty()
-                       ? ""
-                       : label_text(labels.micro_batch[span.task], labels.layer[span.task]));
+                   std::visit(OpSizes{}, op), label_text(label.micro_batch, label.layer));
     }
 }
 
@@ -212,7 +209,7 @@ void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace,
     out.write(head + "},\"traceEvents\":[\n");
     Events events(out);
     add_tracks(events, graph, trace, extras.prefix);
-    add_spans(events, graph, trace, extras.labels);
+    add_spans(events, graph, trace);
     add_flows(events, graph, trace);
     add_memory(events, extras.memory);
     add_traced(events, extras.traced);

@@ -22,7 +22,6 @@ TraceNotes trace_notes(const std::string& experiment, const Measurement& measure
 // What the file holds besides the spans.
 struct TraceExtras {
     TraceNotes notes = {};
-    StepLabels labels = {};
     std::vector<MemoryPoint> memory = {};
     TracedSlices traced = {};  // shown beside the graph's ranks
     std::string prefix = {};   // prefix of the ranks' names, such as "predicted "

@@ -21,6 +21,8 @@ Table case_table(const Comparisons& comparisons) {
     Table table{"",
                 {{.name = "case", .is_text = true},
                  {.name = "machine", .is_text = true},
+                 {"sequences"},
+                 {"tokens each"},
                  {"measured"},
                  {"predicted"},
                  {"p10 .. p90"},
@@ -34,6 +36,8 @@ Table case_table(const Comparisons& comparisons) {
                 c.what.measured_step > Seconds(0) ? time_cell(c.what.measured_step) : Cell{"-"};
             table.rows.push_back({{c.what.case_id},
                                   {},
+                                  {},
+                                  {},
                                   measured,
                                   {"refused: " + c.refused_because},
                                   {},
@@ -45,23 +49,11 @@ Table case_table(const Comparisons& comparisons) {
         const Cluster& cluster = c.what.experiment.cluster;
         std::vector<Cell>& row = table.rows.emplace_back(case_cells(c));
         row.insert(row.begin(), {{c.what.case_id},
-                                 {fmt::format("{}, {} ranks", cluster.name, rank_count(cluster))}});
+                                 {fmt::format("{}, {} ranks", cluster.name, rank_count(cluster))},
+                                 count_cell(sequences_of_step(c.what.experiment.parallelism)),
+                                 count_cell(c.what.experiment.workload.seq)});
     }
     return table;
-}
-
-// How many cases are of which evidence; "" if unknown.
-std::string evidence_text(const Comparisons& comparisons) {
-    std::array<std::size_t, all_evidence.size()> counts{};
-    std::size_t known = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i)
-        known += counts[i] = of_evidence(comparisons, all_evidence[i]).size();
-    if (known == 0) return "";
-    return fmt::format(
-        "Evidence: the cluster was fitted on {} of these cases, {} were seen while the model was "
-        "made, {} are unseen. "
-        "Only unseen cases say how well it predicts.",
-        counts[0], counts[1], counts[2]);
 }
 
 // The cases with the best evidence: unseen ones if there are any, since only these say how well
@@ -89,12 +81,14 @@ void add_answer(Page& page, const Comparisons& comparisons) {
     std::string which;
     const CompareSummary s = summarise(telling(comparisons, which));
     page.answer = percent_text(s.mape);
-    page.answer_note =
-        fmt::format("mean error of {} step{}{}", s.predicted, s.predicted == 1 ? "" : "s", which);
-    page.facts.push_back(
-        {"Bias and worst", fmt::format("bias {}, median {}, worst {} ({})",
-                                       signed_percent_text(s.bias), percent_text(s.median_ape),
-                                       signed_percent_text(s.worst_error), s.worst_case)});
+    const bool one = s.predicted == 1;
+    page.answer_note = one ? "error of one step" + which
+                           : fmt::format("mean error of {} steps{}", s.predicted, which);
+    if (!one)
+        page.facts.push_back(
+            {"Bias and worst", fmt::format("bias {}, median {}, worst {} ({})",
+                                           signed_percent_text(s.bias), percent_text(s.median_ape),
+                                           signed_percent_text(s.worst_error), s.worst_case)});
     page.facts.push_back({"Interval", inside_count_text(all),
                           all.with_interval == 0                        ? Tone::plain
                           : 2 * all.inside_of_them >= all.with_interval ? Tone::good
@@ -105,9 +99,11 @@ void add_answer(Page& page, const Comparisons& comparisons) {
             page.facts.push_back(
                 {fmt::format("{}: {} case{}", to_string(evidence), part.predicted,
                              part.predicted == 1 ? "" : "s"),
-                 fmt::format("mean error {}, bias {}, worst {}", percent_text(part.mape),
-                             signed_percent_text(part.bias),
-                             signed_percent_text(part.worst_error))});
+                 part.predicted == 1
+                     ? "error " + signed_percent_text(part.worst_error)
+                     : fmt::format("mean error {}, bias {}, worst {}", percent_text(part.mape),
+                                   signed_percent_text(part.bias),
+                                   signed_percent_text(part.worst_error))});
         }
     if (all.regret)
         page.facts.push_back(
@@ -159,8 +155,6 @@ PageSection case_section(const Comparisons& comparisons) {
         if (c.attribution)
             section.sentences.push_back(c.what.case_id + ": " +
                                         attribution_sentence(*c.attribution));
-    if (std::string text = evidence_text(comparisons); !text.empty())
-        section.sentences.push_back(std::move(text));
     return section;
 }
 
@@ -197,9 +191,9 @@ Page compare_page(const std::string& title, const std::vector<std::string>& inpu
 
 void write_comparison(const std::string& folder, const std::vector<std::string>& inputs,
                       const Comparisons& comparisons, const KernelComparisons& kernels,
-                      const std::string& program) {
+                      const Invocation& program) {
     Page page = compare_page(heading, inputs, comparisons, kernels);
-    page.provenance.push_back(program_fact(program));
+    add_once(page.provenance, facts_of(program));
     const bool steps = !comparisons.empty() || kernels.rows.empty(),
                has_kernels = !kernels.rows.empty();
     std::vector<PlannedFile> tables;

@@ -33,8 +33,11 @@ std::string count_title(const std::vector<Comparison>& comparisons, std::size_t 
 // mean, median, bias, worst, inside
 std::string error_text(const std::vector<Comparison>& comparisons);
 
-// The point type of a case by its evidence.
+// The point type of a case by its evidence; of a series the one that all its cases have, else the
+// full one.
 int mark_of(const Comparison& comparison);
-inline constexpr const char* mark_legend = "open: fitted on, full: seen, diamond: unseen";
+int mark_of(const std::vector<const Comparison*>& cases);
+// Adds to the legend, in this size, the mark of each series and of each kind of evidence.
+void add_marks(Plot& plot, const CaseSeries& series, double size);
 
 }  // namespace stepcast

@@ -31,33 +31,27 @@ double edge_of(const std::vector<Comparison>& comparisons) {
     return 100;
 }
 
-std::string edge_text(double edge) { return fmt::format("at the edge: {:.0f} % and more", edge); }
-
-std::string data_of(const CaseSeries& series, double edge) {
+std::vector<DataBlock> data_of(const CaseSeries& series, double edge) {
     Plot plot;
     for (std::size_t i = 0; const auto& [name, cases] : series)
-        plot.add_block(fmt::format("error{}", i++), cases, [&](const Comparison* c) {
-            return fmt::format("{:.6g} {} {:.4g} {}\n", c->what.measured_step.si(),
-                               c->what.experiment.workload.seq,
-                               std::clamp(100 * relative_error(*c), -0.98 * edge, 0.98 * edge),
-                               mark_of(*c));
+        plot.add_block(fmt::format("error{}", i++), cases, [&](const Comparison* c) -> Row {
+            return {c->what.measured_step.si(), 1.0 * c->what.experiment.workload.seq,
+                    std::clamp(100 * relative_error(*c), -0.98 * edge, 0.98 * edge),
+                    1.0 * mark_of(*c)};
         });
     return plot.data;
 }
 
 // One of two plots side by side; only the first has a legend.
-std::string panel(const CaseSeries& series, int column, double edge, bool first) {
+std::string panel(const CaseSeries& series, int column, bool first) {
     Plot plot{.parts = {"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
                         "'+' using 1:(-5):(5) with filledcurves lc '#dadada'",
                         "0 with lines lc '#333333' lw 0.8"},
               .labels = {"within 10 %", "within 5 %", ""}};
     const std::string points = fmt::format(
         "$error{{0}} using {}:3:4 with points pt variable ps 1.2 lw 1.2 lc '{{1}}'", column);
-    for (std::size_t i = 0; const auto& [name, cases] : series)
-        plot.add_parts(i++, {points.c_str(), "NaN with points pt 7 ps 1.2 lc '{1}'"},
-                       series_label(name, cases));
-    for (const std::string& remark : {std::string(mark_legend), edge_text(edge)})
-        plot.add("NaN with lines lc '#ffffff'", remark);
+    for (std::size_t i = 0; i < series.size(); ++i) plot.add_parts(i, {points.c_str()}, "");
+    add_marks(plot, series, 1.2);
     return plot_command(plot.parts,
                         first ? plot.labels : std::vector<std::string>(plot.parts.size()));
 }
@@ -76,7 +70,7 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
     const CaseSeries series = series_of(comparisons, false);
     if (series.empty()) return false;
     const double edge = edge_of(comparisons);
-    std::vector<std::string> legend{mark_legend, edge_text(edge)};
+    std::vector<std::string> legend;
     for (const auto& [name, cases] : series) legend.push_back(series_label(name, cases));
     const PlotRange steps =
         range_of(series, [](const Comparison& c) { return c.what.measured_step.si(); });
@@ -84,27 +78,31 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
         return static_cast<double>(std::max(1, c.what.experiment.workload.seq));
     });
     const double right = legend_edge(legend), middle = (0.1 + right) / 2;
-    std::string script = data_of(series, edge) +
-                         frame({title + machine_title(comparisons) + ": error of " +
-                                    count_title(comparisons, size_of(series)),
-                                error_text(comparisons), clusters_text(comparisons), legend});
+    const bool beyond = std::ranges::any_of(comparisons, [edge](const Comparison& c) {
+        return c.forecast && 100 * std::abs(relative_error(c)) > edge;
+    });
+    std::string script = frame(
+        {title + machine_title(comparisons) + ": error of " +
+             count_title(comparisons, size_of(series)),
+         error_text(comparisons) + (beyond ? fmt::format("; beyond {} % at the edge", edge) : ""),
+         clusters_text(comparisons), legend});
     script += fmt::format(
         "set multiplot\n{}set samples 60\nset logscale x\nset yrange [{}:{}]\nset ylabel "
-        "'predicted over measured - 1 "
-        "[%]' "
-        "offset 0.5\nset rmargin at screen {}\nset xlabel 'measured step [s]'\nset xrange "
+        "'error of the prediction [%]' offset 0.5\nset rmargin at screen {}\nset xlabel 'measured "
+        "step [s]'\nset xrange "
         "[{}:{}]\n{}",
         smaller, -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x"));
-    script += panel(series, 1, edge, true);
+    script += panel(series, 1, true);
     script += fmt::format(
-        "unset label 1\nunset label 2\nunset label 3\nunset key\nset lmargin at screen {}\nset "
+        "unset label\nunset key\nset lmargin at screen {}\nset "
         "rmargin at screen "
         "{}\nset "
         "ylabel ''\nset format y ''\nset xlabel 'length of a sequence [tokens]'\nset logscale x "
         "2\nset xrange "
         "[{}:{}]\n{}",
         middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, "", 5));
-    render_plot(script + panel(series, 2, edge, false) + "unset multiplot\n", path);
+    render_plot({data_of(series, edge), script + panel(series, 2, false) + "unset multiplot\n"},
+                path);
     return true;
 }
 
@@ -163,26 +161,26 @@ bool plot_attribution(const std::vector<Comparison>& comparisons, const std::str
     std::vector<std::pair<double, double>> reach(runs.size());
     double low = -1, high = 1;
     for (std::size_t p = 0; p < parts.size(); ++p) {
-        plot.add_block(
-            fmt::format("part{}", p), runs, [&, r = std::size_t{0}](const Shares& run) mutable {
-                const auto found = run.find(parts[p]);
-                const double share = found == run.end() ? 0 : found->second;
-                double& from = share < 0 ? reach[r].first : reach[r].second;
-                const std::string line = fmt::format("{} {} {}\n", r++, from, from + share);
-                from += share;
-                low = std::min(low, from), high = std::max(high, from);
-                return line;
-            });
+        plot.add_block(fmt::format("part{}", p), runs,
+                       [&, r = std::size_t{0}](const Shares& run) mutable {
+                           const auto found = run.find(parts[p]);
+                           const double share = found == run.end() ? 0 : found->second;
+                           double& from = share < 0 ? reach[r].first : reach[r].second;
+                           Row bar{static_cast<double>(r++), from, from + share};
+                           from += share;
+                           low = std::min(low, from), high = std::max(high, from);
+                           return bar;
+                       });
         plot.add(
             fmt::format(
                 "$part{} using 1:2:($1-0.36):($1+0.36):2:3 with boxxyerror fs solid 0.9 lc '{}'", p,
                 colour(p)),
             parts[p]);
     }
-    plot.add_block("whole", runs, [r = 0](const Shares& run) mutable {
+    plot.add_block("whole", runs, [r = 0.0](const Shares& run) mutable -> Row {
         double whole = 0;
         for (const auto& [part, share] : run) whole += share;
-        return fmt::format("{} {}\n", r++, whole);
+        return {r++, whole};
     });
     plot.add("$whole using ($1-0.42):2:(0.84):(0) with vectors nohead lc '#000000' lw 2.5",
              "error of the step");

@@ -1,30 +1,21 @@
-// The only file that starts gnuplot. Script and picture go through memory, without paths and
-// without a shell. gnuplot uses its default settings, not those of the user's home.
-#include "reports/plot_frame.h"
-
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
+// The only file that starts gnuplot, by gnuplot-iostream. Pictures and complaints come back through
+// files without names.
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <sstream>
 #include <string_view>
-#include <thread>
-#include <vector>
 
 #include <fmt/format.h>
+#include <gnuplot-iostream.h>
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
+#include "reports/plot_frame.h"
 #include "reports/table.h"
 
 namespace stepcast {
@@ -39,84 +30,45 @@ std::string gnuplot_on_path() {
     for (std::string folder; std::getline(folders, folder, ':');) {
         const fs::path program = fs::path(folder) / "gnuplot";
         std::error_code none;
-        if (program.is_absolute() && fs::is_regular_file(program, none) &&
-            access(program.c_str(), X_OK) == 0)
+        const fs::file_status status = fs::status(program, none);
+        constexpr auto runs =
+            fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+        if (program.is_absolute() && fs::is_regular_file(status) &&
+            (status.permissions() & runs) != fs::perms::none)
             return program.string();
     }
     return "";
 }
 
-// A file that is only in memory.
-class MemoryFile {
+// A file without a name, which the commands that are started inherit.
+class UnnamedFile {
 public:
-    explicit MemoryFile(std::string_view text = {}) : file_(memfd_create("stepcast", MFD_CLOEXEC)) {
-        if (!(std::ofstream(path(), std::ios::binary) << text << std::flush))
-            throw ConfigError("a plot: no memory for its script");
+    UnnamedFile() : file_(std::tmpfile(), std::fclose) {
+        if (!file_) throw ConfigError("a plot: no temporary file can be made for it");
     }
-    ~MemoryFile() { close(file_); }
-    MemoryFile(const MemoryFile&) = delete;
-    MemoryFile& operator=(const MemoryFile&) = delete;
-
-    [[nodiscard]] int file() const { return file_; }
+    [[nodiscard]] std::string path() const {
+        return fmt::format("/proc/self/fd/{}", fileno(file_.get()));
+    }
     [[nodiscard]] std::string text() const {
         std::ifstream file(path(), std::ios::binary);
         return {std::istreambuf_iterator<char>(file), {}};
     }
 
 private:
-    [[nodiscard]] std::string path() const { return fmt::format("/proc/self/fd/{}", file_); }
-
-    int file_;
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-// Our environment without variables that gnuplot reads as commands and paths (GNUTERM, GNUPLOT_LIB,
-// ..).
-std::vector<char*> plain_environment() {
-    std::vector<char*> kept;
-    for (char** entry = environ; *entry != nullptr; ++entry)
-        if (std::string_view(*entry).substr(0, 3) != "GNU" &&
-            !std::string_view(*entry).starts_with("FIT_"))
-            kept.push_back(*entry);
-    kept.push_back(nullptr);
-    return kept;
-}
-
-constexpr int not_started = -1, gave_up = -2;
-
-// The exit status as in a shell, or one of the two above. A child that still runs after `patience`
-// is killed.
-int ended(pid_t child, std::chrono::milliseconds patience) {
-    constexpr std::chrono::milliseconds often(5);
-    const auto until = std::chrono::steady_clock::now() + patience;
-    int status = 0;
-    for (bool killed = false;;) {
-        const pid_t done = waitpid(child, &status, killed ? 0 : WNOHANG);
-        if (done < 0 && errno != EINTR) return not_started;
-        if (done == child && killed) return gave_up;
-        if (done == child)
-            return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-        if (!killed && std::chrono::steady_clock::now() >= until)
-            killed = kill(child, SIGKILL) == 0;
-        else if (!killed)
-            std::this_thread::sleep_for(often);
-    }
-}
-
-int run(const std::string& program, const MemoryFile& script, const MemoryFile& picture,
-        const MemoryFile& said, std::chrono::milliseconds patience) {
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, script.file(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, picture.file(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&files, said.file(), STDERR_FILENO);
-    std::string name = "gnuplot", defaults = "--default-settings";
-    char* const arguments[] = {name.data(), defaults.data(), nullptr};
-    pid_t child = 0;
-    std::vector<char*> environment = plain_environment();
-    const int started =
-        posix_spawn(&child, program.c_str(), &files, nullptr, arguments, environment.data());
-    posix_spawn_file_actions_destroy(&files);
-    return started != 0 ? not_started : ended(child, patience);
+// What a shell runs: gnuplot with its default settings, ended after `patience`, without what the
+// environment tells it to load. Afterwards its exit status, and what it left unread, so that we
+// are not stopped for writing to nobody.
+std::string command_of(const std::string& program, const UnnamedFile& picture,
+                       const UnnamedFile& complaints, std::chrono::milliseconds patience) {
+    return fmt::format(
+        "exec 2>{}; PATH=/usr/bin:/bin; unset GNUTERM GNUPLOT_LIB GNUPLOT_FONTPATH GNUPLOT_PS_DIR "
+        "GNUPLOT_LUA_DIR GNUPLOT_DRIVER_DIR GNUPLOT_DEFAULT_GDFONT FIT_SCRIPT FIT_LOG; "
+        "timeout -k 5 {} {} --default-settings >{}; printf '\\n%s' $? >&2; cat >/dev/null",
+        complaints.path(), std::chrono::duration<double>(patience).count(), shell_word(program),
+        picture.path());
 }
 
 // gnuplot's messages in one line, without warnings and carets.
@@ -141,21 +93,31 @@ std::string fault_of(const std::string& picture) {
     return whole ? "" : "it wrote a broken picture";
 }
 
-PlannedFile render(const std::string& program, const std::string& script,
-                   const std::string& terminal, const std::string& target,
-                   std::chrono::milliseconds patience) {
-    const MemoryFile input("set encoding utf8\n" + terminal + "\n" + script + "\nunset output\n"),
-        picture, said;
-    const int status = run(program, input, picture, said, patience);
-    const std::string bytes = picture.text(), complaints = complaints_in(said.text());
-    std::string fault =
-        status == gave_up
-            ? fmt::format("it was still at it after {} s and was ended", patience.count() / 1000.0)
-        : status < 0  ? "it could not be started"
-        : status != 0 ? fmt::format("it ended with status {}", status)
-                      : fault_of(bytes);
+PlannedFile render(const std::string& program, const Drawing& drawing, const std::string& terminal,
+                   const std::string& target, std::chrono::milliseconds patience) {
+    const UnnamedFile picture, complaints;
+    {
+        Gnuplot gnuplot(command_of(program, picture, complaints, patience));
+        gnuplot << std::defaultfloat << std::setprecision(7) << "set encoding utf8\n"
+                << terminal << "\n";
+        for (const DataBlock& block : drawing.data) {
+            gnuplot << "$" << block.name << " << e\n";  // with an "e" the rows end
+            gnuplot.send1d(block.rows);
+        }
+        gnuplot << drawing.script << "\nunset output\n";
+    }  // waits for gnuplot's end
+    std::string said = complaints.text();
+    const std::size_t end = said.rfind('\n');
+    const std::string status = end == std::string::npos ? "" : said.substr(end + 1),
+                      bytes = picture.text();
+    std::string fault = status == "124"
+                            ? fmt::format("it was still at it after {} s and was ended",
+                                          std::chrono::duration<double>(patience).count())
+                        : status.empty() ? "it could not be started"
+                        : status != "0"  ? "it ended with status " + status
+                                         : fault_of(bytes);
     if (fault.empty()) return {target, bytes};
-    if (!complaints.empty()) fault += ": " + complaints;
+    if (said = complaints_in(said.substr(0, end)); !said.empty()) fault += ": " + said;
     throw ConfigError(fmt::format(
         "{}: gnuplot made no picture: {}; expected a working gnuplot (Debian package gnuplot-nox)",
         target, fault));
@@ -163,21 +125,21 @@ PlannedFile render(const std::string& program, const std::string& script,
 
 }  // namespace
 
-void render_plot(const std::string& script, const std::string& path,
+void render_plot(const Drawing& drawing, const std::string& path,
                  std::chrono::milliseconds patience) {
     const std::string program = gnuplot_on_path();
     if (program.empty())
         throw ConfigError(path +
                           ".png: no gnuplot on PATH; install the Debian package gnuplot-nox");
-    const std::string png = "noenhanced size 1600,1000 font 'DejaVu Sans,20' background '#ffffff'";
-    write_whole({render(program, script,
-                        "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) { set terminal pngcairo " + png +
-                            " linewidth 2 } else { set terminal png truecolor " + png + " }",
+    const std::string look =
+        fmt::format("noenhanced size {},{} font 'DejaVu Sans,20' background '#ffffff' linewidth 2",
+                    picture_width, drawing.height);
+    write_whole({render(program, drawing,
+                        fmt::format("if (strstrt(GPVAL_TERMINALS, 'pngcairo')) {{ set terminal "
+                                    "pngcairo {0} }} else {{ set terminal png truecolor {0} }}",
+                                    look),
                         path + ".png", patience),
-                 render(program, script,
-                        "set terminal svg noenhanced size 1600,1000 font 'DejaVu Sans,20' "
-                        "linewidth 2 background '#ffffff'",
-                        path + ".svg", patience)});
+                 render(program, drawing, "set terminal svg " + look, path + ".svg", patience)});
 }
 
 std::string gnuplot_text(std::string_view text) {

@@ -78,15 +78,17 @@ void plot_errors(const Rows& rows, const std::string& title, const std::string& 
             plot.add_block(fmt::format("{}{}", fitted ? "fitted" : "other", i), members,
                            [&](const KernelComparison& k) {
                                return (k.evidence == Evidence::fitted) == fitted
-                                          ? fmt::format("{:.6g} {:.6g}\n", us(k), ratio(k))
-                                          : "";
+                                          ? Row{us(k), ratio(k)}
+                                          : Row{};
                            });
         plot.add_parts(i++,
                        {"$fitted{0} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{1}'",
-                        "$other{0} using 1:2 with points pt 7 ps 0.6 lc '{1}'"},
+                        "$other{0} using 1:2 with points pt 7 ps 0.6 lc '{1}'",
+                        "NaN with points pt 7 ps 1.2 lc '{1}'"},
                        label_with_error(kind, members));
     }
-    plot.add("NaN with lines lc '#ffffff'", "hollow: fitted on; full: not");
+    plot.add("NaN with points pt 6 ps 1.2 lc '#555555'", "fitted on");
+    plot.add("NaN with points pt 7 ps 1.2 lc '#555555'", "not fitted on");
     const KernelSummary all = kernel_summary_of(rows);
     const PlotRange axis = range_of(rows, us);
     plot.draw(
@@ -96,7 +98,7 @@ void plot_errors(const Rows& rows, const std::string& title, const std::string& 
             percent_text(all.median_ape), percent_text(all.mape), signed_percent_text(all.bias),
             signed_percent_text(all.worst)),
         clusters_of(rows),
-        fmt::format("set xlabel 'measured time [us]'\nset ylabel 'predicted over measured' offset "
+        fmt::format("set xlabel 'measured time [us]'\nset ylabel 'predicted / measured' offset "
                     "0.5\nset logscale xy\nset xrange "
                     "[{}:{}]\nset yrange [{}:{}]\nset ytics "
                     "(0.25,0.5,0.7,0.8,0.9,1,1.1,1.25,1.5,2,3,4)\nset samples 100\n{}",
@@ -124,7 +126,9 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
               .labels = {"datasheet roof"}};
     plot.add_series(
         "roof", series,
-        [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k)); },
+        [&](const auto& k) {
+            return Row{intensity(k), rate(k)};
+        },
         {"$roof{0} using 1:2 with points pt {2} ps 0.6 lc '{1}'"},
         [](const std::string& name, const Rows& members) {
             return fmt::format("{}: {} rows", name, members.size());
@@ -133,7 +137,7 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
               "points: measured; work over the datasheet's peak of the dtype, operands read and "
               "written once",
               clusters_of(rows),
-              fmt::format("set xlabel 'arithmetic intensity over the ridge of the roof'\nset "
+              fmt::format("set xlabel 'arithmetic intensity, relative to the ridge'\nset "
                           "ylabel 'share of the "
                           "datasheet peak' offset 0.5\nset logscale xy\nset xrange [{}:{}]\nset "
                           "yrange [{}:{}]\nset samples 400\n{}{}",
@@ -156,8 +160,7 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
         std::ranges::stable_sort(members, {}, &KernelComparison::bytes);
     const auto line = [&](const KernelComparison& k) {
         for (const Seconds time : {k.measured, k.predicted}) up.add(rate(k, time));
-        return fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured),
-                           rate(k, k.predicted));
+        return Row{k.bytes.si(), rate(k, k.measured), rate(k, k.predicted)};
     };
     plot.add_series("bus", series, line,
                     {"$bus{0} using 1:3 smooth unique with lines lw 1.6 lc '{1}'",
@@ -170,11 +173,12 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
     plot.draw(fmt::format("{}: collectives of {}, {}", title, device, count),
               "points: measured, lines: predicted; bus bandwidth as nccl-tests counts it",
               clusters_of(rows),
-              fmt::format("set xlabel 'payload'\nset ylabel 'bus bandwidth [GB/s]' offset 0.5\nset "
-                          "logscale xy\nset logscale x 2\nset "
-                          "xrange [{}:{}]\nset yrange [{}:{}]\n{}{}",
-                          across.low, across.high, up.low / 1.3, up.high * 1.3,
-                          log_ticks({up.low / 1.3, up.high * 1.3}, "y"), binary_ticks(across, "B")),
+              fmt::format(
+                  "set xlabel 'payload [bytes]'\nset ylabel 'bus bandwidth [GB/s]' offset 0.5\nset "
+                  "logscale xy\nset logscale x 2\nset "
+                  "xrange [{}:{}]\nset yrange [{}:{}]\n{}{}",
+                  across.low, across.high, up.low / 1.3, up.high * 1.3,
+                  log_ticks({up.low / 1.3, up.high * 1.3}, "y"), binary_ticks(across, "B")),
               path);
 }
 
@@ -187,7 +191,7 @@ std::string class_of(const KernelComparison& k) {
     if (k.kind.ends_with("attention")) return "attention";
     if (begins("moe_layer")) return "expert layers";
     if (begins("cast")) return "casts";
-    return "products " + k.dtype;
+    return "GEMM " + k.dtype;
 }
 
 // Points on the diagonal match the law.
@@ -203,7 +207,7 @@ void plot_times(const Rows& rows, const std::string& title, const std::string& p
     plot.add_series(
         "times", series,
         [&](const auto& k) {
-            return fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured));
+            return Row{us(k.predicted), us(k.measured)};
         },
         {"$times{0} using 1:2 with points pt {2} ps 0.5 lc '{1}'"}, label_with_error);
     plot.draw(title + ": " + count, "points: measured; the line: as predicted", clusters_of(rows),
@@ -239,16 +243,13 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
               .labels = {"", ""}};
     std::size_t i = 0;
     for (const auto& [name, of_devices] : by_class) {
-        plot.data += fmt::format("$class{} << EOD\n", i);
+        std::vector<Row>& rows =
+            plot.data.emplace_back(DataBlock{fmt::format("class{}", i), {}}).rows;
+        const double place = (static_cast<double>(i) + 0.5) / static_cast<double>(by_class.size());
         for (std::size_t d = 0; d < devices.size(); ++d)
-            if (const auto rows = of_devices.find(devices[d]); rows != of_devices.end())
-                plot.data += fmt::format(
-                    "{:.3f} {:.4g}\n",
-                    static_cast<double>(d) + 0.7 * ((static_cast<double>(i) + 0.5) /
-                                                        static_cast<double>(by_class.size()) -
-                                                    0.5),
-                    std::min(most, 100 * kernel_summary_of(rows->second).median_ape));
-        plot.data += "EOD\n";
+            if (const auto found = of_devices.find(devices[d]); found != of_devices.end())
+                rows.push_back({static_cast<double>(d) + 0.7 * (place - 0.5),
+                                std::min(most, 100 * kernel_summary_of(found->second).median_ape)});
         plot.add(fmt::format("$class{} using 1:2 with points pt {} ps 1.6 lc '{}'", i,
                              point_type(i), colour(i)),
                  name);

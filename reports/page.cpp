@@ -15,8 +15,10 @@ namespace stepcast {
 namespace {
 
 std::string markdown_of(const Fact& fact) {
-    std::string text = "- " + (fact.name.empty() ? "" : markdown_text(fact.name) + ": ") +
-                       markdown_text(fact.text) + "\n";
+    std::string text = fact.row.empty()
+                           ? "- " + (fact.name.empty() ? "" : markdown_text(fact.name) + ": ") +
+                                 markdown_text(fact.text) + "\n"
+                           : "";
     for (const Table& table : fact.tables)
         text += "\n" + markdown_text(table.name) + "\n\n" + markdown_of(table) + "\n";
     return text;
@@ -54,8 +56,26 @@ std::string markdown_of(const Page& page) {
         text += "- warning: " + markdown_text(warning) + "\n";
     for (const PageSection& section : page.sections) text += markdown_of(section);
     if (!page.provenance.empty()) text += "\n## Where the numbers come from\n\n";
+    if (const Table fits = fits_of(page.provenance); !fits.rows.empty())
+        text += markdown_of(fits) + "\n";
     for (const Fact& fact : page.provenance) text += markdown_of(fact);
     return text;
+}
+
+Table fits_of(const std::vector<Fact>& facts) {
+    Table table{"",
+                {{.name = "fit", .is_text = true},
+                 {"date"},
+                 {"samples"},
+                 {.name = "tables", .is_text = true},
+                 {.name = "error on steps left out", .is_text = true},
+                 {.name = "on fitted steps", .is_text = true},
+                 {"parameters assumed"},
+                 {.name = "not measured there", .is_text = true}},
+                {}};
+    for (const Fact& fact : facts)
+        if (!fact.row.empty()) table.rows.push_back(fact.row);
+    return table;
 }
 
 void add_once(std::vector<Fact>& facts, const std::vector<Fact>& more) {
@@ -115,7 +135,7 @@ void follow_the_page(std::string& svg) {
     // open marks
     for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""})
         svg = replaced(svg, mark, "color='var(--plot-ground)'");
-    svg = replaced(svg, "height=\"1000\" fill=\"#ffffff\"", "height=\"1000\" fill=\"none\"");
+    svg = replaced(svg, "fill=\"#ffffff\"/>", "fill=\"none\"/>");  // the ground
 }
 
 void name_apart(std::string& svg, const std::string& name) {
@@ -137,13 +157,15 @@ std::string inline_svg(std::string_view svg, std::string_view label) {
                       inside = root == std::string_view::npos ? root : svg.find('>', root);
     if (inside == std::string_view::npos) return "";
     std::string picture(svg.substr(inside + 1));
+    const std::string_view tag = svg.substr(root, inside - root);
+    const std::size_t box = std::min(tag.find("viewBox="), tag.size());
+    const std::string_view view_box = tag.substr(box, tag.find('"', box + 9) + 1 - box);
     cut(picture, "<title>", "</title>");
     cut(picture, "<desc>", "</desc>");
     follow_the_page(picture);
     name_apart(picture, name_of(svg));
-    return fmt::format(
-               "<svg class=\"plot\" viewBox=\"0 0 1600 1000\" role=\"img\" aria-label=\"{}\">",
-               html_text(label)) +
+    return fmt::format("<svg class=\"plot\" {} role=\"img\" aria-label=\"{}\">", view_box,
+                       html_text(label)) +
            picture;
 }
 
@@ -165,23 +187,14 @@ std::string list_of(const std::vector<std::string>& sentences) {
     return text + "</ul>\n";
 }
 
-// A sentence with many parts: one line per part.
-std::string lines_of(std::string_view text) {
-    std::string lines;
-    for (std::size_t end; (end = text.find("; ")) != std::string_view::npos;
-         text.remove_prefix(end + 2))
-        lines += html_text(text.substr(0, end)) + "<br>";
-    return lines + html_text(text);
-}
-
-std::string facts_of(const std::vector<Fact>& facts, const char* kind,
-                     std::string (*shown)(std::string_view) = html_text) {
+std::string facts_of(const std::vector<Fact>& facts, const char* kind) {
     if (facts.empty()) return "";
     std::string text = fmt::format("<dl class=\"{}\">\n", kind);
     for (const Fact& fact : facts) {
+        if (!fact.row.empty()) continue;
         const Word& word = tones[static_cast<std::size_t>(fact.tone)];
         text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name,
-                            html_text(fact.name), word.said, shown(fact.text));
+                            html_text(fact.name), word.said, html_text(fact.text));
     }
     text += "</dl>\n";
     for (const Fact& fact : facts)
@@ -229,14 +242,17 @@ std::string script_json(const std::string& json) {
     return escaped(json, {{'<', "\\u003c"}, {'>', "\\u003e"}, {'&', "\\u0026"}});
 }
 
-std::string map_of(const std::string& json) {
+constexpr const char* map_plot = "map.png";
+
+// Beside it the plot, for paper and without scripts.
+std::string map_of(const std::string& json, const std::string& folder) {
     if (json.empty()) return "";
     if (page_files::d3.empty())
         return "<p class=\"note\">This report has no map that answers the mouse: the program was "
                "built without d3 (Debian's "
                "node-d3-scale, node-d3-selection and node-d3-axis).</p>\n";
-    return "<section class=\"map\" hidden><h2>Explore every split</h2><div "
-           "class=\"map-place\"></div>\n"
+    return "<section class=\"map\"><h2>Explore every split</h2>" + figure_of(folder, map_plot) +
+           "<div class=\"map-place\"></div>\n"
            "<script type=\"application/json\" class=\"map-data\">" +
            script_json(json) + "</script></section>\n";
 }
@@ -250,11 +266,15 @@ std::string chapter_of(const Page& page, const std::string& folder) {
     if (!page.warnings.empty())
         text += "<section class=\"warnings\"><h2>Mind this</h2>\n" + list_of(page.warnings) +
                 "</section>\n";
-    text += map_of(page.map);
-    for (const PageSection& section : page.sections) text += html_of(section, folder);
-    if (!page.provenance.empty())
+    text += map_of(page.map, folder);
+    for (PageSection section : page.sections) {
+        if (!page.map.empty() && !page_files::d3.empty()) std::erase(section.plots, map_plot);
+        text += html_of(section, folder);
+    }
+    if (const Table fits = fits_of(page.provenance); !page.provenance.empty())
         text += "<section><h2>Where the numbers come from</h2>\n" +
-                facts_of(page.provenance, "provenance", lines_of) + "</section>\n";
+                (fits.rows.empty() ? "" : html_of(fits)) + facts_of(page.provenance, "provenance") +
+                "</section>\n";
     return text + "</article>\n<!-- end of chapter -->\n";
 }
 

@@ -18,6 +18,7 @@ struct Fact {
     std::string name, text;
     Tone tone = Tone::plain;
     std::vector<Table> tables = {};  // what the text sums up; closed until a reader opens it
+    std::vector<Cell> row = {};      // of a fit, in place of a text: its line of fits_of()
     friend bool operator==(const Fact&, const Fact&) = default;
 };
 
@@ -49,6 +50,9 @@ std::string html_of(const Page& page, const std::string& folder);
 // and with the page's variables instead of its greys, which differ on a dark background. Colours of
 // data stay. "" if `svg` is no SVG of gnuplot.
 std::string inline_svg(std::string_view svg, std::string_view label);
+
+// The fits among the facts as a table.
+Table fits_of(const std::vector<Fact>& facts);
 
 // Appends the facts that `facts` does not have yet.
 void add_once(std::vector<Fact>& facts, const std::vector<Fact>& more);

@@ -36,7 +36,13 @@ std::vector<std::string> plain_warnings(const std::vector<std::string>& notes);
 std::vector<Fact> provenance_of(const Cluster& cluster);
 std::vector<Fact> provenance_of(const Framework& framework);
 
-Fact program_fact(const std::string& version);  // its lines joined into one
+// What made a page: the text of --version and the command line, "" if there was none.
+struct Invocation {
+    std::string version, command = {};
+};
+std::vector<Fact> facts_of(const Invocation& program);
+// "128 sequences of 4,096 tokens, .."
+Fact work_fact(int sequences, int seq, int micro_batch);
 
 Table breakdown_table(const Forecast& forecast);
 Table memory_table(const Forecast& forecast);
@@ -54,7 +60,7 @@ void write_columns(const std::string& folder, const std::vector<ForecastColumn>&
                    const std::vector<Gantt>& gantts, const std::vector<Fact>& origin);
 
 // Where the numbers of an experiment come from.
-std::vector<Fact> origin_of(const Experiment& experiment, const std::string& program);
+std::vector<Fact> origin_of(const Experiment& experiment, const Invocation& program);
 
 // A sweep's answer as a page. `origin`: where its numbers come from (cluster, framework, program).
 Page sweep_page(const SweepAnswer& result, const std::vector<Fact>& origin);
@@ -79,6 +85,6 @@ Page compare_page(const std::string& title, const std::vector<std::string>& inpu
 // report.html. `program`: name and version.
 void write_comparison(const std::string& folder, const std::vector<std::string>& inputs,
                       const std::vector<Comparison>& comparisons, const KernelComparisons& kernels,
-                      const std::string& program);
+                      const Invocation& program);
 
 }  // namespace stepcast

@@ -13,35 +13,25 @@ double legend_edge(const std::vector<std::string>& legend) {
     return std::clamp(0.932 - static_cast<double>(longest) * 0.0079, 0.45, 0.8);
 }
 
-std::string frame(const PlotWords& words) {
+std::string frame(const PlotWords& words, int height) {
     const double right_edge = legend_edge(words.legend);
+    const auto from_top = [height](double pixels) { return 1 - pixels / height; };
     return fmt::format(
-        "set label 1 {} at screen 0.02,0.955 font ',25' textcolor '#111111'\n"
-        "set label 2 {} at screen 0.02,0.908 font ',17' textcolor '#555555'\n"
-        "set label 3 {} at screen 0.985,0.018 right font ',14' textcolor '#555555'\n"
-        "set lmargin at screen 0.1\nset rmargin at screen {:.4f}\nset tmargin at screen 0.865\nset "
-        "bmargin at screen "
-        "0.135\n"
-        "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\nset tics "
-        "nomirror\nset errorbars "
-        "0.5\n"
-        "set key at screen {:.4f},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 "
-        "spacing 1.35 font ',16' "
-        "nobox\n",
-        gnuplot_text(words.title), gnuplot_text(words.subtitle), gnuplot_text(words.footnote),
-        right_edge, right_edge + 0.012);
+        "set label 1 {} at screen 0.02,{:.4f} font ',25' textcolor '#111111'\n"
+        "set label 2 {} at screen 0.02,{:.4f} font ',17' textcolor '#555555'\n"
+        "set label 3 {} at screen 0.985,{:.4f} right font ',14' textcolor '#555555'\n"
+        "set lmargin at screen 0.1\nset rmargin at screen {:.4f}\n"
+        "set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\n"
+        "set grid back lt 1 lc '#e4e4e4' lw 0.7\nset border 3 lc '#555555' lw 0.8\n"
+        "set tics nomirror\nset errorbars 0.5\n"
+        "set key at screen {:.4f},{:.4f} left top Left reverse vertical maxrows 24 samplen 1.6 "
+        "spacing 1.35 font ',16' nobox\n",
+        gnuplot_text(words.title), from_top(45), gnuplot_text(words.subtitle), from_top(92),
+        gnuplot_text(words.footnote), 18.0 / height, right_edge, from_top(135), 135.0 / height,
+        right_edge + 0.012, from_top(135));
 }
 
-namespace {
-
-std::string number_label(double number) { return fmt::format("{:.6g}", number); }
-std::string time_label(double ms) {
-    return ms < 1     ? fmt::format("{:.6g} us", ms * 1e3)
-           : ms < 1e3 ? fmt::format("{:.6g} ms", ms)
-                      : fmt::format("{:.6g} s", ms / 1e3);
-}
-
-std::string ticks(const PlotRange& range, const char* axes, std::string (*label)(double)) {
+std::string log_ticks(const PlotRange& range, const char* axes) {
     if (!(range.low > 0)) return "";  // no decades at or below 0
     const double decades = std::log10(range.high / range.low);
     const std::vector<double> steps = decades > 4     ? std::vector{1.0}
@@ -53,20 +43,11 @@ std::string ticks(const PlotRange& range, const char* axes, std::string (*label)
          decade *= 10)
         for (const double step : steps)
             if (const double tick = decade * step; tick >= range.low && tick <= range.high)
-                text += fmt::format("{}\"{}\" {:.6g}", text.empty() ? "" : ",", label(tick), tick);
+                text += fmt::format("{}\"{:.9g}\" {:.6g}", text.empty() ? "" : ",", tick, tick);
     std::string lines;
     for (const char* axis = axes; *axis; ++axis)
         lines += fmt::format("set {}tics ({})\n", *axis, text);
     return lines;
-}
-
-}  // namespace
-
-std::string log_ticks(const PlotRange& range, const char* axes) {
-    return ticks(range, axes, number_label);
-}
-std::string log_time_ticks(const PlotRange& range_ms, const char* axes) {
-    return ticks(range_ms, axes, time_label);
 }
 
 std::string binary_ticks(const PlotRange& range, std::string_view unit, std::size_t most) {
@@ -79,9 +60,10 @@ std::string binary_ticks(const PlotRange& range, std::string_view unit, std::siz
         constexpr std::array prefixes{"", "Ki", "Mi", "Gi", "Ti"};
         std::size_t prefix = 0;
         double shown = places[i];
-        for (; shown >= 1024 && prefix + 1 < prefixes.size(); shown /= 1024) ++prefix;
-        text += fmt::format("{}\"{:.0f} {}{}\" {:.0f}", text.empty() ? "" : ",", shown,
-                            prefixes[prefix], unit, places[i]);
+        for (; !unit.empty() && shown >= 1024 && prefix + 1 < prefixes.size(); shown /= 1024)
+            ++prefix;
+        text += fmt::format("{}\"{:.0f}{}{}{}\" {:.0f}", text.empty() ? "" : ",", shown,
+                            unit.empty() ? "" : " ", prefixes[prefix], unit, places[i]);
     }
     return fmt::format("set xtics ({})\n", text);
 }
@@ -134,7 +116,7 @@ void Plot::add_parts(std::size_t i, std::initializer_list<const char*> drawn,
 void Plot::draw(const std::string& title, const std::string& subtitle, const std::string& footnote,
                 const std::string& settings, const std::string& path) const {
     render_plot(
-        data + frame({title, subtitle, footnote, labels}) + settings + plot_command(parts, labels),
+        {data, frame({title, subtitle, footnote, labels}) + settings + plot_command(parts, labels)},
         path);
 }
 

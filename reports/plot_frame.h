@@ -24,10 +24,23 @@ inline constexpr std::array<int, 5> point_types{7, 5, 9, 13, 11};
 inline const char* colour(std::size_t i) { return colours[i % colours.size()]; }
 inline int point_type(std::size_t i) { return point_types[i % point_types.size()]; }
 
-// Renders `script` (everything but terminal and output) to PATH.png and PATH.svg. Each file appears
-// complete or not at all. Throws ConfigError if there is no gnuplot (names the package), if gnuplot
-// dies, complains or takes longer than `patience`, or if a picture is empty or broken.
-void render_plot(const std::string& script, const std::string& path,
+inline constexpr int picture_width = 1600, usual_height = 1000;  // pixels
+
+using Row = std::vector<double>;
+struct DataBlock {
+    std::string name;  // "a": the script plots $a
+    std::vector<Row> rows;
+};
+// All that gnuplot is told but terminal and output.
+struct Drawing {
+    std::vector<DataBlock> data = {};
+    std::string script = {};
+    int height = usual_height;
+};
+// Writes PATH.png and PATH.svg, each complete or not at all. Throws ConfigError if there is no
+// gnuplot (names the package), if gnuplot dies, complains or takes longer than `patience`, or if a
+// picture is empty or broken.
+void render_plot(const Drawing& drawing, const std::string& path,
                  std::chrono::milliseconds patience = std::chrono::minutes(1));
 // `text` as a gnuplot string; may have line breaks.
 std::string gnuplot_text(std::string_view text);
@@ -41,7 +54,7 @@ struct PlotWords {
 double legend_edge(const std::vector<std::string>& legend);
 // Title and subtitle at the top left; the legend in its own column on the right, so that it covers
 // no data.
-std::string frame(const PlotWords& words);
+std::string frame(const PlotWords& words, int height = usual_height);
 
 struct PlotRange {
     double low = std::numeric_limits<double>::infinity(), high = 0;
@@ -64,10 +77,8 @@ inline TimeUnit unit_of(Seconds longest) {
 // Ticks of a log axis: more than gnuplot's own over one or two decades, fewer over many. `axes` is
 // "x", "y" or "xy".
 std::string log_ticks(const PlotRange& range, const char* axes);
-// The same for times in ms, each with its unit: "10 ms", "100 s".
-std::string log_time_ticks(const PlotRange& range_ms, const char* axes);
 
-// Powers of two along x, at most `most` of them: "64 KiB" with unit "B".
+// Powers of two along x, at most `most` of them: "64 KiB" with unit "B", "8192" without one.
 std::string binary_ticks(const PlotRange& range, std::string_view unit, std::size_t most = 7);
 
 // Ticks at 0, 1, .. with the names of the items, or of every `every`-th item.
@@ -96,30 +107,30 @@ std::string plot_command(const std::vector<std::string>& parts,
 
 // A plot under construction: blocks of data, and what is drawn of them with labels in the legend.
 struct Plot {
-    std::string data = {};
+    std::vector<DataBlock> data = {};
     std::vector<std::string> parts = {}, labels = {};
 
     void add(std::string part, std::string label = "") {
         parts.push_back(std::move(part));
         labels.push_back(std::move(label));
     }
-    // Adds a data block $NAME with one line for each item.
-    template <typename Items, typename LineOf>
-    void add_block(const std::string& name, const Items& items, LineOf line_of) {
-        data += "$" + name + " << EOD\n";
-        for (const auto& item : items) data += line_of(item);
-        data += "EOD\n";
+    // Adds a data block $NAME with the row of each item, where it has one.
+    template <typename Items, typename RowOf>
+    void add_block(const std::string& name, const Items& items, RowOf row_of) {
+        std::vector<Row>& rows = data.emplace_back(DataBlock{name, {}}).rows;
+        for (const auto& item : items)
+            if (Row row = row_of(item); !row.empty()) rows.push_back(std::move(row));
     }
     // Adds what is drawn of the i-th series. In `drawn`, {0} stands for i, {1} for its colour, {2}
     // for its point type. The last has the label.
     void add_parts(std::size_t i, std::initializer_list<const char*> drawn,
                    const std::string& label);
     // The same for each series of a map, with a block $NAMEi of its members.
-    template <typename Series, typename LineOf, typename LabelOf>
-    void add_series(const std::string& name, const Series& series, LineOf line_of,
+    template <typename Series, typename RowOf, typename LabelOf>
+    void add_series(const std::string& name, const Series& series, RowOf row_of,
                     std::initializer_list<const char*> drawn, LabelOf label_of) {
         for (std::size_t i = 0; const auto& [key, members] : series) {
-            add_block(name + std::to_string(i), members, line_of);
+            add_block(name + std::to_string(i), members, row_of);
             add_parts(i++, drawn, label_of(key, members));
         }
     }

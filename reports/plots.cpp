@@ -17,22 +17,29 @@
 namespace stepcast {
 namespace {
 
-// Columns: measured, p50, p10, p90, x, mark.
-std::string line_of(const Comparison* c) {
-    return fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step),
-                       in_ms(c->forecast->step.p50), in_ms(c->forecast->step.p10),
-                       in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
-}
-
-PlotRange range_ms(const CaseSeries& series) {
+// The step of a case and the ends of its prediction, in the unit of the plot.
+struct StepAxis {
+    TimeUnit unit;
     PlotRange range;
-    for (const auto& [name, cases] : series)
-        for (const Comparison* c : cases)
-            for (const Seconds t :
-                 {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90})
-                range.add(in_ms(t));
-    return range;
-}
+    explicit StepAxis(const CaseSeries& series) {
+        std::vector<Seconds> times;
+        for (const auto& [name, cases] : series)
+            for (const Comparison* c : cases)
+                times.insert(times.end(),
+                             {c->what.measured_step, c->forecast->step.p10, c->forecast->step.p90});
+        unit = unit_of(std::ranges::max(times) / 10);
+        for (const Seconds time : times) range.add(time.si() * unit.factor);
+    }
+    // measured, p50, p10, p90, x, mark
+    Row operator()(const Comparison* c) const {
+        const Interval& step = c->forecast->step;
+        Row row;
+        for (const Seconds time : {c->what.measured_step, step.p50, step.p10, step.p90})
+            row.push_back(time.si() * unit.factor);
+        row.insert(row.end(), {c->what.x, 1.0 * mark_of(*c)});
+        return row;
+    }
+};
 
 // The positions on a log axis whose labels do not touch: at least a 25th of the axis apart.
 std::vector<double> apart(const std::set<double>& positions) {
@@ -59,7 +66,8 @@ bool plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
                   const std::string& path) {
     const CaseSeries series = series_of(comparisons, false);
     if (series.empty()) return false;
-    const PlotRange data = range_ms(series);
+    const StepAxis step(series);
+    const PlotRange& data = step.range;
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
     const double pad =
         // so that the 10 % band is visible around a single case
@@ -71,24 +79,21 @@ bool plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
                         "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'",
                         "x with lines lc '#333333' lw 0.8"},
               .labels = {"within 10 %", "within 5 %", "predicted = measured"}};
-    plot.add_series("series", series, line_of,
+    plot.add_series("series", series, step,
                     {"$series{0} using 1:2:3:4 with yerrorbars lc '{1}' pt 7 ps 0 lw 1.2",
-                     "$series{0} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{1}'",
-                     "NaN with points pt 7 ps 1.5 lc '{1}'"},
-                    series_label);
-    if (std::ranges::any_of(comparisons,
-                            [](const Comparison& c) { return c.what.evidence.has_value(); }))
-        plot.add("NaN with lines lc '#ffffff'", mark_legend);
+                     "$series{0} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{1}'"},
+                    [](const auto&, const auto&) { return ""; });
+    add_marks(plot, series, 1.5);
     if (std::ranges::any_of(comparisons, [](const Comparison& c) {
             return c.forecast && has_spread(c.forecast->step);
         }))
-        plot.add("NaN with lines lc '#ffffff'", "bars: p10..p90 of the prediction");
+        plot.add("$series0 using (NaN):2:3:4 with yerrorbars lc '#555555' pt 7 ps 0 lw 1.2",
+                 "p10..p90 of the prediction");
     std::string settings = fmt::format(
-        "set xlabel 'measured step{2}'\nset ylabel 'predicted step{2}' offset 0.5\nset xrange "
-        "[{0}:{1}]\nset "
-        "yrange [{0}:{1}]\nset samples 400\n",
-        axis.low, axis.high, data.is_wide() ? "" : " [ms]");
-    if (data.is_wide()) settings += "set logscale xy\n" + log_time_ticks(axis, "xy");
+        "set xlabel 'measured step [{2}]'\nset ylabel 'predicted step [{2}]' offset 0.5\n"
+        "set xrange [{0}:{1}]\nset yrange [{0}:{1}]\nset samples 400\n",
+        axis.low, axis.high, step.unit.name);
+    if (data.is_wide()) settings += "set logscale xy\n" + log_ticks(axis, "xy");
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
               error_text(comparisons), clusters_text(comparisons), settings, path);
     return true;
@@ -98,13 +103,14 @@ bool plot_against_experts(const std::vector<Comparison>& comparisons, const std:
                           const std::string& path) {
     const CaseSeries series = series_of(comparisons, true);
     if (series.empty()) return false;
-    const PlotRange data = range_ms(series);
+    const StepAxis step(series);
+    const PlotRange& data = step.range;
     const bool logarithmic = data.low > 0 && data.high > 20 * data.low;
     std::set<double> positions;
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases) positions.insert(c->what.x);
     Plot plot;
-    plot.add_series("series", series, line_of,  // all bands first, below the lines
+    plot.add_series("series", series, step,  // all bands first, below the lines
                     {"$series{0} using 5:3:4 with filledcurves lc '{1}'",
                      "$series{0} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{1}'"},
                     [](const auto&, const auto&) { return ""; });
@@ -115,16 +121,16 @@ bool plot_against_experts(const std::vector<Comparison>& comparisons, const std:
                        name + ", measured");
     }
     std::string settings = fmt::format(
-        "set xlabel '{}'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange "
+        "set xlabel '{}'\nset ylabel 'step [{}]' offset 0.5\nset logscale x 2\nset xrange "
         "[{}:{}]\nset xtics ({})\n",
         are_lengths(series) ? "length of a sequence [tokens]"
                             : "experts of the layer, over all ranks",
-        *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(apart(positions), ","));
+        step.unit.name, *positions.begin() / 1.15, *positions.rbegin() * 1.15,
+        fmt::join(apart(positions), ","));
     settings += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y")
                             : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
-              "lines: predicted p50, bands: predicted p10..p90, large points: measured median",
-              clusters_text(comparisons),
+              "lines: p50 of the prediction, bands: its p10..p90", clusters_text(comparisons),
               settings + "set style fill transparent solid 0.2 noborder\n", path);
     return true;
 }
@@ -186,14 +192,13 @@ bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     const BarScale scaled = bar_scale(shown);
     Plot plot;
     double highest = 0;
-    // without names: a quote in one would end a column
     plot.add_block("bars", shown, [&](const Comparison* c) {
-        std::string line;
+        Row row;
         for (const StepPart& part : parts_of(c->forecast->breakdown))
-            line += fmt::format("{} ", scaled(part.time, *c));
-        highest = std::max({highest, scaled(total(c->forecast->breakdown), *c),
-                            scaled(c->what.measured_step, *c)});
-        return line + fmt::format("{}\n", scaled(c->what.measured_step, *c));
+            row.push_back(scaled(part.time, *c));
+        row.push_back(scaled(c->what.measured_step, *c));
+        highest = std::max({highest, scaled(total(c->forecast->breakdown), *c), row.back()});
+        return row;
     });
     for (const StepPart& part : parts_of(Breakdown{})) {
         const std::size_t i = plot.parts.size();
@@ -238,15 +243,15 @@ void plot_curves(const std::vector<FittedCurve>& curves, const std::string& titl
     PlotRange across, up;
     const auto add = [&](const std::string& block,
                          const std::vector<std::pair<double, double>>& points) {
-        plot.add_block(block, points, [&](const auto& point) -> std::string {
+        plot.add_block(block, points, [&](const auto& point) -> Row {
             const auto [x, y] = point;
             if (!(x > 0 && y > 0 && std::isfinite(x) && std::isfinite(y))) {
                 ++left_out;
-                return "";
+                return {};
             }
             across.add(x);
             up.add(y);
-            return fmt::format("{} {}\n", x, y);
+            return {x, y};
         });
     };
     for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -299,13 +304,13 @@ void plot_fit(const std::string& title, const std::vector<CaseResult>& points,
     plot.add_series(
         "data", series,
         [](const CaseResult& p) {
-            return fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured);
+            return Row{1e6 * p.fitted.si(), p.fitted / p.measured};
         },
         {"$data{0} using 1:2 with points pt {2} ps 0.6 lc rgb '{1}'"},
         [](const std::string& kind, const auto&) { return kind; });
     plot.add("1 with lines lc rgb '#555555' dt 2");
     plot.draw(title + ": fitted law against measurement", fit_words(points, cluster), "",
-              "set logscale xy\nset xlabel 'fitted time (us)'\nset ylabel 'fitted over measured'\n"
+              "set logscale xy\nset xlabel 'fitted time [us]'\nset ylabel 'fitted over measured'\n"
               "set yrange [0.5:2]\nset ytics (0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.4, "
               "2)\nset grid\n",
               path);

@@ -8,6 +8,7 @@
 #include "model/records/measurements.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
+#include "sim/calibration.h"
 
 namespace stepcast {
 namespace {
@@ -18,13 +19,13 @@ void add_advice(Page& page, const Explanation& x) {
     if (gain != x.elasticities.end() && gain->simulated < Seconds(0))
         page.facts.push_back(
             {"What would help most",
-             fmt::format("{:.0f} % more {} changes the step by {}", 100 * x.change, gain->key,
-                         signed_percent_text(gain->simulated / x.step))});
+             fmt::format("{:.0f} % more {} shortens the step by {}", 100 * x.change, gain->key,
+                         percent_text(-gain->simulated / x.step))});
     if (!x.uncertainties.empty())
         page.facts.push_back(
-            {"Measure this next",
-             fmt::format("{}: alone it moves the step by +- {}", x.uncertainties.front().key,
-                         time_text(x.uncertainties.front().widening))});
+            {"Measure this next", fmt::format("{}: its uncertainty alone moves the step by +- {}",
+                                              x.uncertainties.front().key,
+                                              time_text(x.uncertainties.front().widening))});
 }
 
 Table phase_table(const Forecast& f) {
@@ -165,6 +166,8 @@ Page run_page(const Experiment& e, const Measurement& m) {
          fmt::format("{} accepted of {}, after {} to warm up", accepted, m.steps.size(), m.warmup),
          accepted == 0 ? Tone::bad : Tone::plain});
     page.facts.push_back(
+        work_fact(sequences_of_step(e.parallelism), e.workload.seq, e.parallelism.micro_batch));
+    page.facts.push_back(
         {"Its prediction", "stepcast compare FOLDER predicts this run and says how far it is off"});
     page.warnings = m.warnings;
     page.sections.push_back({.title = "Every step", .tables = {sample_table(m)}});
@@ -195,10 +198,10 @@ void write_columns(const std::string& folder, const std::vector<ForecastColumn>&
     });
 }
 
-std::vector<Fact> origin_of(const Experiment& e, const std::string& program) {
+std::vector<Fact> origin_of(const Experiment& e, const Invocation& program) {
     std::vector<Fact> facts = provenance_of(e.cluster);
     for (Fact& fact : provenance_of(e.framework)) facts.push_back(std::move(fact));
-    facts.push_back(program_fact(program));
+    add_once(facts, facts_of(program));
     return facts;
 }
 
@@ -262,8 +265,17 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
 
 }  // namespace
 
+Fact work_fact(int sequences, int seq, int micro_batch) {
+    return {"What a step trains on",
+            fmt::format("{} sequence{} of {} tokens, {} at a time on each replica",
+                        count_text(sequences), sequences == 1 ? "" : "s", count_text(seq),
+                        count_text(micro_batch))};
+}
+
 std::vector<Fact> facts_of(const Forecast& f) {
-    std::vector<Fact> facts{memory_fact(f.memory)};
+    std::vector<Fact> facts;
+    if (f.sequences > 0) facts.push_back(work_fact(f.sequences, f.seq, f.micro_batch));
+    facts.push_back(memory_fact(f.memory));
     if (const std::string parts = bound_by(f); !parts.empty())
         facts.push_back({"What the step goes to", parts});
     if (f.tokens_per_second > 0 && f.gpus > 0)
@@ -280,9 +292,10 @@ std::vector<Fact> facts_of(const Forecast& f) {
 }
 
 Fact training_fact(const Campaign& c) {
-    return {fmt::format("Training on {} tokens", spoken_count(c.tokens)),
-            fmt::format("{}, money {}, energy at most {}", days_text(c), money_text(c),
-                        energy_text(c))};
+    return {
+        fmt::format("Training on {} tokens", spoken_count(c.tokens)),
+        fmt::format("{}, money {}{}, energy at most {}", days_text(c), money_text(c),
+                    c.money[1] > 0 && !c.currency.empty() ? " " + c.currency : "", energy_text(c))};
 }
 
 std::string interval_text(const Forecast& f) {
@@ -326,8 +339,7 @@ std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
 namespace {
 
 Table error_table(const std::string& name, const Fitted& fitted) {
-    Table table{fmt::format("Errors of {} by the program of {}, from {}", name,
-                            fitted.date.substr(0, 10), fmt::join(source_names(fitted), ", ")),
+    Table table{fmt::format("Errors of {} by the program of {}", name, fitted.date.substr(0, 10)),
                 {{.name = "kind", .is_text = true},
                  {.name = "method", .is_text = true},
                  {"rows"},
@@ -344,17 +356,26 @@ Table error_table(const std::string& name, const Fitted& fitted) {
                               percent_cell(e.mape),
                               signed_percent_cell(e.bias),
                               signed_percent_cell(e.worst)});
+    table.below = fmt::format("fitted to {}", fmt::join(source_names(fitted), ", "));
     return table;
+}
+
+Fact fit_fact(const std::string& name, const Fitted& fitted, const std::string& unmeasured) {
+    Fact fact{.name = name, .text = "", .row = fit_row(name, fitted, unmeasured)};
+    if (!fitted.errors.empty()) fact.tables = {error_table(name, fitted)};
+    return fact;
 }
 
 }  // namespace
 
 std::vector<Fact> provenance_of(const Cluster& cluster) {
-    const std::string name = "cluster " + cluster.name;
-    Fact fact{name, provenance_text(cluster).substr(name.size() + 2)};
-    if (cluster.fitted && !cluster.fitted->errors.empty())
-        fact.tables = {error_table(name, *cluster.fitted)};
-    std::vector<Fact> facts{std::move(fact)};
+    std::vector<Fact> facts;
+    if (cluster.fitted)
+        facts.push_back(
+            fit_fact("cluster " + cluster.name, *cluster.fitted, unmeasured_kinds(cluster)));
+    else
+        facts.push_back(
+            {"cluster " + cluster.name, "UNCALIBRATED: datasheet values and assumed costs"});
     if (!cluster.source.empty())
         facts.push_back({"datasheet values of " + cluster.name, cluster.source});
     return facts;
@@ -362,17 +383,17 @@ std::vector<Fact> provenance_of(const Cluster& cluster) {
 
 std::vector<Fact> provenance_of(const Framework& framework) {
     if (framework.name.empty()) return {};
-    Fact fact{"framework " + framework.name, framework.about};
-    if (framework.fitted) {
-        fact.text += fmt::format("; fitted {} to {} samples", framework.fitted->date,
-                                 framework.fitted->samples);
-        if (!framework.fitted->errors.empty())
-            fact.tables = {error_table(fact.name, *framework.fitted)};
-    }
-    return {std::move(fact)};
+    const std::string name = "framework " + framework.name;
+    std::vector<Fact> facts{{name, framework.about}};
+    if (framework.fitted) facts.push_back(fit_fact(name, *framework.fitted, ""));
+    return facts;
 }
 
-Fact program_fact(const std::string& version) { return {"program", replaced(version, "\n", ", ")}; }
+std::vector<Fact> facts_of(const Invocation& program) {
+    std::vector<Fact> facts{{"program", replaced(program.version, "\n", ", ")}};
+    if (!program.command.empty()) facts.insert(facts.begin(), {"command", program.command});
+    return facts;
+}
 
 Table breakdown_table(const Forecast& f) {
     const Seconds sum = total(f.breakdown);

@@ -17,8 +17,9 @@
 namespace stepcast {
 namespace {
 
-constexpr double top = 0.865, bottom = 0.1, gap = 0.06;  // of the picture's height
-constexpr double memory_rows = 2;                        // height of the memory curve, in rows
+// Heights in pixels: above the first step and below the last, of a step's name, between two steps.
+constexpr double head = 135, foot = 100, name_room = 34, gap = 34;
+constexpr double memory_rows = 2, memory_gap = 0.6;  // of the memory curve and above it, in rows
 // width of a digit, as a share of the axis
 constexpr double number_width = 0.011;
 // a narrower hatched box would hide its neighbours
@@ -31,6 +32,9 @@ struct Look {
     GanttKind kind;
     const char* name;
     const char* colour;
+    [[nodiscard]] const char* style() const {
+        return kind == GanttKind::idle ? "fs pattern 4 border lc '#cccccc'" : "fs solid noborder";
+    }
 };
 constexpr std::array<Look, 8> looks{{{GanttKind::forward, "forward", "#7FB8DC"},
                                      {GanttKind::backward, "backward", "#F0A35E"},
@@ -41,10 +45,26 @@ constexpr std::array<Look, 8> looks{{{GanttKind::forward, "forward", "#7FB8DC"},
                                      {GanttKind::exchange, "exposed exchange", "#C1272D"},
                                      {GanttKind::idle, "idle (bubble)", "#999999"}}};
 
-// The height of one panel, in rows.
-double height_of(const Gantt& g) {
-    return static_cast<double>(g.rows.size()) + (g.memory.empty() ? 0 : memory_rows + 0.6);
-}
+// The picture is as high as its rows need.
+struct Layout {
+    double row = 0, height = head + foot;  // pixels
+    bool named = false;                    // each step under its name
+    explicit Layout(std::span<const Gantt> gantts) : named(gantts.size() > 1) {
+        double rows = 0;
+        for (const Gantt& g : gantts)
+            rows += static_cast<double>(g.rows.size()) +
+                    (g.memory.empty() ? 0 : memory_rows + memory_gap);
+        row = std::clamp(765 / rows, 30.0, 90.0);
+        height += std::round(rows * row) + gap * static_cast<double>(gantts.size() - 1) +
+                  (named ? name_room * static_cast<double>(gantts.size()) : 0);
+    }
+    // The place so many pixels below the top, as a share of the height.
+    [[nodiscard]] double at(double pixels) const { return 1 - pixels / height; }
+    [[nodiscard]] std::string margins(double from, double to) const {
+        return fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\n", at(from),
+                           at(to));
+    }
+};
 
 // Where a box is drawn: collectives are a strip along the lower edge of their row.
 struct Placed {
@@ -98,47 +118,45 @@ std::vector<Placed> placed_boxes(const GanttRow& row, std::size_t index, Seconds
     return placed;
 }
 
-// Draws the slots of one step in the axes that `settings` set up.
-std::string timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit,
-                        const std::string& settings) {
+// Draws in the axes that `settings` set up.
+void add_panel(Drawing& drawing, Plot&& panel, const std::string& settings) {
+    std::ranges::move(panel.data, std::back_inserter(drawing.data));
+    drawing.script += settings + plot_command(panel.parts, panel.labels);
+}
+
+Plot timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit) {
     Plot panel;
     std::vector<Placed> placed;
     for (std::size_t r = 0; r < g.rows.size(); ++r)
         for (const Placed& box : placed_boxes(g.rows[r], r, longest)) placed.push_back(box);
     for (const Look& look : looks) {
-        std::string lines;
-        for (const Placed& box : placed)
-            if (box.kind == look.kind)
-                lines += fmt::format("{0:.7g} {1:.7g} {0:.7g} {2:.7g} {1:.7g} {3:.7g}\n",
-                                     box.start.si() * unit.factor, box.low,
-                                     // x, y, and the box's ends along x and y
-                                     box.finish.si() * unit.factor, box.high);
-        if (lines.empty()) continue;
-        const auto name = fmt::format("$g{}k{}", index, static_cast<int>(look.kind));
-        panel.data += name + " << EOD\n" + lines + "EOD\n";
-        const char* const style =
-            look.kind == GanttKind::idle ? "fs pattern 4 border lc '#cccccc'" : "fs solid noborder";
-        panel.add(fmt::format("{} using 1:2:3:4:5:6 with boxxyerror {} fc '{}' lw 0.6", name, style,
-                              look.colour));
+        if (std::ranges::find(placed, look.kind, &Placed::kind) == placed.end()) continue;
+        const auto name = fmt::format("g{}k{}", index, static_cast<int>(look.kind));
+        panel.add_block(name, placed, [&](const Placed& box) -> Row {
+            if (box.kind != look.kind) return {};
+            const double start = box.start.si() * unit.factor;
+            // x, y, and the box's ends along x and y
+            return {start, box.low, start, box.finish.si() * unit.factor, box.low, box.high};
+        });
+        panel.add(fmt::format("${} using 1:2:3:4:5:6 with boxxyerror {} fc '{}' lw 0.6", name,
+                              look.style(), look.colour));
     }
-    std::string numbers;
+    DataBlock numbers{fmt::format("n{}", index), {}};
     for (std::size_t r = 0; r < g.rows.size(); ++r)
         for (const GanttBox& box : g.rows[r].boxes) {
-            const std::string text = std::to_string(box.micro_batch + 1);
-            if (is_crowded(g.rows[r]) || box.micro_batch < 0 ||
-                (box.finish - box.start) / longest <
-                    number_width * static_cast<double>(text.size()))
+            const int number = box.micro_batch + 1;
+            const double room = (box.finish - box.start) / longest / number_width;
+            if (is_crowded(g.rows[r]) || number < 1 ||
+                room < static_cast<double>(std::to_string(number).size()))
                 continue;
-            numbers +=
-                fmt::format("{:.7g} {:.7g} {}\n", (box.start + box.finish).si() / 2 * unit.factor,
-                            static_cast<double>(r) - 0.06, text);
+            numbers.rows.push_back({(box.start + box.finish).si() / 2 * unit.factor,
+                                    static_cast<double>(r) - 0.06, static_cast<double>(number)});
         }
-    if (!numbers.empty()) {
-        panel.data += fmt::format("$n{} << EOD\n{}EOD\n", index, numbers);
-        panel.add(
-            fmt::format("$n{} using 1:2:3 with labels font ',13' textcolor '#101010'", index));
-    }
-    return panel.data + settings + plot_command(panel.parts, panel.labels);
+    if (numbers.rows.empty()) return panel;
+    panel.add(
+        fmt::format("${} using 1:2:3 with labels font ',13' textcolor '#101010'", numbers.name));
+    panel.data.push_back(std::move(numbers));
+    return panel;
 }
 
 // A distance between ticks that shows two or three: 1, 2 or 5 of a decade.
@@ -150,82 +168,89 @@ double tick_of(double high) {
 }
 
 constexpr double gib = 1024.0 * 1024 * 1024;
+constexpr const char* capacity_line = "dt (10,8) lw 1.2 lc '#C1272D'";
 
 // Whether the device's capacity is close enough to the used memory to be drawn.
 bool shows_capacity(const Gantt& g) {
     const auto most =
         std::ranges::max_element(g.memory, {}, [](const auto& one) { return one.second; });
-    return g.capacity > Bytes(0) && g.capacity < 3 * most->second;
+    return most != g.memory.end() && g.capacity > Bytes(0) && g.capacity < 3 * most->second;
 }
 
-std::string memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is_low,
-                      bool is_alone, const std::string& settings) {
+void add_memory(Drawing& drawing, const Gantt& g, std::size_t index, const TimeUnit& unit,
+                bool is_low, const std::string& settings) {
     Plot panel;
     double most = 0, before = g.memory.front().second.si() / gib;
-    // a stair: two points per change
-    panel.add_block(fmt::format("m{}", index), g.memory, [&](const auto& change) {
-        const double now = change.second.si() / gib, x = change.first.si() * unit.factor;
+    std::vector<Row> stair;  // two points per change
+    for (const auto& [time, bytes] : g.memory) {
+        const double now = bytes.si() / gib, x = time.si() * unit.factor;
         most = std::max(most, now);
-        return fmt::format("{0:.7g} {1:.6g}\n{0:.7g} {2:.6g}\n", x, std::exchange(before, now),
-                           now);
-    });
+        stair.push_back({x, std::exchange(before, now)});
+        stair.push_back({x, now});
+    }
+    panel.data.push_back({fmt::format("m{}", index), std::move(stair)});
     const double capacity = g.capacity.si() / gib;
     const bool shown = shows_capacity(g);
     panel.add(fmt::format("$m{} using 1:2 with filledcurves y1=0 fs solid 0.3 noborder lc '{}'",
                           index, colour(0)));
     panel.add(fmt::format("$m{} using 1:2 with lines lw 1.2 lc '{}'", index, colour(0)));
-    if (shown) panel.add(fmt::format("{} with lines dt 2 lw 1.2 lc '#C1272D'", capacity));
+    if (shown) panel.add(fmt::format("{} with lines {}", capacity, capacity_line));
     const double high = shown ? std::max(most, capacity) : most;
-    // next to the curve; with several panels in their titles, as the key of colours is beside the
-    // first
-    const std::string label =
-        is_alone ? g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "") : "";
     const std::string ticks = is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most)
                                      : fmt::format("{}", tick_of(high));
-    return panel.data + settings +
-           fmt::format(
-               "set label 5 {} at graph 1.012,0.55 font ',13' textcolor '#333333'\nset yrange "
-               "[0:{}]\n"
-               "set ytics {} font ',12'\n",
-               gnuplot_text(label), 1.12 * high, ticks) +
-           plot_command(panel.parts, panel.labels);
+    add_panel(
+        drawing, std::move(panel),
+        settings + fmt::format("set label 5 {} at graph -0.17,0.62 font ',13' textcolor "
+                               "'#333333'\nset yrange [0:{}]\nset ytics {} font ',12'\n",
+                               gnuplot_text(replaced(g.memory_label, " of ", " of\n") + " [GiB]"),
+                               1.12 * high, ticks));
 }
 
 // The key of the kinds that occur, in the column on the right.
-std::string legend(std::span<const Gantt> gantts, double left) {
+std::string legend(std::span<const Gantt> gantts, const Layout& layout, double left) {
     std::set<GanttKind> kinds;
     for (const Gantt& g : gantts)
         for (const GanttRow& row : g.rows)
             for (const GanttBox& box : row.boxes) kinds.insert(box.kind);
     std::string text;
-    double y = top - 0.02;
+    double y = head + 20;
     int object = 100;
+    const auto add_name = [&](const char* name) {
+        text += fmt::format("set label {} \"{}\" at screen {},{:.4f} font ',15'\n", object++, name,
+                            left + 0.026, layout.at(y));
+        y += 36;
+    };
     for (const Look& look : looks) {
         if (!kinds.contains(look.kind)) continue;
         text += fmt::format(
-            "set object {0} rectangle from screen {1},{2} to screen {3},{4} fc rgb '{5}' {6} lw "
-            "0.6\n"
-            "set label {0} {7} at screen {8},{9} font ',15'\n",
-            object++, left, y - 0.012, left + 0.02, y + 0.012, look.colour,
-            look.kind == GanttKind::idle ? "fs pattern 4 border lc '#cccccc'" : "fs solid noborder",
-            gnuplot_text(look.name), left + 0.026, y);
-        y -= 0.036;
+            "set object {} rectangle from screen {},{:.4f} to screen {},{:.4f} fc rgb '{}' {} lw "
+            "0.6\n",
+            object, left, layout.at(y + 12), left + 0.02, layout.at(y - 12), look.colour,
+            look.style());
+        add_name(look.name);
     }
+    if (std::ranges::none_of(gantts, shows_capacity)) return text;
+    text += fmt::format("set arrow {} from screen {},{:.4f} to screen {},{:.4f} nohead {}\n",
+                        object, left, layout.at(y), left + 0.02, layout.at(y), capacity_line);
+    add_name("the GPU's memory");
     return text;
 }
 
 // The title, and what the marks mean.
-std::string gantt_frame(std::span<const Gantt> gantts, Seconds longest) {
-    const std::string title = gantts.size() == 1
-                                  ? gantts.front().title + ": one step, " + time_text(longest)
-                                  : fmt::format("{} steps on one axis", gantts.size());
+std::string gantt_frame(std::span<const Gantt> gantts, Seconds longest, const Layout& layout) {
+    const std::string title = layout.named
+                                  ? fmt::format("{} steps on one axis", gantts.size())
+                                  : gantts.front().title + ": one step, " + time_text(longest);
     const bool crowded = std::ranges::any_of(
         gantts, [](const Gantt& g) { return std::ranges::any_of(g.rows, is_crowded); });
-    const std::string meaning =
-        std::string(crowded ? "heights: shares of the time, as slots are too many to show"
-                            : "numbers: micro-batches") +
-        "; hatched: the rank's devices do nothing";
-    return frame({title, meaning, "", {"backward, weights.."}});
+    return frame({title,
+                  std::string("numbers: micro-batches") +
+                      (crowded ? "; where a rank has too many slots to draw, heights are shares of "
+                                 "the time"
+                               : ""),
+                  "",
+                  {"backward, weights.."}},
+                 static_cast<int>(layout.height));
 }
 
 }  // namespace
@@ -233,56 +258,48 @@ std::string gantt_frame(std::span<const Gantt> gantts, Seconds longest) {
 void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     if (gantts.empty() || gantts.front().rows.empty())
         throw ConfigError(path + ".png: no step to draw");
-    Seconds longest;
-    double rows = 0;
-    for (const Gantt& g : gantts) {
-        longest = std::max(longest, g.step);
-        rows += height_of(g);
-    }
+    const Seconds longest = std::ranges::max_element(gantts, {}, &Gantt::step)->step;
     const TimeUnit unit = unit_of(longest);
-    const double row_height = (top - bottom - gap * static_cast<double>(gantts.size() - 1)) / rows;
-    std::string script = gantt_frame(gantts, longest);
-    script += "unset key\nunset grid\nset multiplot\nset xrange [0:" +
-              fmt::format("{:.7g}", 1.005 * longest.si() * unit.factor) +
-              "]\nset lmargin at screen 0.135\nset rmargin at screen 0.815\n";
-    script += legend(gantts, 0.83);
-    double y = top;
+    const Layout layout(gantts);
+    Drawing drawing{.height = static_cast<int>(layout.height)};
+    drawing.script = gantt_frame(gantts, longest, layout) +
+                     fmt::format(
+                         "unset key\nunset grid\nset multiplot\nset xrange [0:{:.7g}]\nset "
+                         "lmargin at screen 0.135\nset rmargin at screen 0.815\n",
+                         1.005 * longest.si() * unit.factor) +
+                     legend(gantts, layout, 0.83);
+    const std::string x_label =
+        fmt::format("set xlabel 'time [{}]' offset 0,0.3\nset format x '%g'\n", unit.name);
+    double y = head;
     for (std::size_t i = 0; i < gantts.size(); ++i) {
         const Gantt& g = gantts[i];
-        const bool last = i + 1 == gantts.size();
-        const double end = y - row_height * static_cast<double>(g.rows.size());
-        const bool memory = !g.memory.empty();
-        const std::string x_label =
-            fmt::format("set xlabel 'time [{}]' offset 0,0.3\nset format x '%g'\n", unit.name);
-        std::string settings = fmt::format(
-            "set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\nset yrange [{}:-0.5]\n"
-            "set ytics ({}) font ',13'\n",
-            y, end, static_cast<double>(g.rows.size()) - 0.5,
-            named_ticks(g.rows, &GanttRow::label));
-        settings += last && !memory ? x_label : "unset xlabel\nset format x ''\n";
-        if (gantts.size() > 1)
-            settings += fmt::format(
-                "set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
-                gnuplot_text(g.title + ", " + time_text(g.step) +
-                             (memory ? "; beneath: " + g.memory_label + " [GiB]" +
-                                           (shows_capacity(g) ? ", dashed: the device's" : "")
-                                     : "")),
-                y + 0.016);
-        script += timeline_of(g, i, longest, unit, settings) + "unset label\n" + "unset object\n";
+        const auto axis = [&](bool lowest) {
+            return lowest && i + 1 == gantts.size() ? x_label : "unset xlabel\nset format x ''\n";
+        };
+        if (layout.named) y += name_room;
+        const double end = y + layout.row * static_cast<double>(g.rows.size());
+        std::string settings = layout.margins(y, end) +
+                               fmt::format("set yrange [{}:-0.5]\nset ytics ({}) font ',13'\n",
+                                           static_cast<double>(g.rows.size()) - 0.5,
+                                           named_ticks(g.rows, &GanttRow::label)) +
+                               axis(g.memory.empty());
+        if (layout.named)
+            settings +=
+                fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
+                            gnuplot_text(g.title + ", " + time_text(g.step)), layout.at(y - 14));
+        add_panel(drawing, timeline_of(g, i, longest, unit), settings);
+        drawing.script += "unset label\nunset object\nunset arrow\n";
         y = end;
-        if (memory) {
-            const double from = y - 0.6 * row_height, to = from - memory_rows * row_height;
-            settings = fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\n",
-                                   from, to) +
-                       (last ? x_label : "unset xlabel\nset format x ''\n");
-            script += memory_of(g, i, unit, memory_rows * row_height < 0.08, gantts.size() == 1,
-                                settings) +
-                      "unset label 5\n";
-            y = to;
+        if (!g.memory.empty()) {
+            const double from = y + memory_gap * layout.row;
+            y = from + memory_rows * layout.row;
+            add_memory(drawing, g, i, unit, y - from < 80, layout.margins(from, y) + axis(true));
+            drawing.script += "unset label 5\n";
         }
-        y -= gap;
+        y += gap;
     }
-    render_plot(script + "unset multiplot\n", path);
+    drawing.script += "unset multiplot\n";
+    render_plot(drawing, path);
 }
 
 // ---- what more of each parameter does to the step
@@ -291,13 +308,9 @@ namespace {
 
 constexpr std::size_t shown = 18;
 
-// An empty block is an error in gnuplot, so it gets a line without numbers.
-std::string block(const std::string& name, const std::string& rows) {
-    return fmt::format("${} << EOD\n{}EOD\n", name, rows.empty() ? "NaN NaN\n" : rows);
-}
-
 struct Bars {
-    std::string gains, losses, marks, ticks;
+    std::vector<Row> gains, losses, marks;
+    std::string ticks;
     double least = 0, most = 0;
 };
 
@@ -308,9 +321,8 @@ Bars bars_of(const Explanation& x, std::size_t count) {
         const double simulated = 100 * (e.simulated / x.step),
                      along = 100 * (e.along_path / x.step);
         const auto row = static_cast<double>(count - i);
-        (simulated < 0 ? bars.gains : bars.losses) +=
-            fmt::format("{:.6g} {:.6g}\n", simulated, row);
-        bars.marks += fmt::format("{:.6g} {:.6g}\n", along, row);
+        (simulated < 0 ? bars.gains : bars.losses).push_back({simulated, row});
+        bars.marks.push_back({along, row});
         bars.ticks += fmt::format("{}{} {}", i == 0 ? "" : ",", gnuplot_text(e.key), row);
         bars.least = std::min({bars.least, simulated, along});
         bars.most = std::max({bars.most, simulated, along});
@@ -332,15 +344,14 @@ void plot_elasticities(const Explanation& x, const std::string& title, const std
     const std::string settings = fmt::format(
         "set lmargin at screen 0.28\nset border 1\nset yrange [0.3:{}]\nset xrange "
         "[{:.6g}:{:.6g}]\n"
-        "set ytics ({}) font ',15'\nset xlabel 'change of the step, %' font ',17'\nset format x "
+        "set ytics ({}) font ',15'\nset xlabel 'change of the step [%]' font ',17'\nset format x "
         "'%g'\n"
         "set style fill solid 0.85 noborder\nset arrow from 0,0.3 to 0,{} nohead lc '#555555' lw "
         "1\n",
         static_cast<double>(count) + 0.7, bars.least - room, bars.most + room, bars.ticks,
         static_cast<double>(count) + 0.7);
     const Plot plot{
-        .data =
-            block("gains", bars.gains) + block("losses", bars.losses) + block("marks", bars.marks),
+        .data = {{"gains", bars.gains}, {"losses", bars.losses}, {"marks", bars.marks}},
         .parts = {fmt::format(
                       "$gains using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '{}'",
                       colour(2)),
@@ -348,12 +359,12 @@ void plot_elasticities(const Explanation& x, const std::string& title, const std
                       "$losses using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '{}'",
                       colour(1)),
                   "$marks using 1:2 with points pt 2 ps 1.6 lw 2.2 lc rgb '#111111'"},
-        .labels = {"shorter step", "longer step", "along the path"}};
+        .labels = {"shorter step", "longer step", "along the critical path"}};
     plot.draw(title,
               fmt::format("change of the step of {} with {:.0f} % more of a parameter: {} "
                           "strongest of {} with an effect",
                           time_text(x.step), 100 * x.change, count, moves),
-              "bars: simulated again; marks: along the critical path", settings, path);
+              "bars: simulated again", settings, path);
 }
 
 }  // namespace stepcast

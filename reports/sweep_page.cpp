@@ -35,8 +35,8 @@ Fact runner_up(const SweepAnswer& r) {
         r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
     if (alike > 0)
         return {"Not distinguishable from the first",
-                fmt::format("{} of the {} below: over the same draws the difference contains zero",
-                            alike, r.best.size()),
+                fmt::format("{} of the {} below: measured, one of them may be faster", alike,
+                            r.best.size()),
                 Tone::doubt};
     const double gap = r.best[1].step / r.best[0].step - 1;
     const std::string next =

@@ -31,8 +31,9 @@ struct AxisValue {
 AxisValue value_of(Objective objective, const SweepRow& row) {
     switch (objective) {
         case Objective::step: return {row.step.si(), "step [s]"};
-        case Objective::tokens: return {row.tokens_per_second, "tokens/s"};
-        case Objective::cost: return {row.cost_per_token * 1e6, "cost of a million tokens"};
+        case Objective::tokens: return {row.tokens_per_second, "throughput [tokens/s]"};
+        case Objective::cost:
+            return {row.cost_per_token * 1e6, "cost of a million tokens [currency of the price]"};
         case Objective::memory:
             return {row.peak.si() / Bytes(parse_bytes("1 GiB")).si(),
                     "peak memory of a rank [GiB]"};
@@ -69,22 +70,29 @@ std::string few_ticks(double least, double most) {
     return text;
 }
 
-// The data blocks of the cells, row by row, and of their numbers.
-std::string heat_blocks(const HeatMap& map, const PlotRange& range,
-                        const std::function<double(Seconds)>& shown) {
-    const std::size_t columns = map.columns.size(), rows = map.rows.size();
-    const double dark = std::sqrt(range.low * range.high);  // numbers are white from this value on
-    std::string data = "$map << EOD\n", labels = "$labels << EOD\n";
-    for (std::size_t i = 0; i < rows; ++i)
-        for (std::size_t j = 0; j < columns; ++j) {
-            const double step = shown(map.step[i * columns + j]);
-            data += step > 0 ? fmt::format("{} {} {:.6g}\n", j, i, step)
-                             : fmt::format("{} {} NaN\n", j, i);
-            if (step > 0)
-                labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step),
-                                      (step > dark) != map.of_token ? 0xffffff : 0x101010);
-        }
-    return data + "EOD\n" + labels + "EOD\n";
+// One row a cell.
+DataBlock cells_of(const HeatMap& map, const std::function<double(Seconds)>& shown) {
+    DataBlock cells{"map", {}};
+    for (std::size_t i = 0; i < map.step.size(); ++i) {
+        const double step = shown(map.step[i]);
+        cells.rows.push_back({static_cast<double>(i % map.columns.size()),
+                              static_cast<double>(i / map.columns.size()),
+                              step > 0 ? step : std::nan("")});
+    }
+    return cells;
+}
+
+// The number in each cell, white on a dark one.
+std::string numbers_in(const DataBlock& cells, const PlotRange& range, bool dark_is_low) {
+    const double middle = std::sqrt(range.low * range.high);
+    std::string text;
+    for (std::size_t i = 0; i < cells.rows.size(); ++i)
+        if (const double step = cells.rows[i][2]; step > 0)
+            text +=
+                fmt::format("set label {} \"{}\" at {},{} center front font ',15' textcolor '{}'\n",
+                            100 + i, short_figure(step), cells.rows[i][0], cells.rows[i][1],
+                            (step > middle) != dark_is_low ? "#ffffff" : "#101010");
+    return text;
 }
 
 }  // namespace
@@ -102,25 +110,29 @@ bool plot_heat_map(const SweepAnswer& r, const std::string& path) {
     PlotRange range;
     for (const Seconds step : map.step)
         if (step > Seconds(0)) range.add(shown(step));
-    Plot plot{.data = heat_blocks(map, range, shown)};
+    Plot plot{.data = {cells_of(map, shown)}};
     plot.add("$map using 1:2:3 with image pixels");
-    if (numbers) plot.add("$labels using 1:2:3:4 with labels font ',15' textcolor rgb variable");
-    const std::string settings = fmt::format(
-        "set xlabel {}\nset ylabel {}\nset xtics ({})\nset ytics ({})\nset xrange [-0.5:{}]\nset "
-        "yrange [-0.5:{}]\n"
-        "unset grid\nset rmargin at screen 0.86\nset cblabel '{}[{}]'\n"
-        "set palette defined ({})\nset logscale cb\nset "
-        "cbtics ({})\nset "
-        "colorbox user origin 0.875,0.135 size 0.022,0.73\n",
-        gnuplot_text(map.column_key), gnuplot_text(map.row_key), tick_list(map.columns),
-        tick_list(map.rows), static_cast<double>(columns) - 0.5, static_cast<double>(rows) - 0.5,
-        map.of_token ? "" : "step ", unit.name,
-        map.of_token ? "0 '#7f2704', 0.3 '#d95f0e', 0.65 '#fec44f', 1 '#fff7bc'"
-                     : "0 '#fff7bc', 0.35 '#fec44f', 0.7 '#d95f0e', 1 '#7f2704'",
-        few_ticks(range.low, range.high));
+    const std::string in_cells =
+        numbers ? numbers_in(plot.data.front(), range, map.of_token) : std::string();
+    const std::string settings =
+        in_cells + fmt::format(
+                       "set xlabel {}\nset ylabel {}\nset xtics ({})\nset ytics ({})\nset xrange "
+                       "[-0.5:{}]\nset "
+                       "yrange [-0.5:{}]\n"
+                       "unset grid\nset rmargin at screen 0.86\nset cblabel '{}[{}]'\n"
+                       "set palette defined ({})\nset logscale cb\nset "
+                       "cbtics ({})\nset "
+                       "colorbox user origin 0.875,0.135 size 0.022,0.73\n",
+                       gnuplot_text(map.column_key), gnuplot_text(map.row_key),
+                       tick_list(map.columns), tick_list(map.rows),
+                       static_cast<double>(columns) - 0.5, static_cast<double>(rows) - 0.5,
+                       map.of_token ? "throughput " : "step ", unit.name,
+                       map.of_token ? "0 '#7f2704', 0.3 '#d95f0e', 0.65 '#fec44f', 1 '#fff7bc'"
+                                    : "0 '#fff7bc', 0.35 '#fec44f', 0.7 '#d95f0e', 1 '#7f2704'",
+                       few_ticks(range.low, range.high));
     plot.draw(
-        fmt::format("{}: {} [{}] of each {} and {}", r.experiment,
-                    map.of_token ? "most" : "best step", unit.name, map.row_key, map.column_key),
+        fmt::format("{}: {} of each {} and {}", r.experiment,
+                    map.of_token ? "most tokens/s" : "shortest step", map.row_key, map.column_key),
         fmt::format("the best over all other varied keys, {}; empty: nothing feasible",
                     map.simulated ? "simulated" : "by the closed form"),
         cluster_text(r), settings, path);
@@ -131,8 +143,7 @@ bool plot_front(const SweepAnswer& r, const std::string& path) {
     if (!r.second || r.best.size() < 2) return false;
     Plot plot;
     plot.add_block("front", r.best, [&](const SweepRow& row) {
-        return fmt::format("{} {}\n", value_of(r.objective, row).value,
-                           value_of(*r.second, row).value);
+        return Row{value_of(r.objective, row).value, value_of(*r.second, row).value};
     });
     plot.add(fmt::format("$front using 1:2 with steps lc '{}' lw 1", colour(6)));
     plot.add(fmt::format("$front using 1:2 with points pt 7 ps 1.8 lc '{}'", colour(0)),
@@ -177,7 +188,7 @@ bool plot_scaling(const SweepAnswer& r, const std::string& path) {
         const double proportional = first.tokens_per_second / first.ranks * row.ranks;
         most = std::max({most, high, proportional});
         ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", row.ranks);
-        return fmt::format("{} {} {} {} {}\n", row.ranks, middle, low, high, proportional);
+        return Row{1.0 * row.ranks, middle, low, high, proportional};
     });
     if (spread) {
         plot.add(fmt::format("$curve using 1:3:4 with filledcurves lc '{}'", colour(0)),
@@ -192,11 +203,12 @@ bool plot_scaling(const SweepAnswer& r, const std::string& path) {
     const double least = tokens_of(first).low / 1.2;
     const auto of_a_rank = [](const SweepRow& row) { return tokens_of(row).middle / row.ranks; };
     const std::string subtitle = fmt::format(
-        "the best configuration of each size; a rank of {} does {} of what one of {} does{}",
+        "the best configuration of each size; each of {} ranks does {} of what each of {} does{}",
         last.ranks, percent_text(of_a_rank(last) / of_a_rank(first)), first.ranks,
         spread ? "" : "; no interval: routing.draws is 1");
     plot.draw(fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r),
-              fmt::format("set xlabel 'ranks'\nset ylabel 'tokens/s' offset 0.5\nset logscale "
+              fmt::format("set xlabel 'ranks [GPUs]'\nset ylabel 'throughput [tokens/s]' offset "
+                          "0.5\nset logscale "
                           "xy\nset xtics ({})\nset ytics ({})\n"
                           "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent "
                           "solid 0.25 noborder\n",
@@ -289,7 +301,7 @@ bool plot_series(const SweepAnswer& r, const std::string& path) {
             x.add(number);
             y.add(p.low);
             y.add(p.high);
-            return fmt::format("{} {} {} {}\n", number, p.low, p.middle, p.high);
+            return Row{number, p.low, p.middle, p.high};
         });
         if (chart.spread) {  // below the lines
             plot.parts.insert(
@@ -309,7 +321,7 @@ bool plot_series(const SweepAnswer& r, const std::string& path) {
         fmt::format("the best of each{}", chart.spread ? "; bands: p10..p90" : ""), "",
         fmt::format("set xlabel {}\nset ylabel '{}' offset 0.5\nset style fill transparent solid "
                     "0.2 noborder\n",
-                    gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [ms]") +
+                    gnuplot_text(chart.x_key), tokens ? "throughput [tokens/s]" : "step [ms]") +
             axes_text(x, y),
         path);
     return true;

@@ -242,10 +242,9 @@ std::string sweep_doubts(const SweepAnswer& r) {
     const std::string over =
         draws > 1 ? fmt::format("over the {} draws that both met, ", draws) : "";
     return fmt::format(
-        "~ not distinguishable from 1 ({} of {}): {}p10 .. p90 of the difference contains zero{}, "
-        "as far as forecasts of one "
-        "model's configurations have been off against each other; measured, one of them may come "
-        "first",
+        "~ not distinguishable from 1 ({} of {}): {}the difference, with the errors that forecasts "
+        "of one model's configurations have against each other, has zero between p10 and p90{}; "
+        "measured, one of them may be faster",
         alike, r.best.size(), over, draws > 1 && draws < 5 ? " or is of too few draws" : "");
 }
 

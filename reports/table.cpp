@@ -88,10 +88,13 @@ std::string markdown_of(const Table& raw) {
 
 std::string html_of(const Table& raw) {
     const Table table = in_one_unit(raw);
-    std::string text =
-        std::string("<div class=\"table") + (table.columns.size() <= 3 ? " narrow" : "") +
-        "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
-        html_text(table.name.empty() ? table.columns.front().name : table.name) + "\"><table>\n";
+    std::string text = std::string("<div class=\"table") +
+                       (table.columns.size() <= 3   ? " narrow"
+                        : table.columns.size() > 12 ? " wide"
+                                                    : "") +
+                       "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
+                       html_text(table.name.empty() ? table.columns.front().name : table.name) +
+                       "\"><table>\n";
     if (!table.name.empty()) text += "<caption>" + html_text(table.name) + "</caption>\n";
     text += "<thead><tr>";
     for (const Column& column : table.columns)
@@ -126,6 +129,13 @@ std::string escaped(std::string_view text,
         out += found == by.end() ? std::string_view(&c, 1) : found->second;
     }
     return out;
+}
+
+std::string shell_word(const std::string& word) {
+    constexpr std::string_view harmless =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,+@%-";
+    if (!word.empty() && word.find_first_not_of(harmless) == std::string::npos) return word;
+    return "'" + replaced(word, "'", "'\\''") + "'";
 }
 
 std::string html_text(std::string_view text) {

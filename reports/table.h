@@ -92,6 +92,9 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 std::string escaped(std::string_view text,
                     std::initializer_list<std::pair<char, std::string_view>> by);
 
+// The word as a shell reads it, quoted if necessary.
+std::string shell_word(const std::string& word);
+
 // `text` escaped for HTML, also for a quoted attribute.
 std::string html_text(std::string_view text);
 

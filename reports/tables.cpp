@@ -11,8 +11,8 @@
 #include <fmt/ranges.h>
 
 #include "model/base/plain_text.h"
-#include "model/machine/scatter.h"
 #include "reports/pages.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 namespace {
@@ -312,6 +312,11 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     const Seconds first = columns.front().forecast.step.p50;
     add("cluster", [](const Forecasted& c) {
         return c.forecast.cluster + (c.forecast.calibrated ? "" : ", uncalibrated");
+    });
+    add("sequences x tokens", [](const Forecasted& c) {
+        return c.forecast.sequences == 0 ? "-"
+                                         : fmt::format("{} x {}", count_text(c.forecast.sequences),
+                                                       count_text(c.forecast.seq));
     });
     add("step", [](const Forecasted& c) { return time_text(c.forecast.step.p50); });
     add("  p10 .. p90", [](const Forecasted& c) { return range_text(c.forecast.step); });

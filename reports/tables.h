@@ -34,9 +34,12 @@ std::vector<Cell> case_cells(const Comparison& comparison);
 // The cases as comma-separated values, in seconds.
 std::string comparison_csv(const std::vector<Comparison>& comparisons);
 
-// "cluster pcie-a100-x4: fitted 2026-11-21 to 11 samples of a.csv, b.csv; leave-one-out errors
-// (mean, worst): step 5.1 % ..", or "UNCALIBRATED" if nothing was fitted.
+// "cluster pcie-a100-x4: fitted 2026-11-21 to 11 samples of a.csv, b.csv; ..", or "UNCALIBRATED" if
+// nothing was fitted.
 std::string provenance_text(const Cluster& cluster);
+// A fit in a row of fits_of(): name, date, samples, tables, errors on steps, parameters assumed.
+std::vector<Cell> fit_row(const std::string& name, const Fitted& fitted,
+                          const std::string& unmeasured);
 std::vector<std::string> source_names(const Fitted& fitted);  // the tables behind a fit, each once
 
 // What `list keys` prints, only lines with the word, in any case.

@@ -99,10 +99,10 @@ if compgen -G "$emulated/*" >/dev/null; then
     for one in layers=2 hidden=64 heads=4 ffn=128 vocab=256 seq=32; do tiny+=" --set workload.$one"; done
     for how in KILL STOP; do
         rm -rf D
-        port=$((20000 + RANDOM % 20000)) pids=()
+        pids=()
         for rank in 0 1; do
             # shellcheck disable=SC2086
-            RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port EMULATED_CUDA_DEVICES=2 LD_LIBRARY_PATH=$emulated \
+            RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank STEPCAST_ID_FILE=$work/id_$how EMULATED_CUDA_DEVICES=2 LD_LIBRARY_PATH=$emulated \
                 "$stepcast" execute one_gpu_gpt2_124m $tiny --device cuda --steps 100000 --out D >out$rank 2>err$rank </dev/null &
             pids+=($!)
         done

@@ -138,8 +138,9 @@ fi
 # Two and four ranks as processes that share the GPU over sockets: tests correctness, not speed.
 share() {
     local ranks=$1 pids=() code=0
+    rm -f "$out/id"  # of a part that was stopped
     for ((rank = 0; rank < ranks; ++rank)); do
-        RANK=$rank WORLD_SIZE=$ranks LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$((29600 + ranks)) \
+        RANK=$rank WORLD_SIZE=$ranks LOCAL_RANK=$rank STEPCAST_ID_FILE="$out/id" \
             NCCL_HOSTID=stepcast-$rank NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 timeout --kill-after=5 60 "${stepcast[@]}" execute \
             one_gpu_gpt2_124m --device cuda --steps 2 --warmup 1 --set parallelism.dp="$ranks" \
             --set parallelism.micro_batch=1 --set parallelism.global_batch="$ranks" --set cluster.gpus_per_node="$ranks" \

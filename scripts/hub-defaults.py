@@ -162,7 +162,7 @@ def built(file):
     weights = {id(p): p.numel() for p in model.parameters()}
     kinds = getattr(config, "layer_types", None) or []
     kinds = kinds or getattr(config, "attention_layers", [])
-    windows = sum(k in ("sliding_attention", "chunked_attention", "local", "indexed_attention") for k in kinds)
+    windows = sum(k in ("sliding_attention", "chunked_attention", "local") for k in kinds)
     window = getattr(config, "sliding_window", None) or 0
     if not kinds and window:
         windows = config.num_hidden_layers

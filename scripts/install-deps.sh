@@ -12,7 +12,7 @@ packages=(
     libopenblas-dev libopenmpi-dev openmpi-bin
     libeigen3-dev libceres-dev
     libsimdjson-dev libsqlite3-dev zlib1g-dev
-    gnuplot-nox fonts-dejavu-core
+    libgnuplot-iostream-dev gnuplot-nox fonts-dejavu-core
     node-d3-scale node-d3-selection node-d3-axis
     catch2 libbenchmark-dev mandoc dpkg-dev file
     python3-dev python3-venv pybind11-dev

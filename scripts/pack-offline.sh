@@ -9,7 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 deps=.deps
 
-packages=(libtomlplusplus-dev libtomlplusplus3 libcli11-dev nlohmann-json3-dev libfmt-dev libfmt9 libboost1.74-dev catch2)
+packages=(libtomlplusplus-dev libtomlplusplus3 libcli11-dev nlohmann-json3-dev libfmt-dev libfmt9 libboost1.74-dev
+    libgnuplot-iostream-dev libboost-{iostreams,filesystem,system}1.74{-dev,.0} catch2)
 
 rm -rf "$deps/debs" "$deps/program" "$deps/program.tar.xz"
 mkdir -p "$deps/debs" "$deps/program/lib"

@@ -24,4 +24,9 @@ fi
 draw sweep_map map.png sweep gpt3_175b_a100 --vary parallelism=all
 draw recorded_experts experts.png compare calibrate/measurements/moe_layer_bench.csv
 draw host_attribution attribution.png compare tests/data/host_runs/*/ --cluster tests/data/host_runs/host.toml
+if command -v dot >/dev/null; then  # Debian's graphviz
+    "$stepcast" simulate llama3_8b_h100_fsdp --set workload.layers=2 --set parallelism.pp=2 --set parallelism.dp=4 \
+        --set parallelism.zero=0 --set parallelism.global_batch=4 --graph "$drawn/step.dot" >/dev/null
+    dot -Tsvg "$drawn/step.dot" >docs/images/task_graph.svg
+fi
 git --no-pager diff --stat docs/images

@@ -82,7 +82,6 @@ public:
     // The rank is done at `begin`, but the step lasts until the last task of all ranks ends.
     void at_end(Seconds begin, Breakdown& b) {
         if (begin == timeline_.end) return;
-        prepare();
         const auto last = static_cast<TaskId>(std::ranges::max_element(timeline_.finish) -
                                               timeline_.finish.begin());
         const Seconds start = std::max(begin, timeline_.start[last]);
@@ -91,15 +90,8 @@ public:
     }
 
 private:
-    void prepare() {
-        if (!bindings_.empty()) return;
-        bindings_ = bindings(graph_, costs_, timeline_);
-        stages_ = stages_of(graph_);
-    }
-
     void follow(TaskId task, Seconds begin, Seconds end, Breakdown& b) {
-        prepare();
-        BackWalk walk(graph_, costs_, timeline_, bindings_, task);
+        BackWalk walk(graph_, costs_, timeline_, task);
         Seconds* part = &b.host;
         for (PathSegment segment; end > begin && walk.step(segment);) {
             part = &cause(segment, b);
@@ -111,14 +103,15 @@ private:
         *part += end - begin;  // rounding errors
     }
 
-    Seconds& cause(const PathSegment& segment, Breakdown& b) const {
+    Seconds& cause(const PathSegment& segment, Breakdown& b) {
         if (segment.issue) return segment.rank == rank_ ? b.host : of_rank(segment.rank, b);
         if (graph_.on_host(segment.task) && occupies(graph_, segment.task, rank_)) return b.host;
         for (const Place& place : graph_.places(segment.task))
             if (Seconds& part = of_rank(place.rank(), b); &part == &b.bubble) return part;
         return b.imbalance;
     }
-    Seconds& of_rank(int other, Breakdown& b) const {
+    Seconds& of_rank(int other, Breakdown& b) {
+        if (stages_.empty()) stages_ = stages_of(graph_);
         const int its = stages_[static_cast<std::size_t>(other)],
                   own = stages_[static_cast<std::size_t>(rank_)];
         return its == own ? b.imbalance : b.bubble;
@@ -128,7 +121,6 @@ private:
     const Costs& costs_;
     const Timeline& timeline_;
     int rank_;
-    std::vector<Binding> bindings_;
     std::vector<int> stages_;
 };
 

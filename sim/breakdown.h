@@ -15,7 +15,7 @@ int slowest_rank(const TaskGraph& graph, const Timeline& timeline);
 // waited for at that moment: host (its own host issues or works), bubble (another pipeline stage,
 // even if it only delays a collective of this rank's stage) or imbalance (another rank). A host
 // that works ahead while its device waits for something else is no cause. After its last task a
-// rank waits for the task that ends the step.
+// rank waits for the task that ends the step. The timeline must be simulated with Record::waits.
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank);
 
 // The time that each rank spends in the tasks for which `counts(task, place)` is true.

@@ -8,9 +8,8 @@
 #include <boost/icl/interval_set.hpp>
 
 #include "model/step.h"
-#include "model/transformer/step.h"
 #include "sim/breakdown.h"
-#include "sim/step_labels.h"
+#include "sim/memory/memory_points.h"
 
 namespace stepcast {
 namespace {
@@ -61,23 +60,21 @@ RankWork work_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
     return work;
 }
 
-// A box is a slot, as the graph builder recorded it. Kernels outside any slot are grouped by phase.
+// A box is a slot, or one turn of slots that alternate. Kernels outside any slot are grouped by
+// phase.
 std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline,
-                               const TaskGraph& graph, int stage, const WrittenSlots& written) {
-    std::map<TaskId, const WrittenSlot*> by_first;  // slots of a stage do not overlap
-    for (const WrittenSlot& w : written.pieces)
-        if (w.stage == stage) by_first.emplace(w.first, &w);
+                               const TaskGraph& graph) {
     std::vector<GanttBox> boxes;
-    const WrittenSlot* of_last = nullptr;
+    std::pair<int, int> of_last;
     for (const TaskId t : work.kernels) {
-        const auto after = by_first.upper_bound(t);
-        const WrittenSlot* slot = after == by_first.begin() ? nullptr : std::prev(after)->second;
-        if (slot && t >= slot->last) slot = nullptr;
-        const GanttKind kind = slot ? kind_of(slot->slot.pass) : kind_of(graph.phase(t));
-        const bool waited = !slot && !boxes.empty() &&
+        const TaskLabel& label = graph.label(t);
+        const bool in_slot = label.slot >= 0;
+        const std::pair slot(label.slot, label.turn);
+        const GanttKind kind = in_slot ? kind_of(label.pass) : kind_of(graph.phase(t));
+        const bool waited = !in_slot && !boxes.empty() &&
                             timeline.start[t] - boxes.back().finish > long_wait * timeline.end;
         if (boxes.empty() || slot != of_last || boxes.back().kind != kind || waited)
-            boxes.push_back({kind, timeline.start[t], {}, slot ? slot->slot.micro_batch : -1});
+            boxes.push_back({kind, timeline.start[t], {}, label.micro_batch});
         boxes.back().finish = timeline.finish[t];  // kernels of a rank run one after another
         of_last = slot;
     }
@@ -148,15 +145,10 @@ Gantt gantt_of(const Experiment& e, const Routing& routing, const TaskGraph& gra
                 .memory_label = {},
                 .memory = {},
                 .capacity = {}};
-    const bool slots =
-        e.workload.kind == Workload::Kind::transformer && !e.parallelism.eager_script;
-    WrittenSlots written;
-    if (slots) written = written_slots(e, routing);
     for (const auto& [rank, what] : shown_ranks(graph, timeline)) {
         const RankWork work = work_of(graph, timeline, rank);
-        const int stage = slots ? written.stage_of_rank[static_cast<std::size_t>(rank)] : 0;
         GanttRow row{fmt::format("rank {}{}", rank, what.empty() ? "" : " (" + what + ")"),
-                     boxes_of(work, timeline, graph, stage, written)};
+                     boxes_of(work, timeline, graph)};
         add_waits(work, timeline.end, row.boxes);
         gantt.rows.push_back(std::move(row));
     }

@@ -5,17 +5,19 @@
 #include <map>
 
 #include "model/input/remarks.h"
-#include "model/machine/calibration.h"
 #include "model/records/measurements.h"
+#include "sim/calibration.h"
 #include "sim/explain/elasticity.h"
 
 namespace stepcast {
 namespace {
 
 // For a constant that no fit determined. Rates are alike on all devices, but times differ by
-// factors (sim/explain/elasticity.h).
+// factors (sim/explain/elasticity.h), and so may those of kernels that were measured nowhere
+// (Unmeasured), whose key is of the workload.
 double assumed_error(const CostBasis& constant) {
-    const bool time = constant.key.starts_with("host.") || constant.key.ends_with("latency");
+    const bool time = constant.key.starts_with("host.") || constant.key.ends_with("latency") ||
+                      constant.key.starts_with("workload.");
     return time ? assumed_time_error : assumed_share_error;
 }
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "model/experiment.h"
-#include "model/machine/scatter.h"
 #include "sim/results/forecast.h"
 #include "sim/results/sweep_answer.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 

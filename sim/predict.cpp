@@ -38,10 +38,10 @@ struct Simulated {
     Timeline timeline;
 };
 
-Simulated simulate_quiet(const Experiment& e, int draw) {
+Simulated simulate_quiet(const Experiment& e, int draw, Record record = Record::times) {
     Simulated s{build_step(e, routing_of(e, draw)), {}, {}};
     s.costs = price(s.graph, e.cluster);
-    run(s.graph, s.costs, e.cluster.interference, s.timeline);
+    run(s.graph, s.costs, e.cluster.interference, s.timeline, record);
     return s;
 }
 
@@ -49,10 +49,10 @@ bool is_noisy(const Experiment& e) { return e.routing.draws > 1 && has_noise(e.c
 
 // Adds the noise of a draw to `costs`, and simulates the step again.
 void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs,
-             Timeline& timeline) {
+             Timeline& timeline, Record record = Record::times) {
     std::mt19937_64 random = random_of(e, draw);
     add_noise(graph, e.cluster, timeline, random, costs);
-    run(graph, costs, e.cluster.interference, timeline);
+    run(graph, costs, e.cluster.interference, timeline, record);
 }
 
 // Whether all draws have the same graph, so that only their noise differs.
@@ -71,7 +71,8 @@ std::vector<Draw> simulate_draws(const Experiment& e, Simulated& quiet) {
             draws.push_back({draws.front().times, d});
             continue;
         }
-        if (d == 0 || !shared) quiet = simulate_quiet(e, d);
+        if (d == 0 || !shared)
+            quiet = simulate_quiet(e, d, e.routing.draws == 1 ? Record::waits : Record::times);
         const auto times_of = [&](const Timeline& timeline) {
             return step_times(quiet.graph, timeline, reporting_rank(quiet.graph));
         };
@@ -202,6 +203,9 @@ void describe(const Experiment& e, Forecast& f) {
     f.experiment = e.name;
     f.cluster = e.cluster.name;
     f.framework = framework_has_effect(e) ? e.framework.name : "";
+    f.sequences = sequences_of_step(e.parallelism);
+    f.seq = e.workload.seq;
+    f.micro_batch = e.parallelism.micro_batch;
     f.calibrated = e.cluster.fitted.has_value();
     f.cluster_steps = fitted_steps(e.cluster.fitted);
     f.framework_steps = fitted_steps(e.framework.fitted);
@@ -261,8 +265,8 @@ Prediction predict_step(const Experiment& e) {
     describe(e, f);
     std::ranges::sort(draws, {}, [](const Draw& d) { return d.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
-    if (draws.size() > 1) s = simulate_quiet(e, median_draw.index);
-    if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline);
+    if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
+    if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline, Record::waits);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));

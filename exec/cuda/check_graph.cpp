@@ -81,6 +81,9 @@ std::vector<std::string> execution_doubts(const TaskGraph& graph) {
         +[](const Attention& op) { return op.flash; },
         "flash attention ran as products and a softmax through memory: no fused kernel here");
     doubt(
+        +[](const Gemm& op) { return op.unmeasured == Unmeasured::delta_rule; },
+        "the gated delta rule ran as its products one by one: no fused kernels here");
+    doubt(
         +[](const Attention& op) { return op.window > 0; },
         "attention over a window ran over all keys");
     doubt(

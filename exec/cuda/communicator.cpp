@@ -28,6 +28,12 @@ ncclConfig_t polled() {
 
 [[noreturn]] void refuse(ncclResult_t code, ncclComm_t comm) {
     const char* last = ncclGetLastError(comm);
+    if (code == ncclInvalidUsage && last != nullptr &&
+        std::string_view(last).find("Duplicate GPU") != std::string_view::npos)
+        throw ConfigError(
+            fmt::format("execute: two ranks on one GPU, which NCCL refuses ({}); start one process "
+                        "a GPU, or give each another NCCL_HOSTID to test without regard to time",
+                        last));
     throw DeviceError(
         std::string("NCCL: ") + ncclGetErrorString(code) +
         (last != nullptr && *last != '\0' ? std::string(" (") + last + ")" : std::string()));

@@ -15,8 +15,9 @@
 #include "exec/cuda/check.h"
 #include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_rank.h"
+#include "exec/cuda/processes.h"
 #include "exec/rank_group.h"
-#include "exec/rendezvous.h"
+#include "exec/shared_id.h"
 #include "exec/steady_clock.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
@@ -29,12 +30,6 @@ std::string host_name() {
     char text[256] = "";
     gethostname(text, sizeof text - 1);
     return text;
-}
-
-// Processes find rank 0 by the address that the launcher states, or else by MPI.
-std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
-    if (launch.address.empty()) launch.address = broadcast_by_mpi(host_name());
-    return std::make_unique<Rendezvous>(launch, timeout);
 }
 
 // The state of one graph.
@@ -72,8 +67,7 @@ public:
         setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
         if (processes()) {
             ranks_.push_back(std::make_unique<CudaRank>(launch_.rank, launch_.local_rank % gpus));
-            rendezvous_ = find_others(launch_, Seconds(60));
-            require_own_gpus();
+            meet_others(Seconds(60));
             return;
         }
         for (int rank = 0; rank < rank_count_; ++rank)
@@ -83,6 +77,7 @@ public:
     // NCCL ends a communicator when all its ranks have ended theirs, so they end in parallel; the
     // first of several would wait forever.
     ~CudaDevice() override {
+        others_.reset();
         std::vector<std::jthread> threads;
         for (std::unique_ptr<CudaRank>& rank : ranks_)
             threads.emplace_back([&rank] { rank.reset(); });
@@ -128,10 +123,11 @@ public:
             run_->shared.peers[static_cast<std::size_t>(rank)] = &at(rank);
         plan(graph);
         if (processes()) {
-            rendezvous_->set_timeout(timeout);
-            run_->offset = rendezvous_->clock_offset();
+            others_->set_timeout(timeout);
+            run_->offset = others_->clock_offset();
+        } else if (rank_count_ > 1 && !id_) {
+            id_ = make_unique_id();
         }
-        agree_on_id();
         std::vector<std::string> doubts = execution_doubts(graph);
         if (shares_gpus_)
             doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
@@ -144,7 +140,7 @@ public:
     }
 
     Seconds begin_step(int rank) override {
-        if (processes()) rendezvous_->meet();
+        if (processes()) others_->meet();
         run_->threads.begin_step(rank);
         return at(rank).timeline().begin_step() + run_->offset;
     }
@@ -221,7 +217,8 @@ public:
         std::vector<std::vector<double>> all;
         const std::string bytes(reinterpret_cast<const char*>(values.data()),
                                 values.size() * sizeof(double));
-        for (const std::string& text : rendezvous_->gather(bytes)) {
+        for (const std::string& text : others_->all_gather(bytes)) {
+            if (rank > 0) break;
             all.emplace_back(text.size() / sizeof(double));
             std::memcpy(all.back().data(), text.data(), text.size());
         }
@@ -230,7 +227,8 @@ public:
 
     double broadcast(int rank, double value) override {
         if (!processes()) return run_->threads.broadcast(rank, value);
-        return as_number<double>(rendezvous_->broadcast(fmt::format("{}", value))).value_or(value);
+        return as_number<double>(others_->all_gather(fmt::format("{}", value)).front())
+            .value_or(value);
     }
 
     // Each rank that gives up ends its own communicators, and thereby the kernels that wait for the
@@ -240,7 +238,6 @@ public:
         failed_.compare_exchange_strong(none, failed);
         cudaSetDevice(at(failed).gpu());
         at(failed).abort();
-        if (rendezvous_) rendezvous_->fail();
     }
 
     [[nodiscard]] const CudaGpu& gpu() const { return ranks_.front()->facts(); }
@@ -256,39 +253,26 @@ private:
         return *ranks_[processes() ? 0 : static_cast<std::size_t>(rank)];
     }
 
-    // NCCL identifies GPUs by host and bus. For tests, NCCL_HOSTID gives processes of one host
-    // different names.
-    void require_own_gpus() {
-        const char* name = std::getenv("NCCL_HOSTID");
-        const std::string bus = pci_bus_of(at(launch_.rank).gpu());
-        const std::string own = (name != nullptr ? name : host_name()) + " " + bus;
-        const auto first_double = [&](const std::string& mine) {
-            std::string found;
-            std::set<std::string> seen;
-            for (const std::string& one : rendezvous_->gather(mine))
-                if (!seen.insert(one).second && found.empty()) found = one;
-            return rendezvous_->broadcast(found);
-        };
-        if (const std::string twice = first_double(own); !twice.empty())
-            throw ConfigError(
-                fmt::format("execute: two ranks on one GPU ({}), which NCCL refuses; start one "
-                            "process a GPU, or give each another "
-                            "NCCL_HOSTID to test without regard to time",
-                            twice));
-        shares_gpus_ = !first_double(host_name() + " " + bus).empty();
-    }
-
-    // Creates and shares NCCL's id for the communicator of all ranks, once.
-    void agree_on_id() {
-        if (rank_count_ < 2 || id_) return;
+    // NCCL identifies GPUs by host and bus, and refuses two ranks on one. For tests, NCCL_HOSTID
+    // gives processes of one host different names.
+    void meet_others(Seconds timeout) {
+        CudaRank& own = at(launch_.rank);
         ncclUniqueId id{};
         if (launch_.rank == 0) id = make_unique_id();
-        if (processes()) {
-            const std::string bytes =
-                rendezvous_->broadcast(std::string(id.internal, sizeof id.internal));
-            std::memcpy(id.internal, bytes.data(), sizeof id.internal);
-        }
-        id_ = id;
+        const SharedId shared(launch_, {id.internal, sizeof id.internal}, timeout);
+        if (shared.text().size() != sizeof id.internal)
+            throw DeviceError("rank 0 is of a program with another NCCL; expected the same on all");
+        std::memcpy(id.internal, shared.text().data(), sizeof id.internal);
+        own.join(id, rank_count_, [begin = steady_now(), timeout] {
+            if (steady_now() - begin > timeout)
+                throw DeviceError(
+                    fmt::format("NCCL: not all processes arrived within {}", to_string(timeout)));
+        });
+        others_ = std::make_unique<CudaProcesses>(own.world(), own.gpu(), timeout);
+        std::set<std::string> seen;
+        for (const std::string& gpu :
+             others_->all_gather(host_name() + " " + pci_bus_of(own.gpu())))
+            shares_gpus_ = !seen.insert(gpu).second || shares_gpus_;
     }
 
     void plan(const TaskGraph& graph) {
@@ -320,7 +304,6 @@ private:
             failed >= 0 && failed != rank)
             throw DeviceError(fmt::format("given up because rank {} failed", failed));
         at(rank).check_health();
-        if (rendezvous_) rendezvous_->check_others();
     }
 
     // Watches one wait of the host, which must end within the run's timeout.
@@ -342,7 +325,7 @@ private:
     std::uint64_t seed_;
     Launch launch_;
     std::vector<std::unique_ptr<CudaRank>> ranks_;  // of this process
-    std::unique_ptr<Rendezvous> rendezvous_;        // of processes
+    std::unique_ptr<CudaProcesses> others_;         // if each rank is a process
     std::optional<ncclUniqueId> id_;
     bool shares_gpus_ = false;
     FailedRank failed_{-1};

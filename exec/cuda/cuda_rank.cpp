@@ -105,12 +105,17 @@ char* CudaRank::workspace(TaskId task) const {
     return memory_->workspaces.data() + workspace_of_[timeline_->lane_index(task)];
 }
 
+void CudaRank::join(const ncclUniqueId& id, int ranks, const Watch& watch) {
+    check(cudaSetDevice(gpu_));
+    if (world_.empty()) world_ = Communicator(id, ranks, rank_, watch);
+}
+
 // Keeps communicators that an earlier run of this device made. A missing one is missing on every
 // rank.
 void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
     const int ranks = run_->graph.rank_count();
     if (ranks < 2) return;
-    if (world_.empty()) world_ = Communicator(id, ranks, rank_, watch);
+    join(id, ranks, watch);
     for (const CommunicatorKey& key : run_->communicators) {
         if (communicators_.contains(key)) continue;
         communicators_.emplace(key, world_.split(key.ranks, rank_, watch));

@@ -45,6 +45,9 @@ public:
 
     [[nodiscard]] int gpu() const { return gpu_; }
     [[nodiscard]] const CudaGpu& facts() const { return facts_; }
+    // Connects with all other ranks, once; they call it together.
+    void join(const ncclUniqueId& id, int ranks, const Watch& watch);
+    [[nodiscard]] Communicator& world() { return world_; }
     void clear();  // gives buffers, streams and events back; communicators stay
 
     // Runs in the rank's thread: allocates, fills and connects, and lets the library choose its

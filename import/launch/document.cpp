@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -104,7 +105,8 @@ std::string value_text(const ConfigValue& value) {
 void wrong(const NamedValue& value, const std::string& expected) {
     const bool variable = value.value.find('$') != std::string::npos;
     throw ConfigError(
-        value.at + ": " + value.name + ": found \"" + value.value.substr(0, 60) + "\"; expected " +
+        value.at + ": " + value.name + ": found " +
+        (value.bare ? "no value" : "\"" + value.value.substr(0, 60) + "\"") + "; expected " +
         expected +
         (variable ? ". It is a variable of the environment: say it with --env NAME=VALUE" : ""));
 }
@@ -271,7 +273,8 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
             std::ranges::find(taken, name.substr(3)) != taken.end())
             document.add(name.substr(3), "false", at);
         else
-            document.add(name, value.empty() ? "true" : value, at);
+            document.values.push_back(
+                {name, value.empty() ? "true" : value, at, false, false, value.empty()});
     }
     return document;
 }
@@ -279,6 +282,29 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
 bool is_argument_dump(const std::string& text) {
     const auto begin = text.find("--- arguments ---");
     return begin != std::string::npos && text.find("num_layers ...", begin) != std::string::npos;
+}
+
+std::string dump_in_log(const std::string& path) {
+    constexpr std::string_view head = "--- arguments ---";
+    constexpr std::size_t step = std::size_t{1} << 20;  // a dump is shorter
+    std::ifstream in(path, std::ios::binary);
+    std::string text, next(step, '\0');
+    long before = 0;
+    while (in.read(next.data(), static_cast<std::streamsize>(step)) || in.gcount() > 0) {
+        text.append(next, 0, static_cast<std::size_t>(in.gcount()));
+        // a trace, or no text
+        if (before == 0 && (text[0] == '{' || text[0] == '[' || text.find('\0') != text.npos))
+            return "";
+        const auto at = text.find(head);
+        const auto kept = at != text.npos ? at : text.size() - std::min(text.size(), head.size());
+        before += std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(kept), '\n');
+        text.erase(0, kept);
+        if (at == text.npos) continue;
+        in.read(next.data(), static_cast<std::streamsize>(step));
+        return std::string(static_cast<std::size_t>(before), '\n') + text +
+               next.substr(0, static_cast<std::size_t>(in.gcount()));
+    }
+    return "";
 }
 
 // Reads lines like "[default0]:  hidden_size ..................... 4096", with any prefix of a

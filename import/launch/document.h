@@ -15,6 +15,7 @@ struct NamedValue {
     std::string at;     // "train.sh:14"
     bool null = false;
     bool used = false;  // some rule has read it
+    bool bare = false;  // a flag without a value, which counts as true
 };
 
 // If a name has several values, the last one counts.

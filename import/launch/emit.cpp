@@ -22,6 +22,10 @@ void check_common(const Experiment& e, Emission& emitter) {
     emitter.refuse_unless(p.overlap_chunks == 1, "parallelism.overlap_chunks above 1");
     emitter.refuse_unless(e.workload.mamba.heads == 0,
                           "workload.mamba.heads: patterns of Mamba blocks are not written");
+    emitter.refuse_unless(e.workload.delta.value_heads == 0,
+                          "workload.delta.value_heads: gated delta nets are not written");
+    emitter.refuse_unless(e.workload.indexer.heads == 0,
+                          "workload.indexer.heads: sparse attention is not written");
 }
 
 std::string emit_deepspeed(const Experiment& e, Emission& out) {
@@ -82,7 +86,12 @@ void check_torchtitan(const Experiment& e, Emission& out) {
                       "tensor parallelism (tp) without sequence_parallel");
     out.refuse_unless(e.workload.moe.capacity_factor == 0,
                       "workload.moe.capacity_factor: its experts drop no tokens");
-    out.refuse_unless(p.stage_layers.empty(), "parallelism.stage_layers: its stages are even");
+    out.refuse_unless(
+        p.stage_layers.empty(),
+        "parallelism.stage_layers: it takes layers off the first and last stage only");
+    out.refuse_unless(p.pp == 1 || p.layout == StageLayout::even ||
+                          (p.vp == 1 && p.layout != StageLayout::balanced),
+                      fmt::format("parallelism.layout {} with vp = {}", to_string(p.layout), p.vp));
     out.refuse_unless(p.cp == 1 || p.context_exchange == ContextExchange::all_gather,
                       "parallelism.context_exchange ring (cp)");
     out.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16,
@@ -107,9 +116,13 @@ std::string pipeline_text(const Experiment& e) {
     std::string text =
         fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
                     schedule_name(p), p.micro_batch);
-    text +=
-        "pipeline_parallel_first_stage_less_layers = 0\npipeline_parallel_last_stage_less_layers = "
-        "0\n";
+    const auto less = [&](StageLayout one_end) {
+        return p.layout == one_end || p.layout == StageLayout::light_ends ? 1 : 0;
+    };
+    text += fmt::format(
+        "pipeline_parallel_first_stage_less_layers = {}\n"
+        "pipeline_parallel_last_stage_less_layers = {}\n",
+        less(StageLayout::light_first), less(StageLayout::light_last));
     if (p.vp > 1)
         text += fmt::format("pipeline_parallel_layers_per_stage = {}\n",
                             e.workload.layers / (p.pp * p.vp));

@@ -9,6 +9,7 @@
 
 #include "import/launch/readers.h"
 #include "model/input/keys.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -76,9 +77,6 @@ private:
             micro_batches(p) >= p.pp,
             fmt::format("{} micro-batches for {} stages (global_batch, micro_batch, pp)",
                         micro_batches(p), p.pp));
-        out_.refuse_unless(
-            !p.stage_layers.empty() || w.layers % (p.pp * p.vp) == 0,
-            fmt::format("{} layers do not divide over pp x vp = {}", w.layers, p.pp * p.vp));
         const int etp = p.expert_tensor_parallel ? p.tp : 1;
         out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0,
                            "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");
@@ -214,9 +212,10 @@ private:
     void split() {
         const auto& p = e_.parallelism;
         numbers({"parallelism.tp", "parallelism.pp", "parallelism.cp"});
-        if (!p.stage_layers.empty()) {
+        const bool divides = e_.workload.layers % (p.pp * p.vp) == 0;
+        if (p.pp > 1 && (!p.stage_layers.empty() || p.layout != StageLayout::even || !divides)) {
             std::vector<std::string> stages;
-            for (const int layers : p.stage_layers)
+            for (const int layers : chunk_layers(e_.workload, p))
                 stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");
             const std::string further(static_cast<std::size_t>(nemo() ? 0 : e_.workload.mtp_layers),
                                       'm');

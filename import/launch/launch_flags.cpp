@@ -74,9 +74,8 @@ bool is_flag_name(const std::string& name) {
 
 }  // namespace
 
-bool LaunchFlags::concerns_step(const std::string& name) const {
-    return !knows(name) && is_flag_name(name) &&
-           std::ranges::any_of(speaks, [&](const std::string& word) {
+bool LaunchFlags::speaks_of_step(const std::string& name) const {
+    return is_flag_name(name) && std::ranges::any_of(speaks, [&](const std::string& word) {
                return name.find(word) != std::string::npos;
            });
 }

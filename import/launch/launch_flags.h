@@ -31,9 +31,12 @@ struct LaunchFlags {
     [[nodiscard]] bool knows(const std::string& name) const {
         return quiet.contains(name) || problems.contains(name);
     }
-    // A name that no list has, of sizes, parallelism, precision, recompute, experts, attention or
-    // overlap.
-    [[nodiscard]] bool concerns_step(const std::string& name) const;
+    // A name of sizes, parallelism, precision, recompute, experts, attention or overlap.
+    [[nodiscard]] bool speaks_of_step(const std::string& name) const;
+    // .. that no list has.
+    [[nodiscard]] bool concerns_step(const std::string& name) const {
+        return !knows(name) && speaks_of_step(name);
+    }
 };
 
 // Read once. Throws ConfigError with the position of what it does not expect.

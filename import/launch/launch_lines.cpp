@@ -1,4 +1,4 @@
-// Launch lines of NeMo 1, NeMo 2, torchtitan and accelerate.
+// Launch lines of NeMo 1, NeMo 2 and torchtitan.
 #include <algorithm>
 #include <filesystem>
 
@@ -247,32 +247,6 @@ Translation translate_titan_launch(const ShellLaunch& launch, long per_node, lon
                       [](const std::string& line) { return line.starts_with("how many GPUs"); });
     }
     return t;
-}
-
-// ---- accelerate and Hugging Face's Trainer
-
-void refuse_trainer(const ShellLaunch& launch) {
-    std::string file, program = "a program";
-    const auto& arguments = launch.arguments;
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        const std::string& text = arguments[i].text;
-        for (const std::string flag : {"--config_file", "--deepspeed", "--fsdp_config"}) {
-            if (text == flag && i + 1 < arguments.size() &&
-                !arguments[i + 1].text.starts_with("--"))
-                file = arguments[i + 1].text;
-            if (text.starts_with(flag + "=")) file = text.substr(flag.size() + 1);
-        }
-        if (text.ends_with(".py")) program = text;
-    }
-    throw ConfigError(
-        fmt::format("{}: launches {}, in whose own arguments and files model, batch and length "
-                    "stand, as of Hugging Face's Trainer{}. Name the model's "
-                    "config.json to simulate, with --framework ddp, fsdp, deepspeed or "
-                    "transformers, --gpus, and --set seq=, micro_batch=, "
-                    "global_batch=, dtype=, zero= (FULL_SHARD is 3, SHARD_GRAD_OP 2); or "
-                    "DeepSpeed's JSON with --model",
-                    arguments.front().at, program,
-                    file.empty() ? "" : "; precision and sharding are in " + file));
 }
 
 }  // namespace stepcast

@@ -84,9 +84,6 @@ void take_documents(const std::vector<Document>& documents, Translation& t) {
                                     setting.key == "parallelism.zero" ? "latter" : "former"));
                 if (setting.key != "parallelism.zero") continue;
             }
-            std::erase_if(t.defaulted, [&](const std::string& line) {
-                return line.starts_with(setting.key + " = ");
-            });
             t.set(setting.key, setting.value, setting.at);
         }
         t.problems.insert(t.problems.end(), said.problems.begin(), said.problems.end());
@@ -233,9 +230,7 @@ Translation translate_script(const std::string& text, const std::string& path,
         if (is_nemo_launch(program_of(launch), d))
             return translate_nemo_launch(program_of(launch), std::move(d), path);
         if (names(launch, "nemo")) return translate_nemo_recipe(std::move(d));
-        if (names(launch, "accelerate") || d.states("per_device_train_batch_size") ||
-            d.states("model_name_or_path"))
-            refuse_trainer(launch);
+        if (is_trainer_launch(launch, path)) return translate_trainer_launch(launch, path, options);
         if (!concerns_megatron(d))
             throw ConfigError(fmt::format(
                 "{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, "

@@ -40,6 +40,22 @@ constexpr std::pair<std::string_view, std::string_view> fused_attentions[] = {
     {"use_flash_attn_triton", "triton"},
     {"use_flash_attn_builder", "flash"}};
 
+// Megatron-DeepSpeed's own attention has its softmax in one kernel where that is not switched off,
+// for 17 to 4096 keys in fours (fused_softmax.py: is_kernel_available; megatron-core 0.7 has the
+// same file), else in steps of PyTorch.
+void name_softmax_in_steps(MegatronSource& s) {
+    constexpr long least = 17, most = 4096, multiple = 4;
+    const auto *off = s.d.on("no_masked_softmax_fusion"),
+               *of_dump = s.d.find("masked_softmax_fusion");
+    if (!off && of_dump && !flag_in(*of_dump)) off = of_dump;
+    const auto* keys = s.d.find("seq_length");
+    const long n = keys ? count_in(*keys) : most;
+    const auto* why = off ? off : n < least || n > most || n % multiple != 0 ? keys : nullptr;
+    if (why)
+        s.t.problem(*why,
+                    "the softmax of the scores runs in steps; the forecast has it in one pass");
+}
+
 void take_attention(MegatronSource& s) {
     const auto grouped = [&] {
         const auto* v = s.d.find("group_query_attention");
@@ -83,12 +99,8 @@ void take_attention(MegatronSource& s) {
                own && own->value == "local" && !backend && s.lm() && !s.deepspeed && !s.full) {
         s.t.set("workload.attention", "plain", own->at);  // Megatron-Core's DotProductAttention
     } else if (s.sized && s.deepspeed) {
-        s.t.take_default("workload.attention", "flash");
-        if (!s.full)
-            s.t.open.push_back(
-                "attention: Megatron-DeepSpeed without --use-flash-attn keeps the scores in "
-                "memory; the forecast has one fused kernel, "
-                "as most runs do; say --set attention=plain if it is off");
+        s.t.take_default("workload.attention", "plain");
+        name_softmax_in_steps(s);
     } else if (s.sized) {  // its framework's, which depends on the device
         s.t.defaulted.emplace_back("workload.attention = flash, where the device has it");
     }

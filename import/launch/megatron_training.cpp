@@ -202,7 +202,7 @@ void take_recomputed_modules(MegatronSource& s) {
 void take_recompute(MegatronSource& s) {
     const auto* how = s.d.find_any({"recompute_granularity", "activations_checkpoint_granularity"});
     const auto* old = s.d.find("checkpoint_activations");
-    // Megatron-LM 2.5 and 2.6: the switch itself
+    // Megatron-LM 2.5 and 2.6: the switch itself (nemo-toolkit 1.6.1 has that transformer.py)
     const auto* of_2021 = s.lm() ? s.d.find("activations_checkpoint_method") : nullptr;
     const auto* part = s.d.find("recompute_activations");
     const auto* method = s.d.find_any({"recompute_method", "activations_checkpoint_method"});

@@ -122,6 +122,8 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
 // The dump that a run prints of its arguments ("  num_layers ............ 32"), with all defaults
 // and the world size.
 bool is_argument_dump(const std::string& text);
+// The dump in a log of any length, behind as many line ends as stand before it; "" = none.
+std::string dump_in_log(const std::string& path);
 Document dumped_arguments(const std::string& text, const std::string& path);
 
 // A launch script, by the program that it starts.
@@ -133,8 +135,7 @@ Translation translate_argument_block(Document document);
 
 // Launch lines of other tools. NeMo 1's programs have a configuration of their own below Hydra's
 // overrides (nemo_programs.toml); `nemo llm pretrain --factory RECIPE` of NeMo 2 a recipe
-// (nemo_recipes.toml). torchtitan's launcher names a TOML file, and flags override it. accelerate
-// starts a program that has the model and the batch, so the message says what to name instead.
+// (nemo_recipes.toml). torchtitan's launcher names a TOML file, and flags override it.
 bool is_nemo_launch(const std::string& program, Document& arguments);
 Translation translate_nemo_launch(const std::string& program, Document arguments,
                                   const std::string& path);
@@ -142,8 +143,14 @@ Translation translate_nemo_recipe(Document arguments);
 bool is_titan_launch(const ShellLaunch& launch);
 Translation translate_titan_launch(const ShellLaunch& launch, long per_node, long ranks,
                                    const std::string& path, const TranslateOptions& options);
-// also of Hugging Face's Trainer without accelerate
-[[noreturn]] void refuse_trainer(const ShellLaunch& launch);
+// Programs on Hugging Face's Trainer (TRL and LLaMA-Factory among them), and what accelerate
+// starts: their flags, and the files that these name. `tool` read alone is one of these.
+struct Tool;
+bool is_of_trainer(const Tool& tool);
+Translation translate_trainer(const Tool& tool, Document document, const TranslateOptions& options);
+bool is_trainer_launch(const ShellLaunch& launch, const std::string& path);
+Translation translate_trainer_launch(const ShellLaunch& launch, const std::string& path,
+                                     const TranslateOptions& options);
 // beside the script or above it; "" = none
 std::string found_file(const std::string& name, const std::string& script);
 

@@ -43,6 +43,19 @@ bool is_script(const std::string& text) {
                                [&](const char* end) { return text.ends_with(end); });
 }
 
+// Launchers that need no flag: all of the run may stand in a file.
+bool takes_file(const ShellPieces& all) {
+    static constexpr std::pair<const char*, const char*> launchers[] = {
+        {"accelerate", "launch"}, {"llamafactory-cli", "train"}, {"trl", "sft"}};
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (has_name(all[i].text, "run_train.sh") ||
+            (i + 1 < all.size() && std::ranges::any_of(launchers, [&](const auto& words) {
+                 return all[i].text == words.first && all[i + 1].text == words.second;
+             })))
+            return true;
+    return false;
+}
+
 // Programs that start the script that they are given.
 bool starts_scripts(const std::string& text) {
     static const std::set<std::string> names{
@@ -161,15 +174,13 @@ private:
             static_cast<std::size_t>(std::ranges::count_if(all, [](const ShellArgument& a) {
                 return a.text.starts_with("--") || is_override(a.text);
             }));
-        const bool trains = std::ranges::any_of(all, [](const ShellArgument& a) {
-            return a.text.ends_with(".py") || a.text.find("torchrun") != std::string::npos ||
-                   a.text == "deepspeed" || a.text == "srun" || a.text == "nemo" ||
-                   a.text == "accelerate" || has_name(a.text, "run_train.sh");
-        });
-        if (!trains || (flags == 0 && std::ranges::none_of(all, [](const ShellArgument& a) {
-                            return has_name(a.text, "run_train.sh");
-                        })))
-            return;
+        const bool whole = takes_file(all);
+        const bool trains =
+            whole || std::ranges::any_of(all, [](const ShellArgument& a) {
+                return a.text.ends_with(".py") || a.text.find("torchrun") != std::string::npos ||
+                       a.text == "deepspeed" || a.text == "srun" || a.text == "nemo";
+            });
+        if (!trains || (flags == 0 && !whole)) return;
         for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE"})
             if (const auto value = variables_.value(name); !value.empty())
                 launch.environment[name] = value;

@@ -89,6 +89,8 @@ void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry) {
         tool.quiet = list_of(entry);
     else if (name == "open")
         tool.open = list_of(entry);
+    else if (name == "programs")
+        tool.programs = words_in(entry);
     else
         throw ConfigError(entry.key_at + ": " + name + " is no part of a tool");
 }
@@ -126,15 +128,14 @@ bool below(std::string_view name, std::string_view section) {
 // ---- what a file says
 
 const NamedValue* stated(Document& d, const ToolKey& key) {
+    const NamedValue* first = nullptr;
     for (const std::string& name : key.names) {
-        if (!name.ends_with('.')) {
-            if (const auto* v = d.find(name)) return v;
-            continue;
-        }
+        if (const auto* v = d.find(name); v && !first) first = v;
+        if (!name.ends_with('.') || first) continue;
         for (NamedValue& value : d.values)
             if (value.name.starts_with(name)) return &value;
     }
-    return nullptr;
+    return first;
 }
 
 // "" if the word is not known, which is then a problem.
@@ -154,25 +155,26 @@ std::string read_value(const ToolKey& key, const NamedValue& v, Translation& t) 
 
 struct Batch {
     std::string at;
+    std::set<std::string> known;  // numbers that are stated, or have their first default
     long micro = 0, accumulation = 1, global = 0, nodes = 0, each = 0, gpus = 0;
 };
 
+// A folder with the model's config.json, a name in a hub, or one of a module
+// ("models.llama3.llama3_8b").
 void take_model_name(const NamedValue& v, Translation& t) {
-    std::string name = lower_case(v.value.substr(v.value.find_last_of("/.") + 1));
-    if (name.find_first_not_of("0123456789") != std::string::npos &&
-        v.value.find('/') != std::string::npos)
-        // a dot in a name is no path's
-        name = lower_case(v.value.substr(v.value.find_last_of('/') + 1));
-    std::ranges::replace(name, '_', '-');
-    for (const auto& [theirs, ours] : config_files().models)
-        if (const auto at = name.find(theirs); at != std::string::npos)
-            name.replace(at, theirs.size(), ours);
-    if (has_preset(PresetKind::workload, name))
-        t.set("workload.preset", name, v.at);
-    else
-        t.open.push_back(fmt::format(
-            "{} ({}): {}: no preset has its sizes; name a preset or its config.json with --model",
-            v.name, v.at, v.value));
+    if (const auto own = found_file(v.value + "/config.json", t.path); !own.empty())
+        return t.set("workload.preset", std::filesystem::absolute(own).string(), v.at);
+    for (const char* before : {"/", "."}) {
+        std::string name = lower_case(v.value.substr(v.value.find_last_of(before) + 1));
+        std::ranges::replace(name, '_', '-');
+        for (const auto& [theirs, ours] : config_files().models)
+            if (const auto at = name.find(theirs); at != std::string::npos)
+                name.replace(at, theirs.size(), ours);
+        if (has_preset(PresetKind::workload, name)) return t.set("workload.preset", name, v.at);
+    }
+    t.open.push_back(fmt::format(
+        "{} ({}): {}: no preset has its sizes; name a preset or its config.json with --model",
+        v.name, v.at, v.value));
 }
 
 // Numbers of batch and machine, which make keys together only. False if the key is none of them.
@@ -188,8 +190,9 @@ bool take_number(const ToolKey& key, const NamedValue* v, Batch& b, Translation&
     const bool automatic = v && (lower_case(v->value) == "auto" || v->value.empty());
     if (v && !automatic) {
         *into = count_in(*v);
+        b.known.insert(key.key);
         if (b.at.empty() || key.key == "global") b.at = v->at;
-    } else if (!key.otherwise.empty()) {
+    } else if (!key.otherwise.empty() && b.known.insert(key.key).second) {
         *into = std::stol(key.otherwise);
         t.defaulted.push_back(fmt::format("{} = {}", key.names.front(), key.otherwise));
     }

@@ -11,7 +11,8 @@
 namespace stepcast {
 
 // One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes,
-// gpus_per_node, model or ratio (of the inner width to the model's).
+// gpus_per_node, model or ratio (of the inner width to the model's), or what trainer.cpp decides
+// by.
 struct ToolKey {
     std::string key, as;  // as: count, flag, text or inverse (of a flag)
     // a name that ends in a dot stands for any name below it
@@ -28,6 +29,8 @@ struct Tool {
     std::vector<std::string> of_sizes;  // the same, where the file states the sizes itself
     std::vector<std::string> quiet;     // names and sections that do not change a step
     std::vector<std::string> open;
+    // programs that are of the tool, and what the forecast of each is without
+    std::vector<std::pair<std::string, std::string>> programs;
     std::vector<ToolKey> keys;
 };
 

@@ -337,6 +337,7 @@ void read_training(Document& d, Translation& t) {
     }
     const auto* compile = d.find_any({"compile.enable", "training.compile"});
     const std::string said = compile ? compile->at : "default of torchtitan";
+    if (!compiles(d, "model")) t.framework = "torchtitan-eager";
     t.set("parallelism.eager", truth(!compiles(d, "model")), said);
     // components/loss.py: compiled by itself, else PyTorch's cross entropy in fp32
     t.set("workload.fused_loss", truth(compiles(d, "loss")), said);

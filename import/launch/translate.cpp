@@ -25,7 +25,16 @@ bool has(const std::string& text, std::string_view word) {
 
 constexpr std::size_t largest = 16 << 20;  // larger files are logs or traces
 
+bool is_large(const std::string& path) {
+    std::error_code none;
+    const auto size = std::filesystem::file_size(path, none);
+    return !none && size > largest;
+}
+
+// Of a long log what its run says at its begin.
 std::string read_described(const std::string& path) {
+    if (is_large(path))
+        if (auto dump = dump_in_log(path); !dump.empty()) return dump;
     return plain_utf8(
         read_text(path, "a script, a configuration or a description of a machine", largest));
 }
@@ -104,9 +113,11 @@ ForeignFormat recognise_training(const std::string& text, const std::string& pat
     if (script) return ForeignFormat::megatron;
     if (has(text, "--num-layers") || has(text, "--tensor-model-parallel-size") ||
         has(text, "--micro-batch-size") || has(text, "model.tensor_model_parallel_size=") ||
-        has(text, "--job.config"))
-        return has(text, "torchrun") || has(text, "python") ? ForeignFormat::megatron
-                                                            : ForeignFormat::none;
+        has(text, "--job.config") || has(text, "--per_device_train_batch_size") ||
+        has(text, "accelerate launch"))
+        return has(text, "torchrun") || has(text, "python") || has(text, "accelerate launch")
+                   ? ForeignFormat::megatron
+                   : ForeignFormat::none;
     return ForeignFormat::none;
 }
 
@@ -200,9 +211,9 @@ bool is_cluster(ForeignFormat format) {
 ForeignFormat recognise_foreign(const std::string& path) {
     namespace fs = std::filesystem;
     std::error_code error;
-    if (!is_standard_input(path) &&
-        (!fs::is_regular_file(path, error) || fs::file_size(path, error) > largest))
-        return ForeignFormat::none;
+    if (!is_standard_input(path) && !fs::is_regular_file(path, error)) return ForeignFormat::none;
+    if (is_large(path))
+        return is_argument_dump(dump_in_log(path)) ? ForeignFormat::megatron : ForeignFormat::none;
     std::string text;
     try {
         text = read_described(path);
@@ -289,7 +300,8 @@ Translation translate_text(const std::string& text, const std::string& path, For
                 throw ConfigError(
                     path +
                     ": has the keys of none of the tools of model/presets/config_files.toml");
-            t = translate_tool(*tool, std::move(d), options.replicas);
+            t = is_of_trainer(*tool) ? translate_trainer(*tool, std::move(d), options)
+                                     : translate_tool(*tool, std::move(d), options.replicas);
             break;
         }
         case ForeignFormat::hub_config: return translate_hub_config(path, options.model);

@@ -46,10 +46,13 @@ void Translation::problem(const NamedValue& value, const std::string& text) {
 
 void Translation::set(const std::string& key, const std::string& value, const std::string& at) {
     const auto found = std::ranges::find(settings, key, &Setting::key);
-    if (found == settings.end())
+    if (found == settings.end()) {
         settings.push_back({key, value, at});
-    else
-        *found = {key, value, at};
+        return;
+    }
+    *found = {key, value, at};
+    std::erase_if(defaulted,
+                  [&](const std::string& line) { return line.starts_with(key + " = "); });
 }
 
 void Translation::take(const std::string& key, const NamedValue* value, const KeyText& read,

@@ -214,7 +214,7 @@ LogPattern read_log_pattern(const std::string& path) {
 std::vector<std::string> shipped_patterns() {
     std::set<std::string> paths;
     std::error_code missing;
-    const auto folder = std::filesystem::path(home_folder()) / "calibrate" / "patterns";
+    const auto folder = std::filesystem::path(home_folder()) / "import" / "patterns";
     for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
         if (entry.path().extension() == ".toml") paths.insert(entry.path().string());
     return {paths.begin(), paths.end()};

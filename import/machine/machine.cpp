@@ -167,6 +167,26 @@ Fabric fabric_of(const Machine& m, const KnownDevice& device) {
     return neighbours ? Fabric::nvlink_pairs : Fabric::nvlink_mesh;
 }
 
+// The links of GPUs in islands, each with a switch of its own, as direct ones: a GPU's links shared
+// out equally between the others of its island. Empty: the GPUs are in no such islands.
+std::vector<double> links_of_islands(const Machine& m) {
+    std::vector<double> shared = m.joints;
+    auto links = shared.begin();
+    for (int a = 0; a < m.gpus; ++a)
+        for (int b = a + 1; b < m.gpus; ++b, ++links) {
+            if (*links == 0) continue;
+            int others = 0;
+            for (int c = 0; c < m.gpus; ++c) {
+                const bool near_a = c == a || m.joint(a, c) > 0,
+                           near_b = c == b || m.joint(b, c) > 0;
+                if (near_a != near_b || *links != m.nvlinks) return {};
+                others += c != a && near_a;
+            }
+            *links = static_cast<double>(m.nvlinks) / others;
+        }
+    return shared;
+}
+
 std::string span_of(BytesPerSecond least, BytesPerSecond most) {
     return least == most ? to_string(most) : to_string(least) + " to " + to_string(most);
 }
@@ -222,6 +242,15 @@ void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known
         return;
     }
     c.fabric = fabric_of(m, device);
+    Machine laid = m;
+    const bool gaps = std::ranges::find(m.joints, 0.0) != m.joints.end();
+    if (auto links = links_of_islands(m); c.fabric == Fabric::nvswitch && gaps && !links.empty()) {
+        c.fabric = Fabric::nvlink_mesh;
+        laid.joints = std::move(links);
+        report.emplace_back(
+            "islands of GPUs, each with a switch of its own: taken as direct links of equal rates "
+            "between the GPUs of an island");
+    }
     warn_of_links(m, device, known, c.fabric, report);
     const BytesPerSecond pcie = m.pcie > BytesPerSecond(0)     ? m.pcie
                                 : known.fabric == Fabric::pcie ? known.intra.bandwidth
@@ -231,7 +260,7 @@ void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known
         c.fabric == Fabric::nvlink_pairs ? m.nvlinks * device.nvlink : BytesPerSecond(0);
     c.intra.mesh.clear();
     c.intra.host_bandwidth = BytesPerSecond(0);
-    if (c.fabric == Fabric::nvlink_mesh) lay_mesh(m, device, pcie, c, report);
+    if (c.fabric == Fabric::nvlink_mesh) lay_mesh(laid, device, pcie, c, report);
     const bool through_host = !joins_gpus(c.fabric) || c.intra.host_bandwidth > BytesPerSecond(0);
     if (m.pcie == BytesPerSecond(0) && through_host)
         report.push_back("assumed: PCIe " + to_string(pcie) +
@@ -289,7 +318,7 @@ int Machine::joint_links() const {
         for (int b = 0; b < gpus; ++b) of_one += joint(a, b);
         most = std::max(most, of_one);
     }
-    return static_cast<int>(most);
+    return static_cast<int>(std::lround(most));
 }
 
 bool Machine::paired() const {

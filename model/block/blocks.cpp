@@ -10,8 +10,9 @@ namespace {
 // With adapters on all linear layers each has them but the router, and products of a constant.
 Block adapted(Block block, const Workload& w) {
     for (Operator& op : block)
-        if (auto* l = std::get_if<Linear>(&op);
-            w.adapter_on == Adapted::linear && l && l->name != "router" && !l->constant_input)
+        if (auto* l = std::get_if<Linear>(&op); w.adapter_on == Adapted::linear && l &&
+                                                l->name != "router" && !l->constant_input &&
+                                                !l->detached)
             l->adapter_rank = w.adapter_rank;
     return block;
 }
@@ -84,6 +85,39 @@ void add_latent_projections(Block& b, const Workload& w, const RankShape& s) {
                        .dtype = s.matrix});
 }
 
+// The indexer reads the block's normed input and the queries' latent, and sends no gradient back to
+// them. Every tensor-parallel rank runs all of it, on the tokens of all (Megatron-Core 0.16.0,
+// dsa.py: parallel_mode="duplicated", gather_from_sequence_parallel_region). Queries and the one
+// key of a token are rotated twice: by position, and by a Hadamard matrix.
+void add_indexer(Block& b, const Workload& w, const RankShape& s) {
+    const Indexer& x = w.indexer;
+    const long width = long{x.heads} * x.head_dim;
+    const double rotated = number(s.tokens * (width + x.head_dim));
+    const auto linear = [&](std::string_view name, long out, long in, Split split) {
+        return Linear{.name = name,
+                      .tokens = s.tokens,
+                      .out = out,
+                      .in = in,
+                      .dtype = s.matrix,
+                      .split = split,
+                      .after_norm = name == "indexer_weights",
+                      .detached = true};
+    };
+    b.push_back(
+        linear("indexer_query", width, w.mla.q_rank > 0 ? w.mla.q_rank : w.hidden, Split::whole));
+    b.push_back(linear("indexer_key", x.head_dim, w.hidden, Split::whole));
+    b.push_back(linear("indexer_weights", x.heads, w.hidden, Split::none));
+    b.push_back(Normalize{.name = "indexer_norm",
+                          .rows = s.tokens,
+                          .width = x.head_dim,
+                          .product = s.storage,
+                          .inner = true,
+                          .shifted = true});
+    b.push_back(
+        Elementwise{.name = "indexer_rotation", .read = 2 * rotated, .written = 2 * rotated});
+    b.push_back(Index{});
+}
+
 Linear attention_output(const Workload& w, const RankShape& s) {
     return {.name = "attention_output",
             .tokens = s.tokens,
@@ -121,6 +155,18 @@ Block relative_attention(const Workload& w, const RankShape& s) {
             Normalize{"attention_norm", s.outer_tokens, w.hidden, s.matrix}};
 }
 
+// One number a token, of its own product, multiplies what the shared experts give.
+void add_shared_gate(Block& b, const Workload& w, const RankShape& s) {
+    const double outer = number(s.outer_tokens * s.hidden);
+    b.push_back(Linear{.name = "shared_gate",
+                       .tokens = s.outer_tokens,
+                       .out = 1,
+                       .in = w.hidden,
+                       .dtype = s.storage});
+    b.push_back(
+        Elementwise{.name = "shared_gate_product", .read = outer, .written = outer, .kept = outer});
+}
+
 }  // namespace
 
 FlashGeneration flash_generation(AttentionKind kind) {
@@ -134,6 +180,7 @@ Block attention_block(const Workload& w, const RankShape& s) {
     Block b;
     add_norm(b, w, s, "attention_norm", s.matrix);
     latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
+    if (w.indexer.heads > 0) add_indexer(b, w, s);
     if (w.qk_norm && !latent)
         for (const auto& [name, heads] :
              {std::pair{"query_norm", s.heads}, {"key_norm", s.kv_heads}})
@@ -190,14 +237,75 @@ Block mamba_block(const Workload& w, const RankShape& s) {
     return adapted(std::move(b), w);
 }
 
-std::vector<SharedBlock> mixing_blocks(const Workload& w, const RankShape& s) {
+// In order: a projection to queries, keys, values and gate, and to step size and decay of each
+// value head; a short convolution over queries, keys and values; decay and step size, with a bias
+// and a factor a head; the delta rule; a norm of each head's result with the gate; the output
+// projection.
+Block delta_block(const Workload& w, const RankShape& s) {
+    const Delta& d = w.delta;
+    const Width keys{delta_key_heads(w), s.delta_key_heads},
+        values{d.value_heads, s.delta_value_heads};
+    const DeltaRule rule{keys, values, d.key_dim, d.value_dim};
+    const double inner = number(s.tokens * rule.inner().rank),
+                 around = number(s.tokens * rule.around().rank),
+                 gates = number(s.tokens * values.rank);
+    const auto linear = [&](std::string_view name, Width out, Split split) {
+        return Linear{.name = name,
+                      .tokens = s.tokens,
+                      .out = out,
+                      .in = w.hidden,
+                      .dtype = s.matrix,
+                      .split = split,
+                      .after_norm = true};
+    };
+    Block b;
+    add_norm(b, w, s, "delta_norm", s.matrix);
+    const Width wide = rule.around() + rule.inner();
+    if (w.fused_projections) {
+        b.push_back(linear("delta_in", wide + values * 2, Split::column));
+    } else {
+        b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden)});
+        b.push_back(linear("delta_in", wide, Split::column));
+        b.push_back(linear("delta_gates_in", values * 2, Split::none));
+    }
+    b.push_back(Elementwise{.name = "convolution",
+                            .read = around,
+                            .written = around,
+                            .kept = around,
+                            .weights = number(d.conv * rule.around().rank)});
+    b.push_back(Elementwise{.name = "delta_gates",
+                            .read = 2 * gates,
+                            .written = 3 * gates,
+                            .kept = 2 * gates,
+                            .weights = number(2 * values.rank)});
+    b.push_back(rule);
+    b.push_back(Elementwise{.name = "gated_norm",
+                            .read = 2 * inner,
+                            .written = inner,
+                            .kept = 2 * inner,
+                            .into_product = true,
+                            .weights = number(d.value_dim)});
+    b.push_back(Linear{.name = "delta_out",
+                       .tokens = s.tokens,
+                       .out = w.hidden,
+                       .in = rule.inner(),
+                       .dtype = s.matrix,
+                       .split = Split::row,
+                       .bias = w.linear_bias});
+    add_residual(b, w, s);
+    return adapted(std::move(b), w);
+}
+
+std::vector<SharedBlock> mixing_blocks(const Workload& w, const RankShape& s, bool attends) {
+    if (!attends) return {{1, delta_block(w, s)}};
     if (w.mamba.heads == 0) return {{1, attention_block(w, s)}};
     std::vector<SharedBlock> blocks{{1, mamba_block(w, s)}};
     if (w.mamba.attention > 0) blocks.push_back({w.mamba.attention, attention_block(w, s)});
     return blocks;
 }
 
-Block mixing_block(const Workload& w, const RankShape& s) {
+Block mixing_block(const Workload& w, const RankShape& s, bool attends) {
+    if (!attends) return delta_block(w, s);
     if (w.mamba.heads == 0) return attention_block(w, s);
     Block b = mamba_block(w, s);
     if (w.mamba.attention == 0) return b;
@@ -293,6 +401,7 @@ Block expert_block(const Workload& w, const RankShape& s) {
                            .dtype = s.matrix,
                            .split = Split::row,
                            .bias = w.linear_bias});
+        if (w.moe.shared_gate) add_shared_gate(b, w, s);
         b.push_back(AddShared{});
     }
     add_residual(b, w, s);
@@ -300,7 +409,7 @@ Block expert_block(const Workload& w, const RankShape& s) {
 }
 
 std::vector<SharedBlock> layer_blocks(const Workload& w, const RankShape& s, int layer) {
-    std::vector<SharedBlock> blocks = mixing_blocks(w, s);
+    std::vector<SharedBlock> blocks = mixing_blocks(w, s, has_attention(w, layer));
     blocks.push_back({1, has_experts(w, layer) ? expert_block(w, s) : feed_forward_block(w, s)});
     return blocks;
 }

@@ -17,16 +17,18 @@ FlashGeneration flash_generation(AttentionKind kind);
 // norm comes last.
 Block attention_block(const Workload& workload, const RankShape& shape);
 Block mamba_block(const Workload& workload, const RankShape& shape);
-// What a layer has before its feed-forward: an attention block, or in a hybrid (Nemotron-H, arXiv
-// 2504.03624) a Mamba block and the share of an attention block per layer, because the few
-// attention blocks are spread evenly.
+Block delta_block(const Workload& workload, const RankShape& shape);
+// What a layer has before its feed-forward: an attention block, a gated delta net, or in a hybrid
+// (Nemotron-H, arXiv 2504.03624) a Mamba block and the share of an attention block per layer,
+// because the few attention blocks are spread evenly.
 struct SharedBlock {
     double share = 1;
     Block block;
 };
-std::vector<SharedBlock> mixing_blocks(const Workload& workload, const RankShape& shape);
+std::vector<SharedBlock> mixing_blocks(const Workload& workload, const RankShape& shape,
+                                       bool attends = true);
 // The same as one block to execute: instead of the share, it has that share of the heads.
-Block mixing_block(const Workload& workload, const RankShape& shape);
+Block mixing_block(const Workload& workload, const RankShape& shape, bool attends = true);
 
 Block feed_forward_block(const Workload& workload, const RankShape& shape);
 Block expert_block(const Workload& workload, const RankShape& shape);

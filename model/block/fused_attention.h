@@ -8,6 +8,8 @@
 // ranks arrive around a ring during the attention, or before it.
 #pragma once
 
+#include <cmath>
+
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
 #include "model/block/composed.h"
@@ -22,6 +24,10 @@ struct FusedAttention : BlockPass {
     // copied.
     void operator()(const HeadLayout& op) const {
         const Bytes query = s.inner(op.heads * s.qk_dim), value = s.inner(op.heads * s.value_dim);
+        if (selects_keys(w)) {
+            const Bytes latent = s.inner(latent_key()), queries = s.inner(op.heads * latent_key());
+            return planner().compute("rotary", MemoryPass{queries + latent, queries + latent}, 4);
+        }
         if (w.attention == AttentionKind::mla) {
             const MemoryPass layout{
                 query + s.inner(op.heads * w.mla.nope_dim + w.mla.rope_dim) + value,
@@ -60,7 +66,48 @@ struct FusedAttention : BlockPass {
                           [&] { is_plain() ? scores(op) : one_kernel(op); });
     }
 
+    // The indexer's scores run as flash attention does whose queries and values have half of its
+    // width each: the same products, and work on each score that stays on chip. The scores' sums
+    // over the heads are written in fp32 and read by the selection. The loss compares them, at the
+    // selected keys, with the probabilities of attention summed over its heads, whose scores are
+    // made again (Megatron-Core 0.16.0, dsa.py: compute_dsa_indexer_loss with
+    // dsa_indexer_use_sparse_loss). Its backward meets the selected keys only.
+    void operator()(const Index&) const {
+        const Indexer& x = w.indexer;
+        const double selected = number(s.tokens) * number(std::min<long>(x.top_k, s.seq));
+        const Bytes sums = number(s.tokens) * number(s.seq) / 2 * size_of(Dtype::fp32),
+                    chosen = selected * size_of(Dtype::fp32);
+        const bool learns = w.adapter_rank == 0;
+        if (back != nullptr && learns)
+            backward("indexer_scores_backward", scores_of(x.heads, x.head_dim, true, true), 2);
+        forward("indexer_scores", scores_of(x.heads, x.head_dim, false, false));
+        forward("indexer_selection", MemoryPass{sums, sums + chosen, MemoryPass::Access::rows}, 2);
+        if (!learns) return;
+        const long wide = selects_keys(w) ? latent_key() : s.qk_dim;
+        forward("indexer_target", scores_of(s.heads, wide, true, false));
+        if (ahead != nullptr)
+            planner().collective("tp_all_reduce", AllReduce{chosen}, c.groups.tensor);
+        forward("indexer_loss", MemoryPass{2.0 * chosen, chosen, MemoryPass::Access::rows}, 4);
+    }
+
 private:
+    [[nodiscard]] long latent_key() const { return w.mla.kv_rank + w.mla.rope_dim; }
+    // Products of so many heads' queries with keys of `width`, all or those that are selected.
+    [[nodiscard]] Attention scores_of(long heads, long width, bool selected, bool behind) const {
+        Attention op{s.batch, heads,  s.seq_q,   s.seq, (width + 1) / 2,
+                     true,    behind, s.storage, true};
+        op.value_dim = width - op.head_dim;
+        if (selected && selects_keys(w)) see_selected(op);
+        op.unmeasured = Unmeasured::sparse_attention;
+        return op;
+    }
+    // The first queries have fewer keys than are selected, so take the mean.
+    void see_selected(Attention& op) const {
+        const double most = w.indexer.top_k, all = number(s.seq);
+        op.causal = false;
+        op.seq_k = std::lround(most - most * (most - 1) / (2 * all));
+    }
+
     [[nodiscard]] bool is_plain() const { return w.attention == AttentionKind::plain; }
 
     void one_kernel(const Attend& a) const {
@@ -68,6 +115,7 @@ private:
                      w.causal, back != nullptr, s.storage, true};
         op.generation = flash_generation(w.attention);
         op.value_dim = s.value_dim;
+        if (selects_keys(w)) select(op);
         if (w.window < s.seq && w.window_share > 0) {
             op.window = w.window;
             op.window_share = w.window_share;
@@ -81,6 +129,18 @@ private:
         }
         forward("attention", op);
         backward("attention_backward", op, 2);
+    }
+
+    // Each query has keys of its own, so all its heads share them as they are in the latent: the
+    // multi-query form of latent attention, in which a key is the latent with the rotary key and a
+    // value is the latent (arXiv 2512.02556, section 2.1; sglang, srt/layers/attention/
+    // dsa_backend.py calls flash_mla_sparse_fwd so for prefills too). The products that lead there
+    // and back have the weights and the arithmetic of those that would make keys and values.
+    void select(Attention& op) const {
+        op.head_dim = latent_key();
+        op.value_dim = w.mla.kv_rank;
+        see_selected(op);
+        op.unmeasured = Unmeasured::sparse_attention;
     }
 
     // A product batched over the heads. Rows of queries, keys and values start at multiples of the

@@ -1,5 +1,6 @@
 #include "model/block/kernels.h"
 
+#include "model/block/delta_rule.h"
 #include "model/block/ends.h"
 #include "model/block/fused.h"
 #include "model/block/fused_attention.h"
@@ -21,9 +22,10 @@ void plan_block(const PassWriter& out, const LayerContext& c, std::span<const Op
     const BlockPass pass{out, {c}};
     const ExpertRows rows = pass.w.moe.experts > 0 ? expert_rows(c) : ExpertRows{};
     const FusedExperts experts{pass, rows};
-    const Style fused{Fused{pass, rows}, FusedAttention{pass}, SharedPasses{pass}, experts,
+    const DeltaRulePasses delta{pass};
+    const Style fused{Fused{pass, rows}, FusedAttention{pass}, SharedPasses{pass}, delta, experts,
                       Ends{pass}};
-    const Style unfused{Unfused{pass}, SharedPasses{pass}, experts, Ends{pass}};
+    const Style unfused{Unfused{pass}, SharedPasses{pass}, delta, experts, Ends{pass}};
     for (std::size_t i = 0; i < operators.size(); ++i) {
         const Operator& op = operators[out.ahead != nullptr ? i : operators.size() - 1 - i];
         style == KernelStyle::fused ? std::visit(fused, op) : std::visit(unfused, op);

@@ -31,8 +31,9 @@ struct Width {
     friend Width operator*(Width a, long n) { return {a.whole * n, a.rank * n}; }
 };
 
-// How tensor parallelism splits a linear layer: not at all, by output columns, or by input rows.
-enum class Split : std::uint8_t { none, column, row };
+// How tensor parallelism splits a linear layer: not at all, not at all but over the tokens of all
+// ranks, by output columns, or by input rows.
+enum class Split : std::uint8_t { none, whole, column, row };
 
 // y[tokens, out] = x[tokens, in] W[in, out].
 struct Linear {
@@ -46,6 +47,7 @@ struct Linear {
     // product
     bool after_norm = false;
     bool constant_input = false;  // the input needs no gradient
+    bool detached = false;        // a tensor of the model, but its gradient goes no further
     int adapter_rank = 0;         // of the LoRA matrices beside it (arXiv 2106.09685); 0 = none
 };
 inline Gemm::Alignment alignment_of(const Linear& l) {
@@ -66,7 +68,8 @@ struct Normalize {
     long rows = 0, width = 0;
     Dtype product = Dtype::fp16;
     int kernels = 1;
-    bool inner = false;  // inside a block: its input is the result of another operator
+    bool inner = false;    // inside a block: its input is the result of another operator
+    bool shifted = false;  // has a shift in a model whose norms have none
 };
 
 // Casts from the type of norms and residuals to that of matrix products, if automatic casting makes
@@ -125,6 +128,21 @@ struct Scan {
     [[nodiscard]] Width around() const { return inner() + groups * (2 * state); }  // x, B, C
 };
 
+// The chunked gated delta rule over this rank's heads. Queries and keys are normed in it.
+struct DeltaRule {
+    Width key_heads, value_heads;
+    long key_dim = 0, value_dim = 0;
+    // queries, keys and values
+    [[nodiscard]] Width around() const {
+        return key_heads * (2 * key_dim) + value_heads * value_dim;
+    }
+    [[nodiscard]] Width inner() const { return value_heads * value_dim; }
+};
+
+// The indexer of sparse attention: scores of all earlier keys, those selected, and the loss that
+// trains it.
+struct Index {};
+
 // Adds a block's input to its result, with dropout between. `bias`: the block's last product has
 // one.
 struct Residual {
@@ -153,8 +171,8 @@ struct SpanLoss {};
 
 using Operator =
     std::variant<Linear, Fork, Normalize, Cast, HeadLayout, Attend, WithMemory, AttendRelative,
-                 Activate, Elementwise, Scan, Residual, Route, ToExperts, GroupedLinear,
-                 FromExperts, AddShared, Embed, Loss, SpanLoss>;
+                 Activate, Elementwise, Scan, DeltaRule, Index, Residual, Route, ToExperts,
+                 GroupedLinear, FromExperts, AddShared, Embed, Loss, SpanLoss>;
 using Block = std::vector<Operator>;
 
 inline std::string backward_name(std::string_view name) { return std::string(name) + "_backward"; }

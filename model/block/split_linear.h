@@ -37,7 +37,7 @@ struct SplitLinear : BlockPass {
         const auto& [inputs, weights] = *back;
         const auto weight_gradient = [&] { plan_weight_gradient(back->weights, l, c.experiment); };
         const bool column = l.split == Split::column, apart = &inputs != &weights;
-        if (l.split == Split::none) product();
+        if (l.split == Split::none && !l.detached) product();
         if (l.split == Split::row) gather(l.out, p.overlap_tp);
         if (column) {
             gather(l.in, p.overlap_weight_gradient);

@@ -70,6 +70,9 @@ struct Unfused : ElementPass {
         steps ? gelu.behind(inner) : backward("activation_backward", inner, 2.0 * matrix, matrix);
     }
 
+    // Known in one kernel only; check_experiment() refuses it in this style.
+    void operator()(const Index&) const {}
+
     // Two scores per token mark where an answer begins and ends; the loss runs over positions.
     void operator()(const SpanLoss&) const {
         forward("loss", number(2 * s.tokens), wide, wide, 12);

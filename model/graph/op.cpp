@@ -62,6 +62,16 @@ bool is_compute(const Op& op) {
 bool is_collective(const Op& op) {
     return std::visit([]<class T>(const T&) { return ExchangeOp<T>; }, op);
 }
+Unmeasured unmeasured(const Op& op) {
+    return std::visit(
+        []<class T>(const T& of) {
+            if constexpr (OneOf<T, Gemm, Attention>)
+                return of.unmeasured;
+            else
+                return Unmeasured::no;
+        },
+        op);
+}
 std::optional<Dtype> dtype_of(const Op& op) {
     return std::visit(
         []<class T>(const T& of) -> std::optional<Dtype> {

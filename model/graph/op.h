@@ -18,6 +18,10 @@
 
 namespace stepcast {
 
+// Kernels that no table holds, each priced by the law of the nearest one that is known. A forecast
+// names them and is less sure of their time.
+enum class Unmeasured : std::uint8_t { no, delta_rule, sparse_attention };
+
 // C[m,n] (+)= A[m,k] B[k,n], `batch` times. `accumulate`: C is fp32 and is added to, as main
 // gradients are. `rows` says how the rows in memory begin: an unpadded vocabulary leaves them even
 // or odd. `layout` states for A and B whether memory holds them as written (n) or transposed (t).
@@ -33,6 +37,7 @@ struct Gemm {
     bool accumulate = false;
     Alignment alignment = Alignment::full;
     Layout layout = Layout::nt;
+    Unmeasured unmeasured = Unmeasured::no;
     friend auto operator<=>(const Gemm&, const Gemm&) = default;
 };
 constexpr Gemm::Alignment alignment_of(long elements) {
@@ -96,6 +101,7 @@ struct Attention {
     long value_dim = 0;  // width of a value; 0 = head_dim
     long window = 0;     // 0 = all
     double window_share = 1;
+    Unmeasured unmeasured = Unmeasured::no;
     friend bool operator==(const Attention&, const Attention&) = default;
 };
 
@@ -194,6 +200,7 @@ std::string_view kind_name(const Op& op);
 // needs every participant: AllReduce to Barrier, and SendRecv
 bool is_collective(const Op& op);
 bool is_compute(const Op& op);  // Gemm, GroupedGemm, FusedGemm, Attention
+Unmeasured unmeasured(const Op& op);
 // operand type of a compute op; empty for ops that only move bytes or wait
 std::optional<Dtype> dtype_of(const Op& op);
 // The share of query-key pairs that a causal mask and a window leave.

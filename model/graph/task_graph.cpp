@@ -9,6 +9,12 @@
 
 namespace stepcast {
 
+TaskGraph::TaskGraph(const TaskGraph&) = default;
+TaskGraph::TaskGraph(TaskGraph&&) noexcept = default;
+TaskGraph& TaskGraph::operator=(const TaskGraph&) = default;
+TaskGraph& TaskGraph::operator=(TaskGraph&&) noexcept = default;
+TaskGraph::~TaskGraph() = default;
+
 TaskGraph::TaskGraph(int rank_count, bool launch_blocking)
     : rank_count_(rank_count),
       launch_blocking_(launch_blocking),
@@ -111,6 +117,19 @@ TaskId TaskGraph::add(std::string_view name, Phase phase, Op op,
                       float host_calls) {
     return add(name, phase, std::move(op), std::span(places.begin(), places.size()),
                std::span(after.begin(), after.size()), host_calls);
+}
+
+void TaskGraph::set_label(const TaskLabel& label) {
+    const auto first = static_cast<TaskId>(size());
+    while (!labels_.empty() && labels_.back().first == first) labels_.pop_back();
+    if (label != (labels_.empty() ? TaskLabel{} : labels_.back().label))
+        labels_.push_back({first, label});
+}
+
+const TaskLabel& TaskGraph::label(TaskId t) const {
+    static constexpr TaskLabel none;
+    const auto after = std::ranges::upper_bound(labels_, t, {}, &LabelledTasks::first);
+    return after == labels_.begin() ? none : std::prev(after)->label;
 }
 
 void TaskGraph::set_multiplicity(std::vector<int> multiplicity) {

@@ -28,6 +28,7 @@
 #include "model/base/names.h"
 #include "model/graph/group.h"
 #include "model/graph/op.h"
+#include "model/graph/task_label.h"
 
 namespace stepcast {
 
@@ -70,6 +71,12 @@ using NameId = std::uint32_t;
 class TaskGraph {
 public:
     explicit TaskGraph(int rank_count = 1, bool launch_blocking = false);
+    // Out of line, else every file that copies or drops one compiles that of all ops.
+    TaskGraph(const TaskGraph&);
+    TaskGraph(TaskGraph&&) noexcept;
+    TaskGraph& operator=(const TaskGraph&);
+    TaskGraph& operator=(TaskGraph&&) noexcept;
+    ~TaskGraph();
 
     // Names and ops are stored apart from the per-task arrays. Equal names share an id; ops share
     // one if the caller reuses the id.
@@ -90,6 +97,9 @@ public:
     TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places,
                std::span<const TaskId> after, float host_calls = 1);
 
+    // What the tasks that are added from now on are written for.
+    void set_label(const TaskLabel& label);
+
     [[nodiscard]] std::size_t size() const { return op_.size(); }
     [[nodiscard]] int rank_count() const { return rank_count_; }
     [[nodiscard]] int place_count() const { return rank_count_ * lane_count; }
@@ -105,6 +115,8 @@ public:
     [[nodiscard]] OpId op_id(TaskId t) const { return op_[t]; }
     [[nodiscard]] const Op& op(TaskId t) const { return ops_[op_[t]]; }
     [[nodiscard]] std::span<const Op> ops() const { return ops_; }
+    [[nodiscard]] bool has_labels() const { return !labels_.empty(); }
+    [[nodiscard]] const TaskLabel& label(TaskId t) const;
     [[nodiscard]] GroupId group_id(TaskId t) const { return group_[t]; }
     [[nodiscard]] const Group& group(GroupId id) const { return groups_[id]; }
     [[nodiscard]] float host_calls(TaskId t) const { return host_calls_[t]; }
@@ -131,6 +143,12 @@ private:
             return std::hash<std::string_view>{}(name);
         }
     };
+    // The tasks from `first` on, up to the next entry.
+    struct LabelledTasks {
+        TaskId first = 0;
+        TaskLabel label;
+        friend bool operator==(const LabelledTasks&, const LabelledTasks&) = default;
+    };
     void check_task(NameId name, OpId op, std::span<const Place> places,
                     std::span<const TaskId> after) const;
 
@@ -148,6 +166,7 @@ private:
     std::vector<GroupId> group_;
     std::vector<Group> groups_{Group{}};
     std::vector<Op> ops_;
+    std::vector<LabelledTasks> labels_;
     std::vector<std::string> names_;
     std::unordered_map<std::string, NameId, NameHash, std::equal_to<>> name_ids_;
     std::vector<int> multiplicity_;

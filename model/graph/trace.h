@@ -23,12 +23,6 @@ struct Trace {
     friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-// Micro-batch and layer of each task, for pictures. Indexed by task id; values count from 0, -1:
-// none. Empty unless a transformer.
-struct StepLabels {
-    std::vector<int> micro_batch, layer;
-    friend bool operator==(const StepLabels&, const StepLabels&) = default;
-};
 // Memory that a rank has allocated from `time` on: one point of its counter track.
 struct MemoryPoint {
     int rank = 0;

@@ -83,6 +83,7 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
                                                  "parallelism.shard",
                                                  "parallelism.schedule",
                                                  "parallelism.stage_layers",
+                                                 "parallelism.layout",
                                                  "parallelism.recompute",
                                                  "parallelism.recompute_layers",
                                                  "parallelism.overlap_tp",
@@ -109,6 +110,7 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
                                                  "workload.moe.shared_experts",
                                                  "workload.moe.dense_layers",
                                                  "workload.moe.interval",
+                                                 "workload.moe.shared_gate",
                                                  "workload.gated"};
 
 void check_modelled(const Experiment& e) {

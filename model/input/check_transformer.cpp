@@ -60,6 +60,44 @@ void check_tensor_split(const Workload& w, const Parallelism& p) {
     if (w.moe.shared_experts > 0) divides("the shared experts' width", shared_ffn(w));
 }
 
+// What the kernels of gated delta nets and of sparse attention are known for. Megatron-Core 0.16.0
+// runs neither with a split context (ssm/gated_delta_net.py, transformer_config.py) and has sparse
+// attention for latent attention only (experimental_attention_variant_module_specs.py).
+void check_delta(const Workload& w, const Parallelism& p) {
+    if (w.delta.value_heads == 0) return;
+    const int keys = delta_key_heads(w), values = w.delta.value_heads;
+    if (values % keys != 0)
+        refuse("workload.delta.key_heads: {} does not divide workload.delta.value_heads = {}", keys,
+               values);
+    if (keys % p.tp != 0)
+        refuse("parallelism.tp: {} does not divide workload.delta.key_heads = {}", p.tp, keys);
+    if (p.cp != 1)
+        refuse(
+            "parallelism.cp: {}, but gated delta nets are modelled on whole sequences; expected 1",
+            p.cp);
+    if (w.mamba.heads > 0 || w.positions == Positions::relative || p.unfused || p.eager_script ||
+        p.moe_system != MoeSystem::alltoall || p.cut == StageCut::modules)
+        refuse(
+            "workload.delta.value_heads: {}, which is modelled without Mamba-2 blocks, memory and "
+            "passes operation by operation, for stages of whole layers and moe_system alltoall; "
+            "expected 0",
+            values);
+}
+
+void check_indexer(const Workload& w, const Parallelism& p) {
+    if (w.indexer.heads == 0) return;
+    if (w.attention != AttentionKind::mla || !w.causal || w.window > 0 || p.unfused ||
+        p.eager_script)
+        refuse(
+            "workload.indexer.heads: {}, which is modelled for causal latent attention without a "
+            "window and in fused passes; expected workload.attention = mla, or 0",
+            w.indexer.heads);
+    if (p.cp != 1)
+        refuse(
+            "parallelism.cp: {}, but sparse attention is modelled on whole sequences; expected 1",
+            p.cp);
+}
+
 void check_sequence_split(const Workload& w, const Parallelism& p) {
     if (w.seq % p.cp != 0)
         refuse("parallelism.cp: {} does not divide workload.seq = {}", p.cp, w.seq);
@@ -86,7 +124,18 @@ void check_framework(const Experiment& e) {
 void check_chunks(const Workload& w, const Parallelism& p) {
     const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
     const auto& stated = p.stage_layers;
+    if (p.layout != StageLayout::even && (!stated.empty() || p.cut == StageCut::modules))
+        refuse("parallelism.layout: {}, but {}; expected even", to_string(p.layout),
+               stated.empty() ? "parallelism.cut is modules"
+                              : "parallelism.stage_layers states the layers");
     if (p.cut == StageCut::modules) return;
+    if (stated.empty() && p.layout != StageLayout::even && p.pp > 1)
+        if (const std::vector<int> laid = chunk_layers(w, p); !all_hold_layers(laid))
+            refuse(
+                "parallelism.layout: {} leaves a stage chunk of [{}] without layers; expected "
+                "fewer "
+                "chunks (pp, vp), or even",
+                to_string(p.layout), fmt::join(laid, ", "));
     if (stated.empty()) {
         if (chunks > w.layers)
             refuse(
@@ -299,6 +348,8 @@ void check_transformer(const Experiment& e) {
     if (w.vocab < 1) refuse("workload.vocab: missing; expected vocabulary");
     check_experts(w);
     check_tensor_split(w, p);
+    check_delta(w, p);
+    check_indexer(w, p);
     check_sequence_split(w, p);
     check_framework(e);
     check_schedule(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/input/fields.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
@@ -333,31 +334,39 @@ void read_local_layers(HubValues& c) {
     w.window_share = local / all;
 }
 
-// Attention to as many earlier tokens as the indexer selects is as much work as a window of as
-// many. The indexer (transformers 5.24.0, models/deepseek_v32/modeling_deepseek_v32.py) multiplies
-// every query of its heads with every earlier token's one key.
+// Every n-th layer has attention, the others a gated delta net.
+void read_delta(HubValues& c) {
+    Delta& d = c.workload().delta;
+    if (c.states("full_attention_interval")) c.may("delta.interval", "full_attention_interval");
+    if (!c.states("layer_types")) return;
+    const Json& kinds = c.of("layer_types");
+    const auto attends = [](const Json& kind) { return kind == "full_attention"; };
+    const auto first = std::ranges::find_if(kinds, attends);
+    d.interval = first == kinds.end() ? 0 : static_cast<int>(first - kinds.begin()) + 1;
+    for (std::size_t l = 0; l < kinds.size(); ++l)
+        if (kinds[l] != (has_attention(c.workload(), static_cast<int>(l)) ? "full_attention"
+                                                                          : "linear_attention"))
+            c.fail("layer_types", fmt::format("layer {} is {}; expected linear_attention, and "
+                                              "full_attention in every n-th layer",
+                                              l, kinds[l].dump()));
+}
+
+// Some of GLM's layers take the selection of the one before (transformers 5.24.0,
+// models/glm_moe_dsa/modeling_glm_moe_dsa.py: indexer_types).
 void read_indexed(HubValues& c) {
-    Workload& w = c.workload();
-    c.may("window", "index_topk");
-    for (const char* kinds : {"layer_types", "indexer_types"}) static_cast<void>(c.states(kinds));
-    if (w.window == 0) return;
-    const auto size = [&](const char* name) {
-        if (!c.states(name) || !c.of(name).is_number()) c.fail(name, "missing; expected a number");
-        return c.of(name).get<double>();
+    Indexer& x = c.workload().indexer;
+    static_cast<void>(c.states("layer_types"));
+    if (!c.states("index_topk")) x = {};
+    const auto says = [&](const char* name, const char* what) {
+        return c.states(name) && c.of(name).dump().find(what) != std::string::npos;
     };
-    const double heads = size("index_n_heads"), width = size("index_head_dim"),
-                 queries = w.mla.q_rank > 0 ? w.mla.q_rank : w.hidden;
-    const double weights = queries * heads * width + w.hidden * (width + heads) + 2 * width;
-    c.note(
-        fmt::format("index_topk: attention is forecast as a window of {} tokens, which is as much "
-                    "work as the {} that "
-                    "the indexer selects. Not in the "
-                    "forecast, and not calibrated anywhere: the indexer itself, {:.4g} B weights, "
-                    "and per token and "
-                    "layer {:.0f} FLOPs in the forward for "
-                    "every earlier token (the attention: {:.0f} for every selected one)",
-                    w.window, w.window, weights * w.layers / 1e9, 2 * heads * width,
-                    2.0 * w.heads * (w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim)));
+    const bool rarely = c.states("index_topk_freq") && c.of("index_topk_freq").is_number() &&
+                        c.of("index_topk_freq") > 1;
+    const bool shared = says("indexer_types", "shared") || says("index_topk_pattern", "S");
+    if (x.heads > 0 && (rarely || shared))
+        c.note(
+            "layers that take the selection of the indexer before them: the forecast has an "
+            "indexer in every layer");
 }
 
 // One shared expert of an expert's width beside the others, unless switched off.
@@ -406,6 +415,7 @@ constexpr Rule rules[] = {{"window", read_window},
                           {"one_kv_head_if_stated", read_multi_query},
                           {"local_layers", read_local_layers},
                           {"indexed", read_indexed},
+                          {"delta", read_delta},
                           {"hunyuan", read_hunyuan}};
 
 // Reads an entry like "mistral.num_key_value_heads"; a nested name follows the type's, too.

@@ -37,7 +37,7 @@ constexpr Feature features[] = {
     {"workload.moe. parallelism.expert_tensor_parallel parallelism.dispatch_once "
      "parallelism.expert_products parallelism.moe_system",
      has_experts, "workload.moe.experts is 0"},
-    {"workload.moe.shared_ffn",
+    {"workload.moe.shared_ffn workload.moe.shared_gate",
      [](const Experiment& e) { return e.workload.moe.shared_experts > 0 || !has_experts(e); },
      "workload.moe.shared_experts is 0"},
     {"workload.moe.top_groups",
@@ -48,12 +48,17 @@ constexpr Feature features[] = {
      "workload.attention is not mla"},
     {"workload.mamba.", [](const Experiment& e) { return e.workload.mamba.heads > 0; },
      "workload.mamba.heads is 0"},
+    {"workload.delta.", [](const Experiment& e) { return e.workload.delta.value_heads > 0; },
+     "workload.delta.value_heads is 0"},
+    {"workload.indexer.", [](const Experiment& e) { return e.workload.indexer.heads > 0; },
+     "workload.indexer.heads is 0"},
     {"workload.kv_heads workload.head_dim workload.vocab workload.max_positions workload.autocast",
      has_attention, "its layers have no attention (workload.kind)"},
     {"workload.vocab_multiple workload.tied workload.memory workload.window workload.token_types "
      "workload.norm workload.causal "
      "workload.linear_bias workload.qkv_bias workload.head workload.head_share "
-     "workload.table_slices workload.mamba.heads "
+     "workload.table_slices workload.mamba.heads workload.delta.value_heads "
+     "workload.indexer.heads "
      "workload.fused_loss workload.fp32_loss workload.loss_pieces workload.loss_in_forward "
      "workload.reads_loss "
      "workload.moe.groups workload.moe.router_bias parallelism.head_apart parallelism.eager "

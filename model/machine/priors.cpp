@@ -7,7 +7,7 @@
 #include "model/input/key_values.h"
 #include "model/input/presets.h"
 #include "model/machine/nearest.h"
-#include "model/machine/scatter.h"
+#include "model/machine/transfer_spreads.h"
 
 namespace stepcast {
 bool is_nameplate(std::string_view key) {

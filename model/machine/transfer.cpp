@@ -1,8 +1,8 @@
 #include "model/machine/priors.h"
 
 #include <algorithm>
+#include <boost/math/statistics/linear_regression.hpp>
 #include <cmath>
-#include <utility>
 
 #include "model/machine/generation.h"
 #include "model/machine/nearest.h"
@@ -36,15 +36,13 @@ double time_of_passes(const Gpu& gpu) {
     return 1 + bandwidth_of_sm(gpu) / copied;
 }
 
-// Least squares: returns the value at 0 and the slope.
-std::pair<double, double> line_through(const std::vector<std::pair<double, double>>& points) {
-    const auto n = static_cast<double>(points.size());
-    double x = 0, y = 0, squares = 0, products = 0;
-    for (const auto& [at, value] : points) x += at / n, y += value / n;
-    for (const auto& [at, value] : points)
-        squares += (at - x) * (at - x), products += (at - x) * (value - y);
-    const double slope = squares > 0 ? products / squares : 0;
-    return {y - slope * x, slope};
+// The straight line of least squares through points of different x.
+struct Line {
+    double at_zero = 0, slope = 0;
+};
+Line line_through(const std::vector<double>& x, const std::vector<double>& y) {
+    const auto [at_zero, slope] = boost::math::statistics::simple_ordinary_least_squares(x, y);
+    return {at_zero, slope};
 }
 
 // Efficiencies refer to heads of 128, exponentials included. With fewer widths of exponentials,
@@ -141,34 +139,35 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
 
 double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near,
                         const Gpu& to, Dtype dtype) {
-    // rate of an SM, time relative to the datasheet's
-    std::vector<std::pair<double, double>> points;
+    std::vector<double> rates, times;  // of an SM; relative to the datasheet's
     for (const Cluster& c : all)
         for (const Dtype d : {Dtype::bf16, Dtype::fp8, Dtype::fp4}) {
             const double efficiency = d == Dtype::bf16 ? c.kernel.gemm_efficiency
                                                        : c.kernel.of_narrow(d, false).efficiency;
             if (rate_of_sm(c.gpu, d) > 0 && efficiency > 0)
-                points.emplace_back(rate_of_sm(c.gpu, d), 1 / efficiency);
+                rates.push_back(rate_of_sm(c.gpu, d)), times.push_back(1 / efficiency);
         }
     const auto from = median_over(near, [&](const Cluster& c) {
         return when(rate_of_sm(c.gpu, dtype) > 0, rate_of_sm(c.gpu, dtype));
     });
-    if (!from || points.size() < 3 || !states_sms(to)) return 1;
-    const auto [at_rest, slope] = line_through(points);
-    return (at_rest + slope * *from) / (at_rest + slope * rate_of_sm(to, dtype));
+    if (!from || rates.size() < 3 || !states_sms(to)) return 1;
+    const Line line = line_through(rates, times);
+    return (line.at_zero + line.slope * *from) /
+           (line.at_zero + line.slope * rate_of_sm(to, dtype));
 }
 
 double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near,
                      const Gpu& to) {
     if (near.empty() || all.size() < 3 || !states_sms(to)) return 1;
     const auto size = [](const Gpu& gpu) { return std::log(bandwidth_of_sm(gpu)); };
-    // logarithms of bandwidth per SM and of the share
-    std::vector<std::pair<double, double>> points;
-    for (const Cluster& c : all)
-        points.emplace_back(size(c.gpu), std::log(c.kernel.gemm_traffic_efficiency));
+    std::vector<double> sizes, shares;  // logarithms of bandwidth per SM and of the share
+    for (const Cluster& c : all) {
+        sizes.push_back(size(c.gpu));
+        shares.push_back(std::log(c.kernel.gemm_traffic_efficiency));
+    }
     double of_near = 0;
     for (const Cluster& c : near) of_near += size(c.gpu) / static_cast<double>(near.size());
-    return std::exp(line_through(points).second * (size(to) - of_near));
+    return std::exp(line_through(sizes, shares).slope * (size(to) - of_near));
 }
 
 double slower_sms(const std::vector<Cluster>& near, const Gpu& to) {

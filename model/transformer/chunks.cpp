@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
 
 namespace stepcast {
@@ -14,6 +15,88 @@ int first_module(const Workload& w, const Parallelism& p, int stage) {
     const int apart = p.head_apart ? 1 : 0;
     if (p.head_apart && stage + 1 == p.pp) return module_count(w) - 1;
     return stage * ((module_count(w) - apart) / (p.pp - apart));
+}
+
+namespace {
+
+std::vector<int> even_layers(int layers, int chunks) {
+    std::vector<int> counts;
+    const auto begin = [&](int g) {
+        return static_cast<int>(g * static_cast<long>(layers) / chunks);
+    };
+    for (int g = 0; g < chunks; ++g) counts.push_back(begin(g + 1) - begin(g));
+    return counts;
+}
+
+// The ends count as `first` and `last` layers of their chunks.
+std::vector<int> light_layers(int layers, int chunks, int first, int last) {
+    const int all = layers + first + last;
+    std::vector<int> counts;
+    for (int g = 0; g < chunks; ++g) counts.push_back(all / chunks + (g < all % chunks ? 1 : 0));
+    counts.front() -= first;
+    counts.back() -= last;
+    return counts;
+}
+
+// Fills one chunk after the other up to `most` operations; the last takes the rest. Inner chunks
+// have a layer at least.
+std::vector<int> filled_layers(const std::vector<double>& work, int chunks, double most) {
+    std::vector<int> counts(static_cast<std::size_t>(chunks), 0);
+    std::size_t layer = 0;
+    for (int g = 0; g + 1 < chunks; ++g) {
+        double held = 0;
+        const std::size_t leave =
+            static_cast<std::size_t>(chunks - g - 2);  // one for each inner one
+        int& count = counts[static_cast<std::size_t>(g)];
+        while (layer + leave < work.size() && (count == 0 || held + work[layer] <= most)) {
+            held += work[layer++];
+            ++count;
+        }
+    }
+    counts.back() = static_cast<int>(work.size() - layer);
+    return counts;
+}
+
+// The least fullest chunk by bisection over what chunks may hold.
+std::vector<int> balanced_layers(const Workload& w, int chunks) {
+    std::vector<double> work;
+    double whole = 0;
+    for (int layer = 0; layer < w.layers; ++layer)
+        whole += work.emplace_back(layer_forward_flops(w, layer).si());
+    const double layer = work.empty() ? 0 : work.back(), logits = logits_forward_flops(w).si(),
+                 end = logits * (1 + w.mtp_layers) + layer * w.mtp_layers;
+    const auto fits = [&](double most) {
+        const std::vector<int> counts = filled_layers(work, chunks, most);
+        double last = end;
+        for (int i = 0; i < counts.back(); ++i)
+            last += work[work.size() - 1 - static_cast<std::size_t>(i)];
+        return last <= most;
+    };
+    double below = 0, above = whole + end;
+    for (int i = 0; i < 50; ++i) (fits((below + above) / 2) ? above : below) = (below + above) / 2;
+    return filled_layers(work, chunks, above);
+}
+
+}  // namespace
+
+std::vector<int> chunk_layers(const Workload& w, const Parallelism& p) {
+    if (!p.stage_layers.empty()) return p.stage_layers;
+    const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
+    if (chunks == 1) return {w.layers};
+    switch (p.layout) {
+        case StageLayout::even: return even_layers(w.layers, chunks);
+        case StageLayout::light_first: return light_layers(w.layers, chunks, 1, 0);
+        case StageLayout::light_last: return light_layers(w.layers, chunks, 0, 1);
+        case StageLayout::light_ends: return light_layers(w.layers, chunks, 1, 1);
+        case StageLayout::balanced: return balanced_layers(w, chunks);
+    }
+    return {};
+}
+
+bool all_hold_layers(const std::vector<int>& layers) {
+    for (std::size_t g = 0; g < layers.size(); ++g)
+        if (layers[g] < (g == 0 || g + 1 == layers.size() ? 0 : 1)) return false;
+    return true;
 }
 
 namespace {
@@ -31,14 +114,12 @@ void cut_by_modules(const Workload& w, const Parallelism& p, std::vector<Chunk>&
 }
 
 void cut_by_layers(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
-    const auto count = static_cast<long>(chunks.size());
-    for (int g = 0, layer = 0; g < count; ++g) {
-        Chunk& chunk = chunks[static_cast<std::size_t>(g)];
-        chunk.first = layer;
-        layer = p.stage_layers.empty()
-                    ? static_cast<int>((g + 1) * static_cast<long>(w.layers) / count)
-                    : layer + p.stage_layers[static_cast<std::size_t>(g)];
-        chunk.last = layer;
+    const std::vector<int> layers = chunk_layers(w, p);
+    int layer = 0;
+    for (std::size_t g = 0; g < chunks.size(); ++g) {
+        chunks[g].first = layer;
+        layer += layers[g];
+        chunks[g].last = layer;
     }
 }
 

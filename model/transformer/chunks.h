@@ -24,6 +24,13 @@ struct Chunk {
     friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
+// The layers of each chunk, first to last: stage_layers, or as `layout` spreads them. Some may be
+// negative or zero where there are too few layers; sums to the workload's layers unless
+// stage_layers is wrong.
+std::vector<int> chunk_layers(const Workload& workload, const Parallelism& parallelism);
+// Every chunk between the first, with the embedding, and the last, with the logits, needs a layer.
+bool all_hold_layers(const std::vector<int>& layers);
+
 // The chunks that a micro-batch passes, in forward order. `direction` is 1 only for the second
 // direction of dualpipe. Layers are spread by stage_layers or as evenly as possible; modules are
 // spread as StageCut describes, and the last chunk takes the remainder.

@@ -22,6 +22,7 @@ struct Tally {
     // sequences
     double met = 0;
     double scores = 0;  // operations of attention and scans
+    double once = 0;    // operations that a backward repeats neither for inputs nor for weights
 
     void operator()(const Linear& l) {
         const double matrix = share * number(l.out.rank * l.in.rank),
@@ -29,22 +30,32 @@ struct Tally {
         (l.name == "router" ? router : dense) += matrix + bias;
         adapters += share * l.adapter_rank * number(l.in.rank + l.out.rank);
         if (!l.constant_input) met += matrix;
+        if (l.detached) once += matrix;
     }
     void operator()(const GroupedLinear& l) {
         const double weights = number(l.out.rank * l.in.rank);
         experts += w.moe.experts * (weights + (l.bias ? number(l.out.rank) : 0));
         met += w.moe.top_k * weights;
     }
-    void operator()(const Normalize& n) { norms += share * norm_width(w, number(n.width)); }
+    void operator()(const Normalize& n) {
+        norms += share * (n.shifted ? 2 * number(n.width) : norm_width(w, number(n.width)));
+    }
     void operator()(const Elementwise& e) {
         dense += share * e.weights;
         met += share * e.weights;
     }
     // Scores, then the values weighted by them.
     void operator()(const Attend&) {
-        const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
-        scores += share * 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads *
-                  widths();
+        const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq,
+                     seen = selects_keys(w)
+                                ? w.indexer.top_k
+                                : w.window_share * window + (1 - w.window_share) * w.seq;
+        scores += share * 2.0 * seen * w.heads * widths();
+    }
+    void operator()(const Index&) {
+        const double key = share * 2.0 * w.indexer.heads * w.indexer.head_dim;
+        scores += key * w.seq;
+        once += key * std::max(0, w.seq - w.indexer.top_k);
     }
     // Adds scores of relative positions, and projects keys and values of the memory again.
     void operator()(const AttendRelative&) {
@@ -52,6 +63,9 @@ struct Tally {
         scores += 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again;
     }
     void operator()(const Scan& s) { scores += 4.0 * number(s.state) * number(s.inner().rank); }
+    void operator()(const DeltaRule& d) {
+        scores += 6.0 * number(d.key_dim) * number(d.inner().rank);
+    }
     // These have no weights, and their arithmetic is not counted.
     void operator()(const OneOf<Fork, Cast, HeadLayout, WithMemory, Activate, Residual, Route,
                                 ToExperts, FromExperts, AddShared, Embed, Loss, SpanLoss> auto&) {}
@@ -77,6 +91,16 @@ Tally layer_tally(const Workload& w, int layer) {
     return tally(w, layer_blocks(w, whole(w), layer));
 }
 
+// What the two passes of a backward would take if they repeated all operations of the forward, over
+// what they take.
+Flops forward_only_flops(const Workload& w, double sequences) {
+    if (w.indexer.heads == 0) return {};
+    Flops token;
+    for (int layer = 0; layer < w.layers + w.mtp_layers; ++layer)
+        token += Flops(2 * layer_tally(w, std::min(layer, w.layers - 1)).once);
+    return token * (sequences * w.seq);
+}
+
 // Forward operations of the matrices that adapters leave frozen.
 Flops frozen_flops(const Workload& w, double sequences) {
     if (w.adapter_rank == 0) return {};
@@ -92,12 +116,21 @@ int head_dim(const Workload& w) {
 }
 int kv_heads(const Workload& w) { return w.kv_heads > 0 ? w.kv_heads : w.heads; }
 int expert_ffn(const Workload& w) { return w.moe.ffn > 0 ? w.moe.ffn : w.ffn; }
+int delta_key_heads(const Workload& w) {
+    return w.delta.key_heads > 0 ? w.delta.key_heads : w.delta.value_heads;
+}
 int shared_ffn(const Workload& w) {
     return w.moe.shared_ffn > 0 ? w.moe.shared_ffn : w.moe.shared_experts * expert_ffn(w);
 }
 bool has_experts(const Workload& w, int layer) {
     return w.moe.experts > 0 && layer >= w.moe.dense_layers && (layer + 1) % w.moe.interval == 0;
 }
+
+bool has_attention(const Workload& w, int layer) {
+    const Delta& d = w.delta;
+    return d.value_heads == 0 || (d.interval > 0 && (layer + 1) % d.interval == 0);
+}
+bool selects_keys(const Workload& w) { return w.indexer.heads > 0 && w.seq > w.indexer.top_k; }
 
 ParameterCount layer_parameters(const Workload& w, int layer) {
     return layer_parameters(w, whole(w), layer);
@@ -180,7 +213,8 @@ Flops forward_flops(const Workload& w, double sequences) {
 }
 
 Flops model_flops(const Workload& w, double sequences) {
-    return 3 * forward_flops(w, sequences) - frozen_flops(w, sequences);
+    return 3 * forward_flops(w, sequences) - frozen_flops(w, sequences) -
+           forward_only_flops(w, sequences);
 }
 
 }  // namespace stepcast

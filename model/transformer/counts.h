@@ -34,8 +34,14 @@ int head_dim(const Workload& workload);    // hidden / heads unless stated
 int kv_heads(const Workload& workload);    // heads unless stated
 int expert_ffn(const Workload& workload);  // inner width of one expert
 int shared_ffn(const Workload& workload);  // inner width of all shared experts together; 0 without
+int delta_key_heads(const Workload& workload);
 // True if the layer (from 0) is past the first dense layers and the last of its interval.
 bool has_experts(const Workload& workload, int layer);
+// True unless a gated delta net stands in the place of the layer's attention.
+bool has_attention(const Workload& workload, int layer);
+// True if attention reads only keys that an indexer selects; a sequence no longer than that is read
+// whole.
+bool selects_keys(const Workload& workload);
 
 // Counted: query, key, value and output projections (MLA: also those of the latents, with their
 // norms among the norms), two norms per layer and a final one, the matrices of the feed-forward
@@ -65,6 +71,9 @@ ParameterCount count_parameters(const Workload& workload);
 // PaLM's MFU (arXiv 2204.02311, appendix B). Training takes three times as much, for a GPT 72 B s l
 // h^2 (1 + s / 6h + V / 12 l h). With adapters (LoRA) the frozen matrices take only twice as much,
 // because they need no weight gradient; scores and adapters, also counted, take three times.
+// A gated delta net reads a head's state with the key and with the query, and adds to it: 6 x
+// key_dim x value_dim. Sparse attention: scores over the selected keys; the indexer scores all
+// positions, of which its backward meets only the selected, and it sends no gradient to its inputs.
 Flops layer_forward_flops(const Workload& workload, int layer);  // per token
 Flops logits_forward_flops(const Workload& workload);            // per token
 Flops forward_flops(const Workload& workload, double sequences = 1);

@@ -15,13 +15,6 @@
 
 namespace stepcast {
 
-// A micro-batch at a position of its path, in the forward or (`back`) the backward.
-struct At {
-    int micro_batch, direction, position;
-    bool back;
-    friend auto operator<=>(const At&, const At&) = default;
-};
-
 struct HopLoad {
     int tensors = 0, tuples = 0;
     Bytes bytes;
@@ -55,17 +48,12 @@ inline int messages_of(const HopLoad& load, const Parallelism& p) {
 
 class Hops {
 public:
-    Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages,
-         const std::vector<Path>& paths)
-        : graph_(graph), context_(context), stages_(stages), paths_(paths) {}
+    Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages, const DataFlow& flow)
+        : graph_(graph), context_(context), stages_(stages), flow_(flow) {}
 
-    // Sends from the micro-batch's chunk to the next chunk of its path, or back to the previous
-    // one.
-    void send(StageState& state, const At& at) {
-        const Path& path = paths_[static_cast<std::size_t>(at.direction)];
-        const int step = at.back ? -1 : +1;
-        const int target = path[static_cast<std::size_t>(at.position + step)].stage;
-        const At arrival{at.micro_batch, at.direction, at.position + step, at.back};
+    // Sends from the micro-batch's chunk to the one where it arrives.
+    void send(StageState& state, const At& at, const At& arrival) {
+        const int target = flow_.stage(arrival);
         if (target == state.index) {
             arrived_[arrival] = {};
             return;
@@ -98,14 +86,15 @@ public:
         return std::ranges::any_of(waiting_,
                                    [&](const Waiting& w) { return w.from == state.index; });
     }
-    bool meet(const std::vector<Order>& orders) {
+    bool meet(const std::vector<Order>& orders, const std::vector<std::size_t>& positions) {
         const auto met = [&](const Waiting& w) {
-            StageState& to = *stages_[static_cast<std::size_t>(w.to)];
-            const Slot& next = orders[static_cast<std::size_t>(w.to)][to.next];
+            const auto to = static_cast<std::size_t>(w.to);
+            const Slot& next = orders[to][positions[to]];
             if (next.micro_batch != w.arrival.micro_batch ||
                 (next.pass != Pass::forward) != w.arrival.back)
                 return false;
-            arrived_[w.arrival] = write(*stages_[static_cast<std::size_t>(w.from)], to, w.at);
+            arrived_[w.arrival] =
+                write(*stages_[static_cast<std::size_t>(w.from)], *stages_[to], w.at);
             return true;
         };
         return std::erase_if(waiting_, met) > 0;
@@ -120,9 +109,7 @@ private:
     // A blocking hop overlaps with nothing on either end: it occupies both hosts and follows the
     // earlier work of both devices.
     TasksByRank write(StageState& from, StageState& to, const At& at) {
-        const bool up = hop_goes_up(paths_[static_cast<std::size_t>(at.direction)], at.direction,
-                                    at.back ? at.position - 1 : at.position, at.back);
-        const bool blocking = p_.blocking_p2p;
+        const bool up = flow_.goes_up(at), blocking = p_.blocking_p2p;
         const Lane out = blocking ? Lane::host : up ? Lane::send_up : Lane::send_down;
         const Lane in = blocking ? Lane::host : up ? Lane::receive_up : Lane::receive_down;
         const GroupId group = graph_.add_group(between_stages(context_, from.index, to.index));
@@ -149,9 +136,7 @@ private:
     OpId send_op(const At& at) {
         const auto [known, fresh] = ops_.try_emplace(At{0, at.direction, at.position, at.back});
         if (!fresh) return known->second;
-        const int position = at.back ? at.position - 1 : at.position;
-        const HopLoad load =
-            hop_load(context_, paths_[static_cast<std::size_t>(at.direction)], position, at.back);
+        const HopLoad load = hop_load(context_, flow_.path(at), DataFlow::hop(at), at.back);
         const Bytes bytes = load.bytes / (sends_parts(p_) ? static_cast<double>(p_.tp) : 1.0);
         return known->second =
                    graph_.add_op(SendRecv{bytes, messages_of(load, p_), p_.blocking_p2p});
@@ -161,7 +146,7 @@ private:
     const LayerContext& context_;
     const Parallelism& p_ = context_.experiment.parallelism;
     const Stages& stages_;
-    const std::vector<Path>& paths_;
+    const DataFlow& flow_;
     std::map<At, TasksByRank> arrived_;
     NameId forward_name_ = graph_.name_id("send_activations"),
            backward_name_ = graph_.name_id("send_gradients");

@@ -25,6 +25,7 @@ struct RankShape {
     long expert_ffn = 0, shared_ffn = 0;
     long heads = 0, kv_heads = 0;  // this rank's
     long mamba_heads = 0, mamba_groups = 0;
+    long delta_key_heads = 0, delta_value_heads = 0;
     long qk_dim = 0, value_dim = 0;  // width of a head's query and key, and of its value
     Dtype matrix = Dtype::bf16;      // type of matrix products
     // type of activations in memory and of attention: bf16 if matrices are fp8

@@ -38,9 +38,10 @@ void plan_head(Planner& planner, const LayerContext& c) {
 // feed-forward), if that cost is known. Latent attention has projections down to and up from the
 // keys' latent, and the queries', in place of one projection for all three (Megatron-Core's
 // multi_latent_attention.py): two more modules without a latent of the queries, three with.
+template <bool attends>
 void plan_module(Planner& planner, const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    plan_hooks(planner, c, 3, {mixing_block(w, c.shape), feed_forward_block(w, c.shape)});
+    plan_hooks(planner, c, 3, {mixing_block(w, c.shape, attends), feed_forward_block(w, c.shape)});
     planner.host("layer", HostWork{HostWork::Kind::layer, 1},
                  c.experiment.framework.launch_blocking.value_or(false));
     if (c.experiment.parallelism.tp > 1 && c.experiment.cluster.host.exchange > Seconds(0))
@@ -48,11 +49,9 @@ void plan_module(Planner& planner, const LayerContext& c) {
                      HostWork{HostWork::Kind::exchange,
                               c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0},
                      false);
-    if (c.experiment.workload.attention == AttentionKind::mla)
-        planner.host(
-            "latent_modules",
-            HostWork{HostWork::Kind::module, c.experiment.workload.mla.q_rank > 0 ? 3.0 : 2.0},
-            false);
+    if (const Workload& w = c.experiment.workload; attends && w.attention == AttentionKind::mla)
+        planner.host("latent_modules",
+                     HostWork{HostWork::Kind::module, w.mla.q_rank > 0 ? 3.0 : 2.0}, false);
 }
 
 // Further host time per micro-batch, if known: the loop around the model.
@@ -134,7 +133,7 @@ std::size_t cut(std::span<const Operator> feed_forward) {
 // Slots that an all-to-all brought are kept, so the exchanges of experts do not run again: their
 // group is one rank.
 Plan alternate_plan(const Maker& m, std::span<const Operator> mixing,
-                    std::span<const Operator> feed_forward, KernelStyle style) {
+                    std::span<const Operator> feed_forward, KernelStyle style, Host module) {
     Block again;
     for (const auto operators : {mixing, feed_forward}) {
         const std::vector<bool> runs = alternate_runs(operators, m.c.experiment.parallelism.tp);
@@ -144,24 +143,31 @@ Plan alternate_plan(const Maker& m, std::span<const Operator> mixing,
     LayerContext alone = m.c;
     alone.groups.expert = Group{};
     const Part part[] = {{again, style}};
-    return Maker{m.graph, alone, m.traffic, m.split}.forward(part, plan_module);
+    return Maker{m.graph, alone, m.traffic, m.split}.forward(part, module);
 }
 
-// A layer: attention or a Mamba block, then a dense block or experts, of which a full recompute
-// runs the first `again` operators.
-PassPlans passes_of(const Maker& m, const Part& mixing, const Part& second, std::size_t again) {
+// A layer: attention, a Mamba block or a gated delta net, then a dense block or experts, of which a
+// full recompute runs the first `again` operators.
+PassPlans passes_of(const Maker& m, const Part& mixing, const Part& second, std::size_t again,
+                    Host module = plan_module<true>) {
     const Part parts[] = {mixing, second},
                first[] = {mixing, {second.operators.first(again), second.style}};
-    PassPlans plans = m.make(parts, plan_module, plan_module);
+    PassPlans plans = m.make(parts, module, module);
     if (m.c.experiment.parallelism.recompute == Recompute::alternate)
-        plans.recompute = alternate_plan(m, mixing.operators, second.operators, mixing.style);
+        plans.recompute =
+            alternate_plan(m, mixing.operators, second.operators, mixing.style, module);
     else
         plans.recompute =
-            again == second.operators.size() ? plans.forward : m.forward(first, plan_module);
+            again == second.operators.size() ? plans.forward : m.forward(first, module);
     return plans;
 }
 
 }  // namespace
+
+const PassPlans& LayerPlans::of_layer(const Workload& w, int layer) const {
+    if (has_attention(w, layer)) return has_experts(w, layer) ? experts : dense;
+    return has_experts(w, layer) ? delta_experts : delta_dense;
+}
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Workload& w = c.experiment.workload;
@@ -174,35 +180,43 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const std::span<const Operator> feed_forward(block);
     LayerPlans plans;
     const bool early = style == KernelStyle::fused && p.recompute_stops_early;
-    plans.dense = passes_of(m, {mixing, style}, {feed_forward, style},
-                            early ? last_needed(w, feed_forward) : feed_forward.size());
-    if (w.moe.experts > 0 && p.moe_system == MoeSystem::alltoall) {
-        const Block experts = expert_block(w, c.shape);
-        plans.experts =
-            passes_of(m, {mixing, style}, {experts, KernelStyle::fused}, experts.size());
+    const std::size_t again = early ? last_needed(w, feed_forward) : feed_forward.size();
+    plans.dense = passes_of(m, {mixing, style}, {feed_forward, style}, again);
+    const bool grouped = w.moe.experts > 0 && p.moe_system == MoeSystem::alltoall;
+    const Block experts = grouped ? expert_block(w, c.shape) : Block{};
+    const Part second{experts, KernelStyle::fused};
+    if (grouped) plans.experts = passes_of(m, {mixing, style}, second, experts.size());
+    if (w.delta.value_heads > 0) {
+        const Block delta = delta_block(w, c.shape);
+        const Host module = plan_module<false>;
+        plans.delta_dense = passes_of(m, {delta, style}, {feed_forward, style}, again, module);
+        if (grouped)
+            plans.delta_experts = passes_of(m, {delta, style}, second, experts.size(), module);
     }
     if (w.moe.experts > 0 && p.moe_system != MoeSystem::alltoall) {
         // The system runs what is between the norm and the residual, or the norm before that.
         const Part first[] = {{mixing, style}, {feed_forward.first(3), style}},
                    second[] = {{feed_forward.last(w.post_norms ? 2 : 1), style}};
-        plans.experts = m.make(first, plan_module, nothing);
-        plans.after_experts = m.make(second, nothing, plan_module);
+        plans.experts = m.make(first, plan_module<true>, nothing);
+        plans.after_experts = m.make(second, nothing, plan_module<true>);
     }
     if (p.cut == StageCut::modules) {
         const std::size_t at = cut(feed_forward);
         const Part first[] = {{mixing, style}, {feed_forward.first(at), style}},
                    rest[] = {{feed_forward.subspan(at), style}};
-        plans.opened = m.make(first, plan_module, plan_module);
+        plans.opened = m.make(first, plan_module<true>, plan_module<true>);
         plans.rest = m.make(rest, nothing, nothing);
     }
     const Block embedding = embedding_block(), head = head_block(w, c.shape);
     const Block prediction = prediction_block(w, c.shape);
+    const Block last_mixing = mixing_block(w, c.shape, has_attention(w, w.layers - 1));
     const Block last_layer = has_experts(w, w.layers - 1) ? expert_block(w, c.shape) : block;
     const Part first[] = {{embedding, style}};
     std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::unfused : style}};
     for (int i = 0; i < w.mtp_layers; ++i)
-        last.insert(last.end(),
-                    {{prediction, style}, {mixing, style}, {last_layer, style}, {head, style}});
+        last.insert(
+            last.end(),
+            {{prediction, style}, {last_mixing, style}, {last_layer, style}, {head, style}});
     // A loss that a framework computes step by step (model/block/ends.h) already counts all its
     // traffic.
     const Maker ends{graph, c, w.fused_loss ? m.traffic : 1.0, split};

@@ -30,6 +30,8 @@ RankShape rank_shape(const Workload& w, const Parallelism& p) {
     s.shared_ffn = share(shared_ffn(w), p.tp);
     s.mamba_heads = share(w.mamba.heads, p.tp);
     s.mamba_groups = share(w.mamba.groups, p.tp);
+    s.delta_key_heads = share(delta_key_heads(w), p.tp);
+    s.delta_value_heads = share(w.delta.value_heads, p.tp);
     const bool mla = w.attention == AttentionKind::mla;
     s.qk_dim = mla ? w.mla.nope_dim + w.mla.rope_dim : head_dim(w);
     s.value_dim = mla ? w.mla.value_dim : head_dim(w);

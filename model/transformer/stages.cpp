@@ -40,7 +40,7 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
             break;
         }
         const bool experts = has_experts(c.experiment.workload, l);
-        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l),
+        units.push_back({&plans.of_layer(c.experiment.workload, l), layer_weights(c, l),
                          recomputes_layers(p) && l < chunk.again, l});
         if (experts && p.moe_system != MoeSystem::alltoall)
             units.back().system_layer = system_layers++;
@@ -54,19 +54,17 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
 int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
 
 Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& plans,
-                   const std::vector<Path>& paths, bool folded) {
+                   const DataFlow& flow, bool folded) {
     const Parallelism& p = c.experiment.parallelism;
-    const auto chunks = chunks_by_stage(paths, p.pp);
     Stages stages;
     for (int s = 0; s < p.pp; ++s) {
         const std::vector<int> ranks = folded ? std::vector<int>{s} : real_ranks(p, s);
         stages.push_back(std::make_unique<StageState>(
             graph, c, s, Stage(graph, ranks, expert_indices(c.groups.expert, ranks))));
         StageState& state = *stages.back();
-        for (const Chunk& chunk : chunks[static_cast<std::size_t>(s)]) {
+        for (const Chunk& chunk : flow.chunks()[static_cast<std::size_t>(s)]) {
             for (const Unit& unit : state.chunks.emplace_back(units_of(chunk, c, plans)))
                 state.data.count(unit.weights.trained);
-            state.positions.push_back(chunk.position);
             state.backwards_left.push_back(0);
         }
     }

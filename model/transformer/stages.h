@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "model/transformer/chunks.h"
+#include "model/transformer/data_flow.h"
 #include "model/transformer/data_parallel.h"
 #include "model/transformer/layer_plans.h"
 
@@ -27,11 +27,9 @@ struct StageState {
     Stage stage;
     DataParallel data;
     std::vector<std::vector<Unit>> chunks;  // by the stage's chunk index, in forward order
-    std::vector<int> positions;             // by chunk: where its path has it
     // by chunk: remaining slots until its gradients are complete
     std::vector<int> backwards_left;
     TasksByRank before_last;  // last tasks when the previous unit began
-    std::size_t next = 0;     // next slot in its order
     StageState(TaskGraph& graph, const LayerContext& context, int i, Stage s)
         : index(i), stage(std::move(s)), data(graph, context, stage) {}
 };
@@ -41,7 +39,7 @@ int ranks_of_stage(const Parallelism& parallelism);
 
 // Folded, one rank represents each stage. The stages point into `plans`, which must outlive them.
 Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPlans& plans,
-                   const std::vector<Path>& paths, bool folded);
+                   const DataFlow& flow, bool folded);
 
 // The group of a rank and the rank with the same other coordinates on another stage, for any rank
 // order.

@@ -7,6 +7,7 @@
 #include "model/transformer/hops.h"
 #include "model/transformer/schedule.h"
 #include "model/transformer/stages.h"
+#include "model/transformer/walk.h"
 
 namespace stepcast {
 namespace {
@@ -19,9 +20,9 @@ public:
           graph_(folded ? p_.pp : p_.pp * ranks_of_stage(p_), e.cluster.launch_blocking),
           context_{e, rank_shape(e), rank_groups(p_), routing},
           plans_(layer_plans(graph_, context_)),
-          paths_(paths_of(e.workload, p_)),
-          stages_(make_stages(graph_, context_, plans_, paths_, folded)),
-          hops_(graph_, context_, stages_, paths_) {
+          flow_(e.workload, p_),
+          stages_(make_stages(graph_, context_, plans_, flow_, folded)),
+          hops_(graph_, context_, stages_, flow_) {
         if (folded)
             graph_.set_multiplicity(
                 std::vector<int>(static_cast<std::size_t>(p_.pp), ranks_of_stage(p_)));
@@ -32,19 +33,9 @@ public:
         run(schedule_orders(p_));
         for (auto& state : stages_) state->data.finish_gradients();
         join_copies(graph_, context_, stages_);
-        join_embeddings(graph_, context_, stages_, paths_[0]);
+        join_embeddings(graph_, context_, stages_, flow_.paths().front());
         if (e_.workload.optimizer != Optimizer::none) update_weights(graph_, context_, stages_);
         return std::move(graph_);
-    }
-    [[nodiscard]] WrittenSlots slots() const {
-        WrittenSlots found = written_;
-        for (const auto& state : stages_)
-            for (std::size_t i = 0; i < state->stage.size(); ++i) {
-                const auto rank = static_cast<std::size_t>(state->stage.graph_rank(i));
-                if (rank >= found.stage_of_rank.size()) found.stage_of_rank.resize(rank + 1);
-                found.stage_of_rank[rank] = state->index;
-            }
-        return found;
     }
 
 private:
@@ -63,55 +54,45 @@ private:
             for (const Slot& slot : orders[s])
                 if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
                     ++stages_[s]->backwards_left[static_cast<std::size_t>(slot.chunk)];
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (std::size_t s = 0; s < orders.size(); ++s)
-                while (stages_[s]->next < orders[s].size() && !hops_.holds(*stages_[s])) {
-                    const Slot* slot = &orders[s][stages_[s]->next];
-                    if (!(slot->paired ? run_pair(s, slot[0], slot[1]) : run_slot(s, *slot))) break;
-                    stages_[s]->next += slot->paired ? 2 : 1;
-                    moved = true;
-                }
-            moved = hops_.meet(orders) || moved;
-        }
-        for (std::size_t s = 0; s < orders.size(); ++s)
-            if (stages_[s]->next < orders[s].size())
-                throw std::logic_error(
-                    "build_transformer_step: the schedule waits for itself on stage " +
-                    std::to_string(s));
+        walk_schedule(
+            orders,
+            [&](std::size_t s, std::size_t position) -> std::size_t {
+                if (hops_.holds(*stages_[s])) return 0;
+                const Slot* slot = &orders[s][position];
+                if (!slot->paired) return run_slot(*stages_[s], *slot, position) ? 1 : 0;
+                return run_pair(*stages_[s], slot[0], slot[1], position) ? 2 : 0;
+            },
+            [&](const std::vector<std::size_t>& positions) {
+                return hops_.meet(orders, positions);
+            });
     }
 
-    [[nodiscard]] At at_of(std::size_t s, const Slot& slot) const {
-        const int direction = directions(p_) == 2 ? slot.chunk : 0;
-        return {slot.micro_batch, direction,
-                stages_[s]->positions[static_cast<std::size_t>(slot.chunk)],
-                slot.pass != Pass::forward};
-    }
-    // Positions where the path of `at` begins and ends.
-    [[nodiscard]] int begin_of(const At& at) const { return at.back ? last_of(at) : 0; }
-    [[nodiscard]] int end_of(const At& at) const { return at.back ? 0 : last_of(at); }
-    [[nodiscard]] int last_of(const At& at) const {
-        return static_cast<int>(paths_[static_cast<std::size_t>(at.direction)].size()) - 1;
+    [[nodiscard]] static TaskLabel label_of(const StageState& state, const Slot& slot,
+                                            std::size_t position) {
+        return {.stage = state.index,
+                .slot = static_cast<int>(position),
+                .micro_batch = slot.micro_batch,
+                .pass = slot.pass};
     }
 
     // Returns false if the slot needs something from another stage that has not been written yet.
-    bool run_slot(std::size_t s, const Slot& slot) {
-        const At at = at_of(s, slot);
-        StageState& state = *stages_[s];
-        const TaskId first = next_task();
-        const bool moves = slot.pass != Pass::weight_backward;  // its data moves between stages
-        if (moves && at.position != begin_of(at) && !hops_.take_arrived(state, at)) return false;
-        write_units(state, slot);
-        if (moves && at.position != end_of(at)) hops_.send(state, at);
-        written_.slots.push_back({static_cast<int>(s), slot, first, next_task()});
-        written_.pieces.push_back(written_.slots.back());
-        return true;
+    bool run_slot(StageState& state, const Slot& slot, std::size_t position) {
+        const At at = flow_.at(static_cast<std::size_t>(state.index), slot);
+        label_ = label_of(state, slot, position);
+        graph_.set_label(label_);
+        const bool arrived = !flow_.source(slot, at) || hops_.take_arrived(state, at);
+        if (arrived) {
+            write_units(state, slot);
+            if (const auto target = flow_.target(slot, at)) hops_.send(state, at, *target);
+        }
+        graph_.set_label({});
+        return arrived;
     }
 
     // One of two passes that alternate: its units in execution order, each in parts that end with
     // an all-to-all.
     struct Turns {
-        const Slot& slot;
+        TaskLabel label;
         Phase phase;
         std::vector<const Unit*> units;
         bool last = false;  // makes the last gradients of its chunk
@@ -120,17 +101,17 @@ private:
         [[nodiscard]] bool at_end_of_model() const { return !done() && units[unit]->layer < 0; }
     };
 
-    void write_part(std::size_t s, Turns& turns) {
-        StageState& state = *stages_[s];
+    void write_part(StageState& state, Turns& turns) {
         const Unit& unit = *turns.units[turns.unit];
         const bool back = turns.phase == Phase::backward;
         const Plan& plan = back ? unit.plans->backward : unit.plans->forward;
         const auto [known, fresh] = parts_.try_emplace(&plan);
         if (fresh) known->second = parts_at_exchanges(plan, graph_);
-        const TaskId first = next_task();
+        label_ = turns.label;
+        mark(unit.layer);
         stamp(state, known->second[turns.part], turns.phase);
-        mark(first, unit);
-        written_.pieces.push_back({static_cast<int>(s), turns.slot, first, next_task()});
+        mark(-1);
+        ++turns.label.turn;
         if (++turns.part < known->second.size()) return;
         if (back) state.data.add_gradients(unit.weights.trained, turns.last);
         turns.part = 0;
@@ -141,41 +122,44 @@ private:
     // the forward's embedding, then one layer of each in turn. The backward's combine overlaps the
     // forward's attention, the forward's dispatch the experts' backward, the backward's dispatch
     // the forward's experts, and the forward's combine the attention's backward.
-    bool run_pair(std::size_t s, const Slot& forward_slot, const Slot& backward_slot) {
-        StageState& state = *stages_[s];
-        const At ahead = at_of(s, forward_slot), back = at_of(s, backward_slot);
-        const auto missing = [&](const At& at) {
-            return at.position != begin_of(at) && !hops_.has_arrived(at);
-        };
-        if (missing(ahead) || missing(back)) return false;
-        const TaskId first = next_task();
-        Turns forward{forward_slot, Phase::forward, {}},
-            backward{backward_slot, Phase::backward, {}};
+    bool run_pair(StageState& state, const Slot& forward_slot, const Slot& backward_slot,
+                  std::size_t position) {
+        const auto stage = static_cast<std::size_t>(state.index);
+        const At ahead = flow_.at(stage, forward_slot), back = flow_.at(stage, backward_slot);
+        const bool takes = flow_.source(forward_slot, ahead).has_value(),
+                   takes_back = flow_.source(backward_slot, back).has_value();
+        if ((takes && !hops_.has_arrived(ahead)) || (takes_back && !hops_.has_arrived(back)))
+            return false;
+        Turns forward{label_of(state, forward_slot, position), Phase::forward, {}},
+            backward{label_of(state, backward_slot, position + 1), Phase::backward, {}};
         for (const Unit& unit : state.chunks[static_cast<std::size_t>(forward_slot.chunk)])
             forward.units.push_back(&unit);
         for (const Unit& unit : state.chunks[static_cast<std::size_t>(backward_slot.chunk)])
             backward.units.insert(backward.units.begin(), &unit);
         backward.last = --state.backwards_left[static_cast<std::size_t>(backward_slot.chunk)] == 0;
         Stage::Chain other = state.stage.chain();  // chain of the pass that is waiting for its turn
-        if (ahead.position != begin_of(ahead)) hops_.take_arrived(state, ahead);
+        graph_.set_label(forward.label);
+        if (takes) hops_.take_arrived(state, ahead);
         state.stage.swap_chain(other);
-        if (back.position != begin_of(back)) hops_.take_arrived(state, back);
-        if (backward.at_end_of_model()) write_part(s, backward);
+        graph_.set_label(backward.label);
+        if (takes_back) hops_.take_arrived(state, back);
+        if (backward.at_end_of_model()) write_part(state, backward);
         while (!backward.done() || !forward.done()) {
-            if (!backward.done()) write_part(s, backward);
+            if (!backward.done()) write_part(state, backward);
             state.stage.swap_chain(other);
-            if (forward.unit == 0 && forward.at_end_of_model()) write_part(s, forward);
-            if (!forward.done()) write_part(s, forward);
+            if (forward.unit == 0 && forward.at_end_of_model()) write_part(state, forward);
+            if (!forward.done()) write_part(state, forward);
             state.stage.swap_chain(other);
         }
+        graph_.set_label(backward.label);
         if (backward.last) state.data.flush();
-        if (back.position != end_of(back)) hops_.send(state, back);
+        if (const auto target = flow_.target(backward_slot, back)) hops_.send(state, back, *target);
         state.stage.swap_chain(other);
-        if (ahead.position != end_of(ahead)) hops_.send(state, ahead);
+        graph_.set_label(forward.label);
+        if (const auto target = flow_.target(forward_slot, ahead))
+            hops_.send(state, ahead, *target);
         state.stage.join(std::move(other));
-        const TaskId half = first + (next_task() - first) / 2;
-        written_.slots.push_back({static_cast<int>(s), forward_slot, first, half});
-        written_.slots.push_back({static_cast<int>(s), backward_slot, half, next_task()});
+        graph_.set_label({});
         return true;
     }
 
@@ -184,12 +168,11 @@ private:
         state.stage.stamp(plan, phase);
     }
 
-    // Records that the tasks written since `first` belong to this unit's layer.
-    void mark(TaskId first, const Unit& unit) {
-        if (const auto last = static_cast<TaskId>(graph_.size()); unit.layer >= 0 && last > first)
-            written_.layers.push_back({first, last, unit.layer});
+    // The tasks that follow are of this layer (-1: of none) in the slot that is being written.
+    void mark(int layer) {
+        label_.layer = layer;
+        graph_.set_label(label_);
     }
-    [[nodiscard]] TaskId next_task() const { return static_cast<TaskId>(graph_.size()); }
 
     // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered
     // while one runs.
@@ -216,10 +199,10 @@ private:
             gathered.clear();
             if (sharded && i + 1 < units.size())
                 gathered = state.data.gather(unit(i + 1).gathered(), phase, state.stage.last());
-            const TaskId first = next_task();
+            mark(unit(i).layer);
             write_unit(state, unit(i), slot.pass);
             if (makes_gradients) state.data.add_gradients(unit(i).weights.trained, last);
-            mark(first, unit(i));
+            mark(-1);
         }
         if (last) state.data.flush();
     }
@@ -249,11 +232,11 @@ private:
     TaskGraph graph_;
     LayerContext context_;
     LayerPlans plans_;
-    std::vector<Path> paths_;
+    DataFlow flow_;
     Stages stages_;
     Hops hops_;
     std::map<const Unit*, TasksByRank> fetched_;
-    WrittenSlots written_;
+    TaskLabel label_;
     std::map<const Plan*, std::vector<Plan>> parts_;
 };
 
@@ -268,12 +251,6 @@ bool can_fold(const Experiment& e, const Routing& routing) {
                                      g.expert_data, g.shard, g.shard_replicas, g.expert_shard,
                                      g.expert_shard_replicas, g.pipeline_neighbour},
         [&](const Group& group) { return lies_alike(group, e.cluster.gpus_per_node); });
-}
-
-WrittenSlots written_slots(const Experiment& e, const Routing& routing, Folding folding) {
-    StepWriter writer(e, routing, folding == Folding::automatic && can_fold(e, routing));
-    (void)writer.write();
-    return writer.slots();
 }
 
 TaskGraph build_transformer_step(const Experiment& e, const Routing& routing, Folding folding) {

@@ -146,14 +146,14 @@ def beside(experiments: Iterable[Experiment], *, set: Settings | None = None, cl
 def sweep(experiment: Experiment, vary: Mapping[str, Any], *, where: str | Iterable[str] = (), objective: str = "step",
           pareto: bool = False, top: int = 10, set: Settings | None = None, cluster: Path = "", framework: Path = "",
           gpus: int = 0, tokens: str | float = "", steps: str | float = "", market: Path = "", within: str = "",
-          threads: int = 0, out: Path = "", resume: bool = False, progress: Progress = None) -> Sweep:
+          threads: int = 0, out: Path = "", progress: Progress = None) -> Sweep:
     """Finds the best of many configurations, and proves it.
 
     vary: keys with lists of values or text as on the command line: ``{"parallelism": "all"}`` (every legal split),
         ``{"parallelism.tp": [1, 2, 4, 8], "parallelism.micro_batch": "1..64*2"}``.
     where: constraints such as ``"memory.peak < 76 GiB"``. objective: step, tokens, cost or memory; two with a comma between, or
         `pareto` with the peak memory as the second, give a front. within: "60d", the least machines that end the training in time.
-    threads: 0 = one a core. out, resume: a folder that keeps what is known, to go on with after an interruption.
+    threads: 0 = one a core. out: a folder that keeps each simulated point (sweep.csv) as soon as it is known.
     progress: called with a line of text now and then. Ctrl-C ends the search.
 
     Raises ConfigError for axes and constraints that are not understood, and when nothing is legal or fits.
@@ -162,7 +162,7 @@ def sweep(experiment: Experiment, vary: Mapping[str, Any], *, where: str | Itera
         [experiment], cluster, vary=[_axis(key, values) for key, values in vary.items()],
         where=[where] if isinstance(where, str) else list(where), objective=objective, pareto=pareto, top=top, set=_settings(set),
         framework=framework, gpus=gpus, tokens=str(tokens), training_steps=str(steps), market=market, within=within,
-        threads=threads, out=out, resume=resume), progress))
+        threads=threads, out=out), progress))
 
 
 def compare(inputs: Path | Iterable[Path], *, cluster: Path = "", framework: Path = "", progress: Progress = None) -> Comparison:

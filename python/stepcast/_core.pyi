@@ -28,7 +28,6 @@ class Options:
     threads: int
     explain: bool
     pareto: bool
-    resume: bool
     texts: dict[str, str]
     def __init__(self) -> None: ...
 

@@ -38,7 +38,7 @@ function sweepMap(section) {
     select.selectAll("option").data(names).enter().append("option").attr("value", (_, i) => i).text((d) => d);
     return select;
   };
-  const rowSelect = chooser("down", "row"), columnSelect = chooser("across", "column");
+  const rowSelect = chooser("up", "row"), columnSelect = chooser("across", "column");
   const slider = controls.append("label").text("memory of a GPU at most ");
   const said = slider.append("output");
   const range = slider.append("input").attr("type", "range").attr("class", "limit").attr("min", 0).attr("max", data.limits_bytes.length - 1)
@@ -100,7 +100,7 @@ function sweepMap(section) {
     const room = heatPlace.node().clientWidth - margin.left - 14;
     const width = Math.max(46, Math.min(96, room / columns.length)), height = 32;
     const x = d3.scaleBand().domain(d3.range(columns.length)).range([margin.left, margin.left + width * columns.length]);
-    const y = d3.scaleBand().domain(d3.range(rows.length)).range([margin.top, margin.top + height * rows.length]);
+    const y = d3.scaleBand().domain(d3.range(rows.length)).range([margin.top + height * rows.length, margin.top]); // upwards, as in the plot
     const figures = [...found.values()].map((p) => (data.of_token ? p.tokens : p.step));
     const low = d3.min(figures), high = d3.max(figures);
     const shade = d3.scaleLog().domain(low < high ? [0, 1, 2, 3].map((i) => low * (high / low) ** [0, 0.35, 0.7, 1][i]) : [low * 0.5, low, low * 2, low * 4])
@@ -182,7 +182,7 @@ function sweepMap(section) {
       .enter().append("td").attr("class", "n").text((d) => d);
   }
 
-  section.hidden = false;
+  section.classList.add("drawn");
   draw();
   let waiting = 0;
   addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(draw, 150); });

@@ -22,6 +22,7 @@
 
 #include "model/block/linear.h"
 #include "model/step.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -30,7 +31,14 @@ namespace {
 // The values that cached tables depend on: where ranks are, the shape of a rank's share, which
 // pipeline runs, and what it sends.
 auto ranks_of(const Parallelism& p) {
-    return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.expert_tensor_parallel, p.rank_order);
+    return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.expert_tensor_parallel, p.rank_order,
+                    p.clip_per_rank);
+}
+// One bit each.
+int composed_of(const Parallelism& p) {
+    int bits = 0;
+    for (const Composed one : p.composed) bits |= 1 << static_cast<int>(one);
+    return bits;
 }
 // Full recompute is counted apart from the shape, so it shares a shape with no recompute.
 int of_shape(Recompute recompute) {
@@ -41,13 +49,17 @@ auto shape_of(const Parallelism& p) {
                       p.recompute_stops_early, p.overlap_tp, p.gather_copies,
                       p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype, p.eager,
                       p.fused_accumulation, accumulates(p) ? accumulated_shards(p) : 0,
-                      p.expert_tensor_parallel, p.dispatch_once, p.expert_products);
+                      p.expert_tensor_parallel, p.dispatch_once, p.expert_products, p.eager_traffic,
+                      composed_of(p));
 }
 auto pipeline_of(const Parallelism& p) {
     return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, p.overlap_p2p,
-                    p.stage_layers);
+                    p.stage_layers, p.layout);
 }
-auto sends_of(const Parallelism& p) { return std::tie(p.scatter_p2p, p.messages_per_tensor); }
+auto sends_of(const Parallelism& p) {
+    return std::tie(p.scatter_p2p, p.messages_per_tensor, p.join_tied);
+}
+auto data_of(const Parallelism& p) { return std::tie(p.zero, p.bucket, p.frees_gradients); }
 
 constexpr const char* default_order = "tp-cp-dp-pp";
 
@@ -56,10 +68,11 @@ constexpr const char* default_order = "tp-cp-dp-pp";
 bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 &&
-           e.workload.mamba.heads == 0 && p.cut == StageCut::layers && !p.blocking_p2p &&
-           !p.overlap_experts && !p.resend_first_stage && p.messages_per_tuple == 0 &&
-           p.gradient_tensors == 0 && !p.unfused && !p.eager_script &&
-           p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
+           e.workload.mamba.heads == 0 && e.workload.delta.value_heads == 0 &&
+           p.cut == StageCut::layers && !p.blocking_p2p && !p.overlap_experts &&
+           !p.resend_first_stage && p.messages_per_tuple == 0 && p.gradient_tensors == 0 &&
+           !p.unfused && !p.eager_script && p.moe_system == MoeSystem::alltoall &&
+           e.cluster.gpu.rank_rates.empty();
 }
 
 StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
@@ -80,7 +93,7 @@ StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> p
 StepBounds::ShapeKey StepBounds::shape_key(const Parallelism& p) {
     const bool usual = p.rank_order == default_order;
     const auto numbers = [&](auto... part) {
-        return std::array{static_cast<int>(part)..., usual ? 0 : p.dp, usual ? 0 : p.pp};
+        return std::array{static_cast<double>(part)..., usual ? 0.0 : p.dp, usual ? 0.0 : p.pp};
     };
     return {std::apply(numbers, shape_of(p)), usual ? std::string() : p.rank_order};
 }
@@ -94,7 +107,9 @@ PipelineKey StepBounds::pipeline_key(const Parallelism& p) const {
                     .overlap_p2p = p.overlap_p2p,
                     .node = base_.cluster.gpus_per_node,
                     .stride = groups_.pipeline_neighbour.stride,
-                    .stage_layers = p.stage_layers};
+                    .stage_layers = p.layout == StageLayout::even
+                                        ? p.stage_layers
+                                        : chunk_layers(base_.workload, p)};
     int near = 0;
     for (int s = 0; s + 1 < p.pp; ++s) near += near_link(key, s);
     if (near == 0 || near == p.pp - 1) key.node = key.stride = 0;
@@ -190,7 +205,7 @@ void StepBounds::bind(const Parallelism& p) {
     if (times) bind_sends();
     if (shape || pipeline) bind_memory();
     if (times) bind_slots();
-    const bool data = times || p.zero != last.zero || p.bucket != last.bucket;
+    const bool data = times || data_of(p) != data_of(last);
     if (data) bind_data();
     if (data || p.overlap != last.overlap) bind_least();
     bind_ends();

@@ -77,7 +77,7 @@ public:
 
 private:
     // shape_of() and two sizes; rank_order
-    using ShapeKey = std::pair<std::array<int, 20>, std::string>;
+    using ShapeKey = std::pair<std::array<double, 22>, std::string>;
     // A path with the micro-batches of this call. `meets` is how often the path contains each
     // feature. `lower` and `estimate` are the times of its features that data parallelism does not
     // change.

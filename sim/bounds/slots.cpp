@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <ranges>
-#include <stdexcept>
 
 #include "model/transformer/counts.h"
+#include "model/transformer/data_flow.h"
+#include "model/transformer/walk.h"
 
 namespace stepcast {
 namespace {
@@ -16,8 +17,7 @@ public:
     SlotWriter(const PipelineKey& key, const Workload& workload)
         : key_(key),
           workload_(workload),
-          paths_(paths_of(workload, parallelism_of(key))),
-          chunks_(chunks_by_stage(paths_, key.pp)),
+          flow_(workload, parallelism_of(key)),
           stages_(at(key.pp)) {
         add_kinds();
     }
@@ -25,32 +25,29 @@ public:
         const auto orders =
             schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
         find_steady(orders);
-        written_.assign(paths_.size() * paths_[0].size() * at(key_.micro_batches) * 2, -1);
+        written_.assign(flow_.paths().size() * flow_.paths()[0].size() * at(key_.micro_batches) * 2,
+                        -1);
         std::size_t slots = 0;
         for (const Order& order : orders) slots += order.size();
         graph_.nodes.reserve(slots);
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (int s = 0; s < key_.pp; ++s)
-                for (int& next = stages_[at(s)].next;
-                     at(next) < orders[at(s)].size() && write_slot(s, orders[at(s)][at(next)]);
-                     ++next)
-                    moved = true;
-        }
-        if (graph_.nodes.size() != slots)
-            throw std::logic_error("bounds: the schedule waits for itself");
+        walk_schedule(
+            orders,
+            [&](std::size_t stage, std::size_t position) -> std::size_t {
+                return write_slot(stage, orders[stage][position], position) ? 1 : 0;
+            },
+            [](const auto&) { return false; });
         mark_last();
         return std::move(graph_);
     }
 
 private:
     struct StageState {
-        int next = 0, last = -1;  // position in its order; the slot before that position
+        int last = -1;                               // the slot that was written last
         std::array<int, 2> out{-1, -1}, in{-1, -1};  // [down]: the slot that last sent on a lane
     };
 
     void add_kinds() {
-        for (const auto& of_stage : chunks_)
+        for (const auto& of_stage : flow_.chunks())
             for (const Chunk& chunk : of_stage)
                 for (const Pass pass : all_passes)
                     count_units(chunk, pass, graph_.kinds.emplace_back());
@@ -90,10 +87,10 @@ private:
     // For each stage, the longest run of slots that repeat a round later, including that round.
     void find_steady(std::span<const Order> orders) {
         graph_.shift = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round /
-                       static_cast<int>(paths_.size());
+                       static_cast<int>(flow_.paths().size());
         for (const Order& order : orders) {
             const int round = static_cast<int>(order.size()) / key_.micro_batches * graph_.shift *
-                              static_cast<int>(paths_.size());
+                              static_cast<int>(flow_.paths().size());
             std::pair<int, int> longest{}, run{};
             for (int i = 0; i + round < static_cast<int>(order.size()); ++i) {
                 const Slot &now = order[at(i)], &later = order[at(i + round)];
@@ -108,40 +105,37 @@ private:
         }
     }
 
-    bool write_slot(int stage, const Slot& slot) {
-        const std::size_t d = paths_.size() == 2 ? at(slot.chunk) : 0;
-        const auto& path = paths_[d];
-        const int chunk = stage * key_.chunks + slot.chunk,
-                  position = chunks_[at(stage)][at(slot.chunk)].position;
-        const bool weights = slot.pass == Pass::weight_backward, back = slot.pass != Pass::forward;
-        const int end = static_cast<int>(path.size()) - 1, step = back ? -1 : 1;
-        const auto where = [&](int i) {
-            return ((d * path.size() + at(i)) * at(key_.micro_batches) + at(slot.micro_batch)) * 2 +
-                   (back ? 1 : 0);
-        };
-        StageState& state = stages_[at(stage)];
+    [[nodiscard]] int& written(const At& a) {
+        const std::size_t place = at(a.direction) * flow_.paths().front().size() + at(a.position);
+        return written_[(place * at(key_.micro_batches) + at(a.micro_batch)) * 2 +
+                        (a.back ? 1 : 0)];
+    }
+
+    bool write_slot(std::size_t stage, const Slot& slot, std::size_t position) {
+        const At here = flow_.at(stage, slot);
+        StageState& state = stages_[stage];
         SlotNode node{.before = state.last,
-                      .kind = chunk * 4 + static_cast<int>(slot.pass),
-                      .stage = stage,
+                      .kind = (static_cast<int>(stage) * key_.chunks + slot.chunk) * 4 +
+                              static_cast<int>(slot.pass),
+                      .stage = static_cast<int>(stage),
                       .micro_batch = slot.micro_batch,
-                      .position = state.next};
-        if (d == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
-        if (const int from = position - step; !weights && from >= 0 && from <= end) {
-            node.source = written_[where(from)];
+                      .position = static_cast<int>(position)};
+        if (here.direction == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
+        if (const auto source = flow_.source(slot, here)) {
+            node.source = written(*source);
             if (node.source < 0) return false;
         }
         const int id = static_cast<int>(graph_.nodes.size());
-        if (const int to = position + step; !weights && to >= 0 && to <= end) {
-            const int target = path[at(to)].stage;
-            if (target != stage) {
-                node.send = send_feature(stage, target);
-                const std::size_t down =
-                    hop_goes_up(path, static_cast<int>(d), std::min(position, to), back) ? 0 : 1;
+        if (const auto target = flow_.target(slot, here)) {
+            const int to = flow_.stage(*target);
+            if (to != node.stage) {
+                node.send = send_feature(node.stage, to);
+                const std::size_t down = flow_.goes_up(here) ? 0 : 1;
                 node.lane_before = std::exchange(state.out[down], id);
-                node.in_before = std::exchange(stages_[at(target)].in[down], id);
+                node.in_before = std::exchange(stages_[at(to)].in[down], id);
             }
         }
-        if (!weights) written_[where(position)] = id;
+        if (slot.pass != Pass::weight_backward) written(here) = id;
         state.last = id;
         graph_.nodes.push_back(node);
         return true;
@@ -149,8 +143,7 @@ private:
 
     const PipelineKey& key_;
     const Workload& workload_;
-    std::vector<Path> paths_;
-    std::vector<std::vector<Chunk>> chunks_;  // by stage
+    DataFlow flow_;
     std::vector<StageState> stages_;
     std::vector<int> written_;  // the node for (direction, position, micro-batch, back), or -1
     SlotGraph graph_;

@@ -64,6 +64,14 @@ struct Outside {
     void add(fmt::format_string<Values...> text, Values&&... values) {
         found.insert("extrapolated: " + fmt::format(text, std::forward<Values>(values)...));
     }
+    void priced_as(const Op& op) {
+        if (unmeasured(op) == Unmeasured::delta_rule)
+            add("gated_delta_rule: its kernels were measured nowhere; each of their products is "
+                "priced as a batched product by itself");
+        else
+            add("sparse_attention: its kernels were measured nowhere; scores of the indexer and "
+                "attention to selected keys are priced as flash attention over as many keys");
+    }
     void meet(const std::string& what, double value) {
         LeastAndMost& extent = met.try_emplace(what, LeastAndMost{value, value}).first->second;
         extent = {std::min(extent.least, value), std::max(extent.most, value)};
@@ -110,7 +118,12 @@ struct Outside {
 
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
     Outside outside{.cluster = cluster, .found = {}, .met = {}};
-    for (const Op& op : graph.ops()) std::visit(outside, op);
+    for (const Op& op : graph.ops()) {
+        if (unmeasured(op) == Unmeasured::no)
+            std::visit(outside, op);
+        else
+            outside.priced_as(op);
+    }
     // the group of each op that was seen last, because a step repeats the same few
     std::vector<GroupId> met(graph.ops().size(), 0);
     for (TaskId t = 0; t < graph.size(); ++t)

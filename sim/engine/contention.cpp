@@ -98,14 +98,56 @@ void EventEngine::reset(const Costs& costs, const Interference& interference, Ti
     if (sharing_) links_.reset(graph_, costs.links);
     timeline.start.assign(graph_.size(), Seconds(0));
     timeline.finish.resize(graph_.size());
+    timeline.waited_for.assign(records_ ? graph_.size() : 0, {});
     timeline.end = Seconds(0);
 }
 
-// Until the task starts, timeline.start holds the latest time at which a host has issued it so far.
-void EventEngine::release_issued(TaskId t, double issued) {
+// Where the cause stands among those of its kind.
+std::size_t EventEngine::order_of(TaskId t, WaitedFor by) const {
+    const auto places = graph_.places(t);
+    const auto index = [](const auto& all, auto found) {
+        return static_cast<std::size_t>(found - all.begin());
+    };
+    if (by.kind == WaitedFor::Kind::predecessor)
+        return index(graph_.predecessors(t), std::ranges::find(graph_.predecessors(t), by.id));
+    if (by.kind == WaitedFor::Kind::host)
+        return index(places, std::ranges::find(places, static_cast<int>(by.id), &Place::rank));
+    std::size_t first = places.size();
+    std::uint32_t entry = graph_.place_offset(by.id);
+    for (const Place& place : graph_.places(by.id))
+        if (structure_.next_on_place[entry++] == t)
+            first = std::min(first, index(places, std::ranges::find(places, place)));
+    return first;
+}
+
+// Until the task starts, timeline.start holds the latest issue so far.
+double EventEngine::known_until(TaskId t) const {
+    const WaitedFor known = timeline_->waited_for[t];
+    switch (known.kind) {
+        case WaitedFor::Kind::nothing: return 0;
+        case WaitedFor::Kind::host: return timeline_->start[t].si();
+        case WaitedFor::Kind::predecessor:
+        case WaitedFor::Kind::lane: break;
+    }
+    return timeline_->finish[known.id].si();
+}
+
+void EventEngine::record(TaskId t, double until, WaitedFor by) {
+    WaitedFor& known = timeline_->waited_for[t];
+    const double latest = known_until(t);
+    if (until < latest || until == 0) return;
+    const auto precedes = [&] {
+        return by.kind != known.kind ? by.kind < known.kind : order_of(t, by) < order_of(t, known);
+    };
+    if (until > latest || precedes()) known = by;
+}
+
+void EventEngine::release_issued(TaskId t, double issued, int rank) {
+    if (records_) [[unlikely]]
+        record(t, issued, {WaitedFor::Kind::host, static_cast<std::uint32_t>(rank)});
     Seconds& known = timeline_->start[t];
     known = std::max(known, Seconds(issued));
-    release(t);
+    if (--pending_[t] == 0) start_when_issued(t);
 }
 
 void EventEngine::start_when_issued(TaskId t) {
@@ -135,7 +177,7 @@ void EventEngine::work_on(int rank) {
         if (!of_host) time += costs_->issue[t].si();
         const bool waits = of_host || graph_.launch_blocking();
         if (!waits) ++host.next;
-        release_issued(t, time);
+        release_issued(t, time, rank);
         if (waits) return;
     }
 }
@@ -180,11 +222,12 @@ void EventEngine::finish(TaskId t) {
     for (const Place& place : places) {
         running_[place.index].task = no_task;
         if (slows_[kind]) change_activity(place, kind, std::uint32_t(-1));
-        if (const TaskId next = structure_.next_on_place[entry++]; next != no_task) release(next);
+        if (const TaskId next = structure_.next_on_place[entry++]; next != no_task)
+            release(next, {WaitedFor::Kind::lane, t});
     }
     for (std::uint32_t s = structure_.successor_begin[t]; s != structure_.successor_begin[t + 1];
          ++s)
-        release(structure_.successors[s]);
+        release(structure_.successors[s], {WaitedFor::Kind::predecessor, t});
     if (!structure_.with_hosts || (kind != on_host && !graph_.launch_blocking())) return;
     for (const Place& place : places) {
         HostQueue& host = hosts_[static_cast<std::size_t>(place.rank())];
@@ -249,7 +292,9 @@ void EventEngine::settle_rates() {
     touched_.clear();
 }
 
-void EventEngine::run(const Costs& costs, const Interference& interference, Timeline& timeline) {
+void EventEngine::run(const Costs& costs, const Interference& interference, Timeline& timeline,
+                      Record record) {
+    records_ = record == Record::waits;
     reset(costs, interference, timeline);
     for (TaskId t = 0; t < graph_.size(); ++t)
         if (pending_[t] == 0) ready_.push_back(t);
@@ -268,8 +313,8 @@ void EventEngine::run(const Costs& costs, const Interference& interference, Time
 }
 
 void run_with_contention(const TaskGraph& graph, const Costs& costs,
-                         const Interference& interference, Timeline& timeline) {
-    EventEngine(graph).run(costs, interference, timeline);
+                         const Interference& interference, Timeline& timeline, Record record) {
+    EventEngine(graph).run(costs, interference, timeline, record);
 }
 
 }  // namespace stepcast

@@ -39,7 +39,8 @@ public:
         : graph_(graph), events_(static_cast<std::size_t>(graph.place_count())) {}
 
     // Same as run_with_contention().
-    void run(const Costs& costs, const Interference& interference, Timeline& timeline);
+    void run(const Costs& costs, const Interference& interference, Timeline& timeline,
+             Record record = Record::times);
 
 private:
     // How a running task affects tasks on the same ranks.
@@ -62,10 +63,15 @@ private:
     };
 
     void reset(const Costs& costs, const Interference& interference, Timeline& timeline);
-    void release(TaskId t) {
+    void release(TaskId t, WaitedFor by) {
+        if (records_) [[unlikely]]
+            record(t, now_, by);
         if (--pending_[t] == 0) start_when_issued(t);
     }
-    void release_issued(TaskId t, double issued);
+    void release_issued(TaskId t, double issued, int rank);
+    void record(TaskId t, double until, WaitedFor by);
+    [[nodiscard]] double known_until(TaskId t) const;
+    [[nodiscard]] std::size_t order_of(TaskId t, WaitedFor by) const;
     void start_when_issued(TaskId t);
     void handle(std::uint32_t slot);
     void start(TaskId t);
@@ -89,6 +95,7 @@ private:
     const Costs* costs_ = nullptr;
     Timeline* timeline_ = nullptr;
     std::array<double, 2> slowed_{};
+    bool records_ = false;  // whether Timeline::waited_for is filled
     bool sharing_ = false;  // whether collectives share links
     // whether tasks of a kind slow others: only then their activity counts
     std::array<bool, 3> slows_{};

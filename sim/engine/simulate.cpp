@@ -19,41 +19,69 @@ void check_costs(const TaskGraph& graph, const Costs& costs) {
 // Plain doubles, because comparing them compiles to one instruction.
 double later(double a, double b) { return a < b ? b : a; }
 
-double ready_time(const TaskGraph& graph, TaskId t, const Seconds* finish, const double* free) {
-    double ready = 0;
-    for (const TaskId earlier : graph.predecessors(t)) ready = later(ready, finish[earlier].si());
-    for (const Place& place : graph.places(t)) ready = later(ready, free[place.index]);
-    return ready;
-}
-
 std::uint32_t host_of(Place place) { return Place(place.rank(), Lane::host).index; }
 
-// When all hosts of the task have issued it. A rank with two places of the task issues it once, so
-// hosts move on after all were read.
-double issue_on_hosts(const TaskGraph& graph, TaskId t, double issue, const double* free) {
-    double issued = 0;
-    for (const Place& place : graph.places(t)) issued = later(issued, free[host_of(place)] + issue);
-    return issued;
+// The start of a task is the latest end of what it waits for. Only if `records`, it also finds what
+// that was.
+template <bool records>
+struct Start {
+    double time = 0;
+    WaitedFor latest;
+    void wait(double until, WaitedFor::Kind kind, std::uint32_t id) {
+        if constexpr (!records)
+            time = later(time, until);
+        else if (until > time)
+            time = until, latest = {kind, id};
+    }
+};
+
+// By place: until when it is taken, and (only if recorded) the task that was there last.
+struct Places {
+    std::vector<double> free;
+    std::vector<TaskId> last;
+};
+
+template <bool with_hosts, bool records>
+Start<records> start_of(const TaskGraph& graph, TaskId t, const Costs& costs, const Seconds* finish,
+                        const Places& at) {
+    using Kind = WaitedFor::Kind;
+    Start<records> start;
+    for (const TaskId earlier : graph.predecessors(t))
+        start.wait(finish[earlier].si(), Kind::predecessor, earlier);
+    const auto rank_of = [](Place place) { return static_cast<std::uint32_t>(place.rank()); };
+    const bool on_host = with_hosts && graph.on_host(t);
+    for (const Place& place : graph.places(t))
+        start.wait(at.free[place.index], on_host ? Kind::host : Kind::lane,
+                   !records  ? 0
+                   : on_host ? rank_of(place)
+                             : at.last[place.index]);
+    if (with_hosts && !on_host)
+        for (const Place& place : graph.places(t))
+            start.wait(at.free[host_of(place)] + costs.issue[t].si(), Kind::host, rank_of(place));
+    return start;
 }
 
-template <bool with_hosts>
-void run_tasks(const TaskGraph& graph, const Costs& costs, Timeline& timeline, double* free) {
+template <bool with_hosts, bool records>
+void run_tasks(const TaskGraph& graph, const Costs& costs, Timeline& timeline, Places& at) {
     const auto tasks = static_cast<TaskId>(graph.size());
     const Seconds* duration = costs.duration.data();
-    Seconds* start_of = timeline.start.data();
-    Seconds* finish_of = timeline.finish.data();
+    Seconds* start_times = timeline.start.data();
+    Seconds* finish_times = timeline.finish.data();
+    double* free = at.free.data();
     std::vector<TaskId> issued_last(with_hosts ? static_cast<std::size_t>(graph.rank_count()) : 0,
                                     tasks);
     double end = 0;
     for (TaskId t = 0; t < tasks; ++t) {
-        double start = ready_time(graph, t, finish_of, free);
+        const auto start = start_of<with_hosts, records>(graph, t, costs, finish_times, at);
+        if constexpr (records) timeline.waited_for[t] = start.latest;
+        const double finish = start.time + duration[t].si();
+        start_times[t] = Seconds(start.time);
+        finish_times[t] = Seconds(finish);
         const bool issued = with_hosts && !graph.on_host(t);
-        if (issued) start = later(start, issue_on_hosts(graph, t, costs.issue[t].si(), free));
-        const double finish = start + duration[t].si();
-        start_of[t] = Seconds(start);
-        finish_of[t] = Seconds(finish);
         for (const Place& place : graph.places(t)) {
             free[place.index] = finish;
+            if constexpr (records) at.last[place.index] = t;
+            // A rank with two places of the task issues it once.
             if (!issued ||
                 std::exchange(issued_last[static_cast<std::size_t>(place.rank())], t) == t)
                 continue;
@@ -81,12 +109,17 @@ bool needs_hosts(const TaskGraph& graph, const Costs& costs) {
     return false;
 }
 
-void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline) {
-    const bool with_hosts = needs_hosts(graph, costs);
+void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline, Record record) {
+    const bool with_hosts = needs_hosts(graph, costs), records = record == Record::waits;
     timeline.start.resize(graph.size());
     timeline.finish.resize(graph.size());
-    std::vector<double> free(static_cast<std::size_t>(graph.place_count()));
-    (with_hosts ? run_tasks<true> : run_tasks<false>)(graph, costs, timeline, free.data());
+    timeline.waited_for.resize(records ? graph.size() : 0);
+    const auto places = static_cast<std::size_t>(graph.place_count());
+    Places at{std::vector<double>(places), std::vector<TaskId>(records ? places : 0, no_task)};
+    if (records)
+        (with_hosts ? run_tasks<true, true> : run_tasks<false, true>)(graph, costs, timeline, at);
+    else
+        (with_hosts ? run_tasks<true, false> : run_tasks<false, false>)(graph, costs, timeline, at);
 }
 
 bool interact(const Costs& costs, const Interference& interference) {
@@ -95,11 +128,11 @@ bool interact(const Costs& costs, const Interference& interference) {
 }
 
 void run(const TaskGraph& graph, const Costs& costs, const Interference& interference,
-         Timeline& timeline) {
+         Timeline& timeline, Record record) {
     if (interact(costs, interference))
-        run_with_contention(graph, costs, interference, timeline);
+        run_with_contention(graph, costs, interference, timeline, record);
     else
-        run_in_order(graph, costs, timeline);
+        run_in_order(graph, costs, timeline, record);
 }
 
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline) {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 
-#include "model/machine/calibration.h"
+#include "sim/calibration.h"
 #include "sim/explain/critical_path.h"
 
 namespace stepcast {
@@ -45,6 +45,20 @@ struct LeadingConstant {
     }
 };
 
+// Key and name of what kernels belong to whose time no constant of the cluster was fitted to.
+struct Work {
+    std::string_view key, name;
+};
+constexpr Work work_of(Unmeasured what) {
+    return what == Unmeasured::delta_rule ? Work{"workload.delta", "gated delta rule"}
+                                          : Work{"workload.indexer", "sparse attention"};
+}
+std::string_view kind_of(std::string_view key) {
+    for (const Unmeasured what : {Unmeasured::delta_rule, Unmeasured::sparse_attention})
+        if (work_of(what).key == key) return work_of(what).name;
+    return kind_of_constant(key);
+}
+
 // Whether a table of measured points replaces the law of this constant.
 bool is_tabulated(const Cluster& c, const std::string& key) {
     if (!c.fitted) return false;
@@ -61,19 +75,22 @@ std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs,
                                 const Timeline& timeline, const Cluster& cluster) {
     std::map<std::string, Seconds> by_key;
     Seconds all;
-    for (const PathSegment& s :
-         critical_path(graph, costs, timeline, bindings(graph, costs, timeline))) {
+    for (const PathSegment& s : critical_path(graph, costs, timeline)) {
         const bool exchange = !s.issue && is_collective(graph.op(s.task));
         const bool between =
             exchange && cluster.nodes > 1 && link_of(graph, s.task, cluster) != LinkLevel::node;
-        by_key[s.issue ? "host.call"
-                       : std::visit(LeadingConstant{cluster, between}, graph.op(s.task))] += s.time;
+        const Op& op = graph.op(s.task);
+        const std::string key = s.issue ? "host.call"
+                                : unmeasured(op) != Unmeasured::no
+                                    ? std::string(work_of(unmeasured(op)).key)
+                                    : std::visit(LeadingConstant{cluster, between}, op);
+        by_key[key] += s.time;
         all += s.time;
     }
     std::vector<CostBasis> basis;
     for (const auto& [key, time] : by_key)
         if (time > Seconds(0))
-            basis.push_back({std::string(kind_of_constant(key)), key,
+            basis.push_back({std::string(kind_of(key)), key,
                              is_determined(cluster, key) || is_tabulated(cluster, key),
                              time / all});
     std::ranges::stable_sort(basis, std::ranges::greater{}, &CostBasis::share);

@@ -1,7 +1,7 @@
 #include "sim/explain/critical_path.h"
 
 #include <algorithm>
-#include <utility>
+#include <stdexcept>
 
 #include "model/rank_groups.h"
 
@@ -11,46 +11,12 @@ bool occupies(const TaskGraph& graph, TaskId t, int rank) {
                                [&](const Place& place) { return place.rank() == rank; });
 }
 
-// Replays places and hosts over the tasks by the rules of the engines.
-std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs,
-                              const Timeline& timeline) {
-    const bool with_hosts = needs_hosts(graph, costs);
-    const auto ranks = static_cast<std::size_t>(graph.rank_count());
-    std::vector<TaskId> last_on(static_cast<std::size_t>(graph.place_count()), no_task),
-        issued_last(ranks, no_task);
-    std::vector<Seconds> hosts(ranks);  // until when each rank's host is busy
-    const auto rank_of = [](Place place) { return static_cast<std::size_t>(place.rank()); };
-    std::vector<Binding> found;
-    for (TaskId t = 0; t < graph.size(); ++t) {
-        Binding& binding = found.emplace_back();
-        Seconds latest;
-        const auto wait = [&](Seconds time, Binding candidate) {
-            if (time > latest) latest = time, binding = candidate;
-        };
-        const bool on_host = graph.on_host(t);
-        for (const TaskId earlier : graph.predecessors(t))
-            wait(timeline.finish[earlier], {Binding::Kind::predecessor, earlier, 0});
-        for (const Place& place : graph.places(t))
-            if (const TaskId before = last_on[place.index];
-                before != no_task && place.lane() != Lane::host)
-                wait(timeline.finish[before], {Binding::Kind::lane, before, 0});
-        if (with_hosts)
-            for (const Place& place : graph.places(t))
-                wait(hosts[rank_of(place)] + (on_host ? Seconds(0) : costs.issue[t]),
-                     {Binding::Kind::host, 0, place.rank()});
-        for (const Place& place : graph.places(t)) {
-            last_on[place.index] = t;
-            if (!with_hosts || std::exchange(issued_last[rank_of(place)], t) == t) continue;
-            Seconds& host = hosts[rank_of(place)];
-            host = on_host || graph.launch_blocking() ? timeline.finish[t] : host + costs.issue[t];
-        }
-    }
-    return found;
-}
-
 BackWalk::BackWalk(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
-                   const std::vector<Binding>& bindings, TaskId task)
-    : graph_(graph), costs_(costs), timeline_(timeline), bindings_(bindings), task_(task) {}
+                   TaskId task)
+    : graph_(graph), costs_(costs), timeline_(timeline), task_(task) {
+    if (timeline.waited_for.size() != graph.size())
+        throw std::logic_error("critical_path: the timeline does not say what tasks waited for");
+}
 
 bool BackWalk::step_to(TaskId task, PathSegment& segment) {
     task_ = task;
@@ -73,28 +39,27 @@ bool BackWalk::step_on_host(PathSegment& segment) {
 
 bool BackWalk::step(PathSegment& segment) {
     if (host_ >= 0) return step_on_host(segment);
-    const Binding& binding = bindings_[task_];
-    switch (binding.kind) {
-        case Binding::Kind::nothing: return false;
-        case Binding::Kind::predecessor:
-        case Binding::Kind::lane: return step_to(binding.task, segment);
-        case Binding::Kind::host: break;
+    const WaitedFor waited_for = timeline_.waited_for[task_];
+    switch (waited_for.kind) {
+        case WaitedFor::Kind::nothing: return false;
+        case WaitedFor::Kind::predecessor:
+        case WaitedFor::Kind::lane: return step_to(waited_for.id, segment);
+        case WaitedFor::Kind::host: break;
     }
-    host_ = binding.rank;
+    host_ = static_cast<int>(waited_for.id);
     if (graph_.on_host(task_)) return step_on_host(segment);
     segment = {task_, true, costs_.issue[task_], host_};
     return true;
 }
 
 std::vector<PathSegment> critical_path(const TaskGraph& graph, const Costs& costs,
-                                       const Timeline& timeline,
-                                       const std::vector<Binding>& bindings) {
+                                       const Timeline& timeline) {
     std::vector<PathSegment> path;
     if (graph.size() == 0) return path;
     const auto last =
         static_cast<TaskId>(std::ranges::max_element(timeline.finish) - timeline.finish.begin());
     path.push_back({last, false, timeline.finish[last] - timeline.start[last], 0});
-    BackWalk walk(graph, costs, timeline, bindings, last);
+    BackWalk walk(graph, costs, timeline, last);
     for (PathSegment segment; walk.step(segment);) path.push_back(segment);
     std::ranges::reverse(path);
     return path;

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include "sim/explain/cluster_parameters.h"
 
 namespace stepcast {
 
@@ -18,9 +19,8 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
       prices_(classes_.price(cluster, paths_)),
       time_on_path_(classes_.size()) {
     classes_.fill(costs_, prices_, paths_, cluster);
-    run(graph, costs_, cluster.interference, timeline_);
-    bindings_ = stepcast::bindings(graph, costs_, timeline_);
-    path_ = critical_path(graph, costs_, timeline_, bindings_);
+    run(graph, costs_, cluster.interference, timeline_, Record::waits);
+    path_ = critical_path(graph, costs_, timeline_);
     for (const PathSegment& s : path_)
         if (s.issue)
             calls_on_path_ += static_cast<double>(graph.host_calls(s.task));

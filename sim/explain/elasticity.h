@@ -2,7 +2,7 @@
 // matters most.
 #pragma once
 
-#include "model/machine/calibration.h"
+#include "sim/calibration.h"
 #include "sim/costs/price_classes.h"
 #include "sim/engine/event_engine.h"
 #include "sim/explain/critical_path.h"
@@ -18,7 +18,6 @@ public:
 
     [[nodiscard]] const Costs& costs() const { return costs_; }
     [[nodiscard]] const Timeline& timeline() const { return timeline_; }
-    [[nodiscard]] const std::vector<Binding>& bindings() const { return bindings_; }
     [[nodiscard]] const std::vector<PathSegment>& path() const { return path_; }
 
     // along_path() and simulated() return by how much the other cluster's step is longer.
@@ -52,7 +51,6 @@ private:
     std::vector<Seconds> prices_;
     Costs costs_;
     Timeline timeline_;
-    std::vector<Binding> bindings_;
     std::vector<PathSegment> path_;
     std::vector<Seconds> time_on_path_;  // by class
     double calls_on_path_ = 0;           // host calls that issue the path's segments

@@ -17,6 +17,10 @@
 //              of norms and activations, slots of experts. PEFT's read a copy in the type of their
 //              products, made for each layer anew. Of composed norms the fp32 input is kept in
 //              place of input and result, as many bytes
+//   delta rule its normed queries and keys, values, decays in fp32 and step sizes, and the inverse
+//   of each chunk's system (fla/ops/gated_delta_rule/chunk.py: save_for_backward)
+//   indexer    queries, keys and weights of its heads; of the selected keys their places, the
+//   scores' softmax and attention's probabilities
 //   residual   the mask of its dropout
 // Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al.,
 // arXiv 2205.05198, section 4. Work: the gradients of the block's input and result, and those of
@@ -66,7 +70,8 @@ bool ends_reach(const Operator& op) {
     if (const auto* activation = std::get_if<Activate>(&op))
         return activation->rows == Activate::Rows::tokens;
     return std::holds_alternative<HeadLayout>(op) || std::holds_alternative<Attend>(op) ||
-           std::holds_alternative<AttendRelative>(op) || std::holds_alternative<Scan>(op);
+           std::holds_alternative<AttendRelative>(op) || std::holds_alternative<Scan>(op) ||
+           std::holds_alternative<DeltaRule>(op);
 }
 
 // Whether a product keeps the result of operator i: the next one, or of those behind a norm any.
@@ -101,6 +106,8 @@ struct Rules : BlockRules {
     // concatenation.
     Activations operator()(const HeadLayout& op) const {
         if (!latent()) return {};
+        // queries as they were before they met the keys' weights
+        if (selects_keys(w)) return {s.inner(op.heads * w.mla.nope_dim), {}};
         return {(number(s.outer_tokens) * w.mla.rope_dim +
                  number(s.tokens * op.heads) * w.mla.nope_dim) *
                     s.element(),
@@ -128,6 +135,25 @@ struct Rules : BlockRules {
         return {(p.eager ? op.read : op.kept) * s.element() + result, op.read * s.element()};
     }
     Activations operator()(const Scan& op) const { return {s.inner(op.around().rank), {}}; }
+    // Work: states of all chunks and their gradients, and for each value head the tensors that the
+    // kernels of the backward pass on: three and a gradient as wide as a key, five as wide as a
+    // value.
+    Activations operator()(const DeltaRule& op) const {
+        constexpr long chunk = 64;
+        const double heads = number(s.tokens * op.value_heads.rank);
+        const long states = op.key_dim * op.value_dim / chunk;
+        return {s.inner(op.around().rank) + heads * (chunk + 1) * s.element() + heads * Bytes(4),
+                heads *
+                    (4.0 * number(op.key_dim) + 5.0 * number(op.value_dim) + 2.0 * number(states)) *
+                    s.element()};
+    }
+    Activations operator()(const Index&) const {
+        const Indexer& x = w.indexer;
+        const double selected = number(s.tokens) * number(std::min<long>(x.top_k, s.seq));
+        const long width = long{x.heads + 1} * x.head_dim + x.heads;
+        return {s.inner(width) + selected * Bytes(w.adapter_rank > 0 ? 4 : 4 + 4 + 4),
+                s.inner(width)};
+    }
     Activations operator()(const Residual&) const { return {mask_of(outer()), {}}; }
     Activations operator()(const Route&) const {
         return {number(s.routed_tokens) * w.moe.experts * Bytes(4 + 4 + 1), {}};
@@ -175,9 +201,18 @@ private:
                          : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
     }
 
+    // Queries as wide as the keys' latent, that latent, the result as wide, and the result that the
+    // output projection reads.
+    [[nodiscard]] Activations attention_to_latents(long heads) const {
+        const long key = w.mla.kv_rank + w.mla.rope_dim;
+        const Bytes wide = s.inner(heads * (key + w.mla.kv_rank) + key);
+        return {wide + s.inner(heads * s.value_dim) + number(s.tokens * heads) * Bytes(4), wide};
+    }
+
     // Work: gradients of result, queries, keys, values; for plain attention of the scores around
     // the softmax, and what is recomputed.
     [[nodiscard]] Activations attention(long heads, long kv_heads) const {
+        if (selects_keys(w)) return attention_to_latents(heads);
         const bool plain = w.attention == AttentionKind::plain;
         const bool again = plain && p.recompute == Recompute::selective;
         const Bytes result = s.inner(heads * s.value_dim),

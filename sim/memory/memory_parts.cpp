@@ -12,6 +12,7 @@
 #include "sim/memory/memory_parts.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -111,24 +112,33 @@ UnitMemory unit_memory(const LayerContext& c) {
     UnitMemory units{{},
                      embedding_memory(c),
                      head_memory(c),
-                     {UnitWeights{}, {}, embedding_weights(c), head_weights(c)},
+                     {UnitWeights{}, {}, embedding_weights(c), head_weights(c), {}, {}},
                      {}};
-    std::array<std::set<Matrix>, 4> matrices;
-    std::array<bool, 2> met{};
-    for (int l = 0; l < w.layers; ++l) {
-        const std::size_t kind = has_experts(w, l) ? 1 : 0;
-        if (std::exchange(met[kind], true)) continue;
+    std::map<std::size_t, int> first;  // layer of each kind
+    for (int l = 0; l < w.layers; ++l) first.try_emplace(at(kind_of_layer(w, l)), l);
+    std::size_t all_there = 0;
+    for (const auto& [kind, l] : first) {
         units.layers[kind] = layer_memory(c, l);
         units.weights[kind] = layer_weights(c, l);
-        for (const Matrix& matrix : layer_matrices(c, l))
-            for (std::size_t there = 1; there < 4; ++there) {
-                UnitMemory::Matrices& all = units.matrices[there];
-                if ((there >> kind & 1) == 0 || !matrices[there].insert(matrix).second) continue;
-                all.sum += matrix.elements();
-                all.largest = std::max(all.largest, matrix.elements());
-            }
+        all_there |= std::size_t{1} << kind;
+    }
+    for (std::size_t there = all_there; there > 0; there = (there - 1) & all_there) {
+        std::set<Matrix> matrices;
+        for (const auto& [kind, l] : first)
+            if (there >> kind & 1)
+                for (const Matrix& matrix : layer_matrices(c, l)) matrices.insert(matrix);
+        UnitMemory::Matrices& all = units.matrices[there];
+        for (const Matrix& matrix : matrices) {
+            all.sum += matrix.elements();
+            all.largest = std::max(all.largest, matrix.elements());
+        }
     }
     return units;
+}
+
+UnitKind kind_of_layer(const Workload& w, int layer) {
+    if (has_attention(w, layer)) return has_experts(w, layer) ? UnitKind::experts : UnitKind::dense;
+    return has_experts(w, layer) ? UnitKind::delta_experts : UnitKind::delta_dense;
 }
 
 UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {
@@ -137,7 +147,7 @@ UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {
         counts[at(UnitKind::embedding)] += chunk.embedding;
         counts[at(UnitKind::head)] += chunk.head;
         for (int l = chunk.first; l < chunk.last - (chunk.ends_inside ? 1 : 0); ++l)
-            ++counts[has_experts(w, l) ? 1 : 0];
+            ++counts[at(kind_of_layer(w, l))];
     }
     return counts;
 }
@@ -147,13 +157,14 @@ UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {
 StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const UnitCounts& counts) {
     const bool adapted = c.experiment.workload.adapter_rank > 0;
     StageWeights stage;
+    std::size_t there = 0;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         add_units(stage, c, counts[k], units.weights[k]);
-        if (k < 2)
-            stage.layers +=
-                counts[k] * (adapted ? units.weights[k].frozen : units.weights[k].trained);
+        if (!is_layer(k) || counts[k] == 0) continue;
+        stage.layers += counts[k] * (adapted ? units.weights[k].frozen : units.weights[k].trained);
+        there |= std::size_t{1} << k;
     }
-    stage.matrices = units.matrices[(counts[0] > 0 ? 1 : 0) + (counts[1] > 0 ? 2 : 0)];
+    stage.matrices = units.matrices[there];
     return stage;
 }
 
@@ -166,7 +177,7 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
         return recomputes_layers(e.parallelism) && layer < chunk.again;
     };
     const auto unit = [&](int layer) -> const LayerMemory& {
-        return units.layers[has_experts(e.workload, layer) ? 1 : 0];
+        return units.layers[at(kind_of_layer(e.workload, layer))];
     };
     const Activations embedding = chunk.embedding ? units.embedding : Activations{};
     const Activations head = chunk.head ? units.head : Activations{};

@@ -14,26 +14,31 @@
 
 namespace stepcast {
 
-// layers without and with experts, and the two ends
-enum class UnitKind : std::uint8_t { dense, experts, embedding, head };
-inline constexpr int unit_kinds = 4;
+// layers without and with experts, the two ends, and such layers with a gated delta net in place
+// of attention, which the closed forms do not cover
+enum class UnitKind : std::uint8_t { dense, experts, embedding, head, delta_dense, delta_experts };
+inline constexpr int unit_kinds = 6;
 inline constexpr std::array layer_kinds{UnitKind::dense, UnitKind::experts};
 inline constexpr std::array all_kinds{UnitKind::dense, UnitKind::experts, UnitKind::embedding,
                                       UnitKind::head};
 constexpr std::size_t at(UnitKind kind) { return static_cast<std::size_t>(kind); }
+constexpr bool is_layer(std::size_t kind) {
+    return kind != at(UnitKind::embedding) && kind != at(UnitKind::head);
+}
+UnitKind kind_of_layer(const Workload& workload, int layer);
 using UnitCounts = std::array<int, unit_kinds>;  // indexed by UnitKind
 
 // What each kind of unit holds on a rank.
 struct UnitMemory {
-    std::array<LayerMemory, 2> layers;
+    std::array<LayerMemory, unit_kinds> layers;  // of the kinds that are layers
     Activations embedding, head;
     std::array<UnitWeights, unit_kinds> weights;
     // Elements over the distinct shapes of weight matrices.
     struct Matrices {
         double sum = 0, largest = 0;
     };
-    // index: 1 if there are dense layers, plus 2 if there are layers with experts
-    std::array<Matrices, 4> matrices;
+    // index: the sum of 2^kind over the kinds of layers that there are
+    std::array<Matrices, 1 << unit_kinds> matrices;
 };
 UnitMemory unit_memory(const LayerContext& context);
 

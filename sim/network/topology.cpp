@@ -150,10 +150,14 @@ private:
         else
             for (int r = 0; r < t_.ranks_per_node; ++r)
                 join(base + t_.ranks_per_node + r * t_.nics / t_.ranks_per_node, base + r,
-                     unlimited);
+                     own_bandwidth());
         for (int i = 0; i < t_.nics; ++i)
             join(base + t_.ranks_per_node + i, first_leaf(group_of(n)) + (t_.rails ? i : 0),
                  nic_bandwidth());
+    }
+    // Of a rank's link to its NIC where no tree is shown: a node's only GPU has its PCIe there.
+    [[nodiscard]] BytesPerSecond own_bandwidth() const {
+        return c_.gpus_per_node == 1 && !joins_gpus(c_.fabric) ? c_.intra.bandwidth : unlimited;
     }
     [[nodiscard]] BytesPerSecond nic_bandwidth() const {
         const int there = c_.network.nics == 0 ? c_.gpus_per_node : c_.network.nics;

@@ -41,7 +41,7 @@ struct KernelTime {
 
 // The part of a step that one constant of the cluster prices.
 struct CostBasis {
-    std::string kind, key;  // model/machine/calibration.h; below "cluster."
+    std::string kind, key;  // sim/calibration.h; below "cluster."
     bool measured = false;  // determined on this device, not a prior
     double share = 0;       // of the critical path
     friend bool operator==(const CostBasis&, const CostBasis&) = default;
@@ -68,6 +68,8 @@ struct Doubts {
 
 struct Forecast {
     std::string experiment, cluster, framework;
+    // of a step over all ranks; tokens of each; sequences that a rank takes at once
+    int sequences = 0, seq = 0, micro_batch = 0;
     // the cluster has a fit; `basis` says how much of this step rests on it
     bool calibrated = false;
     // whole steps that the cluster's constants were fitted to, where its file states it

@@ -1,45 +1,29 @@
-// A sweep on disk while it runs: results of screening and simulation, one line each, appended as
-// they become known. A killed sweep leaves whole lines, and the same sweep continues from them.
-// Format: docs/sweep.md.
+// The table of a sweep that runs: each simulated point as soon as it is known, so that a stopped
+// sweep leaves what it found. Format: docs/sweep.md.
 #pragma once
 
-#include <map>
-#include <optional>
+#include <cstdio>
 #include <string>
+#include <vector>
 
+#include "sim/sweep/space.h"
 #include "sim/sweep/worker.h"
 
 namespace stepcast {
 
-// A hash of everything that decides the answer: every key of the experiment, axes, constraints, and
-// objectives.
-std::string fingerprint(const SweepQuestion& question);
-
 class SweepFile {
 public:
-    // Writes FOLDER/sweep.csv. With `resume`, continues from what the file holds, if anything.
-    // Throws ConfigError when the file belongs to another question, when it holds an unfinished
-    // sweep and `resume` is not set, or when it cannot be written.
-    SweepFile(const std::string& folder, const SweepQuestion& question, bool resume);
+    // Begins FOLDER/sweep.csv anew, with a column for each of the keys. Throws ConfigError when it
+    // cannot be written, or when the folder holds another verb's tables.
+    SweepFile(const std::string& folder, const std::vector<VariedKey>& keys);
     ~SweepFile();
     SweepFile(const SweepFile&) = delete;
     SweepFile& operator=(const SweepFile&) = delete;
 
-    [[nodiscard]] std::optional<Screened> round(std::uint64_t number) const;
-    [[nodiscard]] const SimulatedPoint* simulated(PointId id) const;
-
-    void add_round(std::uint64_t number, const Screened& screened);
     void add(const SimulatedPoint& point, const Settings& settings);
-    void complete();
 
 private:
-    void read(const std::string& text);
-    void append(const std::string& lines);
-
-    std::string path_, kept_;  // `kept_`: the lines that count
-    bool is_complete_ = false;
-    std::map<std::uint64_t, Screened> rounds_;
-    std::map<PointId, SimulatedPoint> simulated_;
+    std::string path_;
     std::FILE* file_ = nullptr;
 };
 

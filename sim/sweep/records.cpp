@@ -12,6 +12,8 @@
 namespace stepcast {
 namespace {
 
+constexpr std::size_t columns = 12;
+
 // One line. Fields that a record does not have stay empty.
 struct Record {
     std::string_view kind;
@@ -44,6 +46,9 @@ T number(std::string_view text) {
     return *value;
 }
 
+std::string record_of(std::string_view kind, std::uint64_t count) {
+    return line({.kind = kind, .count = exact(count)});
+}
 std::string record_of(const Candidate& c) {
     return line({.kind = "candidate",
                  .base = exact(c.id.base),
@@ -54,6 +59,13 @@ std::string record_of(const Candidate& c) {
                  .tokens = exact(c.tokens),
                  .price = exact(c.price),
                  .ranks = exact(c.ranks)});
+}
+std::string record_of(const SimulatedPoint& p) {
+    return line({.kind = p.refused.empty() ? "simulated" : "refused",
+                 .base = exact(p.id.base),
+                 .inner = exact(p.id.inner),
+                 .step = exact(p.step),
+                 .text = p.refused});
 }
 // The scores take the columns of step and bound.
 std::string record_of(const Incumbent& i) {
@@ -72,37 +84,6 @@ std::string records_of(std::string_view kind, const Reasons& reasons) {
     return lines;
 }
 
-PointId id_in(const RecordFields& f) {
-    return {number<std::uint64_t>(f[1]), number<std::uint64_t>(f[2])};
-}
-
-// Calls take(fields) for each line.
-template <class Take>
-void each_record(std::string_view records, Take take) {
-    for (std::size_t end; !records.empty(); records.remove_prefix(end + 1)) {
-        end = std::min(records.find('\n'), records.size() - 1);
-        take(record_fields(records.substr(0, end)));
-    }
-}
-
-}  // namespace
-
-std::string record_of(std::string_view kind, std::optional<std::uint64_t> count) {
-    return line({.kind = kind, .count = count ? exact(*count) : ""});
-}
-
-std::string record_of(const SimulatedPoint& p, const Settings& settings) {
-    std::string text;
-    for (const auto& [key, value] : settings)
-        text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
-    const bool refused = !p.refused.empty();
-    return line({.kind = refused ? "refused" : "simulated",
-                 .base = exact(p.id.base),
-                 .inner = exact(p.id.inner),
-                 .step = exact(p.step),
-                 .text = refused ? p.refused : text});
-}
-
 std::string records_of(const Screened& s) {
     std::string lines;
     for (const Candidate& c : s.candidates) lines += record_of(c);
@@ -115,24 +96,13 @@ std::string records_of(const Screened& s) {
     return lines + record_of("bounded_away", s.bounded_away) + record_of("legal", s.legal);
 }
 
-std::string records_of(const SweepJob& job) {
-    std::string lines;
-    for (const std::uint64_t item : job.items) lines += record_of("item", item);
-    for (const Candidate& c : job.points) lines += record_of(c);
-    for (const Incumbent& i : job.incumbents) lines += record_of(i);
-    return lines;
-}
-
-std::string records_of(const SweepJobResult& result) {
-    std::string lines = records_of(result.screened);
-    for (const SimulatedPoint& p : result.simulated) lines += record_of(p, {});
-    return lines;
+using RecordFields = std::vector<std::string>;
+PointId id_in(const RecordFields& f) {
+    return {number<std::uint64_t>(f[1]), number<std::uint64_t>(f[2])};
 }
 
 // A quoted text may hold commas, and "" for a quote.
 RecordFields record_fields(std::string_view line) {
-    static const auto columns =
-        static_cast<std::size_t>(std::ranges::count(record_columns, ',')) + 1;
     RecordFields fields(1);
     bool quoted = false;
     for (std::size_t i = 0; i < line.size(); ++i) {
@@ -172,6 +142,31 @@ void read_record(const RecordFields& f, SweepJobResult& into) {
             {id_in(f), Seconds(number<double>(f[3])), kind == "refused" ? f[11] : ""});
     else
         throw ConfigError("\"" + kind + "\" is no record");
+}
+
+// Calls take(fields) for each line.
+template <class Take>
+void each_record(std::string_view records, Take take) {
+    for (std::size_t end; !records.empty(); records.remove_prefix(end + 1)) {
+        end = std::min(records.find('\n'), records.size() - 1);
+        take(record_fields(records.substr(0, end)));
+    }
+}
+
+}  // namespace
+
+std::string records_of(const SweepJob& job) {
+    std::string lines;
+    for (const std::uint64_t item : job.items) lines += record_of("item", item);
+    for (const Candidate& c : job.points) lines += record_of(c);
+    for (const Incumbent& i : job.incumbents) lines += record_of(i);
+    return lines;
+}
+
+std::string records_of(const SweepJobResult& result) {
+    std::string lines = records_of(result.screened);
+    for (const SimulatedPoint& p : result.simulated) lines += record_of(p);
+    return lines;
 }
 
 SweepJob job_of(std::string_view records) {

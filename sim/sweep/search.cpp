@@ -97,17 +97,16 @@ SweepSearch::SweepSearch(const SweepSpace& space, const SweepQuestion& question,
       progress_(std::make_unique<SweepProgress>(options.progress, space.point_count())) {
     if (options.map) map_.emplace(space, question.objective == Objective::tokens);
     run_ = open_pool(space, question, options.threads, map_ ? &*map_ : nullptr);
-    if (!options.out.empty())
-        file_ = std::make_unique<SweepFile>(options.out, question, options.resume);
+    if (!options.out.empty()) file_ = std::make_unique<SweepFile>(options.out, space.varied());
 }
 SweepSearch::~SweepSearch() = default;
 
 void SweepSearch::screen_all() {
     const std::uint64_t items = space_.item_count();
     std::uint64_t first = 0, size = space_.point_count() <= small_space ? items : items / 64 + 1;
-    for (std::uint64_t number = 0; first < items; ++number) {
+    while (first < items) {
         const std::uint64_t last = std::min(items, first + size);
-        take(screen_round(number, first, last));
+        take(screen_round(first, last));
         simulate_promising();
         drop_excluded();
         first = last;
@@ -139,7 +138,6 @@ void SweepSearch::simulate_rest() {
         simulate(chosen);
     }
     open_.clear();
-    if (file_) file_->complete();
 }
 
 bool SweepSearch::excluded(const Candidate& c) const {
@@ -152,12 +150,7 @@ bool SweepSearch::promises(const Candidate& c) const {
     return !is_simulated(c) && !incumbents_.excludes(estimated(c), c.id, group_of(grouping_, c));
 }
 
-Screened SweepSearch::screen_round(std::uint64_t number, std::uint64_t first, std::uint64_t last) {
-    if (file_)
-        if (auto known = file_->round(number)) {
-            progress_->screened(*known);
-            return std::move(*known);
-        }
+Screened SweepSearch::screen_round(std::uint64_t first, std::uint64_t last) {
     std::vector<SweepJob> jobs(std::min<std::uint64_t>(jobs_of_round, last - first));
     for (std::size_t j = 0; j < jobs.size(); ++j) {
         jobs[j].incumbents = incumbents_.all();
@@ -171,7 +164,6 @@ Screened SweepSearch::screen_round(std::uint64_t number, std::uint64_t first, st
     for (SweepJobResult& result :
          run_(jobs, [&](const SweepJobResult& r) { progress_->screened(r.screened); }))
         merge(round, std::move(result.screened));
-    if (file_) file_->add_round(number, round);
     return round;
 }
 
@@ -232,10 +224,7 @@ void SweepSearch::simulate(const std::vector<Candidate>& points) {
     for (const Candidate& c : points) {
         const StepKey& key = keys.emplace_back(step_key(c.id));
         if (steps_.contains(key) || !fresh.insert(key).second) continue;
-        if (const SimulatedPoint* known = file_ ? file_->simulated(c.id) : nullptr)
-            steps_.emplace(key, *known);
-        else
-            jobs.push_back({.items = {}, .points = {c}, .incumbents = {}});
+        jobs.push_back({.items = {}, .points = {c}, .incumbents = {}});
     }
     const auto on_done = [&](const SweepJobResult& r) {
         progress_->simulated(incumbents_.best().empty()

@@ -1,6 +1,6 @@
 // The branch and bound of a sweep: rounds of screening, with the most promising points simulated
 // between them, then all points that the bounds do not exclude. Decisions fall between jobs in a
-// fixed order, so threads, processes and interruptions do not change the answer.
+// fixed order, so threads and processes do not change the answer.
 #pragma once
 
 #include <memory>
@@ -40,8 +40,7 @@ public:
         return simulated_;
     }
     [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
-    // What was collected for a map: all points, unless rounds were read from a file or screened by
-    // other processes.
+    // What was collected for a map: all points, unless other processes screened some.
     [[nodiscard]] MapCollector mapped() const { return map_->together(); }
     // How many of simulated() differ from another point only in switches without effect, and took
     // over its step.
@@ -57,7 +56,7 @@ private:
         return scores(question_, c, c.estimate);
     }
 
-    Screened screen_round(std::uint64_t number, std::uint64_t first, std::uint64_t last);
+    Screened screen_round(std::uint64_t first, std::uint64_t last);
     void take(Screened&& round);
     void drop_excluded();
     [[nodiscard]] std::vector<Candidate> promising() const;
@@ -82,8 +81,8 @@ private:
     std::uint64_t broken_bounds_ = 0, twins_ = 0;
 };
 
-// The points of a sweep's interactive map, from what the search collected. A resumed sweep, or one
-// of several processes, walks the space once more. Empty if fewer than two keys vary or nothing is
+// The points of a sweep's interactive map, from what the search collected. A sweep of several
+// processes walks the space once more. Empty if fewer than two keys vary or nothing is
 // known of any point. Spaces that are too large for that, and workloads without a closed form, give
 // only simulated points. The result does not depend on the number of threads.
 std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& question,

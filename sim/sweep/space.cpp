@@ -47,6 +47,13 @@ std::vector<int> every_schedule() {
     return schedules;
 }
 
+// light_first and balanced seldom come before these: only an axis of their own asks for them.
+std::vector<int> usual_layouts(const Parallelism& p) {
+    if (!p.stage_layers.empty()) return {};
+    return {static_cast<int>(StageLayout::even), static_cast<int>(StageLayout::light_last),
+            static_cast<int>(StageLayout::light_ends)};
+}
+
 // The values that `--vary parallelism=all` gives to a key: all that can be legal, except schedules
 // left out. Empty: the key stays.
 std::vector<int> every_value(SplitKey key, const Experiment& e) {
@@ -63,6 +70,7 @@ std::vector<int> every_value(SplitKey key, const Experiment& e) {
         case SplitKey::vp: return up_to(1, e.workload.layers);
         case SplitKey::recompute: return up_to(0, 2);
         case SplitKey::zero: return up_to(0, 3);
+        case SplitKey::layout: return usual_layouts(e.parallelism);
         default: return {};
     }
 }
@@ -211,9 +219,10 @@ std::vector<VariedKey> SweepSpace::varied_keys() const {
         if (axes_[i].key != "parallelism")
             keys.push_back({axes_[i].key, split_index(axes_[i].key), i});
     if (!every_split_) return keys;
-    for (const SplitKey key : {SplitKey::tp, SplitKey::pp, SplitKey::vp, SplitKey::dp, SplitKey::ep,
-                               SplitKey::cp, SplitKey::micro_batch, SplitKey::schedule,
-                               SplitKey::recompute, SplitKey::zero, SplitKey::sequence_parallel}) {
+    for (const SplitKey key :
+         {SplitKey::tp, SplitKey::pp, SplitKey::vp, SplitKey::layout, SplitKey::dp, SplitKey::ep,
+          SplitKey::cp, SplitKey::micro_batch, SplitKey::schedule, SplitKey::recompute,
+          SplitKey::zero, SplitKey::sequence_parallel}) {
         const std::string name(split_field(key).key);
         const bool one = key == SplitKey::ep && experiment_.workload.moe.experts == 0;
         if (!one && std::ranges::find(keys, name, &VariedKey::name) == keys.end())

@@ -7,6 +7,7 @@
 
 #include "model/base/errors.h"
 #include "model/rank_groups.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
 
@@ -69,6 +70,19 @@ bool stated_layers_fit(const Split& s) {
                               std::accumulate(stated.begin(), stated.end(), 0L) == s.w.layers);
 }
 
+// An earlier layout puts the same layers on each chunk. parallelism=all walks the first ones, so no
+// layout that is walked is left out for one that is not.
+bool repeats_layout(const Split& s) {
+    if (s.p.layout == StageLayout::even) return false;
+    Parallelism earlier = s.p;
+    const std::vector<int> layers = chunk_layers(s.w, s.p);
+    for (int layout = 0; layout < static_cast<int>(s.p.layout); ++layout) {
+        earlier.layout = static_cast<StageLayout>(layout);
+        if (chunk_layers(s.w, earlier) == layers) return true;
+    }
+    return false;
+}
+
 constexpr std::string_view not_all_ranks = "tp x cp x pp x dp is not the number of ranks",
                            not_the_batch = "dp x micro_batch does not divide global_batch";
 
@@ -86,7 +100,15 @@ constexpr Rule rules[] = {
      }},
     {SplitKey::tp, "tp does not divide the width of a feed-forward block",
      [](const Split& s) { return !divides_feed_forward(s); }},
+    {SplitKey::tp, "tp does not divide workload.delta.key_heads",
+     [](const Split& s) {
+         return s.w.delta.value_heads > 0 && delta_key_heads(s.w) % s.p.tp != 0;
+     }},
     framework(SplitKey::cp, "context", [](const Split& s) { return !s.can.context && s.p.cp > 1; }),
+    {SplitKey::cp, "cp above 1 with gated delta nets or sparse attention",
+     [](const Split& s) {
+         return s.p.cp > 1 && (s.w.delta.value_heads > 0 || s.w.indexer.heads > 0);
+     }},
     {SplitKey::cp, "cp does not divide workload.seq",
      [](const Split& s) { return s.w.seq % s.p.cp != 0; }},
     {SplitKey::cp, not_all_ranks,
@@ -164,6 +186,20 @@ constexpr Rule rules[] = {
      [](const Split& s) { return s.p.stage_layers.empty() && all_chunks(s) > s.w.layers; }},
     {SplitKey::vp, "parallelism.stage_layers does not fit the stage chunks",
      [](const Split& s) { return !stated_layers_fit(s); }},
+    {SplitKey::layout, "a layout without a pipeline, or beside parallelism.stage_layers",
+     [](const Split& s) {
+         return s.p.layout != StageLayout::even && (s.p.pp == 1 || !s.p.stage_layers.empty());
+     },
+     true},
+    {SplitKey::layout, "a layout that leaves a stage chunk without layers",
+     [](const Split& s) {
+         return s.p.layout != StageLayout::even && s.p.pp > 1 &&
+                !all_hold_layers(chunk_layers(s.w, s.p));
+     }},
+    {SplitKey::layout, "a layout with the stages of another (does nothing)",
+     [](const Split& s) { return repeats_layout(s); }, true},
+    framework(SplitKey::layout, "layouts",
+              [](const Split& s) { return s.p.pp > 1 && lacks(s.can.layouts, s.p.layout); }),
     {SplitKey::zero, "zero on a lone replica (does nothing)",
      [](const Split& s) { return s.p.zero > 0 && s.p.dp * s.p.cp == 1; }, true},
     framework(SplitKey::zero, "zero", [](const Split& s) { return lacks(s.can.zero, s.p.zero); }),

@@ -14,8 +14,7 @@ namespace stepcast {
 struct SweepOptions {
     int threads = 0;       // 0: one for each core
     std::string out = {};  // folder for results so far; "": none
-    bool resume = false;
-    bool map = false;  // also returns the points of the interactive map
+    bool map = false;      // also returns the points of the interactive map
     std::function<void(std::string_view)> progress = {};
     // called once, before work on a space that takes long
     std::function<void(std::string_view)> announce = {};

@@ -67,7 +67,8 @@ def look_at_print(browser, name, path):
     browser.open(path, int(SHEET), medium="print")
     cut = browser.run("return [...document.querySelectorAll('.table, figure, pre')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent.slice(0, 60))")
     check(not cut, f"{name} on paper: cut off: {cut}")
-    check(not browser.run("return [...document.querySelectorAll('.map')].some((e) => e.checkVisibility())"), f"{name} on paper: a map to click")
+    check(not browser.run("return [...document.querySelectorAll('.map-place')].some((e) => e.checkVisibility())"), f"{name} on paper: a map to click")
+    check(browser.run("return [...document.querySelectorAll('.map figure')].every((e) => e.checkVisibility())"), f"{name} on paper: no map")
     check(browser.run("return [...document.querySelectorAll('details pre, details table')].every((e) => e.checkVisibility())"), f"{name} on paper: folded")
     overlapping = browser.run(OVERLAPS)
     check(not overlapping, f"{name} on paper: overlapping: {overlapping}")
@@ -124,7 +125,7 @@ def drive_map(browser, folder):
     with open(os.path.join(folder, "top.csv"), encoding="utf-8") as file:
         first = float(next(csv.DictReader(file))["step_s"])
     check(abs(min(p[len(names)] for p in data["points"]) / first - 1) < 1e-4, "the map's best is not that of top.csv")
-    check(browser.run("return !document.querySelector('section.map').hidden"), "the map stays hidden")
+    check(browser.run("return document.querySelectorAll('.map figure').length === 1 && !document.querySelector('.map figure').checkVisibility()"), "the map stands twice")
     row, column = names.index("tp"), names.index("micro_batch")
     choose(browser, "row", row)
     choose(browser, "column", column)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "calibrate/table_record.h"
 #include "model/experiment.h"
 
 using namespace stepcast;

@@ -5,9 +5,13 @@
 #include <cmath>
 #include <filesystem>
 
-#include "calibrate/few_shot_internal.h"
+#include "calibrate/few_shot.h"
+#include "calibrate/step_constants.h"
+#include "calibrate/step_fit.h"
+#include "calibrate/step_fit_files.h"
+#include "calibrate/step_model.h"
 #include "model/experiment.h"
-#include "model/machine/scatter.h"
+#include "sim/scatter.h"
 #include "tests/calibrate/step_rows.h"
 
 using namespace stepcast;

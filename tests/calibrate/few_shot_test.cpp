@@ -9,8 +9,12 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/few_shot_internal.h"
+#include "calibrate/fit.h"
 #include "calibrate/fit_parameter.h"
+#include "calibrate/left_out.h"
+#include "calibrate/step_constants.h"
+#include "calibrate/step_fit.h"
+#include "calibrate/step_model.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

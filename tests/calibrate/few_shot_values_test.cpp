@@ -5,11 +5,13 @@
 #include <cmath>
 #include <set>
 
-#include "calibrate/few_shot_internal.h"
+#include "calibrate/step_constants.h"
+#include "calibrate/step_fit.h"
+#include "calibrate/step_model.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
-#include "model/machine/calibration.h"
-#include "model/machine/scatter.h"
+#include "sim/explain/cluster_parameters.h"
+#include "sim/scatter.h"
 #include "tests/calibrate/step_rows.h"
 
 using namespace stepcast;

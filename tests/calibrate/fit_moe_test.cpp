@@ -1,4 +1,5 @@
 #include "calibrate/fit_moe.h"
+#include "calibrate/fit.h"
 #include "calibrate/fit_parameter.h"
 #include "calibrate/from_measurements.h"
 
@@ -208,11 +209,11 @@ TEST_CASE("the constants behind simulated runs are recovered") {
     }
     std::vector<FitCase> cases = moe_cases(rows, truth);
     for (FitCase& c : cases) c.measured = c.predict(truth);
-    const FitResult result = fit(four_ranks(),
-                                 {{"host.module_forward", "0.5 ms", 0.7, "10 us", "10 ms"},
-                                  {"host.module_backward", "0.5 ms", 0.7, "10 us", "10 ms"},
-                                  {"kernel.fused_tail", "1 ms", 0.7, "10 us", "10 ms"}},
-                                 cases);
+    const FitResult result =
+        fit(four_ranks(), {{{"host.module_forward", "0.5 ms", 0.7, "10 us", "10 ms"},
+                            {"host.module_backward", "0.5 ms", 0.7, "10 us", "10 ms"},
+                            {"kernel.fused_tail", "1 ms", 0.7, "10 us", "10 ms"}},
+                           cases});
     for (const ParameterReport& report : result.parameters) CHECK(report.parameter.determined);
     CHECK(result.cluster.host.module_forward.si() == Approx(0.9e-3).epsilon(0.01));
     CHECK(result.cluster.host.module_backward.si() == Approx(0.3e-3).epsilon(0.01));
@@ -221,7 +222,7 @@ TEST_CASE("the constants behind simulated runs are recovered") {
 
 TEST_CASE("every parameter of the table is a key whose prior lies within its bounds") {
     const FitCase any{"any", "step", "any", 1_s, [](const Cluster&) { return 1_s; }};
-    const FitResult result = fit(four_ranks(), fit_priors({"moe_layers"}), {any});
+    const FitResult result = fit(four_ranks(), {fit_priors({"moe_layers"}), {any}});
     for (const ParameterReport& report : result.parameters)
         CHECK_FALSE(report.parameter.determined);
 }

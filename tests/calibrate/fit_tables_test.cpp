@@ -4,7 +4,10 @@
 #include <cmath>
 #include <map>
 
-#include "calibrate/table_readers.h"
+#include "calibrate/exchange_tables.h"
+#include "calibrate/fit.h"
+#include "calibrate/table_cases.h"
+#include "calibrate/table_record.h"
 #include "model/experiment.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"

@@ -5,9 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "import/logs/block_attribution.h"
+#include "calibrate/fit.h"
 #include "calibrate/fit_tables.h"
-#include "calibrate/table_readers.h"
+#include "calibrate/script_tables.h"
+#include "calibrate/table_record.h"
+#include "calibrate/traced_tables.h"
+#include "import/logs/block_attribution.h"
+#include "import/profiles/table_words.h"
 #include "model/experiment.h"
 #include "model/records/measurement_file.h"
 #include "sim/costs/costs.h"
@@ -205,7 +209,7 @@ TEST_CASE("a kernel of a script takes what its law says, and between events what
     CHECK(kernel_fits(blocks).front().parameters.front() ==
           FitParameter{"kernel.event", "2 us", 0.7, "0.05 us", "6 us"});
     std::string text;
-    for (const FitPart& fit : kernel_fits(blocks)) text += text_of(fit.parameters);
+    for (const FitPlan& fit : kernel_fits(blocks)) text += text_of(fit.parameters);
     CHECK(text ==
           "kernel.event 2 us 0.7 0.05 us..6 us\nkernel.memory_efficiency 0.88 0.2 "
           "0.2..1.1\nkernel.row_efficiency 0.8 0.3 0.1..1.1\n"
@@ -305,7 +309,7 @@ TEST_CASE("traced work is one class a constant, heavy rows telling most") {
     add("intra", AllReduce{Bytes(1e6)}, 11, 1, 5);  // more ranks than the machine has
     add("inter", AllReduce{Bytes(1e6)}, 11, 1, 8);
     const Cluster c = made_up_machine(4);
-    const std::vector<FitPart> fits = traced_fits(c, blocks);
+    const std::vector<FitPlan> fits = traced_fits(c, blocks);
     REQUIRE(fits.size() == 3);
     CHECK(fits[0].parameters.at(0).key == "kernel.training_gemm");
     REQUIRE(fits[0].cases.size() == 3);

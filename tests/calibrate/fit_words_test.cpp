@@ -9,6 +9,7 @@
 #include "calibrate/fit_parameter.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
+#include "calibrate/table_cases.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"

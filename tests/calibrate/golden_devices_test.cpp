@@ -3,7 +3,10 @@
 #include <array>
 #include <map>
 
+#include "calibrate/fit_tables.h"
 #include "calibrate/gpu_fit.h"
+#include "calibrate/gpu_sweep.h"
+#include "calibrate/host_fit.h"
 #include "calibrate/host_sweep.h"
 #include "model/graph/op.h"
 #include "sim/costs/costs.h"

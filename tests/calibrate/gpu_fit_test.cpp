@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <set>
 
+#include "calibrate/fit_tables.h"
 #include "calibrate/gpu_fit.h"
+#include "calibrate/gpu_sweep.h"
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
 #include "tests/literals.h"

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "calibrate/gpu_fit.h"
+#include "calibrate/gpu_sweep.h"
 #include "model/graph/task_graph.h"
 
 using namespace stepcast;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "calibrate/host_fit.h"
 #include "calibrate/host_sweep.h"
 #include "sim/costs/measured_tables.h"
 #include "tests/literals.h"

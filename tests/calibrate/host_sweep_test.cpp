@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "calibrate/host_fit.h"
 #include "calibrate/host_sweep.h"
 #include "model/experiment.h"
 #include "sim/costs/collective_costs.h"

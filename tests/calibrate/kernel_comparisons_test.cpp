@@ -1,8 +1,10 @@
 #include <catch2/catch.hpp>
 
 #include "calibrate/building_blocks.h"
+#include "calibrate/fit.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/kernel_comparisons.h"
+#include "calibrate/table_cases.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

@@ -4,10 +4,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "calibrate/exchange_tables.h"
+#include "calibrate/fit.h"
 #include "calibrate/fit_parameter.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/kernel_comparisons.h"
-#include "calibrate/table_readers.h"
+#include "calibrate/named_kernels.h"
+#include "calibrate/sisters.h"
+#include "calibrate/table_cases.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
 #include "model/machine/priors.h"
@@ -15,6 +19,7 @@
 #include "sim/costs/attention_law.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/expert_layer_law.h"
+#include "sim/scatter.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/literals.h"
 #include "tests/model/files.h"
@@ -139,7 +144,7 @@ TEST_CASE("sisters have the same SMs, and fp4 units only within a generation") {
     CHECK_FALSE(alike_in(Dtype::fp4, b200, b300));
     CHECK_FALSE(alike_in(Dtype::fp4, b200, read_cluster("dgx-h100").gpu));
     Cluster fitted = read_cluster("b200-x8");
-    const Cluster seen = seen_as(fitted, {b300, {.limit = 1100, .idle = 160}, {}});
+    const Cluster seen = seen_as(fitted, {b300, {.limit = 1100, .idle = 160}});
     CHECK((seen.gpu == b300 && seen.power.limit == 1100 && seen.power.idle == 160));
     CHECK((seen.power.flop == fitted.power.flop && seen.kernel == fitted.kernel));
 }
@@ -413,9 +418,9 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
                          .si()));
     }
     CHECK(exchange_case(first).row == first.row);
-    const std::vector<FitPart> fits = exchange_fits(blocks);
+    const std::vector<FitPlan> fits = exchange_fits(blocks);
     REQUIRE(fits.size() == 4);
-    for (const FitPart& fit : fits) CHECK(fit.cases.size() == 2);
+    for (const FitPlan& fit : fits) CHECK(fit.cases.size() == 2);
     CHECK(
         text_of(fits[0].parameters) ==
         "link.intra.dispatch.launch 30 us 0.7 2 us..300 us\nlink.intra.dispatch.efficiency 0.8 0.5 "

@@ -4,7 +4,9 @@
 
 #include <set>
 
+#include "calibrate/fit.h"
 #include "calibrate/fit_tables.h"
+#include "calibrate/table_cases.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

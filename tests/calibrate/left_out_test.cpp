@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "calibrate/few_shot.h"
+#include "calibrate/step_constants.h"
 #include "model/experiment.h"
 #include "model/records/measurements.h"
 #include "sim/predict.h"

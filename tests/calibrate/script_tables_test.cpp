@@ -6,8 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "calibrate/fit.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
+#include "calibrate/script_tables.h"
+#include "calibrate/table_cases.h"
 #include "import/tables/cases.h"
 #include "model/experiment.h"
 #include "sim/predict.h"
@@ -321,7 +324,7 @@ TEST_CASE("copies into another order and backwards of attention are kinds of the
     CHECK(blocks.kernels[3].kind == "attention_backward");
     CHECK(blocks.kernels[3].op == Op(Attention{24, 1, 16, 16, 64, true, true, Dtype::bf16, true}));
     const auto has = [&](std::string_view key) {
-        for (const FitPart& part : kernel_fits(blocks))
+        for (const FitPlan& part : kernel_fits(blocks))
             if (std::ranges::find(part.parameters, key, &FitParameter::key) !=
                 part.parameters.end())
                 return true;

@@ -7,9 +7,9 @@
 
 #include "calibrate/from_measurements.h"
 #include "model/experiment.h"
-#include "model/machine/calibration.h"
 #include "model/records/measurement.h"
 #include "model/records/measurements.h"
+#include "sim/explain/cluster_parameters.h"
 #include "tests/calibrate/step_rows.h"
 
 using namespace stepcast;

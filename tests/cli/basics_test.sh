@@ -99,9 +99,9 @@ run 0 calibrate --measurements products.csv --cross-validate device
 stdout_has 'not unseen: '
 
 # A checkout is moved after it was built: the program reads the presets that moved with it.
-mkdir -p checkout/build/release/tests checkout/calibrate
+mkdir -p checkout/build/release/tests checkout/import
 cp -r "$sources/model" checkout/model
-cp -r "$sources/calibrate/patterns" checkout/calibrate/patterns
+cp -r "$sources/import/patterns" checkout/import/patterns
 cp "$stepcast" checkout/build/release/stepcast
 cp "$stepcast" checkout/build/release/tests/program
 mv checkout elsewhere

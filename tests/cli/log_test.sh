@@ -53,6 +53,13 @@ stdout_has "names no machine"
 run 0 import megatron.log --out other.csv --model gpt2_ddp
 absent other.experiment.toml
 
+# A file of that name which import did not write stays; its own is written anew.
+echo "# my experiment" >mine.experiment.toml
+refused "mine.experiment.toml: is there and was not written by import" -- import megatron.log --out mine.csv
+absent mine.csv
+grep -qx "# my experiment" mine.experiment.toml || fail "import: replaced mine.experiment.toml"
+run 0 import megatron.log --out m.csv
+
 # What is a file is not called a preset.
 echo "something else" >notes.log
 refused "notes.log: is a file that says no experiment" -- simulate notes.log

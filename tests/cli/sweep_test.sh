@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The sweep: its answer, bad input, and a sweep that is killed and goes on.
+# The sweep: its answer, bad input, and a sweep that is killed.
 source "$(dirname "$0")/expect.sh"
 
 moe="sweep moe_layer_alltoall --vary parallelism.overlap_chunks=1,2,4"
@@ -41,7 +41,8 @@ refused 'memory.peek' 'did you mean "memory.peak"?' -- $gpt --where "memory.peek
 refused 'cluster.price_per_gpu_hour is 0' -- $gpt --objective cost
 refused '"fast" is not an objective' -- $gpt --objective fast
 refused 'twice the same' -- $gpt --objective step,step
-refused '--resume: expected --out' -- $gpt --resume
+refused '--resume: sweeps are no longer resumed' 'expected the same command without it' -- $gpt --out new --resume
+[ ! -e new ] || fail 'a refused sweep left its folder'
 refused 'none of 2 configurations is legal' 'is not the number of ranks (2)' -- \
     sweep gpt3_175b_a100 --vary parallelism.tp=3,5
 refused 'none of 8 legal configurations is feasible' 'not memory.peak < 1 GiB (2)' -- $gpt --where "memory.peak < 1 GiB"
@@ -53,7 +54,7 @@ stderr_has "1,000,000,000,000 points are asked for"
 stdout_has "1,000,000,000,000 points asked for"
 stdout_has "proven"
 
-# Killed in the middle: the file is readable and --resume gives the answer of a sweep that nobody killed.
+# Killed in the middle: the table has whole lines of what was simulated, and the next sweep begins it anew.
 all="sweep gpt3_175b_a100 --vary parallelism=all --vary parallelism.cp=1 --vary parallelism.recompute=none,selective --top 3 --json --threads 2"
 run 0 $all
 cp "$work/.stdout" whole.json
@@ -64,13 +65,11 @@ for pause in 0.1 0.5; do
     sleep "$pause"
     kill -9 "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
-    if [ -s killed/sweep.csv ] && ! grep -q '^complete' killed/sweep.csv; then
-        refused 'killed/sweep.csv' 'expected --resume' -- $all --out killed
-        head -n 1 killed/sweep.csv | grep -q '^# stepcast sweep 1$' || fail "killed after $pause s: no whole first line"
-    fi
-    run 0 $all --out killed --resume
-    cmp -s "$work/.stdout" whole.json || fail "killed after $pause s and resumed: another answer"
+    [ ! -s killed/sweep.csv ] || [ "$(tail -c 1 killed/sweep.csv | wc -l)" -eq 1 ] || fail "killed after $pause s: half a line"
+    run 0 $all --out killed
+    cmp -s "$work/.stdout" whole.json || fail "killed after $pause s and asked again: another answer"
     for file in sweep.csv top.csv summary.md; do [ -s "killed/$file" ] || fail "killed/$file is missing"; done
+    head -n 1 killed/sweep.csv | grep -q 'parallelism.tp,.*,step_s,refused$' || fail 'sweep.csv has no head'
+    [ "$(grep -c ',step_s' killed/sweep.csv)" -eq 1 ] && [ "$(wc -l <killed/sweep.csv)" -gt 3 ] || fail 'sweep.csv is not begun anew'
 done
-refused 'killed/sweep.csv' 'holds another sweep' -- ${all/--top 3/--top 4} --out killed --resume
 finish

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "exec/host_device.h"
-#include "exec/launcher.h"
+#include "exec/shared_id.h"
 
 using namespace stepcast;
 
@@ -13,6 +13,6 @@ TEST_CASE(
                           Catch::Contains("without the launcher to run ranks as threads"));
 }
 
-TEST_CASE("GPU processes that cannot find rank 0 without MPI are told how to name it") {
-    CHECK_THROWS_WITH(broadcast_by_mpi("id"), Catch::Contains("MASTER_ADDR and MASTER_PORT"));
+TEST_CASE("GPU processes of an MPI launcher that cannot meet without MPI are told what else does") {
+    CHECK_THROWS_WITH(broadcast_by_mpi("id", 2), Catch::Contains("STEPCAST_ID_FILE"));
 }

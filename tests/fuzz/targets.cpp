@@ -1,8 +1,5 @@
 #include "tests/fuzz/targets.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,11 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/replay.h"
-#include "exec/rendezvous.h"
 #include "import/launch/translate.h"
 #include "import/logs/import.h"
 #include "import/logs/line_pattern.h"
@@ -30,7 +25,6 @@
 #include "model/records/run_folder.h"
 #include "sim/sweep/axes.h"
 #include "sim/sweep/constraints.h"
-#include "sim/sweep/file.h"
 
 namespace stepcast {
 namespace {
@@ -135,15 +129,6 @@ void read_run_samples(const std::string& bytes) {
     file_of("samples/run.csv", bytes);
     (void)read_run((scratch() / "samples").string());
 }
-void read_sweep(const std::string& bytes) {
-    SweepQuestion question;
-    question.experiment = start();
-    question.axes.push_back(parse_axis("run.seed=1,2"));
-    fs::create_directories(scratch() / "sweep");
-    file_of("sweep/sweep.csv",
-            "# stepcast sweep 1\n# question: " + fingerprint(question) + "\n" + bytes);
-    SweepFile((scratch() / "sweep").string(), question, true);
-}
 void read_override(const std::string& bytes) {
     Experiment experiment = start();
     set_key(experiment, parse_override(bytes));
@@ -222,41 +207,6 @@ void read_machine(const std::string& bytes) {
     }
 }
 
-// A stranger says the bytes to rank 0 and leaves; the run's own rank 1 must come in all the same.
-void say_to_rank_0(const std::string& bytes) {
-    const int port = 20000 + static_cast<int>(getpid()) % 20000;
-    const auto launch = [&](int rank) {
-        return Launch{rank, 2, rank, "127.0.0.1", port, true, "token"};
-    };
-    std::string failure;
-    std::thread first([&] {
-        try {
-            Rendezvous(launch(0), Seconds(20)).meet();
-        } catch (const std::exception& error) {
-            failure = error.what();
-        }
-    });
-    const int stranger = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(static_cast<std::uint16_t>(port));
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int look = 0;
-         look < 1000 && connect(stranger, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0; ++look)
-        usleep(1000);
-    (void)!send(stranger, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    close(stranger);
-    try {
-        Rendezvous(launch(1), Seconds(20)).meet();
-    } catch (...) {
-        first.join();
-        throw std::runtime_error("rendezvous: a stranger kept rank 1 out: " + failure);
-    }
-    first.join();
-    if (!failure.empty())
-        throw std::runtime_error("rendezvous: a stranger made rank 0 fail: " + failure);
-}
-
 constexpr std::array targets{FuzzTarget{"experiment", read_experiment_file},
                              FuzzTarget{"cluster", read_cluster_file},
                              FuzzTarget{"model_config", read_model_config},
@@ -270,7 +220,6 @@ constexpr std::array targets{FuzzTarget{"experiment", read_experiment_file},
                              FuzzTarget{"pattern", read_pattern},
                              FuzzTarget{"run_head", read_run_head},
                              FuzzTarget{"run_samples", read_run_samples},
-                             FuzzTarget{"sweep", read_sweep},
                              FuzzTarget{"override", read_override},
                              FuzzTarget{"question", read_question},
                              FuzzTarget{"names", read_names},
@@ -281,8 +230,7 @@ constexpr std::array targets{FuzzTarget{"experiment", read_experiment_file},
                              FuzzTarget{"nsight", read_nsight_export},
                              FuzzTarget{"nccl_tests", read_benchmark},
                              FuzzTarget{"configuration", read_configuration},
-                             FuzzTarget{"machine", read_machine},
-                             FuzzTarget{"rendezvous", say_to_rank_0}};
+                             FuzzTarget{"machine", read_machine}};
 
 }  // namespace
 

@@ -23,7 +23,7 @@ headers='
 toml++/:            model/input/toml_reader.cpp
 yaml-cpp/:          import/launch/document.cpp
 pugixml.hpp:        import/machine/nccl_topology.cpp
-boost/:             model/base/*.cpp sim/network/topology.cpp sim/gantt.cpp import/profiles/trace_records.h
+boost/:             model/base/*.cpp model/graph/dependencies.h model/machine/transfer.cpp sim/network/topology.cpp sim/gantt.cpp sim/scatter.cpp import/profiles/trace_records.h reports/graph_dot.cpp tests/model/graph/*.cpp tests/sim/engine/*.cpp
 nlohmann/:          reports/*.cpp reports/json_parts.h model/input/hub_families.h import/profiles/*.cpp import/profiles/json_numbers.h tests/* at most 7
 simdjson.h:         import/profiles/kineto.cpp
 sqlite3.h:          import/profiles/nsight.cpp tests/*
@@ -48,17 +48,13 @@ benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
 fnmatch.h:          import/launch/shell_variables.cpp
-unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp calibrate/*.cpp main.cpp tests/*
-netdb.h:            exec/*
-netinet/:           exec/* tests/*
-arpa/inet.h:        tests/*
-spawn.h:            reports/gnuplot.cpp
-poll.h:             exec/*
-sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* reports/*.cpp tests/*
+unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* calibrate/*.cpp main.cpp tests/*
+gnuplot-iostream.h: reports/gnuplot.cpp
+sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
-signal.h:           exec/* reports/*.cpp main.cpp tests/*
-fcntl.h:            model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
+signal.h:           exec/* main.cpp tests/*
+fcntl.h:            model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* tests/*
 time.h:             exec/*
 '
 

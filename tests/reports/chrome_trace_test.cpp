@@ -154,8 +154,10 @@ TEST_CASE("A span without a finite time is a bug of ours") {
 
 TEST_CASE("labels, arrows between ranks and traced work stand in the same file") {
     TaskGraph graph(2);
+    graph.set_label({.micro_batch = 0, .layer = 0});
     const TaskId gemm = graph.add("gemm", Phase::forward, Gemm{64, 32, 16, 1, Dtype::fp16},
                                   {Place(0, Lane::compute)}, {});
+    graph.set_label({});
     graph.add("send", Phase::forward, SendRecv{Bytes(8)},
               {Place(0, Lane::send_down), Place(1, Lane::receive_down)}, {gemm});
     Trace trace;
@@ -163,7 +165,6 @@ TEST_CASE("labels, arrows between ranks and traced work stand in the same file")
                    {1, Place(0, Lane::send_down), Seconds(2e-6), Seconds(4e-6)},
                    {1, Place(1, Lane::receive_down), Seconds(2e-6), Seconds(4e-6)}};
     TraceExtras extras;
-    extras.labels = {{0, -1}, {0, -1}};
     extras.prefix = "predicted ";
     extras.traced = {
         {{1000, "traced rank 0"}},

@@ -59,7 +59,8 @@ TEST_CASE("golden reports: comparisons") {
         const KernelComparisons kernels = drawn.kernels(seed == 2 ? 0 : 12);
         text += comparison_table(all) + in_one_line(to_json(summarise(all), all, kernels));
         text += folder_text(seed <= 2, [&](const std::string& to) {
-            write_comparison(to, {"x/a.csv", "b.csv"}, all, kernels, "stepcast 1\nhere");
+            write_comparison(to, {"x/a.csv", "b.csv"}, all, kernels,
+                             {"stepcast 1\nhere", "stepcast compare"});
         });
     }
     check_golden("reports/golden/comparisons.txt", text);

@@ -41,7 +41,7 @@ std::string fake_gnuplot(const std::string& name, const std::string& body) {
 
 std::string message_of_plot(const std::string& path) {
     try {
-        render_plot("plot x\n", path);
+        render_plot({.script = "plot x\n"}, path);
     } catch (const ConfigError& error) {
         return error.what();
     }
@@ -109,20 +109,40 @@ TEST_CASE("A gnuplot that dies after some lines is noticed and does not take us 
     CHECK(is_empty_but_for_gnuplot(folder));
 }
 
+// 50,000 rows of three numbers and more are beyond the 64 KiB that a pipe holds.
+TEST_CASE("A gnuplot that dies with much of its data unread does not take us along") {
+    const std::string folder = fake_gnuplot("gnuplot_full", "exit 5");
+    const PathSetTo path(folder + ":" + std::getenv("PATH"));
+    const Drawing drawing{.data = {{"a", std::vector<Row>(50'000, Row{1, 2, 3})}},
+                          .script = "plot $a using 1:2\n"};
+    CHECK_THROWS_WITH(render_plot(drawing, folder + "/p"),
+                      Catch::Contains("it ended with status 5"));
+    CHECK(is_empty_but_for_gnuplot(folder));
+}
+
+TEST_CASE("A gnuplot whose path has quotes and commands is run by that path") {
+    const std::string folder =
+        fake_gnuplot("it's $(touch HACKED) `here`", "cat >/dev/null; echo '</svg>'");
+    const PathSetTo path(folder + ":" + std::getenv("PATH"));
+    CHECK_NOTHROW(render_plot({.script = "plot x\n"}, folder + "/p"));
+    CHECK_FALSE(fs::exists("HACKED"));
+}
+
 // It sleeps for a minute; half a second is waited for it.
 TEST_CASE("A gnuplot that hangs is given up") {
     const std::string folder = fake_gnuplot("gnuplot_hangs", "exec sleep 60");
     const PathSetTo path(folder + ":" + std::getenv("PATH"));
     const auto begin = std::chrono::steady_clock::now();
-    CHECK_THROWS_WITH(render_plot("plot x\n", folder + "/p", std::chrono::milliseconds(500)),
-                      Catch::Contains("it was still at it after 0.5 s and was ended"));
+    CHECK_THROWS_WITH(
+        render_plot({.script = "plot x\n"}, folder + "/p", std::chrono::milliseconds(500)),
+        Catch::Contains("it was still at it after 0.5 s and was ended"));
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
     CHECK(is_empty_but_for_gnuplot(folder));
 }
 
 TEST_CASE("A script that gnuplot refuses is told with gnuplot's words") {
     const std::string folder = samples::temporary_folder("gnuplot_refuses");
-    CHECK_THROWS_WITH(render_plot("plot no_such_function(x)\n", folder + "/p"),
+    CHECK_THROWS_WITH(render_plot({.script = "plot no_such_function(x)\n"}, folder + "/p"),
                       Catch::Contains("undefined function"));
     CHECK(fs::is_empty(folder));
 }
@@ -130,13 +150,13 @@ TEST_CASE("A script that gnuplot refuses is told with gnuplot's words") {
 TEST_CASE("A place where nothing can be written is said") {
     const std::string folder = samples::temporary_folder("gone");
     std::ofstream(folder + "/file") << "no folder";
-    CHECK_THROWS_WITH(render_plot("plot x\n", folder + "/file/p"),
+    CHECK_THROWS_WITH(render_plot({.script = "plot x\n"}, folder + "/file/p"),
                       Catch::Contains("p.png: cannot be written"));
 }
 
 TEST_CASE("A path with quotes and blanks gets its pictures") {
     const std::string path = samples::temporary_folder("odd name's") + "/it's a plot";
-    render_plot("plot x\n", path);
+    render_plot({.script = "plot x\n"}, path);
     CHECK(fs::file_size(path + ".png") > 1000);
     CHECK(fs::file_size(path + ".svg") > 1000);
 }
@@ -145,7 +165,7 @@ TEST_CASE("A path with quotes and blanks gets its pictures") {
 TEST_CASE("A path and a title are no commands") {
     const std::string folder = samples::temporary_folder("no_commands"), mark = folder + "/HACKED";
     const std::string evil = "o\nsystem \"touch " + mark + "\"\n#`touch " + mark + "`'\\";
-    render_plot("plot x title " + gnuplot_text(evil) + "\n",
+    render_plot({.script = "plot x title " + gnuplot_text(evil) + "\n"},
                 folder + "/" + "o\nsystem \"true\"\n#");
     CHECK_FALSE(fs::exists(mark));
     CHECK(fs::file_size(folder + "/o\nsystem \"true\"\n#.png") > 1000);
@@ -157,7 +177,7 @@ TEST_CASE("What a user's home says to gnuplot is not read") {
     const char* home = std::getenv("HOME");
     const std::string before = home ? home : "";
     setenv("HOME", folder.c_str(), 1);
-    CHECK_NOTHROW(render_plot("plot x\n", folder + "/p"));
+    CHECK_NOTHROW(render_plot({.script = "plot x\n"}, folder + "/p"));
     before.empty() ? unsetenv("HOME") : setenv("HOME", before.c_str(), 1);
 }
 
@@ -319,7 +339,7 @@ TEST_CASE("a step of more slots than a picture holds shows shares, all along the
     const std::string folder = samples::temporary_folder("crowded");
     plot_gantts(std::vector{gantt}, folder + "/many");
     const std::string svg = samples::file_text(folder + "/many.svg");
-    CHECK_THAT(svg, Catch::Contains("heights: shares of the time"));
+    CHECK_THAT(svg, Catch::Contains("heights are shares of the time"));
     gantt.rows[0].boxes.resize(100);
     plot_gantts(std::vector{gantt}, folder + "/few");
     const std::string few = samples::file_text(folder + "/few.svg");

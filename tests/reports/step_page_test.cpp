@@ -46,6 +46,7 @@ Explanation explanation() {
 Campaign campaign() {
     Campaign c;
     c.tokens = 15e12;
+    c.currency = "USD";
     c.time = {Seconds(86'400), Seconds(2 * 86'400), Seconds(3 * 86'400)};
     c.money = {1e6, 2e6, 3e6};
     c.energy = {Joules(3.6e12), Joules(7.2e12), Joules(10.8e12)};
@@ -84,7 +85,8 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
     CHECK(page.facts ==
           std::vector<Fact>{
               {"Training on 15 T tokens",
-               "2.0 d (1.0 .. 3.0), money 2.00 M (1.00 .. 3.00), energy at most 2.00 GWh (1.00 .. "
+               "2.0 d (1.0 .. 3.0), money 2.00 M (1.00 .. 3.00) USD, energy at most 2.00 GWh (1.00 "
+               ".. "
                "3.00)"},
               {"Memory of the fullest GPU",
                "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free",
@@ -95,8 +97,9 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
               {"Throughput", "1,472,719 tokens/s, 368,180 a GPU"},
               {"Model FLOP utilization", "11.9 %"},
               {"Costs", "calibrated", Tone::good},
-              {"What would help most", "10 % more gpu.peak.bf16 changes the step by -50.0 %"},
-              {"Measure this next", "kernel.launch: alone it moves the step by +- 250.0 ms"}});
+              {"What would help most", "10 % more gpu.peak.bf16 shortens the step by 50.0 %"},
+              {"Measure this next",
+               "kernel.launch: its uncertainty alone moves the step by +- 250.0 ms"}});
     CHECK(page.warnings.size() == 1);
     CHECK(titles_of(page) == Titles{"The step over time", "Where the step goes",
                                     "Why, and what would change it", "The whole training",
@@ -280,25 +283,33 @@ TEST_CASE("a folder of a forecast has its page and its plots") {
 
 TEST_CASE("a page says where its numbers come from") {
     Experiment e = on_four();
-    const std::vector<Fact> facts = origin_of(e, "stepcast 1\nbuilt here");
-    REQUIRE(facts.size() == 4);
+    const std::vector<Fact> facts = origin_of(e, {"stepcast 1\nbuilt here", "stepcast simulate x"});
+    REQUIRE(facts.size() == 5);
     CHECK(facts[0].name == "cluster pcie-a100-x4");
     CHECK(facts[0].tables.empty());  // nothing was fitted
     CHECK(facts[1] == Fact{"datasheet values of pcie-a100-x4", "a list"});
     CHECK(facts[2] == Fact{"framework own", "what we run"});
-    CHECK(facts[3] == Fact{"program", "stepcast 1, built here"});
+    CHECK(facts[3] == Fact{"command", "stepcast simulate x"});
+    CHECK(facts[4] == Fact{"program", "stepcast 1, built here"});
     e.framework.fitted = samples::fitted_cluster().fitted;
-    const Fact fitted = provenance_of(e.framework).front();
-    CHECK(fitted.text == "what we run; fitted 2026-01-02 to 11 samples");
+    const Fact fitted = provenance_of(e.framework).back();
+    CHECK(fitted.row == std::vector<Cell>{{"framework own"},
+                                          {"2026-01-02"},
+                                          {"11", 11.0},
+                                          {"bench.csv"},
+                                          {"5.1 %, at worst -12.0 % (leave-one-out)"},
+                                          {"-"},
+                                          {"1 of 2"},
+                                          {""}});
     REQUIRE(fitted.tables.size() == 1);
-    CHECK(fitted.tables[0].name ==
-          "Errors of framework own by the program of 2026-01-02, from bench.csv");
+    CHECK(fitted.tables[0].name == "Errors of framework own by the program of 2026-01-02");
+    CHECK(fitted.tables[0].below == "fitted to bench.csv");
     REQUIRE(fitted.tables[0].rows.size() == 2);  // its errors, a row each
     CHECK(fitted.tables[0].rows[0][0].text == "step");
     CHECK(fitted.tables[0].rows[0][4].text == "5.1 %");
     e.framework.name.clear();
     e.cluster.source.clear();
-    CHECK(origin_of(e, "").size() == 2);
+    CHECK(origin_of(e, {}).size() == 2);
 }
 
 // A tenth and nine tenths of {10, 30} ms lie at 12 and 28; where none was accepted, all count.

@@ -56,6 +56,13 @@ SweepRow row_of(std::vector<std::pair<std::string, std::string>> settings, int r
     return row;
 }
 
+// The number in a cell.
+std::string label(int tag, const std::string& number, const std::string& at,
+                  const std::string& colour) {
+    return "set label " + std::to_string(tag) + " \"" + number + "\" at " + at +
+           " center front font ',15' textcolor '" + colour + "'\n";
+}
+
 }  // namespace
 
 TEST_CASE("a sweep's folder has its tables and the plots that it allows") {
@@ -90,28 +97,29 @@ TEST_CASE("a sweep has no plots of what it lacks") {
 }
 
 // Rows of a map lie above each other, its columns beside: value (column, row). Numbers are white
-// (16777215) above the middle of the logarithmic axis, sqrt(125 x 500) = 250 ms, else nearly black
-// (0x101010 = 1052688). Ticks are 1, 2, 5 of a decade: of 125 to 500 only two, so finer ones.
+// above the middle of the logarithmic axis, sqrt(125 x 500) = 250 ms, else nearly black
+// Ticks are 1, 2, 5 of a decade: of 125 to 500 only two, so finer ones.
 TEST_CASE("a map has a cell for each pair of values, and its number where it has one") {
     SweepAnswer answer = sample_sweep();
     answer.map->columns = {"0", "1", "2"};
     answer.map->step = {Seconds(0.5), Seconds(0.125), Seconds(0.25),
                         Seconds(),    Seconds(0.375), Seconds(0.25)};
     const std::string script = map_script(answer);
-    CHECK_THAT(
-        script,
-        Contains("$map << EOD\n0 0 500\n1 0 125\n2 0 250\n0 1 NaN\n1 1 375\n2 1 250\nEOD\n"));
     CHECK_THAT(script,
-               Contains("$labels << EOD\n0 0 \"500\" 16777215\n1 0 \"125\" 1052688\n2 0 \"250\" "
-                        "1052688\n1 1 \"375\" 16777215\n2 1 \"250\" 1052688\nEOD\n"));
+               Contains("$map << e\n0 0 500\n1 0 125\n2 0 250\n0 1 nan\n1 1 375\n2 1 250\ne\n"));
+    CHECK_THAT(script, Contains(label(100, "500", "0,0", "#ffffff")) &&
+                           Contains(label(101, "125", "1,0", "#101010")) &&
+                           Contains(label(102, "250", "2,0", "#101010")) &&
+                           !Contains("set label 103") &&
+                           Contains(label(104, "375", "1,1", "#ffffff")) &&
+                           Contains(label(105, "250", "2,1", "#101010")));
     CHECK_THAT(script, Contains("set xrange [-0.5:2.5]\nset yrange [-0.5:1.5]") &&
                            Contains("set xtics (\"0\" 0,\"1\" 1,\"2\" 2)") &&
                            Contains("set ytics (\"2\" 0,\"4\" 1)"));
     CHECK_THAT(script, Contains("cbtics ('150' 150,'200' 200,'300' 300,'400' 400,'500' 500)") &&
                            Contains("set cblabel 'step [ms]'"));
-    CHECK_THAT(script,
-               Contains("gpt: best step [ms] of each parallelism.tp and parallelism.zero") &&
-                   Contains("by the closed form") && Contains("cluster dgx (fitted)"));
+    CHECK_THAT(script, Contains("gpt: shortest step of each parallelism.tp and parallelism.zero") &&
+                           Contains("by the closed form") && Contains("cluster dgx (fitted)"));
     answer.map->simulated = true;
     answer.calibrated = false;
     CHECK_THAT(map_script(answer), Contains("empty: nothing feasible") &&
@@ -127,24 +135,27 @@ TEST_CASE("a map of tokens shows rates, in three figures") {
     answer.map->step = {Seconds(0.25), Seconds(1.0 / 16), Seconds(1.0 / 128), Seconds(1.0 / 2048),
                         Seconds(1.0 / 2097152)};
     const std::string script = map_script(answer);
-    CHECK_THAT(script, Contains("\n0 0 \"4.00\" 16777215\n1 0 \"16.0\" 16777215\n2 0 \"128\" "
-                                "16777215\n3 0 \"2.05 k\" 16777215\n4 0 \"2.10 M\" 1052688\n"));
+    CHECK_THAT(script, Contains(label(100, "4.00", "0,0", "#ffffff")) &&
+                           Contains(label(101, "16.0", "1,0", "#ffffff")) &&
+                           Contains(label(102, "128", "2,0", "#ffffff")) &&
+                           Contains(label(103, "2.05 k", "3,0", "#ffffff")) &&
+                           Contains(label(104, "2.10 M", "4,0", "#101010")));
     CHECK_THAT(script, Contains("cbtics ('5.00' 5,'10.0' 10,'20.0' 20,'50.0' 50,'100' 100,'200' "
                                 "200,'500' 500,'1.00 k' 1000,'2.00 k' 2000,") &&
                            Contains("'1.00 M' 1e+06,'2.00 M' 2e+06)"));
-    CHECK_THAT(script,
-               Contains("set cblabel '[tokens/s]'") && Contains("gpt: most [tokens/s] of each"));
+    CHECK_THAT(script, Contains("set cblabel 'throughput [tokens/s]'") &&
+                           Contains("gpt: most tokens/s of each"));
 }
 
 // From one second on all are in s. Of 1 to 2 s 1, 1.5 and 2 are ticks; of 1.1 to 1.4 s none is, so
 // five at equal ratios: the second is 1.1 x (1.4 / 1.1)^(1/4) = 1.168. A map of 14 x 18 cells has
 // room for numbers; of 32 values every second is named.
 TEST_CASE("a map names as much as has room") {
-    CHECK_THAT(map_script(with_map(14, 18)), Contains("$labels using") &&
+    CHECK_THAT(map_script(with_map(14, 18)), Contains("set label 100 ") &&
                                                  Contains("cblabel 'step [s]'") &&
                                                  Contains("cbtics ('1.00' 1,'1.50' 1.5,'2.00' 2)"));
-    CHECK_THAT(map_script(with_map(15, 18)), !Contains("$labels using"));
-    CHECK_THAT(map_script(with_map(14, 19)), !Contains("$labels using"));
+    CHECK_THAT(map_script(with_map(15, 18)), !Contains("set label 100 "));
+    CHECK_THAT(map_script(with_map(14, 19)), !Contains("set label 100 "));
     CHECK_THAT(map_script(with_map(31, 2)), Contains("\"29\" 29,\"30\" 30)"));
     CHECK_THAT(map_script(with_map(32, 2)),
                Contains("set xtics (\"0\" 0,\"2\" 2,") && Contains(",\"30\" 30)"));
@@ -164,7 +175,7 @@ TEST_CASE("a front has the two objectives of each of its configurations") {
         return script_of("front", [&](const std::string& path) { plot_front(answer, path); });
     };
     const std::string memory = front(Objective::step, Objective::memory);
-    CHECK_THAT(memory, Contains("$front << EOD\n0.1 4\n0.2 2\nEOD\n") &&
+    CHECK_THAT(memory, Contains("$front << e\n0.1 4\n0.2 2\ne\n") &&
                            Contains("2 of 7 feasible configurations: no other"));
     CHECK_THAT(memory,
                Contains("set xlabel \"step [s]\"\nset ylabel \"peak memory of a rank [GiB]\"") &&
@@ -174,9 +185,10 @@ TEST_CASE("a front has the two objectives of each of its configurations") {
     answer.best[0].tokens_per_second = 64;
     answer.best[1].tokens_per_second = 32;
     const std::string cost = front(Objective::tokens, Objective::cost);
-    CHECK_THAT(cost,
-               Contains("$front << EOD\n64 0.25\n32 0.5\nEOD\n") &&
-                   Contains("set xlabel \"tokens/s\"\nset ylabel \"cost of a million tokens\""));
+    CHECK_THAT(cost, Contains("$front << e\n64 0.25\n32 0.5\ne\n") &&
+                         Contains("set xlabel \"throughput [tokens/s]\"\nset ylabel \"cost of a "
+                                  "million tokens [currency "
+                                  "of the price]\""));
 }
 
 // 4096 tokens a step. 8 ranks: 4096 / 0.125 s = 32768 tokens/s, 65536 at p10 and 26214.4 at p90; 32
@@ -192,9 +204,8 @@ TEST_CASE("a curve of ranks has its interval and what growth in proportion would
     const std::string script = curve();
     CHECK_THAT(
         script,
-        Contains(
-            "$curve << EOD\n8 32768 26214.4 65536 32768\n32 65536 52428.8 131072 131072\nEOD\n"));
-    CHECK_THAT(script, Contains("a rank of 32 does 50.0 % of what one of 8 does\"") &&
+        Contains("$curve << e\n8 32768 26214.4 65536 32768\n32 65536 52428.8 131072 131072\ne\n"));
+    CHECK_THAT(script, Contains("each of 32 ranks does 50.0 % of what each of 8 does\"") &&
                            Contains("set xtics (8,32)"));
     CHECK_THAT(script, Contains("set ytics ('30.0 k' 30000,'40.0 k' 40000,'50.0 k' 50000,'60.0 k' "
                                 "60000,'80.0 k' 80000,'100 k' 100000,'150 k' 150000)"));
@@ -225,9 +236,8 @@ TEST_CASE("the best of each setting is a line for each name") {
         return script_of("series", [&](const std::string& path) { plot_series(answer, path); });
     };
     const std::string script = series();
-    CHECK_THAT(script,
-               Contains("$series0 << EOD\n4 250 375 500\n16 62.5 93.75 125\nEOD\n$series1 << "
-                        "EOD\n2 250 375 500\nEOD\n$series2 << EOD\n2 125 250 500\nEOD\n"));
+    CHECK_THAT(script, Contains("$series0 << e\n4 250 375 500\n16 62.5 93.75 125\ne\n$series1 << "
+                                "e\n2 250 375 500\ne\n$series2 << e\n2 125 250 500\ne\n"));
     CHECK_THAT(script, Contains("title \"bf16, 1\"") && Contains("title \"bf16, 4\"") &&
                            Contains("title \"fp8, 1\"") &&
                            Contains("set logscale xy\nset xtics (\"2\" 2,"));
@@ -243,11 +253,11 @@ TEST_CASE("the best of each setting is a line for each name") {
     CHECK_THAT(narrow, Contains("set xrange [1.76:8.24]") && !Contains("p10..p90") &&
                            !Contains("filledcurves") && !Contains("logscale x"));
     answer.objective = Objective::tokens;
-    CHECK_THAT(series(), Contains("$series2 << EOD\n2 16384 16384 16384\n") &&
-                             Contains("set ylabel 'tokens/s'") &&
+    CHECK_THAT(series(), Contains("$series2 << e\n2 16384 16384 16384\n") &&
+                             Contains("set ylabel 'throughput [tokens/s]'") &&
                              Contains("gpt: tokens/s against"));
     answer.of_each[0].forecast.step = {Seconds(0.25), Seconds(0.125), Seconds(0.25), Seconds(0.5)};
-    CHECK_THAT(series(), Contains("$series2 << EOD\n2 8192 16384 32768\n"));
+    CHECK_THAT(series(), Contains("$series2 << e\n2 8192 16384 32768\n"));
     answer.of_each.erase(answer.of_each.begin() + 1);
     CHECK_FALSE(plot_series(answer, "nowhere/series"));  // a point a line
     answer.of_each[0].settings.back().second = "auto";

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <sstream>
 
+#include "model/experiment.h"
 #include "model/framework.h"
+#include "model/input/presets.h"
 #include "reports/pages.h"
 #include "tests/reports/samples.h"
 
@@ -287,4 +289,23 @@ TEST_CASE("Long lines are broken at spaces and indented") {
     CHECK(wrapped(std::string(60, 'a') + " " + std::string(60, 'b'), 4) ==
           std::string(60, 'a') + "\n    " + std::string(60, 'b') + "\n");
     CHECK(wrapped(std::string(130, 'a') + " b") == std::string(130, 'a') + "\n  b\n");
+}
+
+// The errors stand in the file since its fit, and laws have moved: no sentence gives one without
+// the day and whose it is.
+TEST_CASE("errors of a shipped fit are told with its day, as those of the program of that day") {
+    int told = 0;
+    for (const std::string& name : preset_names(PresetKind::cluster)) {
+        const Cluster cluster = read_cluster(name);
+        if (!cluster.fitted || cluster.fitted->errors.empty()) continue;
+        INFO(name);
+        const std::string text = provenance_text(cluster);
+        const auto day = text.find("fitted " + cluster.fitted->date),
+                   errors = text.find(" errors by the program of that day (mean, worst): "),
+                   first = text.find('%');
+        CHECK(day == cluster.name.size() + std::string("cluster : ").size());
+        CHECK((first == text.npos || (day < errors && errors < first)));
+        told += first != text.npos;
+    }
+    CHECK(told >= 5);
 }

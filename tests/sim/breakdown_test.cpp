@@ -14,7 +14,7 @@ namespace {
 
 Breakdown breakdown_of(const TaskGraph& graph, const Costs& costs, int rank) {
     Timeline timeline;
-    run_in_order(graph, costs, timeline);
+    run_in_order(graph, costs, timeline, Record::waits);
     return breakdown(graph, costs, timeline, rank);
 }
 
@@ -25,7 +25,7 @@ Costs free_issue(std::vector<Seconds> durations) {
 
 void check_adds_up(const TaskGraph& graph, const Costs& costs, const Interference& contention) {
     Timeline timeline;
-    run_with_contention(graph, costs, contention, timeline);
+    run_with_contention(graph, costs, contention, timeline, Record::waits);
     for (int rank = 0; rank < graph.rank_count(); ++rank) {
         const Breakdown b = breakdown(graph, costs, timeline, rank);
         for (const Seconds part : std::array{b.compute, b.memory, b.exposed_communication, b.bubble,
@@ -109,9 +109,11 @@ TEST_CASE("the gap that a blocking launch leaves is the host's") {
 TEST_CASE("the slowest rank is the one that ends last, the lowest of several") {
     Timeline timeline;
     const TaskGraph graph = two_ranks_all_reduce();
-    run_in_order(graph, free_issue({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s}), timeline);
+    run_in_order(graph, free_issue({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s}), timeline,
+                 Record::waits);
     CHECK(slowest_rank(graph, timeline) == 0);
-    run_in_order(graph, free_issue({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 2_s}), timeline);
+    run_in_order(graph, free_issue({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 2_s}), timeline,
+                 Record::waits);
     CHECK(slowest_rank(graph, timeline) == 1);
 }
 

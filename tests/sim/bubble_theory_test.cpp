@@ -137,7 +137,7 @@ struct Seen {
 Seen seen(const Pipeline& p) {
     const auto [graph, costs] = Writer(p).write();
     Timeline timeline;
-    run(graph, costs, {}, timeline);
+    run(graph, costs, {}, timeline, Record::waits);
     Seen result{timeline.end, {}};
     for (int r = 0; r < graph.rank_count(); ++r)
         result.ranks.push_back(breakdown(graph, costs, timeline, r));

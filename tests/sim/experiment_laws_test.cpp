@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "model/input/keys.h"
-#include "model/machine/calibration.h"
 #include "model/step.h"
+#include "sim/explain/cluster_parameters.h"
 #include "sim/explain/explain.h"
 #include "sim/predict.h"
 #include "sim/sweep/sweep.h"

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "model/step.h"
-#include "model/transformer/step.h"
 #include "sim/memory/memory.h"
 #include "tests/graphs.h"
 #include "tests/transformers.h"
@@ -230,21 +229,4 @@ TEST_CASE("the memory beneath a picture is the fullest stage's, slot by slot") {
     Experiment last = e;  // its head's logits outweigh what the first stage keeps
     last.workload.vocab = 200'000;
     CHECK(picture(last).memory_label == "memory of rank 1");
-}
-
-// The builder's slots: each exists once, and together they cover every forward and backward kernel.
-TEST_CASE("the slots of a step are the tasks that were written for them") {
-    const Experiment e = pipeline(Schedule::one_f_one_b);
-    const TaskGraph graph = build_transformer_step(e, {});
-    const WrittenSlots written = written_slots(e, {});
-    CHECK(written.stage_of_rank == std::vector<int>{0, 1});
-    CHECK(written.slots.size() == 16);
-    std::vector<bool> in_slot(graph.size());
-    for (const WrittenSlot& w : written.slots) {
-        REQUIRE(w.first < w.last);
-        for (TaskId t = w.first; t < w.last; ++t) in_slot[t] = true;
-    }
-    for (TaskId t = 0; t < graph.size(); ++t)
-        if (graph.places(t).front().lane() == Lane::compute && graph.phase(t) != Phase::optimizer)
-            CHECK((in_slot[t] || graph.phase(t) == Phase::gradient_sync));
 }

@@ -4,7 +4,6 @@
 #include "sim/campaign.h"
 #include "sim/explain/explain.h"
 #include "sim/gantt.h"
-#include "sim/step_labels.h"
 #include "sim/sweep/sweep.h"
 #include "tests/golden_text.h"
 #include "tests/sim/drawn_experiments.h"
@@ -67,12 +66,12 @@ std::string picture(const Experiment& e) {
         const KernelTime& k = p.forecast.kernels[i];
         text += fmt::format("  {} {} {} {:.6g}\n", k.name, to_string(k.phase), k.rank, k.time.si());
     }
-    const StepLabels labels = step_labels(e, routing_of(e), p.graph);
     long micro = 0, layer = 0;  // position-weighted sums, so that swapped labels show
-    for (std::size_t i = 0; i < labels.layer.size(); ++i)
-        micro += labels.micro_batch[i] * static_cast<long>(i % 101),
-            layer += labels.layer[i] * static_cast<long>(i % 103);
-    return text + fmt::format("  labels {} {} {}\n", labels.layer.size(), micro, layer);
+    const std::size_t labelled = p.graph.has_labels() ? p.graph.size() : 0;
+    for (TaskId t = 0; t < labelled; ++t)
+        micro += p.graph.label(t).micro_batch * static_cast<long>(t % 101),
+            layer += p.graph.label(t).layer * static_cast<long>(t % 103);
+    return text + fmt::format("  labels {} {} {}\n", labelled, micro, layer);
 }
 
 std::string best(const Experiment& e, bool second) {

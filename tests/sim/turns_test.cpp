@@ -6,7 +6,7 @@
 
 #include "model/transformer/step.h"
 #include "sim/engine/simulate.h"
-#include "sim/step_labels.h"
+#include "sim/memory/memory_points.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -115,10 +115,10 @@ TEST_CASE("dualpipe in pairs hides all-to-alls") {
 TEST_CASE("tasks of passes that go by turns are labelled by their own micro-batch") {
     const Experiment e = by_turns(true);
     const TaskGraph graph = build_transformer_step(e, {});
-    const StepLabels labels = step_labels(e, {}, graph);
     std::map<std::pair<int, Phase>, int> count;
     for (TaskId t = 0; t < graph.size(); ++t)
-        if (labels.micro_batch[t] >= 0) ++count[{labels.micro_batch[t], graph.phase(t)}];
+        if (const int micro_batch = graph.label(t).micro_batch; micro_batch >= 0)
+            ++count[{micro_batch, graph.phase(t)}];
     CHECK(count[{0, Phase::forward}] > 0);
     CHECK(count[{0, Phase::backward}] > 0);
     CHECK(count[{0, Phase::forward}] == count[{1, Phase::forward}]);

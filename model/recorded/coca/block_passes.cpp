@@ -78,8 +78,8 @@ struct TowerRules {
     void operator()(const Residual&) const { forward("residual", 2, 1, s.rows); }
     // Operators that no tower has.
     void operator()(
-        const OneOf<Cast, WithMemory, AttendRelative, Scan, Route, ToExperts, GroupedLinear,
-                    FromExperts, AddShared, Embed, Loss, SpanLoss> auto&) const {}
+        const OneOf<Cast, WithMemory, AttendRelative, Scan, DeltaRule, Index, Route, ToExperts,
+                    GroupedLinear, FromExperts, AddShared, Embed, Loss, SpanLoss> auto&) const {}
 
 private:
     [[nodiscard]] std::string named(std::string_view part) const {

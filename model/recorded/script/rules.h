@@ -162,8 +162,8 @@ public:
     }
     // Empty: all tensors have one type and experts run one by one; check_eager() refuses everything
     // else.
-    void operator()(const OneOf<Cast, WithMemory, AttendRelative, Scan, GroupedLinear, AddShared,
-                                SpanLoss> auto&) {}
+    void operator()(const OneOf<Cast, WithMemory, AttendRelative, Scan, DeltaRule, Index,
+                                GroupedLinear, AddShared, SpanLoss> auto&) {}
 
     // The mean of the squares of the layers' output: cast to fp32, square, mean. Backward: the
     // mean's share, the factor of the square (a copy and two products), the cast.

@@ -50,10 +50,10 @@ wait_for() {
 }
 # processes COUNT ARGUMENT...: as a launcher starts them; their exit codes go to `codes`.
 processes() {
-    local count=$1 port=$((20000 + RANDOM % 20000)) pids=() rank
+    local count=$1 pids=() rank
     shift
     for ((rank = 0; rank < count; ++rank)); do
-        RANK=$rank WORLD_SIZE=$count LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+        RANK=$rank WORLD_SIZE=$count LOCAL_RANK=$rank STEPCAST_ID_FILE=$here/id \
             timeout 60 "$stepcast" execute --device cuda "$@" >"$here/log$rank" 2>&1 &
         pids+=($!)
     done
@@ -113,8 +113,13 @@ launched() {
     sets cluster.gpus_per_node=2 parallelism.dp=2 parallelism.micro_batch=4
     victim=1 processes 2 "${gpt2[@]}" "${set[@]}" --steps 100000 --out "$here/killed"
     expect_codes '2 137 ' 'a killed rank'
-    grep -q 'rank 1 has gone\|peer is gone' "$here/log0" || complain 'expected the rank that has gone' "$here/log0"
+    grep -q 'a peer is gone' "$here/log0" || complain 'expected the rank that has gone' "$here/log0"
     [ -s "$here/killed/run.csv" ] || complain 'no finished samples of the run that was killed' "$here/log0"
+    [ ! -e "$here/id" ] || complain "the id's file was left" "$here/log0"
+    echo 'of a run that was killed' >"$here/id"
+    processes 2 "${gpt2[@]}" "${set[@]}"
+    expect_codes '1 1 ' "a file in the place of the id's"
+    RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 expect 1 'STEPCAST_ID_FILE' "${gpt2[@]}" "${set[@]}"
 }
 
 faults() {

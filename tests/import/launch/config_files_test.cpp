@@ -458,7 +458,7 @@ TEST_CASE("YAML of seven more tools is read, and what it leaves to others is nam
 TEST_CASE("defaults of the readers are those of the table, each with its source") {
     const TestFolder folder;
     std::map<std::string, std::map<std::string, std::string>> expected;
-    std::ifstream table(test_data() + "/../translate/reader_defaults.csv");
+    std::ifstream table(test_data() + "/../import/launch/reader_defaults.csv");
     REQUIRE(table);
     std::string line;
     std::getline(table, line);
@@ -489,7 +489,11 @@ TEST_CASE("defaults of the readers are those of the table, each with its source"
          "  num_attention_heads: 12\n  encoder_seq_length: 512\n"},
         {"Megatron-Bridge",
          "model:\n  num_layers: 12\n  hidden_size: 768\n  num_attention_heads: 12\n  seq_length: "
-         "512\ntrain:\n  micro_batch_size: 1\n  global_batch_size: 8\n"}};
+         "512\ntrain:\n  micro_batch_size: 1\n  global_batch_size: 8\n"},
+        {"Trainer", "model_name_or_path: meta-llama/Llama-3.1-8B\nmax_steps: 9\nmax_length: 16\n"},
+        {"LLaMA-Factory", "model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\n"},
+        {"axolotl", "base_model: meta-llama/Llama-3.1-8B\ndatasets: x\n"},
+        {"accelerate", "distributed_type: DEEPSPEED\nnum_processes: 8\n"}};
     for (const auto& [reader, text] : files) {
         std::map<std::string, std::string> found;
         for (const Setting& s :

@@ -24,9 +24,11 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
     e.parallelism.schedule = Schedule::one_f_one_b;
     e.parallelism.zero = 1;
     CHECK_THAT(refusal(EmitFormat::torchtitan), Contains("zero 1"));
+    // 32 layers in 12 chunks: chunk g ends with layer 32 (g + 1) / 12, rounded down.
     e.parallelism.vp = 3;
-    CHECK_THAT(refusal(EmitFormat::megatron),
-               Contains("32 layers do not divide over pp x vp = 12"));
+    CHECK_THAT(emit(e, EmitFormat::megatron).text,
+               Contains("--pipeline-model-parallel-layout "
+                        "\"Et*2|t*3|t*3|t*2|t*3|t*3|t*2|t*3|t*3|t*2|t*3|t*3L\""));
     e.parallelism.vp = 2;
     e.parallelism.recompute = Recompute::full;
     e.parallelism.recompute_layers = 3;
@@ -43,6 +45,19 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
     CHECK_THAT(refusal(EmitFormat::megatron), Contains("2 micro-batches for 4 stages"));
     CHECK_THAT(complaint([] { parse_name<EmitFormat>("megatorn"); }),
                Contains("did you mean \"megatron\"?"));
+}
+
+TEST_CASE("no script is written for layers that its program is not known to make") {
+    for (const char* model : {"qwen3-next-80b-a3b", "deepseek-v3.2"}) {
+        const Experiment e = read_unchecked_experiment(
+            model, std::vector<Override>{{"cluster.preset", "dgx-h100"}, {"cluster.nodes", "8"}});
+        const std::string key = e.workload.delta.value_heads > 0 ? "workload.delta.value_heads"
+                                                                 : "workload.indexer.heads";
+        for (const auto format :
+             {EmitFormat::megatron, EmitFormat::nemo, EmitFormat::megatron_bridge,
+              EmitFormat::torchtitan, EmitFormat::deepspeed})
+            CHECK_THAT(complaint([&] { emit(e, format); }), Contains(key));
+    }
 }
 
 TEST_CASE("squared ReLU has a flag of Megatron-LM, ReLU none") {

@@ -246,6 +246,8 @@ TEST_CASE(
     const std::set<std::string> refused{"workload.kind",
                                         "workload.memory",
                                         "workload.mamba.heads",
+                                        "workload.delta.value_heads",
+                                        "workload.indexer.heads",
                                         "parallelism.cut",
                                         "parallelism.head_apart",
                                         "parallelism.eager_script",

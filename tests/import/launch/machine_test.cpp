@@ -331,6 +331,31 @@ TEST_CASE(
           Fabric::nvswitch);
 }
 
+// Two boards of four A100, each with a switch: NV12 to the three others of a board, of which a GPU
+// has 12 in all, so 4 links = 100 GB/s a pair and 300 GB/s a GPU; between the boards the host. Two
+// boards of three H100: 18 / 2 = 9. Where the groups overlap, no switches of islands can be it.
+TEST_CASE("islands with a switch each are no switch of all GPUs") {
+    std::vector<int> boards, three, overlapping;
+    for (int a = 0; a < 8; ++a)
+        for (int b = a + 1; b < 8; ++b) boards.push_back(a / 4 == b / 4 ? 12 : 0);
+    for (int a = 0; a < 6; ++a)
+        for (int b = a + 1; b < 6; ++b) three.push_back(a / 3 == b / 3 ? 18 : 0);
+    for (int a = 0; a < 4; ++a)
+        for (int b = a + 1; b < 4; ++b) overlapping.push_back(b - a < 3 ? 12 : 0);
+    const Read two = cluster_of(matrix(matrix_text(8, boards)), "A100");
+    CHECK(two.cluster.fabric == Fabric::nvlink_mesh);
+    CHECK(two.cluster.intra.bandwidth == BytesPerSecond(300e9));
+    CHECK(mesh_bandwidth(two.cluster, 4, 6) == BytesPerSecond(100e9));
+    CHECK(mesh_bandwidth(two.cluster, 3, 4) == BytesPerSecond(0));
+    CHECK(two.cluster.intra.host_bandwidth == BytesPerSecond(24e9));
+    CHECK_THAT(two.report, Contains("islands") && !Contains("warning"));
+    const Read odd = cluster_of(matrix(matrix_text(6, three)), "H100");
+    CHECK(mesh_bandwidth(odd.cluster, 0, 2) == BytesPerSecond(225e9));
+    const Read none = cluster_of(matrix(matrix_text(4, overlapping)), "A100");
+    CHECK(none.cluster.fabric == Fabric::nvswitch);
+    CHECK_THAT(none.report, Contains("taken as one switch"));
+}
+
 namespace {
 
 // NCCL's topology of GPUs in a row whose links lead to each other: `links` of each pair, as

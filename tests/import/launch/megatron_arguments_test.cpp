@@ -1,4 +1,5 @@
 #include "import/launch/readers.h"
+#include "tests/model/files.h"
 
 #include <catch2/catch.hpp>
 
@@ -50,4 +51,35 @@ TEST_CASE("a dump of arguments is read line by line, up to its end") {
           std::vector<std::string>{"num_layers = 32 at run.log:3", "tied =  at run.log:5"});
     CHECK_FALSE(document.values[0].null);
     CHECK(document.values[1].null);
+}
+
+// Above 16 MiB a file is no configuration, but may be the log of a run that began with its
+// arguments; behind other output they may stand beyond the first 16 MiB. A line of 64 bytes 300,000
+// times is 18 MiB.
+TEST_CASE("the dump in a log of more than 16 MiB is found wherever it stands") {
+    const TestFolder folder;
+    std::string filler;
+    for (int i = 0; i < 300'000; ++i) filler += std::string(63, i % 2 == 0 ? 'a' : 'b') + "\n";
+    const std::string dump =
+        "------------------------ arguments ------------------------\n"
+        "  num_layers ...................... 4\n"
+        "  hidden_size ..................... 64\n"
+        "  num_attention_heads ............. 4\n"
+        "  seq_length ...................... 16\n"
+        "  micro_batch_size ................ 3\n"
+        "  world_size ...................... 8\n"
+        "-------------------- end of arguments ---------------------\n";
+    for (const auto& [text, line] :
+         {std::pair{dump + filler, 2}, {filler + dump + filler, 300'002}}) {
+        const auto path = folder.write("run.log", text);
+        CHECK(recognise_foreign(path) == ForeignFormat::megatron);
+        const auto t = translate(path, {});
+        const auto* layers = t.find("workload.layers");
+        REQUIRE(layers);
+        CHECK(layers->value == "4");
+        CHECK(layers->at == path + ":" + std::to_string(line));
+    }
+    CHECK(recognise_foreign(folder.write("other.log", filler)) == ForeignFormat::none);
+    CHECK(recognise_foreign(folder.write("trace.json", "{\"a\": 1}\n" + filler + dump)) ==
+          ForeignFormat::none);
 }

@@ -1,4 +1,5 @@
 #include "import/launch/translate.h"
+#include "model/experiment.h"
 
 #include <catch2/catch.hpp>
 
@@ -252,7 +253,7 @@ TEST_CASE("a value that is refused names the variables that nobody set") {
                                    "torchrun --nproc_per_node 8 pretrain_gpt.py "
                                    "--tensor-model-parallel-size $DEGREE --num-layers 4\n");
     CHECK_THAT(complaint([&] { translate(path, {}); }),
-               Contains("tensor_model_parallel_size: found \"true\"") &&
+               Contains("tensor_model_parallel_size: found no value") &&
                    Contains("not set in the script: DEGREE (") && Contains("say it with --env"));
 }
 
@@ -799,6 +800,33 @@ TEST_CASE(
         "h.json",
         R"({"train_micro_batch_size_per_gpu": 0, "train_batch_size": 8, "zero_optimization": {"stage": 1}})",
         "from 1 to 10^9");
+}
+
+// components/loss.py compiles the loss only where compile.enable is true; gate and up are two
+// operators there.
+TEST_CASE("a torchtitan file that does not compile runs as the preset of uncompiled torchtitan") {
+    const TestFolder folder;
+    const std::vector<Override> machine{{"cluster.preset", "dgx-h100"}};
+    const auto read = [&](const std::string& text) {
+        return read_experiment({"test", text}, machine);
+    };
+    const auto file = [&](const std::string& enable) {
+        return translate(folder.write("t.toml",
+                                      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\n"
+                                      "local_batch_size = 1\nglobal_batch_size = 8\n[compile]\n"
+                                      "enable = " +
+                                          enable + "\n"),
+                         {.replicas = 8});
+    };
+    CHECK(file("true").framework == "torchtitan");
+    const Experiment e = read(experiment_text(file("false"))),
+                     preset = read(
+                         "[framework]\npreset = \"torchtitan-eager\"\n[workload]\npreset "
+                         "= \"llama3-8b\"\n[parallelism]\ndp = 8\nzero = 3\n"
+                         "global_batch = 8\n");
+    for (const Experiment* each : {&e, &preset})
+        CHECK(std::tuple(each->parallelism.eager, each->workload.fused_loss,
+                         each->workload.fused_gate) == std::tuple(true, false, false));
 }
 
 TEST_CASE("torchtitan's training.dtype puts all states into bf16") {

@@ -11,7 +11,6 @@
 #include "model/transformer/step.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"
-#include "sim/step_labels.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -195,7 +194,6 @@ TEST_CASE("traced slices stand in the forecast's time, with the layers of its pr
     CHECK(found.traced.processes == std::vector<std::pair<int, std::string>>{
                                         {1000, "traced rank 0"}, {1001, "traced rank 1"}});
     const std::vector<TaskId> tasks = tasks_of(p, 0);
-    const StepLabels labels = step_labels(e, routing_of(e), p.graph);
     REQUIRE(found.traced.slices.size() == 2 * tasks.size());
     const Seconds work = p.timeline.start[tasks.front()];
     int labelled = 0, attentions = 0;
@@ -212,7 +210,8 @@ TEST_CASE("traced slices stand in the forecast's time, with the layers of its pr
             Approx((p.timeline.start[t] - work).si() + (i < tasks.size() ? 0 : 5e-6)).margin(2e-9));
         CHECK(s.length.si() ==
               Approx((p.timeline.finish[t] - p.timeline.start[t]).si()).margin(2e-9));
-        const bool told = s.layer == labels.layer[t] && s.micro_batch == labels.micro_batch[t];
+        const bool told =
+            s.layer == p.graph.label(t).layer && s.micro_batch == p.graph.label(t).micro_batch;
         CHECK((told || (kind != "gemm" && s.layer == -1 && s.micro_batch == -1)));
         if (kind == "attention" && s.phase == "forward") attentions += told ? 1 : 0;
         labelled += told && s.layer >= 0;
@@ -230,13 +229,13 @@ namespace {
 
 // Without the products of the forward that are the `nth` of their layer and micro-batch; at most so
 // many of them.
-Profile without(Profile profile, const StepLabels& labels, std::size_t nth, int most) {
+Profile without(Profile profile, const TaskGraph& graph, std::size_t nth, int most) {
     std::map<std::pair<int, int>, std::size_t> seen;
     std::erase_if(profile.spans, [&](const DeviceSpan& s) {
         if (s.sized != 0 || s.phase != ProfilePhase::forward || s.instance < 0) return false;
         const auto t = static_cast<TaskId>(s.instance);
-        return labels.layer[t] >= 0 && seen[{labels.layer[t], labels.micro_batch[t]}]++ == nth &&
-               most-- > 0;
+        const TaskLabel& label = graph.label(t);
+        return label.layer >= 0 && seen[{label.layer, label.micro_batch}]++ == nth && most-- > 0;
     });
     return profile;
 }
@@ -248,21 +247,20 @@ Profile without(Profile profile, const StepLabels& labels, std::size_t nth, int 
 TEST_CASE("products that fall evenly on the layers tell theirs, others are said") {
     const Experiment e = two_replicas();
     const Prediction p = predict_step(e);
-    const StepLabels labels = step_labels(e, routing_of(e), p.graph);
     std::map<std::pair<int, int>, int> products;
     std::size_t forward = 0;
     for (const TaskId t : tasks_of(p, 0))
         if (kind_name(p.graph.op(t)) == "gemm" && p.graph.phase(t) == Phase::forward)
-            ++products[{labels.layer[t], labels.micro_batch[t]}], ++forward;
+            ++products[{p.graph.label(t).layer, p.graph.label(t).micro_batch}], ++forward;
     const Profile whole = traced(p, 0, 0, 1);
-    const TraceForecast fewer = forecast_of_trace({without(whole, labels, 1, 99)}, e);
+    const TraceForecast fewer = forecast_of_trace({without(whole, p.graph, 1, 99)}, e);
     CHECK(fewer.notes.empty());
     std::map<std::pair<int, int>, int> told;
     for (const TracedSlice& s : fewer.traced.slices)
         if (s.kind == "gemm" && s.phase == "forward") ++told[{s.layer, s.micro_batch}];
     for (auto& [label, count] : products) count -= label.first >= 0;
     CHECK(told == products);
-    const TraceForecast odd = forecast_of_trace({without(whole, labels, 1, 1)}, e);
+    const TraceForecast odd = forecast_of_trace({without(whole, p.graph, 1, 1)}, e);
     CHECK(odd.notes ==
           Names{"rank 0: " + std::to_string(forward - 1) +
                 " products in the forward, the forecast has " + std::to_string(forward) +
@@ -379,13 +377,12 @@ TEST_CASE("a rank of a pipeline is held against its stage") {
                 CHECK(k.predicted.si() == Approx(sums.at({"gemm", k.phase}).si()).epsilon(1e-6));
         CHECK(found.traced.processes.front().first == 1000 + rank);
         CHECK(found.notes.empty());
-        const StepLabels labels = step_labels(e, routing_of(e), p.graph);
         std::map<std::pair<int, int>, int> told, expected;
         for (const TracedSlice& s : found.traced.slices)
             if (s.kind == "gemm") ++told[{s.layer, s.micro_batch}];
         for (const TaskId t : tasks_of(p, rank / 2))
             if (kind_name(p.graph.op(t)) == "gemm")
-                ++expected[{labels.layer[t], labels.micro_batch[t]}];
+                ++expected[{p.graph.label(t).layer, p.graph.label(t).micro_batch}];
         CHECK(told == expected);
     }
 }

@@ -125,6 +125,7 @@ const std::vector<Law> of_sweeps{{"can.tensor", "false"},
                                  {"can.pipeline", "false"},
                                  {"can.interleaved", "false"},
                                  {"can.schedules", "[\"gpipe\"]"},
+                                 {"can.layouts", "[\"light_ends\"]"},
                                  {"can.zero", "[0]"},
                                  {"can.recompute", "[\"full\"]"},
                                  {"can.experts_without_sequence", "false", experts}};

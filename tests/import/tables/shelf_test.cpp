@@ -44,13 +44,16 @@ TEST_CASE("a model's family is what its name begins with, the longer name first"
     CHECK(of("llama4-scout").moe.interval == 1);
     CHECK(of("nemotron-h-56b").mamba.state == 256);
     CHECK(of("nemotron_3_nano").mamba.heads == 64);
+    CHECK(of("qwen3-next-80b").delta.value_heads == 32);
+    CHECK(of("deepseek-v3.2").indexer.heads == 64);
+    CHECK(of("deepseek-v3").indexer.heads == 0);
     std::string words;
     (void)family_of("mixtral-8x7b", families, &words);
     CHECK(words == "mixtral: gated feed-forward, rmsnorm, rotary positions, untied, no biases");
-    CHECK(complaint([] { architecture("qwen3-next-80b"); }) ==
-          "model: \"qwen3-next-80b\" is not modelled: three of four layers are gated delta nets, "
-          "whose projections are 1.24 times as wide as its attention's and whose work is linear in "
-          "the length; that attention gates its result");
+    CHECK(
+        complaint([] { architecture("deepseek-v4-pro"); }) ==
+        "model: \"deepseek-v4-pro\" is not modelled: sparse attention over compressed keys, whose "
+        "sizes no table states");
     const auto unknown = complaint([] { architecture("resnet"); });
     CHECK(unknown.starts_with("model: \"resnet\" is of no known family"));
     CHECK(unknown.find("nemotron-h") != std::string::npos);

@@ -298,10 +298,9 @@ TEST_CASE("a row of other or contradictory work is refused with the column") {
     CHECK(gpt_refusal({{"experts", "8"}}) == "c.csv:2: topk: missing, but there are 8 experts");
     CHECK(gpt_refusal({{"model", "deepseek-v3"}}) ==
           "c.csv:2: experts: missing; the model has expert layers");
-    CHECK(gpt_refusal({{"model", "qwen3-next-80b"}}) ==
-          "c.csv:2: model: \"qwen3-next-80b\" is not modelled: three of four layers are gated "
-          "delta nets, whose projections are 1.24 times as wide as its attention's and whose work "
-          "is linear in the length; that attention gates its result");
+    CHECK(gpt_refusal({{"model", "deepseek-v4-pro"}}) ==
+          "c.csv:2: model: \"deepseek-v4-pro\" is not modelled: sparse attention over compressed "
+          "keys, whose sizes no table states");
     CHECK(gpt_refusal({{"model", "resnet"}})
               .starts_with("c.csv:2: model: \"resnet\" is of no known family and no preset"));
     CHECK(gpt_refusal({{"notes", "RLHF rollouts"}}) ==

@@ -179,6 +179,127 @@ TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
     CHECK(mixing_blocks(e.workload, rank_shape(e)).size() == 1);
 }
 
+// T = 258 tokens in 3 sequences of 86 are 3 x 2 chunks of 64 for each of 4 value heads: 24. Queries
+// and keys are 2 x 2 x 16 wide, values 4 x 8: the convolution covers 96, a gate of 32 and two
+// numbers a value head come with them: 136. Gates read 2 x 4 numbers a token and write decays in
+// four bytes, step sizes in two: 3 x 4. The sum of the keys' gradients reads and writes 4 x 16.
+TEST_CASE("a gated delta net: the products of each of its kernels") {
+    Experiment e = model();
+    e.workload.seq = 86;
+    e.workload.delta = {.value_heads = 4, .key_heads = 2, .key_dim = 16, .value_dim = 8};
+    const ListedBlock of = listed_block(e, delta_block(e.workload, rank_shape(e)));
+    CHECK(of.forward == Lines{"delta_norm r33024 w33024", "delta_in 258x136x64",
+                              "convolution r49536 w49536", "delta_gates r4128 w6192",
+                              "delta_norms r33024 w33024 x2", "delta_system 64x64x16 *24",
+                              "delta_corrections 64x16x64 *24", "delta_corrections 64x8x64 *24",
+                              "delta_states 64x8x16 *24", "delta_states 16x8x64 *24",
+                              "delta_output 64x8x16 *24", "delta_output 64x64x16 *24",
+                              "delta_output 64x8x64 *24", "gated_norm r33024 w16512",
+                              "delta_out 258x64x32", "residual r66048 w33024"});
+    CHECK(of.backward == Lines{"delta_out 258x32x64",
+                               "delta_out 64x32x258",
+                               "gated_norm_backward r49536 w33024 x2",
+                               "delta_corrections 64x16x64 *24",
+                               "delta_corrections 64x8x64 *24",
+                               "delta_states 64x8x16 *24",
+                               "delta_states 16x8x64 *24",
+                               "delta_values_backward 64x64x16 *24",
+                               "delta_values_backward 64x8x64 *24",
+                               "delta_states_backward 64x8x16 *24",
+                               "delta_states_backward 16x8x64 *48",
+                               "delta_output_backward 64x64x8 *24",
+                               "delta_output_backward 64x16x8 *72",
+                               "delta_output_backward 64x16x64 *48",
+                               "delta_corrections_backward 64x64x16 *48",
+                               "delta_corrections_backward 64x64x8 *24",
+                               "delta_corrections_backward 64x64x64 *48",
+                               "delta_corrections_backward 64x16x64 *72",
+                               "delta_corrections_backward 64x8x64 *24",
+                               "delta_key_sum r66048 w33024",
+                               "delta_norms_backward r66048 w33024 x2",
+                               "delta_gates_backward r10320 w4128 x2",
+                               "convolution_backward r99072 w49536 x2",
+                               "delta_in 258x64x136",
+                               "delta_in 136x64x258",
+                               "delta_norm_backward r66048 w33024 x2",
+                               "residual_backward r66048 w33024"});
+    // As transformers has them: step sizes and decays of a product by themselves.
+    e.workload.fused_projections = false;
+    const ListedBlock apart = listed_block(e, delta_block(e.workload, rank_shape(e)));
+    CHECK(apart.forward[1] == "delta_in 258x128x64");
+    CHECK(apart.forward[2] == "delta_gates_in 258x8x64");
+    // Two tensor-parallel ranks have half of the heads each and sum their results.
+    e.workload.fused_projections = true;
+    e.parallelism.tp = 2;
+    const ListedBlock half = listed_block(e, delta_block(e.workload, rank_shape(e)));
+    CHECK(half.forward[1] == "delta_in 258x68x64 unaligned");
+    CHECK(half.forward[5] == "delta_system 64x64x16 *12");
+    CHECK(half.forward[14] == "delta_out 258x64x16");
+    CHECK(half.forward[15] == "tp_all_reduce all_reduce 33024");
+}
+
+// An indexer of 4 heads of 6 selects 5 of 16 tokens; latents of 24 and 16, heads of 8 + 4 and 6. Of
+// each head's query the positionless part meets the keys' weights, so that a query is 16 + 4 wide,
+// a key the latent with its 4, a value the latent. 48 tokens: the layout moves (8 + 1) x 20 x 96 =
+// 17280 bytes. The indexer rotates 5 x 6 numbers twice: 48 x 60 x 2 = 5760 bytes; its scores are
+// summed in fp32, 48 x 16 / 2 x 4 = 1536 bytes, and 48 x 5 x 4 = 960 say which are selected.
+// Queries have 1 + 2 + 3 + 4 + 12 x 5 keys, a mean of 4.4; the loss makes attention's scores at
+// these again.
+TEST_CASE("sparse attention: the indexer, its loss, and attention to latents at selected keys") {
+    Experiment e = model();
+    e.workload.attention = AttentionKind::mla;
+    e.workload.kv_heads = 0;
+    e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
+    e.workload.indexer = {.heads = 4, .head_dim = 6, .top_k = 5};
+    const ListedBlock of = attention_of(e);
+    CHECK(of.forward == Lines{"attention_norm r6144 w6144", "mla_down 48x44x64 unaligned",
+                              "latent_norm r3840 w3840 x2", "mla_query_up 48x96x24",
+                              "mla_key_value_up 48x112x16", "indexer_query 48x24x24",
+                              "indexer_key 48x6x64 unaligned", "indexer_weights 48x4x64 unaligned",
+                              "indexer_norm r576 w576", "indexer_rotation r5760 w5760",
+                              "indexer_scores 3 sequences 4 heads 16x16 widths 3 3 causal",
+                              "indexer_selection r1536 w2496 x2",
+                              "indexer_target 3 sequences 8 heads 16x4 widths 10 10",
+                              "indexer_loss r1920 w960 x4", "rotary r17280 w17280 x4",
+                              "attention 3 sequences 8 heads 16x4 widths 20 16",
+                              "attention_output 48x64x48", "residual r12288 w6144"});
+    // No gradient leaves the indexer: its products have those of their weights only.
+    CHECK(of.backward ==
+          Lines{"attention_output 48x48x64", "attention_output 64x48x48",
+                "attention_backward 3 sequences 8 heads 16x4 widths 20 16 backward x2",
+                "rotary r17280 w17280 x4",
+                "indexer_scores_backward 3 sequences 4 heads 16x4 widths 3 3 backward x2",
+                "indexer_rotation_backward r11520 w5760 x2", "indexer_norm_backward r1152 w576 x2",
+                "indexer_weights 4x64x48 unaligned", "indexer_key 6x64x48 unaligned",
+                "indexer_query 24x24x48", "mla_key_value_up 48x16x112",
+                "mla_key_value_up 112x16x48", "mla_query_up 48x24x96", "mla_query_up 96x24x48",
+                "latent_norm_backward r7680 w3840 x2", "mla_down 48x64x44 unaligned",
+                "mla_down 44x64x48 unaligned", "attention_norm_backward r12288 w6144 x2",
+                "residual_backward r12288 w6144"});
+    // A sequence that is selected whole is read as by latent attention.
+    e.workload.indexer.top_k = 16;
+    CHECK(attention_of(e).forward[12] ==
+          "indexer_target 3 sequences 8 heads 16x16 widths 6 6 causal");
+    CHECK(attention_of(e).forward[15] == "attention 3 sequences 8 heads 16x16 widths 12 6 causal");
+    // Each rank scores all tokens; the probabilities of its own heads are summed over the ranks.
+    e.workload.indexer.top_k = 5;
+    e.parallelism.tp = 2;
+    e.parallelism.sequence_parallel = true;
+    const Lines split = attention_of(e).forward;
+    const auto index = [&](std::string_view name) {
+        return std::ranges::find_if(split,
+                                    [&](const std::string& l) { return l.starts_with(name); }) -
+               split.begin();
+    };
+    CHECK(split[static_cast<std::size_t>(index("indexer_query"))] == "indexer_query 48x24x24");
+    CHECK(split[static_cast<std::size_t>(index("indexer_query")) - 1] ==
+          "tp_all_gather all_gather 2304");
+    CHECK(split[static_cast<std::size_t>(index("indexer_key")) - 1] ==
+          "tp_all_gather all_gather 6144");
+    CHECK(split[static_cast<std::size_t>(index("indexer_target")) + 1] ==
+          "tp_all_reduce all_reduce 960");
+}
+
 // Inner width 128: 48 x 128 x 2 = 12288 bytes. With two micro-batches gradients of 2 bytes, 128 x
 // 64 or 256 x 64, are added to fp32.
 TEST_CASE("a gated feed-forward block with biases, whose gradients are added up") {

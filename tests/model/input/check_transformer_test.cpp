@@ -306,6 +306,56 @@ TEST_CASE("the least of each size is enough") {
           }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
 }
 
+TEST_CASE("gated delta nets and sparse attention are refused with what they are not known for") {
+    const auto delta = [](auto change) {
+        return told([&](auto& w, auto& p) {
+            w.delta = {.value_heads = 8, .key_heads = 4};
+            widen(p, 2);
+            change(w, p);
+        });
+    };
+    CHECK(delta([](auto&, auto&) {}).empty());
+    CHECK(delta([](auto& w, auto& p) { w.heads = 16, widen(p, 4); }).empty());
+    CHECK(delta([](auto& w, auto& p) { w.kv_heads = 8, widen(p, 8); }) ==
+          "parallelism.tp: 8 does not divide workload.delta.key_heads = 4");
+    CHECK(delta([](auto& w, auto&) { w.delta.key_heads = 3; }) ==
+          "workload.delta.key_heads: 3 does not divide workload.delta.value_heads = 8");
+    CHECK(delta([](auto&, auto& p) { p.cp = 2, p.dp = 2; }) ==
+          "parallelism.cp: 2, but gated delta nets are modelled on whole sequences; expected 1");
+    const auto refused = [&](auto change) {
+        return delta(change).starts_with(
+            "workload.delta.value_heads: 8, which is modelled without Mamba-2 blocks, memory and "
+            "passes operation by operation");
+    };
+    CHECK(refused([](auto& w, auto&) { w.mamba.heads = 4; }));
+    CHECK(refused([](auto&, auto& p) { p.unfused = true; }));
+    CHECK(refused([](auto& w, auto&) { w.positions = Positions::relative; }));
+    CHECK(refused([](auto&, auto& p) { p.cut = StageCut::modules; }));
+    CHECK(refused([](auto&, auto& p) { p.eager_script = true; }));
+    CHECK(refused([](auto& w, auto& p) { w.moe.experts = 8, p.moe_system = MoeSystem::fast_moe; }));
+    const auto indexer = [](auto change) {
+        return told([&](auto& w, auto& p) {
+            w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128};
+            w.indexer.heads = 8;
+            widen(p, 2);
+            change(w, p);
+        });
+    };
+    CHECK(indexer([](auto&, auto&) {}).empty());
+    CHECK(indexer([](auto&, auto& p) { p.cp = 2, p.dp = 2; }) ==
+          "parallelism.cp: 2, but sparse attention is modelled on whole sequences; expected 1");
+    const auto latent = [&](auto change) {
+        return indexer(change) ==
+               "workload.indexer.heads: 8, which is modelled for causal latent attention without a "
+               "window and in fused passes; expected workload.attention = mla, or 0";
+    };
+    CHECK(latent([](auto& w, auto&) { w.attention = AttentionKind::flash; }));
+    CHECK(latent([](auto& w, auto&) { w.causal = false; }));
+    CHECK(latent([](auto& w, auto&) { w.window = 64; }));
+    CHECK(latent([](auto&, auto& p) { p.unfused = true; }));
+    CHECK(latent([](auto&, auto& p) { p.eager_script = true; }));
+}
+
 TEST_CASE(
     "windows, further predictions and MoE systems are refused with what is not modelled beside "
     "them") {

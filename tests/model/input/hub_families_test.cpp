@@ -60,7 +60,8 @@ TEST_CASE("each family's experts stand under names of its own") {
             .shared_experts = 1,
             .ffn = 32,
             .shared_ffn = 96,
-            .interval = 3});
+            .interval = 3,
+            .shared_gate = true});
     CHECK(
         experts_of(
             "qwen3_moe",
@@ -166,10 +167,6 @@ TEST_CASE(
         CHECK_THAT(refusal(encoder, ""),
                    Contains(std::string("model_type: \"") + encoder +
                             "\" is not modelled: its attention is not causal"));
-    CHECK_THAT(refusal("qwen3_next", ""),
-               Contains("\"qwen3_next\" is not modelled: three of four layers are gated delta "
-                        "nets, whose projections are 1.24 times as wide as its attention's and "
-                        "whose work is linear in the length; that attention gates its result"));
     Experiment e;
     CHECK_THROWS_WITH(set_key(e, {"workload.family", "encoders"}),
                       Contains("encoders.toml: is not modelled: its attention is not causal"));
@@ -411,29 +408,57 @@ TEST_CASE("fields that change the work and that no rule reads are refused by nam
     CHECK(workload_of("gemma3_text", R"("use_bidirectional_attention": false)").layers == 12);
 }
 
-// DeepSeek-V3.2: 61 layers of an indexer of 1536 x 64 x 128 + 7168 x (128 + 64) + 2 x 128 weights,
-// 0.8515 B; 2 x 64 x 128 FLOPs for each earlier token; attention 2 x 128 x (128 + 64 + 128) for
-// each that is selected.
-TEST_CASE(
-    "sparse attention is as much work as a window, and a note says what its indexer would add") {
+// DeepseekV32Config: 2048 keys of 64 heads of 128. An index_topk of null selects none.
+TEST_CASE("an indexer is read with its heads and the keys that it selects") {
     const std::string sizes =
-        R"("num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "num_key_value_heads": 128, "intermediate_size": 18432, "vocab_size": 129280,
-        "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 256, "num_experts_per_tok": 8,
-        "moe_intermediate_size": 2048, "n_shared_experts": 1, "first_k_dense_replace": 3)";
-    const HubConfig sparse =
-        of_type("deepseek_v32",
-                sizes + R"(, "index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128)");
-    CHECK(sparse.workload.window == 2048);
-    CHECK(sparse.workload.window_share == 1);
+        R"("q_lora_rank": 48, "kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, )" +
+        routed;
+    const HubConfig sparse = of_type(
+        "deepseek_v32", sizes + R"(, "index_topk": 512, "index_n_heads": 6, "index_head_dim": 20)");
+    CHECK(sparse.workload.indexer == Indexer{6, 20, 512});
+    CHECK(sparse.workload.window == 0);
     CHECK(sparse.workload.attention == AttentionKind::mla);
-    REQUIRE(sparse.notes.size() == 1);
-    CHECK_THAT(sparse.notes[0],
-               Contains("the indexer itself, 0.8515 B weights, and per token and layer 16384 FLOPs "
-                        "in the forward for every earlier token (the attention: 81920 for"));
-    CHECK(of_type("deepseek_v32", sizes + R"(, "index_topk": null)").workload.window == 0);
+    CHECK(sparse.notes.empty());
+    CHECK(workload_of("deepseek_v32", sizes).indexer == Indexer{64, 128, 2048});
+    CHECK(workload_of("deepseek_v32", sizes + R"(, "index_topk": null)").indexer == Indexer{});
     CHECK(
-        of_type("deepseek_v32", sizes + R"(, "layer_types": ["indexed_attention"])").notes.size() ==
-        1);  // DeepseekV32Config: 2048 of 64 heads of 128
+        of_type("deepseek_v32", sizes + R"(, "layer_types": ["indexed_attention"])").notes.empty());
+    for (const char* shared : {R"("indexer_types": ["full", "shared"])", R"("index_topk_freq": 2)",
+                               R"("index_topk_pattern": "FS")"})
+        CHECK(of_type("glm_moe_dsa", sizes + ", " + shared).notes ==
+              std::vector<std::string>{
+                  "layers that take the selection of the indexer before them: the forecast has an "
+                  "indexer in every layer"});
+    CHECK(of_type("glm_moe_dsa", sizes + R"(, "index_topk_freq": 1)").notes.empty());
+}
+
+// Qwen3NextConfig: 16 key and 32 value heads of 128 and attention in every fourth layer. Qwen3.5's
+// dense models have the same layers; those with experts have no dense layer and state no width.
+TEST_CASE("gated delta nets are read with the layers that have attention") {
+    const std::string experts =
+        R"("num_experts": 48, "num_experts_per_tok": 6, "moe_intermediate_size": 32)";
+    const Workload next = workload_of("qwen3_next", experts);
+    CHECK(next.delta == Delta{.value_heads = 32, .key_heads = 16});
+    CHECK(next.attention_gate);
+    CHECK(next.qk_norm);
+    CHECK(next.head_dim == 256);
+    CHECK(next.moe.shared_gate);
+    CHECK(next.moe.shared_ffn == 512);
+    const std::string sizes =
+        R"("linear_num_key_heads": 3, "linear_num_value_heads": 6, "linear_key_head_dim": 20, "linear_value_head_dim": 24, "linear_conv_kernel_dim": 5, )";
+    const Delta stated{
+        .value_heads = 6, .key_heads = 3, .key_dim = 20, .value_dim = 24, .conv = 5, .interval = 3};
+    CHECK(workload_of("qwen3_5_text", sizes + R"("full_attention_interval": 3)").delta == stated);
+    std::string kinds;
+    for (int layer = 0; layer < 12; ++layer)
+        kinds += layer % 3 == 2 ? R"(, "full_attention")" : R"(, "linear_attention")";
+    const std::string listed = sizes + R"("layer_types": [)" + kinds.substr(2);
+    CHECK(workload_of("qwen3_5_text", listed + "]").delta == stated);
+    CHECK_THAT(refusal("qwen3_5_text", listed + R"(, "full_attention"])"),
+               Contains("layer_types: layer 12 is \"full_attention\"; expected linear_attention, "
+                        "and full_attention in every n-th layer"));
+    CHECK_FALSE(workload_of("qwen3_5_text", sizes + R"("attn_output_gate": false)").attention_gate);
+    CHECK(workload_of("qwen3_5_moe_text", experts).moe.shared_gate);
 }
 
 // Qwen3-VL's file has the sizes in the text part, and tie and type for all parts above it.

@@ -44,6 +44,8 @@ TEST_CASE("a key whose feature is off is named with the feature") {
                {{"workload.mla.kv_rank", "32"}, {"workload.attention", "mla"}},
                {{"workload.mamba.state", "64"}, {"workload.mamba.heads", "4"}},
                {{"workload.mamba.attention", "0.25"}, {"workload.mamba.heads", "4"}},
+               {{"workload.delta.interval", "2"}, {"workload.delta.value_heads", "4"}},
+               {{"workload.indexer.top_k", "64"}, {"workload.indexer.heads", "4"}},
                {{"workload.window_share", "0.5"}, {"workload.window", "64"}},
                {{"workload.inner_dropout", "true"}, {"workload.dropout", "0.1"}},
                {{"workload.score_dropout", "false"}, {"workload.dropout", "0.1"}},

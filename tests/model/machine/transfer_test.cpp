@@ -1,7 +1,7 @@
 #include "model/machine/priors.h"
 
 #include "model/experiment.h"
-#include "model/machine/scatter.h"
+#include "model/machine/transfer_spreads.h"
 #include "tests/model/files.h"
 
 #include <catch2/catch.hpp>

@@ -200,6 +200,68 @@ TEST_CASE("a scan multiplies each state of its heads twice a token") {
     CHECK(apart() - six == 4 * 2 * 8);
 }
 
+// Key heads of 3, value heads of 5, hidden 8: queries, keys, values and gate 2 x 3 + 2 x 2 x 2 x 5,
+// two numbers for each of 4 value heads; a convolution over 4 tokens, a bias and a factor a value
+// head, a norm of 5, and back. A state of 3 x 5 of each of 4 heads is read twice and written once.
+TEST_CASE("a gated delta net: weights, and operations for each of its states") {
+    Workload w = tiny();
+    w.layers = 4;
+    w.delta = {.value_heads = 4, .key_heads = 1, .key_dim = 3, .value_dim = 5, .interval = 4};
+    const double attention = [&] {
+        Workload plain = w;
+        plain.delta = {};
+        return layer_parameters(plain, 0).attention;
+    }();
+    const double products = 8 * (2 * 3 + 2 * 4 * 5 + 2 * 4) + 4 * 5 * 8,
+                 small = 4 * (2 * 3 + 4 * 5) + 2 * 4 + 5;
+    CHECK(layer_parameters(w, 0).attention == products + small + (w.linear_bias ? 8 : 0));
+    CHECK(layer_parameters(w, 3).attention == attention);
+    CHECK(layer_forward_flops(w, 0).si() - 2 * (products + small) -
+              2 * layer_parameters(w, 0).feed_forward ==
+          Approx(6.0 * 3 * 5 * 4 - 2 * (w.linear_bias ? 16 + 8 : 0)));
+    for (int layer = 0; layer < 8; ++layer) CHECK(has_attention(w, layer) == (layer % 4 == 3));
+    w.delta.interval = 0;
+    CHECK_FALSE(has_attention(w, 3));
+    w.delta.value_heads = 0;
+    CHECK(has_attention(w, 0));
+}
+
+// The indexer of DeepSeek-V3.2: 1536 x 64 x 128 + 7168 x (128 + 64) weights and a norm of 2 x 128 a
+// layer. At 8192 tokens a token's attention meets 2048 keys, 2 x 128 x (192 + 128) each; the
+// indexer 8192 of 2 x 64 x 128. The backward takes twice the products, but of the indexer it meets
+// 2048 keys and has no gradients of its inputs.
+TEST_CASE("an indexer's weights, and what its selection leaves of attention") {
+    Workload w = preset("deepseek-v3");
+    w.seq = 8192;
+    const Workload all = w;
+    w.indexer = {.heads = 64, .head_dim = 128, .top_k = 2048};
+    const double products = 1536.0 * 64 * 128 + 7168 * (128 + 64);
+    CHECK(layer_parameters(w, 0).total() - layer_parameters(all, 0).total() == products + 2 * 128);
+    const double index = 2.0 * 64 * 128, key = 2.0 * 128 * (192 + 128);
+    CHECK(layer_forward_flops(w, 0).si() - layer_forward_flops(all, 0).si() ==
+          Approx(2 * products + 8192 * index - (8192 - 2048) * key));
+    CHECK(model_flops(w).si() ==
+          Approx(3 * forward_flops(w).si() - 2.0 * 61 * 8192 * (products + (8192 - 2048) * index)));
+    CHECK(selects_keys(w));
+    w.seq = 2048;
+    CHECK_FALSE(selects_keys(w));
+}
+
+// Published as 80 B with 3 B active. transformers 5.24.0 builds 79,674,391,296 weights from
+// Qwen3NextConfig(): 36 layers of 2048 x (12288 + 64) + 4 x 8192 + 64 + 128 + 4096 x 2048, 12 of
+// 2048 x (2 x 4096 + 2 x 512) + 4096 x 2048 + 2 x 256; in all 48 a router of 2048 x 512, experts of
+// 3 x 2048 x 512, 512 of them and one shared with a gate of 2048, two norms; twice 151936 x 2048
+// and a norm.
+TEST_CASE("Qwen3-Next and DeepSeek-V3.2 have as many weights as their library builds") {
+    const ParameterCount next = count_parameters(preset("qwen3-next-80b-a3b"));
+    // queries' and keys' norms are counted with the norms
+    CHECK(next.attention == 36.0 * 33'718'464 + 12.0 * (27'263'488 - 512));
+    CHECK(next.total() == 79'674'391'296.0);
+    CHECK(next.active() == 79'674'391'296.0 - 48.0 * (512 - 10) * 3 * 2048 * 512);
+    // with 58 x 256 biases of the routers, which are buffers there
+    CHECK(count_parameters(preset("deepseek-v3.2")).total() == 671'877'929'216.0 + 58 * 256);
+}
+
 // 72 B s l h^2 (1 + s / 6h + V / 12 l h) for a GPT, the formula of arXiv 2104.04473.
 TEST_CASE("model operations of a GPT are Megatron's formula") {
     Workload w = preset("gpt3-175b");

@@ -38,6 +38,11 @@ Lines joined(Lines a, const Lines& b) {
 const Lines attends{"attention_norm", "qkv", "rotary", "attention", "attention_output", "residual"};
 const Lines feeds{"ffn_norm", "ffn_up", "activation", "ffn_down", "residual"};
 
+const Lines remembers{"delta_norm",   "delta_in",     "convolution",       "delta_gates",
+                      "delta_norms",  "delta_system", "delta_corrections", "delta_corrections",
+                      "delta_states", "delta_states", "delta_output",      "delta_output",
+                      "delta_output", "gated_norm",   "delta_out",         "residual"};
+
 Experiment apart() {
     Experiment e = small_model();
     e.workload.fused_projections = false;
@@ -237,4 +242,31 @@ TEST_CASE("what runs operation by operation is not counted twice") {
     };
     CHECK(lines(true, true) == lines(true, false));
     CHECK(lines(false, true) != lines(false, false));
+}
+
+// Layers 0, 1, 2, 4, 5 of 6 have delta nets, layer 3 attention; experts in every second layer.
+TEST_CASE("a layer's mixing and its feed-forward are two choices") {
+    Experiment e = small_model();
+    e.workload.layers = 6;
+    e.workload.delta = {.value_heads = 4, .key_heads = 2, .key_dim = 16, .value_dim = 8};
+    e.workload.moe = {.experts = 4, .ffn = 32, .interval = 2};
+    const Planned p(e);
+    const auto is = [&](int layer, const PassPlans& plans) {
+        return &p.plans.of_layer(e.workload, layer) == &plans;
+    };
+    CHECK(is(0, p.plans.delta_dense));
+    CHECK(is(1, p.plans.delta_experts));
+    CHECK(is(2, p.plans.delta_dense));
+    CHECK(is(3, p.plans.experts));
+    CHECK(is(5, p.plans.delta_experts));
+    const Lines host{"layer"};
+    CHECK(p.names(p.plans.dense.forward) == joined(joined(host, attends), feeds));
+    CHECK(p.names(p.plans.delta_dense.forward) == joined(joined(host, remembers), feeds));
+    CHECK(p.names(p.plans.delta_dense.recompute) == p.names(p.plans.delta_dense.forward));
+    const Lines experts = p.names(p.plans.experts.forward),
+                behind = p.names(p.plans.delta_experts.forward);
+    CHECK(Lines(experts.begin() + 7, experts.end()) == Lines(behind.begin() + 17, behind.end()));
+    e.workload.delta.interval = 3;
+    CHECK(&p.plans.of_layer(e.workload, 2) == &p.plans.dense);
+    CHECK(&p.plans.of_layer(e.workload, 3) == &p.plans.delta_experts);
 }

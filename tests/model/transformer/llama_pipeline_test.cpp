@@ -100,7 +100,8 @@ TEST_CASE(
     CHECK(opened_weights(p.context, 1).dense == 60821504 - 16777216);
     TaskGraph graph(8);
     const LayerPlans plans = layer_plans(graph, p.context);
-    const Stages stages = make_stages(graph, p.context, plans, {p.path}, true);
+    const DataFlow flow(p.context.experiment.workload, p.context.experiment.parallelism);
+    const Stages stages = make_stages(graph, p.context, plans, flow, true);
     CHECK(stages[0]->data.total().dense == 262668288 + 60821504 + 44044288);
     for (std::size_t s = 1; s < 7; ++s)
         CHECK(stages[s]->data.total().dense == 16777216 + 60821504 + 44044288);
@@ -229,12 +230,11 @@ TEST_CASE("what a stage cut inside layers writes is of the layers that it holds 
     Experiment e = small_gated();
     e.parallelism.pp = e.cluster.gpus_per_node = 4;
     e.parallelism.cut = StageCut::modules;
-    const WrittenSlots written = written_slots(e, {});
+    const TaskGraph graph = build_transformer_step(e, {});
     std::vector<std::set<int>> layers(4);
-    for (const WrittenLayer& part : written.layers)
-        for (const WrittenSlot& slot : written.slots)
-            if (slot.first <= part.first && part.first < slot.last)
-                layers[static_cast<std::size_t>(slot.stage)].insert(part.layer);
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (const TaskLabel& label = graph.label(t); label.layer >= 0)
+            layers[static_cast<std::size_t>(label.stage)].insert(label.layer);
     CHECK(layers == std::vector<std::set<int>>{{0}, {0, 1}, {1, 2}, {2, 3}});
 }
 

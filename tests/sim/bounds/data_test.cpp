@@ -82,7 +82,7 @@ TEST_CASE(
                                       stage.sum(0.7e6, all) + stage.sum(3e6, replicas),
                                       stage.sum(5e6, all), stage.sum(4e6, all)};
     for (std::size_t k = 0; k < 4; ++k) CHECK(t.exchanged[k] == Approx(units[k]));
-    CHECK(t.gathered == std::array<double, 4>{});
+    CHECK(t.gathered == std::array<double, unit_kinds>{});
     CHECK(t.parameters == 0);
     CHECK(t.parameters_joined == 0);
     stage.units[at(UnitKind::embedding)] = stage.units[at(UnitKind::head)] = 0;

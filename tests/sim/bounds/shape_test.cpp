@@ -102,9 +102,9 @@ TEST_CASE(
         ++exchanging;
         CHECK(s.lead[f] + s.rest[f] < s.estimate[f]);
     };
-    const std::array<const PassPlans*, unit_kinds> kinds{&of.plans.dense, &of.plans.experts,
-                                                         &of.plans.embedding, &of.plans.head};
-    for (std::size_t k = 0; k < unit_kinds; ++k) {
+    const std::array<const PassPlans*, all_kinds.size()> kinds{&of.plans.dense, &of.plans.experts,
+                                                               &of.plans.embedding, &of.plans.head};
+    for (std::size_t k = 0; k < all_kinds.size(); ++k) {
         const PassPlans& p = *kinds[k];
         const auto kind = static_cast<UnitKind>(k);
         CAPTURE(k);

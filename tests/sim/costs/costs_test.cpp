@@ -454,6 +454,27 @@ TEST_CASE(
     CHECK(time_of(attention).si() == Approx(4 * product + 5 * scores / 1e12));
 }
 
+TEST_CASE("kernels that no table holds are said, with the law that prices them") {
+    TaskGraph graph;
+    Gemm product{64, 64, 128, 1 << 20};
+    product.unmeasured = Unmeasured::delta_rule;
+    Attention selected{1, 128, 8192, 8192, 576};
+    selected.flash = true;
+    selected.unmeasured = Unmeasured::sparse_attention;
+    graph.add_op(product);
+    graph.add_op(selected);
+    Cluster c;
+    c.fitted.emplace();
+    c.fitted->ranges = {{"gemm.m", 128, 8192}, {"attention.queries", 128, 4096}};
+    CHECK(extrapolations(graph, c) ==
+          std::vector<std::string>{
+              "extrapolated: gated_delta_rule: its kernels were measured nowhere; each of their "
+              "products is priced as a batched product by itself",
+              "extrapolated: sparse_attention: its kernels were measured nowhere; scores of the "
+              "indexer and attention to selected keys are priced as flash attention over as many "
+              "keys"});
+}
+
 // Outside a table of 64 to 128 by 32 by 16, above the 1 kB of the measured points, and more than
 // two waves of fused blocks on four SMs.
 TEST_CASE("what lies outside of measured tables is said") {

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -22,13 +23,13 @@ Costs free_issue(std::vector<Seconds> durations) {
 
 Timeline contended(const TaskGraph& graph, const Costs& costs, const Interference& contention) {
     Timeline timeline;
-    run_with_contention(graph, costs, contention, timeline);
+    run_with_contention(graph, costs, contention, timeline, Record::waits);
     return timeline;
 }
 
 Timeline in_order(const TaskGraph& graph, const Costs& costs) {
     Timeline timeline;
-    run_in_order(graph, costs, timeline);
+    run_in_order(graph, costs, timeline, Record::waits);
     return timeline;
 }
 
@@ -170,6 +171,69 @@ TEST_CASE("without slowdowns both engines agree on random graphs") {
         const Costs costs = random_costs(graph, seed + 1000, seed % 3 == 0);
         REQUIRE(contended(graph, costs, {}) == in_order(graph, costs));
     }
+}
+
+// In steps of a quarter of a second many tasks end at once, so that precedence decides what a task
+// waited for.
+TEST_CASE("both engines agree on what a task waited for where several things end at once") {
+    for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+        CAPTURE(seed);
+        const TaskGraph graph = random_graph(seed, seed % 2 == 0);
+        Costs costs = random_costs(graph, seed + 1000, seed % 3 == 0);
+        for (auto* times : {&costs.duration, &costs.issue})
+            for (Seconds& time : *times) time = Seconds(std::ceil(4 * time.si()) / 4);
+        REQUIRE(contended(graph, costs, {}) == in_order(graph, costs));
+    }
+}
+
+// Whether the task starts when what it waited for ends, and nothing that comes first on a tie ends
+// then.
+TEST_CASE("under contention a task starts when what it waited for ends, in either engine") {
+    using Kind = WaitedFor::Kind;
+    std::array<int, 4> met{};
+    const auto check = [&](const TaskGraph& graph, const Timeline& timeline) {
+        std::vector<TaskId> last(static_cast<std::size_t>(graph.place_count()), no_task);
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            const auto [kind, id] = timeline.waited_for[t];
+            ++met[static_cast<std::size_t>(kind)];
+            const Seconds start = timeline.start[t];
+            const auto ends = [&](TaskId other) {
+                return other != no_task && start > 0_s && timeline.finish[other] == start;
+            };
+            const auto predecessor = std::ranges::find_if(graph.predecessors(t), ends);
+            const auto lane = std::ranges::find_if(graph.places(t), [&](const Place& place) {
+                return place.lane() != Lane::host && ends(last[place.index]);
+            });
+            if (predecessor != graph.predecessors(t).end())
+                REQUIRE(timeline.waited_for[t] == WaitedFor{Kind::predecessor, *predecessor});
+            else if (lane != graph.places(t).end())
+                REQUIRE(timeline.waited_for[t] == WaitedFor{Kind::lane, last[lane->index]});
+            else
+                REQUIRE(kind == (start > 0_s ? Kind::host : Kind::nothing));
+            if (kind == Kind::host)
+                REQUIRE(std::ranges::count(graph.places(t), static_cast<int>(id), &Place::rank) >
+                        0);
+            for (const Place& place : graph.places(t)) last[place.index] = t;
+        }
+    };
+    for_contended_graphs([&](const TaskGraph& graph, const Costs& costs) {
+        check(graph, contended(graph, costs, {0.3, 0.7}));
+        check(graph, in_order(graph, costs));
+    });
+    for (const int times : met) CHECK(times > 100);
+}
+
+TEST_CASE("a timeline says what tasks waited for only if that was asked") {
+    Timeline timeline;
+    const Costs costs = free_issue({1_s, 1_s, 1_s});
+    run_in_order(chain(), costs, timeline, Record::waits);
+    CHECK(timeline.waited_for.size() == 3);
+    run_in_order(chain(), costs, timeline);
+    CHECK(timeline.waited_for.empty());
+    run_with_contention(chain(), costs, {0.1, 0.1}, timeline, Record::waits);
+    CHECK(timeline.waited_for.size() == 3);
+    run_with_contention(chain(), costs, {0.1, 0.1}, timeline);
+    CHECK(timeline.waited_for.empty());
 }
 
 TEST_CASE("contention keeps the rules, and the same input gives the same output") {

@@ -38,7 +38,7 @@ struct Path {
     }
     std::map<std::string, double> shares() const {
         Timeline timeline;
-        run_in_order(graph, costs, timeline);
+        run_in_order(graph, costs, timeline, Record::waits);
         std::map<std::string, double> found;
         for (const CostBasis& b : basis_of(graph, costs, timeline, cluster)) found[b.key] = b.share;
         return found;
@@ -57,6 +57,12 @@ TEST_CASE("each kind of op rests on the constant that prices most of it") {
     };
     CHECK(key_of(graphs::small_gemm()) == "kernel.gemm_efficiency");
     CHECK(key_of(GroupedGemm{{2}, 8, 8, Dtype::bf16}) == "kernel.gemm_efficiency");
+    Gemm product = graphs::small_gemm();
+    product.unmeasured = Unmeasured::delta_rule;
+    CHECK(key_of(product) == "workload.delta");
+    Attention selected{1, 2, 8, 8, 16};
+    selected.unmeasured = Unmeasured::sparse_attention;
+    CHECK(key_of(selected) == "workload.indexer");
     CHECK(key_of(FusedGemm{}) == "kernel.fused_efficiency");
     Attention attention{1, 1, 8, 8, 8, true, false, Dtype::bf16};
     attention.flash = true;
@@ -131,7 +137,7 @@ TEST_CASE(
         .then(SendRecv{8_B}, 1, Lane::collective, {2, 1});
     path.cluster.fitted.emplace();
     Timeline timeline;
-    run_in_order(path.graph, path.costs, timeline);
+    run_in_order(path.graph, path.costs, timeline, Record::waits);
     const auto measured = [&] {
         std::array<bool, 2> found{};
         const auto basis = basis_of(path.graph, path.costs, timeline, path.cluster);
@@ -156,7 +162,7 @@ TEST_CASE("constants are named with their share of the critical path, the larges
         .then(MemoryPass{8_B, 8_B}, 5)
         .then(HostWork{}, 3, Lane::host);
     Timeline timeline;
-    run_in_order(path.graph, path.costs, timeline);
+    run_in_order(path.graph, path.costs, timeline, Record::waits);
     std::vector<CostBasis> found = basis_of(path.graph, path.costs, timeline, path.cluster);
     REQUIRE(found.size() == 3);
     CHECK(found[0].key == "kernel.memory_efficiency");

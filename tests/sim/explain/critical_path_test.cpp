@@ -16,13 +16,11 @@ namespace {
 struct Simulated {
     Costs costs;
     Timeline timeline;
-    std::vector<Binding> bound;
     std::vector<PathSegment> path;
     Simulated(const TaskGraph& graph, Costs c, const Interference& contention = {})
         : costs(std::move(c)) {
-        run_with_contention(graph, costs, contention, timeline);
-        bound = bindings(graph, costs, timeline);
-        path = critical_path(graph, costs, timeline, bound);
+        run_with_contention(graph, costs, contention, timeline, Record::waits);
+        path = critical_path(graph, costs, timeline);
     }
 };
 
@@ -50,9 +48,10 @@ TEST_CASE("the critical path goes through the straggler, not through the rank th
     const Simulated s(graph, free_issue({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s}));
     CHECK(s.path == std::vector<PathSegment>{
                         {2, false, 4_s}, {4, false, 3_s}, {5, false, 1_s}, {6, false, 1_s}});
-    CHECK(s.bound[4] == Binding{Binding::Kind::predecessor, 2, 0});
-    CHECK(s.bound[5] == Binding{Binding::Kind::lane, 4, 0});
-    CHECK(s.bound[0].kind == Binding::Kind::nothing);
+    const std::vector<WaitedFor>& waited_for = s.timeline.waited_for;
+    CHECK(waited_for[4] == WaitedFor{WaitedFor::Kind::predecessor, 2});
+    CHECK(waited_for[5] == WaitedFor{WaitedFor::Kind::lane, 4});
+    CHECK(waited_for[0] == WaitedFor{});
 }
 
 // Issues end at 3, 6, 9, and kernels of 1 s wait for them: the path is three issues and the last

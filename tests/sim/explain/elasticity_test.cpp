@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/step.h"
+#include "sim/explain/cluster_parameters.h"
 #include "sim/explain/explain.h"
 #include "sim/pipeline_notes.h"
 #include "tests/graphs.h"

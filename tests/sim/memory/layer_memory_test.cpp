@@ -23,6 +23,45 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
 
+// Per token, in elements: norm in and out 2 x 64; the convolution's input of 96 and the gates' of
+// 8; queries, keys and values, 96, and of 4 value heads a row of 64 of the chunk's inverse, a step
+// size and 4 bytes of decay; the gated norm's inputs of 32 each and its result. Work: the states of
+// a chunk of 64, 16 x 8 / 64 a token, with their gradients, four tensors of 16 and five of 8 for
+// each value head.
+TEST_CASE("a gated delta net keeps what its kernels' backwards read") {
+    Experiment e = small_model();
+    e.workload.delta = {.value_heads = 4, .key_heads = 2, .key_dim = 16, .value_dim = 8};
+    const Routing balanced;
+    const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
+    const LayerMemory delta = layer_memory(c, 0), attention = layer_memory(c, 3);
+    CHECK(delta.feed_forward == attention.feed_forward);
+    CHECK(delta.attention.kept ==
+          48 * 2.0 * Bytes(128 + 96 + 8 + 96 + 4 * (64 + 1) + 3 * 32) + 48 * 4 * Bytes(4));
+    CHECK(delta.attention.work == 48 * 2.0 * Bytes(128 + 4 * (4 * 16 + 5 * 8 + 2 * 2)));
+    e.workload.delta.value_heads = 0;
+    CHECK(layer_memory({e, rank_shape(e), c.groups, balanced}, 0).attention == attention.attention);
+}
+
+// Latents of 24 and 16, heads of 8 + 4 and 6. Per token: norm in and out 2 x 64, latents' norms 2 x
+// 40, queries' own part 8 x 8, queries and results of 8 heads as wide as the latent, 20 and 16, one
+// key of 20, 8 x 6 for the output projection and a sum of 4 bytes a head. The indexer: 4 x 6 + 6 +
+// 4 elements, its key's norm in and out 2 x 6, and 3 x 4 bytes for each of 5 keys.
+TEST_CASE(
+    "sparse attention keeps queries as wide as the latent, and of the indexer what it chose") {
+    Experiment e = small_model();
+    e.workload.attention = AttentionKind::mla;
+    e.workload.kv_heads = 0;
+    e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
+    e.workload.indexer = {.heads = 4, .head_dim = 6, .top_k = 5};
+    const Routing balanced;
+    const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
+    const LayerMemory memory = layer_memory(c, 0);
+    CHECK(memory.attention.kept ==
+          48 * 2.0 * Bytes(128 + 80 + 64 + 8 * (20 + 16) + 20 + 48 + 34 + 12) +
+              48 * Bytes(8 * 4 + 5 * 12));
+    CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 8 * (20 + 16) + 20));
+}
+
 // Without a gate: norm in and out 2 x 64, the product's 128 and the activation's 128 elements of 2
 // bytes. In steps GELU keeps three tensors of 128 more; under automatic casting one of 2 bytes and
 // three of 4.

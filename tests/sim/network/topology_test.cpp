@@ -137,6 +137,24 @@ TEST_CASE("NICs are plugged in beside the ranks that they serve") {
                       Kind::leaf, Kind::nic, Kind::socket, Kind::pcie_switch, Kind::rank});
 }
 
+// A GPU of 24 GB/s behind a NIC of 50: no more leaves the node. On a switch the file does not tell
+// the GPU's own PCIe.
+TEST_CASE("the NIC of a node with one GPU is behind that GPU's PCIe") {
+    auto cluster = pcie_node(1);
+    cluster.nodes = 2;
+    cluster.inter.bandwidth = BytesPerSecond(50e9);
+    const auto narrowest = [](const Cluster& c) {
+        const Topology t = topology_of(c);
+        return std::ranges::min_element(t.links, {}, &TopologyLink::bandwidth)->bandwidth;
+    };
+    CHECK(narrowest(cluster) == BytesPerSecond(24e9));
+    cluster.inter.bandwidth = BytesPerSecond(12e9);
+    CHECK(narrowest(cluster) == BytesPerSecond(12e9));
+    cluster.fabric = Fabric::nvswitch;
+    cluster.inter.bandwidth = BytesPerSecond(50e9);
+    CHECK(narrowest(cluster) == BytesPerSecond(50e9));
+}
+
 // One node of two ranks on a switch, without NICs or leaves.
 TEST_CASE("the whole topology of a node") {
     Cluster c = switched_nodes(1);

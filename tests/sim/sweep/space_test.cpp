@@ -201,16 +201,17 @@ TEST_CASE("parallelism=all makes legal splits only, each once") {
     }
     // with tp = 4, pp = 2 and the rest fixed: micro-batches 1, 2, 3, 4, 6, 12 of 12 sequences; the
     // schedules gpipe, zb-h1 and zb-v (two chunks, four layers), 1f1b with vp 1, and vp 2 where
-    // their number is even (12, 6, 4, 2); dualpipe where named
+    // their number is even (12, 6, 4, 2); dualpipe where named. Two chunks are laid as 2, 2 (also
+    // with both ends light) or 3, 1; four as 1, 1, 1, 1, as 2, 1, 1, 0 or as 1, 2, 1, 0.
     auto some = axes({"parallelism=all", "parallelism.tp=4", "parallelism.pp=2", "parallelism.cp=1",
                       "parallelism.recompute=none", "parallelism.zero=0",
                       "parallelism.sequence_parallel=false"});
     const SweepSpace narrow(e, some);
-    CHECK(walk(narrow).legal.size() == 6 * 4 + 4);
+    CHECK(walk(narrow).legal.size() == 6 * (3 * 2 + 3) + 4 * 3);
     CHECK(narrow.schedules_left_out() == std::vector<std::string>{"dualpipe"});
     some.push_back(parse_axis("parallelism.schedule=1f1b,dualpipe"));
     const SweepSpace named(e, some);
-    CHECK(walk(named).legal.size() == 6 * 2 + 4);
+    CHECK(walk(named).legal.size() == 6 * (2 + 2) + 4 * 3);
     CHECK(named.schedules_left_out().empty());
     CHECK(SweepSpace(e, axes({"parallelism.tp=1,2"})).schedules_left_out().empty());
 }

@@ -27,6 +27,8 @@ std::string broken(SplitKey key, Change change, bool once = false) {
 namespace rule {
 constexpr std::string_view ranks = "tp x cp x pp x dp is not the number of ranks",
                            heads = "tp does not divide workload.heads",
+                           delta_heads = "tp does not divide workload.delta.key_heads",
+                           whole_sequences = "cp above 1 with gated delta nets or sparse attention",
                            kv_heads = "tp neither divides workload.kv_heads nor is a multiple",
                            ffn = "tp does not divide the width of a feed-forward block",
                            seq = "cp does not divide workload.seq",
@@ -71,6 +73,9 @@ TEST_CASE("tensor parallelism divides the ranks, heads and feed-forward blocks")
     CHECK(tp(4, [](Workload& w) { w.kv_heads = 2; }) == legal);  // each key head is on two ranks
     CHECK(tp(2, [](Workload& w) { w.kv_heads = 3; }) == rule::kv_heads);
     CHECK(tp(4, [](Workload& w) { w.ffn = 258; }) == rule::ffn);
+    CHECK(tp(4, [](Workload& w) { w.delta = {.value_heads = 8, .key_heads = 2}; }) ==
+          rule::delta_heads);
+    CHECK(tp(2, [](Workload& w) { w.delta = {.value_heads = 8, .key_heads = 2}; }) == legal);
     CHECK(tp(2, [](Workload& w) { w.ffn = 258; }) == legal);
     const auto experts = [](Workload& w) {
         w.moe.experts = 4;
@@ -100,6 +105,15 @@ TEST_CASE("context, pipeline and data parallelism make up the ranks, the tokens 
     CHECK(with(SplitKey::cp, [](Parallelism& p) { p.tp = 2, p.cp = 4; }) == legal);
     CHECK(with(SplitKey::cp, [](Parallelism& p) { p.tp = 4, p.cp = 4; }) == rule::ranks);
     CHECK(with(SplitKey::cp, [](Parallelism& p) { p.cp = 3; }) == rule::seq);
+    const auto split_context = [](auto change) {
+        return broken(SplitKey::cp, [&](Experiment& e, Parallelism& p) {
+            p.cp = 2;
+            change(e.workload);
+        });
+    };
+    CHECK(split_context([](Workload&) {}) == legal);
+    CHECK(split_context([](Workload& w) { w.delta.value_heads = 4; }) == rule::whole_sequences);
+    CHECK(split_context([](Workload& w) { w.indexer.heads = 4; }) == rule::whole_sequences);
     CHECK(with(SplitKey::pp, [](Parallelism& p) { p.tp = 2, p.cp = 2, p.pp = 2; }) == legal);
     CHECK(with(SplitKey::pp, [](Parallelism& p) { p.tp = 2, p.cp = 2, p.pp = 4; }) == rule::ranks);
     CHECK(with(SplitKey::dp, [](Parallelism& p) { p.tp = 2, p.dp = 4; }) == legal);

@@ -1,0 +1,239 @@
+// stepcast diagnose: what ran, what was measured, and the answer.
+#include "sim/why/diagnose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "calibrate/kernel_comparisons.h"
+#include "cli/startup.h"
+#include "cli/verbs.h"
+#include "import/tables/cases.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/base/whole_files.h"
+#include "model/records/measurements.h"
+#include "reports/diagnosis.h"
+#include "reports/pages.h"
+#include "sim/predict.h"
+
+namespace stepcast {
+namespace {
+
+// How far one gets with steps alone.
+std::string steps_alone(const Case& c) {
+    const StepPattern p = pattern_of(c.recorded_steps);
+    if (p.steps == 0) return "";
+    return fmt::format(
+        " The steps alone say: {} of them, the quiet ones take {}, {:.0f} % are slow{} and lose "
+        "{:.1f} % in the mean.",
+        p.steps, to_string(p.quiet), 100 * p.slow_share,
+        p.regular ? fmt::format(" (every {:.0f}th)", p.every) : "", 100 * p.lost);
+}
+
+struct AskedRun {
+    Experiment experiment;
+    Observed observed;
+};
+
+// What a log or a row states beside its step.
+void take_case(const Case& c, Observed& seen) {
+    seen.name = c.case_id;
+    seen.step = c.measured_mean.value_or(c.measured_step);
+    seen.steps = c.recorded_steps;
+    seen.forward = c.measured_forward;
+    seen.backward = c.measured_backward;
+    for (const MeasuredPhase& phase : c.measured_phases) {
+        if (phase.rank != -1) continue;
+        if (phase.name == "gradient_sync") seen.gradient_sync = phase.time;
+        if (phase.name == "optimizer") seen.optimizer = phase.time;
+    }
+}
+
+bool holds_runs(const std::string& input) {
+    const std::string path = file_of_row(input);
+    return path.ends_with(".csv") || is_log(path) || std::filesystem::is_directory(path);
+}
+
+// "38%MFU", "410TFLOP/s" a GPU, "3700tokens/s/gpu", else a time.
+Seconds step_of(const std::string& text, const Experiment& e, bool& is_rate) {
+    std::string word = lower_case(text);
+    std::erase(word, ' ');
+    const auto ends = [&](std::string_view end) { return word.ends_with(end); };
+    const double ranks = rank_count(e.cluster), tokens = tokens_per_step(e);
+    const auto number = [&] {
+        const double value = std::strtod(word.c_str(), nullptr);
+        if (!(value > 0)) throw ConfigError("expected a number above 0");
+        return value;
+    };
+    if (ends("mfu")) {
+        is_rate = true;
+        const double share = number() / (word.find('%') == std::string::npos ? 1 : 100);
+        return model_flops(e, tokens) / (peak(e.cluster.gpu, e.workload.dtype) * (share * ranks));
+    }
+    if (ends("flop/s") || ends("flops")) {
+        is_rate = true;
+        return model_flops(e, tokens) / (FlopsPerSecond(number() * 1e12) * ranks);
+    }
+    if (ends("tokens/s/gpu")) return Seconds(tokens / (number() * ranks));
+    if (ends("tokens/s")) return Seconds(tokens / number());
+    return parse_seconds(text);
+}
+
+void take_measured(const Options& options, AskedRun& run) {
+    if (options.measured.empty()) return;
+    std::vector<Seconds> steps;
+    for (const std::string& text : options.measured)
+        at_place("--measured " + text, [&] {
+            steps.push_back(step_of(text, run.experiment, run.observed.stated_rate));
+            if (steps.back() <= Seconds(0)) throw ConfigError("expected more than 0");
+        });
+    Seconds sum;
+    for (const Seconds s : steps) sum += s;
+    run.observed.step = sum / static_cast<double>(steps.size());
+    run.observed.steps = steps.size() > 1 ? steps : std::vector<Seconds>{};
+}
+
+class ScratchFolder {
+public:
+    ScratchFolder()
+        : path_(std::filesystem::temp_directory_path() /
+                fmt::format("stepcast-links-{:08x}", std::random_device{}())) {
+        std::filesystem::create_directories(path_);
+    }
+    ~ScratchFolder() {
+        std::error_code none;
+        std::filesystem::remove_all(path_, none);
+    }
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+    [[nodiscard]] std::string path() const { return path_.string(); }
+
+private:
+    std::filesystem::path path_;
+};
+
+// What the output does not say: it ran on all ranks, whose nodes are whole.
+NcclTestsContext context_of(const std::string& path, const Cluster& cluster) {
+    NcclTestsContext context{.op = "all_reduce", .ranks = rank_count(cluster), .nodes = 0};
+    int ranks = 0;
+    for (const NcclTestsRow& row : read_nccl_tests(path, context).rows)
+        ranks = std::max(ranks, row.out_of_place.ranks);
+    context.nodes = (ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
+    return context;
+}
+
+// Large messages alone: what small ones take is latency.
+void take_links(const std::string& path, AskedRun& run) {
+    constexpr double large = 64e6;
+    const ScratchFolder folder;
+    const std::string cluster = folder.path() + "/machine.toml", out = folder.path() + "/links.csv";
+    write_whole({{cluster, write_cluster(run.experiment.cluster)}});
+    import_profiles({.paths = {path},
+                     .out = out,
+                     .system = "",
+                     .model = "",
+                     .context = context_of(path, run.experiment.cluster),
+                     .format = "nccl-tests"});
+    std::vector<double> between, inside;
+    for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+        if (file.path().extension() == ".csv")
+            for (const KernelComparison& row :
+                 read_kernel_comparisons(file.path().string(), cluster).rows)
+                if (row.ranks > 1 && row.bytes > Bytes(large))
+                    (row.ranks > run.experiment.cluster.gpus_per_node ? between : inside)
+                        .push_back(std::log(row.measured / row.predicted));
+    const auto add = [&](const std::vector<double>& ratios, bool nodes) {
+        if (!ratios.empty()) run.observed.links.push_back({nodes, std::exp(median(ratios))});
+    };
+    add(between, true);
+    add(inside, false);
+    if (run.observed.links.empty())
+        throw ConfigError(path + ": has no message of 64 MB or more; expected nccl-tests -e 1G");
+}
+
+AskedRun asked_run(const Options& options) {
+    AskedRun run;
+    const std::string& name = options.experiment;
+    if (holds_runs(name)) {
+        const Case c = one_case(options, name);
+        run.experiment = c.experiment;
+        for (const std::string& text : options.set) set_key(run.experiment, parse_override(text));
+        check_experiment(run.experiment);
+        take_case(c, run.observed);
+    } else {
+        require_foreign(options, {name});
+        run.experiment = asked_experiment(options, name, overrides_of(options), true);
+    }
+    if (!options.log.empty()) {
+        Options of_log = options;
+        if (of_log.model.empty()) of_log.model = name;
+        take_case(one_case(of_log, options.log), run.observed);
+    }
+    take_measured(options, run);
+    if (run.observed.name.empty()) run.observed.name = std::filesystem::path(name).stem().string();
+    if (run.observed.step <= Seconds(0))
+        throw ConfigError("diagnose: of which step? expected --measured 4.31s or --log FILE");
+    for (const std::string& text : options.rank_times)
+        at_place("--rank-times " + text, [&] {
+            run.observed.rank_times.push_back(parse_seconds(text).si());
+            if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
+        });
+    if (!options.nccl_tests.empty()) take_links(options.nccl_tests, run);
+    return run;
+}
+
+// Without those that the user has tested and ruled out.
+std::vector<Cause> causes_left(const std::vector<std::string>& ruled_out) {
+    std::vector<Cause> causes = read_causes();
+    for (const std::string& name : ruled_out) {
+        std::vector<std::string> names;
+        for (const Cause& c : causes) names.push_back(c.name);
+        if (std::erase_if(causes, [&](const Cause& c) { return c.name == name; }) == 0)
+            throw ConfigError("--ruled-out " + name + ": is no cause of the list" +
+                              did_you_mean(name, names));
+    }
+    return causes;
+}
+
+}  // namespace
+
+Case one_case(const Options& options, const std::string& input) {
+    const std::string path = file_of_row(input);
+    const std::string row = path.size() < input.size() ? input.substr(path.size() + 1) : "";
+    const bool log = is_log(path);
+    std::vector<Comparison> found =
+        log ? comparisons_of_log(options, path)
+            : read_comparisons(path, options.cluster, options.framework);
+    if (!row.empty())
+        std::erase_if(found, [&](const Comparison& c) { return c.what.case_id != row; });
+    if (found.empty()) throw ConfigError(path + ": has no run" + (row.empty() ? "" : " " + row));
+    if (found.size() > 1)
+        throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", path, found.size(),
+                                      path, found.front().what.case_id));
+    const Comparison& c = found.front();
+    if (!c.refused_because.empty())
+        throw ConfigError(
+            c.refused_because +
+            (log ? " What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
+                       steps_alone(c.what)
+                 : ""));
+    return c.what;
+}
+
+std::string diagnosis_text(const Options& options) {
+    check_files_of_diagnose(options);
+    const AskedRun run = asked_run(options);
+    const Diagnosis found = diagnose(
+        try_causes(run.experiment, causes_left(options.ruled_out), options.threads), run.observed);
+    if (!options.out.empty())
+        write_diagnosis(options.out, found,
+                        origin_of(run.experiment, {version_text(), options.command}));
+    return options.json ? to_json(found) : diagnosis_table(found);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,106 @@
+// compare RUN --gate --history DIR: the runs, and the answer.
+#include "sim/why/gate.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/verbs.h"
+#include "import/tables/cases.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
+#include "reports/gate.h"
+#include "sim/why/waterfall.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct GateInput {
+    GateRun run;
+    Experiment experiment;
+};
+
+GateInput recorded_in(const Options& options, const std::string& input) {
+    const Case found = one_case(options, input);
+    GateInput r{{found.case_id, found.recorded_steps}, found.experiment};
+    if (r.run.steps.empty())
+        throw ConfigError(input +
+                          ": has no single steps; expected a log or measurements with them");
+    return r;
+}
+
+std::vector<std::string> files_of_history(const std::string& folder, const std::string& run) {
+    if (!fs::is_directory(folder))
+        throw ConfigError("--history " + folder + ": is no folder; expected one of run files");
+    std::vector<std::string> files;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        const std::string path = entry.path().string();
+        if ((path.ends_with(".csv") || is_log(path)) && !fs::equivalent(path, run, none))
+            files.push_back(path);
+    }
+    std::ranges::sort(files);
+    return files;
+}
+
+// A history of another machine or split says nothing about this run.
+void require_alike(const Options& options, const GateInput& run, const GateInput& other,
+                   const std::string& path) {
+    const std::vector<KeyChange> changes = changes_between(other.experiment, run.experiment);
+    if (changes.empty() || options.allow) return;
+    throw ConfigError(
+        fmt::format("{}: ran with {} = {}, {} with {}{}; expected runs of one "
+                    "configuration, or --allow",
+                    path, changes[0].key, changes[0].from, run.run.name, changes[0].to,
+                    changes.size() > 1 ? fmt::format(" (and {} more keys)", changes.size() - 1)
+                                       : std::string()));
+}
+
+double share_of(const std::string& text) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    const std::string rest(end);
+    if (end == text.c_str() || (!rest.empty() && rest != "%"))
+        throw ConfigError("--false-alarms " + text + ": expected a share, as 1%");
+    const double share = rest == "%" ? value / 100 : value;
+    if (!(share > 0 && share < 0.5))
+        throw ConfigError("--false-alarms " + text + ": expected a share between 0 and 0.5");
+    return share;
+}
+
+}  // namespace
+
+GateAnswer gate_answer(const Options& options) {
+    if (options.inputs.size() != 1)
+        throw ConfigError("--gate: found several inputs; expected one run and --history DIR");
+    const std::string& input = options.inputs.front();
+    const double share = share_of(options.false_alarms);  // before files are read
+    const std::vector<std::string> files = options.history.empty()
+                                               ? std::vector<std::string>{}
+                                               : files_of_history(options.history, input);
+    if (files.empty())
+        throw ConfigError("--gate: no run of history; expected --history DIR with at least one");
+    if (!options.junit.empty()) {
+        keep_apart({options.junit}, options.inputs);
+        keep_apart({options.junit}, files);
+        require_writable(options.junit);
+    }
+    const GateInput run = recorded_in(options, input);
+    Options quiet = options;  // how each file of history was read tells nothing
+    quiet.say = [](const std::string&) {};
+    std::vector<GateRun> history;
+    for (const std::string& path : files) {
+        const GateInput other = recorded_in(quiet, path);
+        require_alike(options, run, other, path);
+        history.push_back(other.run);
+    }
+    const GateAnswer found = judge_run(run.run, history, share);
+    if (!options.junit.empty()) write_whole({{options.junit, gate_junit(found)}});
+    return found;
+}
+
+}  // namespace stepcast

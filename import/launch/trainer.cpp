@@ -1,0 +1,460 @@
+// Runs of Hugging Face's Trainer, of TRL and LLaMA-Factory on it, and of accelerate: flags of a
+// launch line and the files that it names. Which flag states what is data (config_files.toml); here
+// is what several of them decide together, as read in transformers 5.24 (training_args.py,
+// integrations/deepspeed.py) and accelerate 1.15 (commands/launch.py, accelerator.py,
+// utils/dataclasses.py).
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "import/launch/launch_flags.h"
+#include "import/launch/readers.h"
+#include "import/launch/tool_files.h"
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/base/whole_files.h"
+
+namespace stepcast {
+namespace {
+
+using Arguments = std::vector<ShellArgument>;
+using Words = std::vector<std::pair<std::string, std::string>>;
+
+Document read_named(const std::string& file) {
+    return read_json_or_yaml(plain_utf8(read_text(file, "a configuration of a training")), file);
+}
+
+// Where the launcher's own flags end: behind the program, a file or, after -m, a module.
+std::size_t behind_program(const Arguments& all) {
+    std::size_t module = all.size();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (all[i].text.ends_with(".py")) return i + 1;
+        if ((all[i].text == "-m" || all[i].text == "--module") && i + 1 < all.size())
+            module = i + 2;
+        if (all[i].text == "llamafactory-cli" || all[i].text == "trl")
+            return std::min(i + 2, all.size());
+    }
+    return std::min(module, all.size());
+}
+
+// The program by its name: run_clm of run_clm.py, sft of trl.scripts.sft and of trl sft.
+std::string name_of_program(const Arguments& all) {
+    const auto end = behind_program(all);
+    const std::string last = end > 0 ? all[end - 1].text : "";
+    if (last.ends_with(".py")) return std::filesystem::path(last).stem().string();
+    return last.substr(last.find_last_of('.') + 1);
+}
+
+bool is_configuration(const std::string& name) {
+    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+}
+
+// accelerate puts what its file has in tables beside its flags, under the flags' names: of
+// fsdp_config, "version" is fsdp_version.
+void flatten_tables(Document& d) {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> tables{
+        {{"fsdp_config.", "fsdp_"},
+         {"fp8_config.", "fp8_"},
+         {"dynamo_config.", "dynamo_"},
+         {"deepspeed_config.", ""},
+         {"megatron_lm_config.", ""},
+         {"parallelism_config.", ""}}};
+    for (NamedValue& value : d.values)
+        for (const auto& [table, prefix] : tables)
+            if (value.name.starts_with(table)) {
+                value.name.erase(0, table.size());
+                if (!value.name.starts_with(prefix)) value.name.insert(0, prefix);
+            }
+}
+
+// What flags switch on as what the file names: --use_fsdp is distributed_type FSDP.
+void name_distribution(Document& d) {
+    for (const auto& [flag, type] : {std::pair{"multi_gpu", "MULTI_GPU"},
+                                     {"use_fsdp", "FSDP"},
+                                     {"use_deepspeed", "DEEPSPEED"},
+                                     {"use_megatron_lm", "MEGATRON_LM"}})
+        if (const auto* v = d.on(flag)) d.add("distributed_type", type, v->at);
+}
+
+// The values of a file that the launch names, before those that `d` has, which override them.
+void put_below(Document& d, const NamedValue& named, const std::string& prefix, Translation& t) {
+    const auto path = found_file(named.value, t.path);
+    if (path.empty()) {
+        t.open.push_back(fmt::format("{} ({}): {} is not there: what it says is not known",
+                                     named.name, named.at, named.value));
+        return;
+    }
+    Document file = read_named(path);
+    for (NamedValue& value : file.values) value.name.insert(0, prefix);
+    d.values.insert(d.values.begin(), file.values.begin(), file.values.end());
+}
+
+// Flags of the launcher, then of the program, each above the files that it names.
+Document launched_values(const ShellLaunch& launch, Translation& t) {
+    const auto& all = launch.arguments;
+    const auto split = all.begin() + static_cast<std::ptrdiff_t>(behind_program(all));
+    Document launcher = megatron_arguments({all.begin(), split}, t.path);
+    for (NamedValue& value : launcher.values)  // as many as a node has
+        if (value.name == "nproc_per_node" && value.value == "gpu") value.value = "auto";
+    for (const auto& [name, value] : launch.directives) {
+        auto key = "sbatch_" + name;
+        std::ranges::replace(key, '-', '_');
+        launcher.values.insert(launcher.values.begin(), {key, value, t.path});
+    }
+    if (const auto* file = launcher.find("config_file"))
+        put_below(launcher, NamedValue(*file), "", t);
+    name_distribution(launcher);
+    Document program = megatron_arguments({split, all.end()}, t.path);
+    if (const auto* file = program.find("config"); file && is_configuration(file->value))
+        put_below(program, NamedValue(*file), "", t);
+    if (split != all.end() && is_configuration(split->text))
+        put_below(program, {"configuration", split->text, split->at}, "", t);
+    if (const auto* file = program.find("fsdp_config"); file && is_configuration(file->value))
+        put_below(program, NamedValue(*file), "fsdp_config.", t);
+    launcher.values.insert(launcher.values.end(), program.values.begin(), program.values.end());
+    return launcher;
+}
+
+// "full_shard auto_wrap offload": how the Trainer said until 5.20 what its fsdp_config says since.
+void split_fsdp_words(Document& d) {
+    const auto* stated = d.find("fsdp");
+    if (!stated) return;
+    const NamedValue words = *stated;
+    for (const std::string& word : words_of(lower_case(words.value), " ,[]'\""))
+        if (word == "offload")
+            d.add("fsdp_offload_params", "true", words.at);
+        else if (word != "auto_wrap")
+            d.add("fsdp", word, words.at);
+}
+
+// What accelerate's launcher and file state, then the program's own, then what it has of the
+// Trainer. The last of several statements of a key counts, and the first of several defaults.
+Tool joined(const Tool& program) {
+    Tool all = program;
+    const auto append = [](auto& into, const auto& from) {
+        into.insert(into.end(), from.begin(), from.end());
+    };
+    all.keys = tool_named("accelerate").keys;
+    append(all.keys, program.keys);
+    append(all.quiet, tool_named("accelerate").quiet);
+    if (program.id == "trl" || program.id == "llama-factory") {
+        append(all.keys, tool_named("trainer").keys);
+        append(all.quiet, tool_named("trainer").quiet);
+    }
+    return all;
+}
+
+// What take_listed() has put among the keys for the decisions below, removed there.
+Setting decided_by(const std::string& name, const std::string& otherwise, Translation& t) {
+    const auto* found = t.find(name);
+    Setting decided = found ? *found : Setting{name, otherwise, ""};
+    std::erase_if(t.settings, [&](const Setting& s) { return s.key == name; });
+    std::erase_if(t.defaulted,
+                  [&](const std::string& line) { return line.starts_with(name + " = "); });
+    return decided;
+}
+
+// Sets a key to what follows from a decision; what follows from a default is one.
+void conclude(const std::string& key, const std::string& value, const Setting& from,
+              Translation& t) {
+    if (from.at.empty() || from.at.starts_with("default of "))
+        t.take_default(key, value);
+    else
+        t.set(key, value, from.at);
+}
+
+struct Decisions {
+    // mixed: precision beside fp32 weights, "none" without; loaded: type of the weights as training
+    // begins; sharding: 0, 2, 3, hybrid, hybrid2, deepspeed or megatron
+    Setting mixed, loaded, sharding, stage;
+    [[nodiscard]] bool is_mixed() const { return mixed.value != "none"; }
+    [[nodiscard]] const Setting& computing() const { return is_mixed() ? mixed : loaded; }
+};
+
+// ---- DeepSpeed's configuration below the Trainer
+
+// Of the model that is named so far; 0 = none.
+long hidden_of(const Translation& t, const std::string& model) {
+    const auto* stated = t.find("workload.preset");
+    if (!stated && model.empty()) return 0;
+    Experiment named;
+    set_key(named, {"workload.preset", model.empty() ? stated->value : model});
+    return named.workload.hidden;
+}
+
+// "auto" is what the Trainer's own arguments and the model say (integrations/deepspeed.py:
+// trainer_config_process, trainer_config_finalize).
+void fill_automatic(Document& json, const std::string& mixed, long hidden) {
+    for (NamedValue& value : json.values) {
+        if (value.value != "auto") continue;
+        if (value.name == "bf16.enabled")
+            value.value = truth(mixed == "bf16" || mixed == "fp8");
+        else if (value.name == "fp16.enabled")
+            value.value = truth(mixed == "fp16");
+        else if (value.name == "zero_optimization.reduce_bucket_size" && hidden > 0)
+            value.value = std::to_string(hidden * hidden);
+        else
+            value.null = value.used = true;  // as the launch says, or DeepSpeed's default
+    }
+}
+
+// The batch of the configuration where no flag states it; the Trainer stops where both do and
+// differ.
+void take_batch_below(Document& json, Document& d, Translation& t) {
+    for (const auto& [theirs, flag] :
+         {std::pair{"train_micro_batch_size_per_gpu", "per_device_train_batch_size"},
+          {"gradient_accumulation_steps", "gradient_accumulation_steps"},
+          {"train_batch_size", "train_batch_size"}}) {
+        const auto *below = json.find(theirs), *own = d.find(flag);
+        if (!below || below->value == "auto") continue;
+        if (!own || own->value == "auto")
+            d.add(flag, below->value, below->at);
+        else if (integer_in(*own) != integer_in(*below))
+            t.problem(*below, fmt::format("{}, but {} = {} ({}); the Trainer stops there, the "
+                                          "forecast has the latter",
+                                          below->value, flag, own->value, own->at));
+    }
+}
+
+void take_deepspeed(Document json, const std::string& mixed, const std::string& model,
+                    Translation& t) {
+    fill_automatic(json, mixed, hidden_of(t, model));
+    Translation own{.path = json.path, .format = "DeepSpeed"};
+    take_deepspeed_training(json, own, 0);
+    leave_rest(json, own);
+    std::erase_if(own.settings, [](const Setting& s) {
+        return s.key.ends_with("_batch") || s.key == "workload.optimizer";
+    });
+    for (const Setting& setting : own.settings) t.set(setting.key, setting.value, setting.at);
+    t.defaulted.insert(t.defaulted.end(), own.defaulted.begin(), own.defaulted.end());
+    t.problems.insert(t.problems.end(), own.problems.begin(), own.problems.end());
+    std::ranges::copy_if(own.open, std::back_inserter(t.open), [](const std::string& line) {
+        return line.find("filled in by a template") != std::string::npos;
+    });
+    for (const std::string& name : own.ignored)
+        t.ignored.push_back(fmt::format("{} ({})", name, json.path));
+}
+
+// The file that --deepspeed or accelerate's configuration names; nothing if it is not there.
+std::vector<Document> deepspeed_file(Document& d, Translation& t) {
+    for (const char* name : {"deepspeed", "deepspeed_config_file"}) {
+        const auto* file = d.find(name);
+        if (!file || !is_configuration(file->value)) continue;
+        if (const auto path = found_file(file->value, t.path); !path.empty())
+            return {read_named(path)};
+    }
+    return {};
+}
+
+void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
+                      const std::string& model, Document& d, Translation& t) {
+    t.framework = "deepspeed-transformers";
+    if (!files.empty()) return take_deepspeed(files.front(), what.mixed.value, model, t);
+    // accelerate without a file of DeepSpeed's (utils/dataclasses.py: DeepSpeedPlugin)
+    conclude("workload.dtype", what.is_mixed() ? what.mixed.value : "fp32", what.mixed, t);
+    const auto* file = d.find_any({"deepspeed", "deepspeed_config_file"});
+    if (!what.stage.value.empty())
+        conclude("parallelism.zero", what.stage.value, what.stage, t);
+    else if (file && is_configuration(file->value))
+        t.open.push_back(
+            fmt::format("{} ({}): {} is not there, which has ZeRO's stage, buckets and "
+                        "precision; say --set zero=N",
+                        file->name, file->at, file->value));
+    else
+        t.take_default("parallelism.zero", "2");
+}
+
+// ---- precision and shards
+
+// FSDP keeps fp32 weights where the precision is mixed, whatever the model was loaded in
+// (accelerator.py, fsdp_utils.py), and gathers and reduces in the narrow type
+// (utils/dataclasses.py: set_mixed_precision).
+void decide_fsdp(const Decisions& what, long each, Translation& t) {
+    const std::string& way = what.sharding.value;
+    conclude("parallelism.zero",
+             way == "hybrid"    ? "3"
+             : way == "hybrid2" ? "2"
+                                : way,
+             what.sharding, t);
+    if (way == "hybrid2")
+        t.problems.push_back(fmt::format(
+            "HYBRID_SHARD_ZERO2 ({}): the forecast shards gradients and states over all "
+            "ranks, not within a node",
+            what.sharding.at));
+    else if (way == "hybrid" && each > 0)
+        conclude("parallelism.shard", std::to_string(each), what.sharding, t);
+    else if (way == "hybrid")
+        t.open.emplace_back("shards are of one node's GPUs; say --set parallelism.shard=N");
+    conclude("workload.dtype", what.computing().value, what.computing(), t);
+    conclude("workload.master_weights", truth(what.is_mixed()), what.mixed, t);
+    if (what.is_mixed() && what.mixed.value != "fp8")
+        conclude("parallelism.gradient_dtype", what.mixed.value, what.mixed, t);
+}
+
+// DistributedDataParallel, or one GPU: under autocast weights keep the type in which they were
+// loaded.
+void decide_replicas(const Decisions& what, Document& d, Translation& t) {
+    const bool wide = what.loaded.value == "fp32";
+    if (what.is_mixed() && wide) t.framework = "transformers-autocast";
+    const auto* narrow = d.on("tf32");
+    if (!what.is_mixed() && wide && narrow)
+        t.set("workload.dtype", "tf32", narrow->at);
+    else
+        conclude("workload.dtype", what.computing().value, what.computing(), t);
+    conclude("parallelism.zero", "0", what.sharding, t);
+    t.take(
+        "parallelism.bucket", d.find("ddp_bucket_cap_mb"),
+        [](const NamedValue& v) { return std::to_string(count_in(v)) + " MiB"; }, "25 MiB");
+    if (what.loaded.at.empty() || what.loaded.at.starts_with("default of "))
+        t.open.push_back(fmt::format(
+            "weights are taken as loaded in {}, {}", what.loaded.value,
+            wide ? "the tool's default"
+                 : "as in most checkpoints (transformers 5); where they are fp32, as version 4 "
+                   "loads them unless told: --framework transformers-autocast"));
+}
+
+void decide(const Decisions& what, const std::vector<Document>& files, const std::string& model,
+            Document& d, Translation& t) {
+    const std::string& way = what.sharding.value;
+    if (way == "deepspeed") return decide_deepspeed(what, files, model, d, t);
+    if (way == "megatron") {
+        t.framework = "megatron-core";
+        return conclude("workload.dtype", what.computing().value, what.mixed, t);
+    }
+    if (way.empty()) return decide_replicas(what, d, t);
+    decide_fsdp(what, t.count("cluster.gpus_per_node", 0), t);
+}
+
+// Replicas of shards (parallelism_config.py): dp_replicate_size groups of dp_shard_size.
+void take_groups(Document& d, Translation& t) {
+    const auto* copies = d.find("parallelism_config_dp_replicate_size");
+    const auto* shards = d.find("parallelism_config_dp_shard_size");
+    if (copies && shards && count_in(*copies) > 1 && count_in(*shards) > 1)
+        t.set("parallelism.shard", count_in(*shards) * t.count("parallelism.cp", 1), shards->at);
+    if (const auto* heads = d.find("parallelism_config_sp_size"); heads && integer_in(*heads) > 1)
+        t.problem(
+            *heads,
+            "exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
+}
+
+// LoRA's matrices beside a feed-forward stand at all linear layers.
+void name_targets(Document& d) {
+    for (NamedValue& value : d.values)
+        for (const char* name : {"lora_target_modules", "lora_target"})
+            if (value.name == name && (value.value.find("up_proj") != std::string::npos ||
+                                       value.value.find("down_proj") != std::string::npos))
+                value.value = "all-linear";
+}
+
+// A flag that no rule knows is a problem if its name is of what changes a step.
+void judge_rest(Document& d, Translation& t) {
+    name_unmodelled(d, t);
+    std::set<std::string> seen;
+    for (NamedValue& value : d.values) {
+        if (value.used || value.null || !seen.insert(value.name).second) continue;
+        const auto* last = d.find(value.name);
+        if (launch_flags().speaks_of_step(value.name) && last && !changes_nothing(last->value))
+            t.problem(*last, last->value.substr(0, 40) +
+                                 "; not known here, and its name is of what changes a step: the "
+                                 "forecast is without it");
+        else
+            t.ignored.push_back(value.name);
+    }
+}
+
+Translation read_values(const Tool& tool, Document d, Translation t, const TranslateOptions& o) {
+    t.format = tool.name;
+    t.framework = tool.framework;
+    flatten_tables(d);
+    split_fsdp_words(d);
+    name_targets(d);
+    const auto files = deepspeed_file(d, t);
+    for (Document json : files) take_batch_below(json, d, t);
+    if (const auto* flag = d.find("deepspeed"); flag && lower_case(flag->value) != "false")
+        d.add("distributed_type", "DEEPSPEED", flag->at);
+    take_listed(tool, d, t, o.replicas);
+    const Decisions what{decided_by("mixed", "none", t), decided_by("loaded", "bf16", t),
+                         decided_by("sharding", "", t), decided_by("stage", "", t)};
+    decide(what, files, o.model, d, t);
+    take_groups(d, t);
+    set_aside(tool, d, t);
+    judge_rest(d, t);
+    return t;
+}
+
+Translation read_program(const Tool& tool, Document d, Translation t,
+                         const TranslateOptions& options) {
+    t = read_values(joined(tool), std::move(d), std::move(t), options);
+    if (!t.find("workload.seq"))
+        t.open.emplace_back("sequence length: not stated; say --set seq=N");
+    const auto names_model = [](const std::string& line) {
+        return line.find("--model") != std::string::npos;
+    };
+    if (options.model.empty() && !t.find("workload.preset") &&
+        std::ranges::none_of(t.open, names_model))
+        t.open.emplace_back("layers and widths: name a preset or a config.json with --model");
+    return t;
+}
+
+}  // namespace
+
+bool is_of_trainer(const Tool& tool) {
+    static constexpr std::array ids{"accelerate", "trainer", "trl", "llama-factory", "axolotl"};
+    return std::ranges::find(ids, tool.id) != ids.end();
+}
+
+Translation translate_trainer(const Tool& tool, Document d, const TranslateOptions& options) {
+    Translation t{.path = d.path};
+    if (tool.id != "accelerate") return read_program(tool, std::move(d), std::move(t), options);
+    t = read_values(tool, std::move(d), std::move(t), options);
+    t.open.emplace_back(
+        "micro-batch, sequence length, model: in the program that accelerate starts, whose launch "
+        "line has them; or say --set micro_batch=N, --set seq=N and --model");
+    return t;
+}
+
+bool is_trainer_launch(const ShellLaunch& launch, const std::string& path) {
+    static constexpr std::array flags{"--per_device_train_batch_size", "--model_name_or_path"};
+    static constexpr std::array programs{"accelerate", "accelerate-launch", "llamafactory-cli",
+                                         "trl"};
+    const auto& all = launch.arguments;
+    for (const ShellArgument& a : all) {
+        const auto flag = a.text.substr(0, a.text.find('='));
+        if (std::ranges::find(flags, flag) != flags.end() ||
+            std::ranges::find(programs, std::filesystem::path(a.text).filename().string()) !=
+                programs.end() ||
+            a.text == "accelerate.commands.launch")
+            return true;
+    }
+    // a program whose flags are all in a file: train.py run.yaml
+    const auto split = behind_program(all);
+    const auto file = split < all.size() && is_configuration(all[split].text)
+                          ? found_file(all[split].text, path)
+                          : "";
+    if (file.empty()) return false;
+    const Document d = read_named(file);
+    const Tool* tool = tool_of(d);
+    return tool && is_of_trainer(*tool);
+}
+
+Translation translate_trainer_launch(const ShellLaunch& launch, const std::string& path,
+                                     const TranslateOptions& options) {
+    Translation t{.path = path};
+    Document d = launched_values(launch, t);
+    const Tool* tool = tool_of(d);
+    const std::string program = name_of_program(launch.arguments);
+    const Tool& trl = tool_named("trl");
+    const auto script = std::ranges::find(trl.programs, program, &Words::value_type::first);
+    if (!tool || !is_of_trainer(*tool) || tool->id == "accelerate" || tool->id == "trainer")
+        tool = script != trl.programs.end() ? &trl : &tool_named("trainer");
+    t = read_program(*tool, std::move(d), std::move(t), options);
+    if (tool == &trl && !script->second.empty())
+        t.problems.push_back(fmt::format("{} ({}): the forecast is without {}", program,
+                                         launch.arguments.front().at, script->second));
+    return t;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,101 @@
+#include "sim/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+// Kind by prefix of the key; the first matching prefix counts.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kinds{
+    {{"kernel.training_", "steps"},
+     {"link.intra.training", "steps"},
+     {"link.inter.training", "steps"},
+     {"interference.", "steps"},
+     {"noise.", "steps"},
+     {"kernel.gemm_", "GEMM"},
+     {"kernel.batched_gemm", "GEMM"},
+     {"kernel.grouped_gemm", "GEMM"},
+     {"kernel.attention_", "attention"},
+     {"kernel.memory_", "memory passes"},
+     {"kernel.row_", "memory passes"},
+     {"kernel.strided_", "memory passes"},
+     {"kernel.transpose_", "memory passes"},
+     {"kernel.optimizer_", "memory passes"},
+     {"kernel.cache", "memory passes"},
+     {"kernel.fused_", "expert kernels"},
+     {"kernel.wgrad_", "expert kernels"},
+     {"kernel.expert_kernels", "expert kernels"},
+     {"link.intra.", "collectives inside a node"},
+     {"link.inter.", "collectives between nodes"},
+     {"network.partial_ring", "collectives between nodes"},
+     {"kernel.launch", "host"},
+     {"kernel.event", "host"},
+     {"host.", "host"},
+     {"overheads.", ""}}};
+constexpr std::array names{"GEMM",
+                           "attention",
+                           "memory passes",
+                           "expert kernels",
+                           "collectives inside a node",
+                           "collectives between nodes",
+                           "host",
+                           "steps"};
+
+// True for kernels by name that were measured on this machine, not assumed or copied.
+bool fitted_here(const FittedConstants& c) { return !c.from.starts_with("prior"); }
+
+}  // namespace
+
+std::string_view kind_of_constant(std::string_view key) {
+    const auto at = std::find_if(kinds.begin(), kinds.end(),
+                                 [&](const auto& k) { return key.starts_with(k.first); });
+    return at == kinds.end() ? "" : at->second;
+}
+
+std::vector<KindCalibration> calibrations_of(const Cluster& cluster) {
+    std::vector<KindCalibration> found;
+    for (const char* name : names) found.push_back({name});
+    if (!cluster.fitted) return found;
+    for (const FittedParameter& p : cluster.fitted->parameters)
+        for (KindCalibration& k : found)
+            if (p.determined && k.kind == kind_of_constant(p.key)) ++k.determined;
+    for (const FittedConstants& c : cluster.fitted->constants)
+        for (KindCalibration& k : found)
+            if (fitted_here(c) && k.kind == kind_of_constant(c.what)) k.determined += c.count;
+    return found;
+}
+
+bool is_determined(const Cluster& cluster, std::string_view key) {
+    if (!cluster.fitted) return false;
+    const Fitted& f = *cluster.fitted;
+    // A step runs one of the attention kernels that are fitted by name.
+    if (key == "kernel.attention_efficiency" &&
+        std::ranges::any_of(f.constants, [](const FittedConstants& c) {
+            return fitted_here(c) && c.what == "kernel.attention_kernels";
+        }))
+        return true;
+    return std::ranges::any_of(
+        f.parameters, [&](const FittedParameter& p) { return p.determined && p.key == key; });
+}
+
+std::string calibration_text(const Cluster& cluster) {
+    std::vector<std::string> parts;
+    for (const KindCalibration& k : calibrations_of(cluster))
+        parts.push_back(k.determined > 0 ? fmt::format("{}: {} constant{}", k.kind, k.determined,
+                                                       k.determined == 1 ? "" : "s")
+                                         : k.kind + ": not measured");
+    return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string unmeasured_kinds(const Cluster& cluster) {
+    std::vector<std::string> kinds;
+    for (const KindCalibration& k : calibrations_of(cluster))
+        if (k.determined == 0) kinds.push_back(k.kind);
+    return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
+}  // namespace stepcast

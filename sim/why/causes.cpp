@@ -1,0 +1,189 @@
+#include "sim/why/causes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "model/base/errors.h"
+#include "model/base/plain_text.h"
+#include "model/input/fields.h"
+#include "model/input/keys.h"
+#include "model/input/presets.h"
+#include "model/step.h"
+#include "model/transformer/counts.h"
+#include "sim/costs/costs.h"
+#include "sim/engine/simulate.h"
+#include "sim/explain/cluster_parameters.h"
+
+namespace stepcast {
+namespace {
+
+struct CauseList {
+    KEY_NAMED(std::vector<Cause>, causes, {}, "cause", "");
+};
+
+// "KEY = VALUE", "KEY *" or "KEY + VALUE".
+struct Change {
+    std::string key, value;
+    char how = '=';
+};
+
+Change parse_change(const std::string& text) {
+    for (const char how : {'=', '*', '+'})
+        if (const auto at = text.find(std::string(" ") + how); at != std::string::npos) {
+            const auto value = std::min(at + 3, text.size());
+            return {text.substr(0, at), text.substr(value), how};
+        }
+    throw ConfigError("\"" + text + "\"; expected KEY = VALUE, KEY * or KEY + VALUE");
+}
+
+// What is no key: parts of a step that the engine does not know.
+bool is_of_step(const std::string& key) {
+    return key == "step" || key == "optimizer" || key == "parameters" || key == "rate";
+}
+
+void check_change(const std::string& text) {
+    const Change c = parse_change(text);
+    const bool all_below = c.key.ends_with('.') && !keys_of(c.key).empty();
+    if (!is_of_step(c.key) && c.key != "experts" && !all_below && !find_key(c.key))
+        throw ConfigError(c.key + ": " + unknown_key(c.key));
+    if (c.how == '+') (void)parse_seconds(c.value);
+}
+
+using Needs = bool(const Experiment&);
+constexpr std::pair<CauseNeeds, Needs*> needs[] = {
+    {CauseNeeds::nodes, [](const Experiment& e) { return e.cluster.nodes > 1; }},
+    {CauseNeeds::linked_node,
+     [](const Experiment& e) {
+         return e.cluster.gpus_per_node > 1 && joins_gpus(e.cluster.fabric);
+     }},
+    {CauseNeeds::unblocked, [](const Experiment& e) { return !e.cluster.launch_blocking; }},
+    {CauseNeeds::flash,
+     [](const Experiment& e) {
+         return e.workload.attention != AttentionKind::plain &&
+                e.workload.attention != AttentionKind::mla;
+     }},
+    {CauseNeeds::fused,
+     [](const Experiment& e) { return !e.parallelism.eager && !e.parallelism.unfused; }},
+    {CauseNeeds::no_recompute,
+     [](const Experiment& e) {
+         return e.parallelism.recompute != Recompute::full || e.parallelism.recompute_layers > 0;
+     }},
+    {CauseNeeds::trains,
+     [](const Experiment& e) {
+         return e.workload.kind == Workload::Kind::transformer &&
+                e.workload.optimizer != Optimizer::none;
+     }},
+    {CauseNeeds::zero3, [](const Experiment& e) { return e.parallelism.zero == 3; }},
+    {CauseNeeds::accumulates, [](const Experiment& e) { return micro_batches(e.parallelism) > 1; }},
+    {CauseNeeds::shards_inside,
+     [](const Experiment& e) {
+         return e.parallelism.zero == 3 && e.parallelism.shard > 0 &&
+                e.parallelism.shard < e.parallelism.dp * e.parallelism.cp;
+     }},
+    {CauseNeeds::spreads_experts, [](const Experiment& e) { return e.parallelism.ep > 1; }},
+    {CauseNeeds::experts, [](const Experiment& e) { return e.workload.moe.experts > 0; }},
+    {CauseNeeds::ranks, [](const Experiment& e) { return rank_count(e.cluster) > 1; }},
+    {CauseNeeds::stated_rate, [](const Experiment&) { return true; }},
+};
+
+// Billions of parameters that a node holds once.
+double billions_of_node(const Experiment& e) {
+    return count_parameters(e.workload).total() / 1e9 / e.cluster.nodes;
+}
+
+// Passes of one expert over one micro-batch in a step of a rank, forward and backward as one.
+double expert_passes(const Experiment& e) {
+    int layers = 0;
+    for (int l = 0; l < e.workload.layers; ++l) layers += has_experts(e.workload, l);
+    return static_cast<double>(layers) / e.parallelism.pp * e.workload.moe.experts /
+           e.parallelism.ep * micro_batches(e.parallelism);
+}
+
+void scale_all(Cluster& cluster, const std::string& key, double factor) {
+    const std::string below = key.substr(std::string_view("cluster.").size());
+    for (const ClusterParameter& p : cluster_parameters(cluster))
+        if (p.key == below || (below.ends_with('.') && p.key.starts_with(below)))
+            cluster = with_scaled(cluster, p.key, factor);
+}
+
+void apply(const Change& c, double severity, UnderCause& u) {
+    Experiment& e = u.experiment;
+    const auto value = [&] { return parse_seconds(c.value) * severity; };
+    if (c.key == "step" || c.key == "rate") {
+        u.times *= c.value == "micro" ? 1.0 / micro_batches(e.parallelism) : severity;
+    } else if (c.key == "optimizer") {
+        u.more += value() * billions_of_node(e);
+    } else if (c.key == "parameters") {
+        u.more += value() * billions_of_node(e) * micro_batches(e.parallelism);
+    } else if (c.key == "experts") {
+        u.more += value() * expert_passes(e);
+    } else {
+        u.same = false;
+        if (c.how == '*')
+            scale_all(e.cluster, c.key, severity);
+        else
+            set_key(e, {c.key, c.value});
+    }
+}
+
+}  // namespace
+
+std::vector<Cause> read_causes(const std::string& path) {
+    const std::string file = path.empty() ? home_folder() + "/model/presets/causes.toml" : path;
+    const std::vector<Cause> causes = read_table<CauseList>(file, "a list of causes").causes;
+    for (const Cause& cause : causes)
+        at_place(file + ": cause \"" + cause.name + "\"", [&] {
+            for (const std::string& change : cause.changes) check_change(change);
+            for (const std::string& need : cause.when) (void)parse_name<CauseNeeds>(need);
+            if (cause.least > cause.most || cause.weight <= 0)
+                throw ConfigError("expected a weight above 0, and least up to most");
+        });
+    return causes;
+}
+
+bool is_possible(const Cause& cause, const Experiment& e) {
+    return std::ranges::all_of(cause.when, [&](const std::string& need) {
+        return needs[static_cast<std::size_t>(parse_name<CauseNeeds>(need))].second(e);
+    });
+}
+
+bool needs_rate(const Cause& cause) {
+    return std::ranges::count(cause.when, to_string(CauseNeeds::stated_rate)) > 0;
+}
+
+std::vector<double> severities_of(const Cause& cause) {
+    constexpr int count = 7;
+    if (cause.least == cause.most) return {cause.least};
+    std::vector<double> found;
+    if (cause.doubling)
+        for (double s = cause.least; s <= cause.most; s *= 2) found.push_back(s);
+    else
+        for (int i = 0; i < count; ++i)
+            found.push_back(cause.least *
+                            std::pow(cause.most / cause.least, i / static_cast<double>(count - 1)));
+    return found;
+}
+
+std::optional<UnderCause> under(const Cause& cause, double severity, const Experiment& e) {
+    UnderCause found{e, 1, {}, true};
+    try {
+        for (const std::string& change : cause.changes)
+            apply(parse_change(change), severity, found);
+        check_experiment(found.experiment);
+    } catch (const ConfigError&) {
+        return std::nullopt;  // the experiment cannot be so
+    }
+    return found;
+}
+
+StepTimes quick_step(const Experiment& e) {
+    const TaskGraph graph = build_step(e, routing_of(e, 0));
+    const Costs costs = price(graph, e.cluster);
+    Timeline timeline;
+    run(graph, costs, e.cluster.interference, timeline);
+    return step_times(graph, timeline, reporting_rank(graph));
+}
+
+}  // namespace stepcast

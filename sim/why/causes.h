@@ -1,0 +1,60 @@
+// The closed list of causes that `diagnose` weighs, as data (model/presets/causes.toml), and what a
+// step takes under each.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/experiment.h"
+#include "model/graph/step_times.h"
+
+namespace stepcast {
+
+// What an experiment must have for a cause to be possible.
+NAMED_ENUM(CauseNeeds, "what a cause needs", nodes, linked_node, unblocked, flash, fused,
+           no_recompute, trains, zero3, accumulates, shards_inside, spreads_experts, experts, ranks,
+           stated_rate);
+
+struct Cause {
+    KEY(std::string, name, {}, "short");
+    KEY(std::string, what, {}, "a sentence");
+    KEY(double, weight, 0, "how often it is met; nothing wrong: 1", 0, 1);
+    KEY(std::vector<std::string>, when, {}, "what the experiment must have");
+    KEY(std::vector<std::string>, changes, {}, "of the experiment, the machine or the step");
+    KEY(double, least, 1, "least severity", 1e-4, 1e4);
+    KEY(double, most, 1, "largest severity", 1e-4, 1e4);
+    KEY(bool, doubling, false, "severities are 2, 4, 8 ..");
+    KEY(double, some, 0, "chance that it slows down some steps, not every one", 0, 1);
+    KEY(double, regular, 0.05, "chance that slow steps come at equal distances", 0, 1);
+    KEY(bool, one_rank, false, "one rank computes longer than the others");
+    KEY(std::string, test, {}, "what tells it");
+    KEY(double, minutes, 5, "that the test takes", 0, 1e4);
+    KEY(std::string, remedy, {}, "what to change");
+    friend bool operator==(const Cause&, const Cause&) = default;
+};
+
+// The shipped list, or that of a file. Throws ConfigError with file:line:column, also for a change
+// or a need that nobody knows.
+std::vector<Cause> read_causes(const std::string& path = "");
+
+// Whether the experiment has what the cause needs; stated_rate is a need of what was measured.
+bool is_possible(const Cause& cause, const Experiment& e);
+bool needs_rate(const Cause& cause);
+// At which it is tried: logarithmic steps.
+std::vector<double> severities_of(const Cause& cause);
+
+// The experiment as the cause makes it, and what comes on top of its simulated step. Empty if that
+// is no legal experiment. Texts that do not parse throw ConfigError.
+struct UnderCause {
+    Experiment experiment;
+    double times = 1;  // the step takes so many times longer
+    Seconds more;      // and so much
+    bool same = true;  // the experiment is the one as stated
+};
+std::optional<UnderCause> under(const Cause& cause, double severity, const Experiment& e);
+
+// One step of the experiment, without noise: what `diagnose` compares.
+StepTimes quick_step(const Experiment& e);
+
+}  // namespace stepcast

@@ -1,0 +1,435 @@
+#include "sim/why/diagnose.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "model/base/errors.h"
+#include "model/records/measurements.h"
+#include "sim/on_threads.h"
+#include "sim/predict.h"
+#include "sim/scatter.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::size_t fewest_steps = 5;
+// Widths of logarithms. A phase beside the step: how differently phases are off; of a rank's time
+// beside the others'; of a link beside its forecast.
+constexpr double phase_width = 0.15, rank_width = 0.03, link_width = 0.15;
+// Slow steps: this much above the quiet one, and this many times the spread of quiet steps.
+constexpr double slow_by = 0.05, slow_spreads = 5;
+// What steps lose without a cause, and the range in which a cause loses: shares of the quiet step.
+constexpr double lost_anyway = 0.01, lost_least = 0.02, lost_most = 20;
+constexpr double outliers = 0.05, outlier_width = 3;
+// A phase below this share of the step is not looked at.
+constexpr double least_phase = 0.03;
+
+double log_normal(double x, double width) {
+    return -0.5 * x * x / (width * width) - std::log(width);
+}
+
+constexpr std::array all_times{&StepTimes::step, &StepTimes::forward, &StepTimes::backward,
+                               &StepTimes::gradient_sync, &StepTimes::optimizer};
+
+StepTimes scaled(StepTimes times, double by) {
+    for (Seconds StepTimes::*part : all_times) times.*part *= by;
+    return times;
+}
+
+// The interval's two widths, as a density of log(measured / expected).
+struct Error {
+    double faster = 0.1, slower = 0.1;
+    [[nodiscard]] double log_density(double x) const {
+        const double narrow = x < 0 ? faster : slower;
+        const double a = std::log(1 - outliers) + log_normal(x, narrow),
+                     b = std::log(outliers) + log_normal(x, outlier_width * narrow);
+        return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+    }
+};
+
+Error error_of(const Interval& step) {
+    constexpr double least = 0.02;
+    return {std::max(least, std::log(step.p50 / step.p10) / p90_of_normal),
+            std::max(least, std::log(step.p90 / step.p50) / p90_of_normal)};
+}
+
+struct Phases {
+    const char* name;
+    Seconds StepTimes::*predicted;
+    std::optional<Seconds> Observed::*measured;
+};
+constexpr std::array phases{
+    Phases{"forward", &StepTimes::forward, &Observed::forward},
+    Phases{"backward", &StepTimes::backward, &Observed::backward},
+    Phases{"gradient sync", &StepTimes::gradient_sync, &Observed::gradient_sync},
+    Phases{"optimizer", &StepTimes::optimizer, &Observed::optimizer}};
+
+struct Judged {
+    double log_likelihood = 0;
+    std::vector<Witness> witnesses;
+};
+
+struct Suspect {
+    const TriedCause* tried = nullptr;
+    std::vector<Judged> guesses;
+    double weight = 1, log_likelihood = 0;  // mean over severities
+    double probability = 0;
+};
+
+double log_mean_exp(const std::vector<Judged>& guesses) {
+    double most = -INFINITY, sum = 0;
+    for (const Judged& g : guesses) most = std::max(most, g.log_likelihood);
+    for (const Judged& g : guesses) sum += std::exp(g.log_likelihood - most);
+    return most + std::log(sum / static_cast<double>(guesses.size()));
+}
+
+std::string ms(Seconds t) {
+    return t >= Seconds(10) ? fmt::format("{:.2f} s", t.si())
+                            : fmt::format("{:.0f} ms", 1e3 * t.si());
+}
+
+double slowest_of(const std::vector<double>& rank_times) {
+    return *std::ranges::max_element(rank_times) / median(rank_times);
+}
+
+// How well one guess agrees with each thing that was measured. `step` is the quiet step.
+Judged judge(const CauseGuess& g, const Observed& observed, const Error& error, Seconds step) {
+    Judged found;
+    const auto add = [&](const std::string& what, const std::string& text, double log_density) {
+        found.log_likelihood += log_density;
+        found.witnesses.push_back({what, text, log_density});
+    };
+    const double off = std::log(step / g.times.step);
+    add("the step", fmt::format("{} explained of {}", ms(g.times.step), ms(step)),
+        error.log_density(off));
+    for (const auto& [name, predicted, measured] : phases) {
+        const auto& seen = observed.*measured;
+        const Seconds said = g.times.*predicted;
+        if (!seen || std::max(*seen, said) < least_phase * step) continue;
+        const double floor = 0.01 * step.si();
+        add(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
+            log_normal(std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width));
+    }
+    if (observed.rank_times.size() > 1) {
+        const double slowest = slowest_of(observed.rank_times);
+        add("ranks",
+            fmt::format("slowest rank {:.2f} of the median, {:.2f} expected", slowest,
+                        g.slowest_rank),
+            log_normal(std::log(slowest / g.slowest_rank), rank_width));
+    }
+    for (const MeasuredLink& link : observed.links) {
+        const double said = link.between_nodes ? g.link_between : g.link_inside;
+        add(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
+            fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
+            log_normal(std::log(link.slower / said), link_width));
+    }
+    return found;
+}
+
+std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Experiment& e,
+                                   const StepTimes& plain, double scale) {
+    const auto changed = under(cause, severity, e);
+    if (!changed) return std::nullopt;
+    CauseGuess g{.severity = severity, .times = plain};
+    if (!changed->same) {
+        try {
+            g.times = scaled(quick_step(changed->experiment), scale);
+        } catch (const ConfigError&) {
+            return std::nullopt;
+        }
+    }
+    const Seconds more = changed->more + g.times.step * (changed->times - 1);
+    g.times.step += more;
+    // the engine's optimizer is where logs count the host's
+    if (changed->more > Seconds(0)) g.times.optimizer += more;
+    const Cluster &now = changed->experiment.cluster, &was = e.cluster;
+    if (now.inter.bandwidth > BytesPerSecond(0))
+        g.link_between = was.inter.bandwidth / now.inter.bandwidth;
+    if (now.intra.bandwidth > BytesPerSecond(0))
+        g.link_inside = was.intra.bandwidth / now.intra.bandwidth;
+    if (cause.one_rank) g.slowest_rank = 1 / severity;
+    return g;
+}
+
+// A step is simulated at few severities and its times are interpolated between them, in logarithms:
+// with the interval of a good forecast, a cause would else explain only what lies near one of them.
+std::vector<CauseGuess> refined(const std::vector<CauseGuess>& few) {
+    constexpr int pieces = 6;
+    std::vector<CauseGuess> found;
+    for (std::size_t i = 0; i + 1 < few.size(); ++i)
+        for (int p = 0; p < pieces; ++p)
+            found.push_back(between(few[i], few[i + 1], p / static_cast<double>(pieces)));
+    found.push_back(few.back());
+    return found;
+}
+
+// Empty if the cause would not show.
+std::optional<TriedCause> tried_cause(const Cause& cause, const Experiment& e,
+                                      const StepTimes& plain, double scale) {
+    constexpr double shows = 0.01;
+    TriedCause t{cause, {}};
+    double effect = 0;
+    for (const double severity : severities_of(cause))
+        if (auto guess = guess_of(cause, severity, e, plain, scale)) {
+            effect = std::max(effect, std::abs(std::log(guess->times.step / plain.step)));
+            t.guesses.push_back(std::move(*guess));
+        }
+    if (effect < shows) return std::nullopt;
+    if (!cause.doubling) t.guesses = refined(t.guesses);
+    return t;
+}
+
+// Bayes: the first suspect is that nothing is wrong, with weight 1.
+void weigh(std::vector<Suspect>& suspects) {
+    double most = -INFINITY, sum = 0;
+    const auto log_weight = [](const Suspect& s) { return s.log_likelihood + std::log(s.weight); };
+    for (const Suspect& s : suspects) most = std::max(most, log_weight(s));
+    for (Suspect& s : suspects) sum += s.probability = std::exp(log_weight(s) - most);
+    for (Suspect& s : suspects) s.probability /= sum;
+}
+
+std::size_t likeliest(const Suspect& s) {
+    return static_cast<std::size_t>(
+        std::ranges::max_element(s.guesses, {}, &Judged::log_likelihood) - s.guesses.begin());
+}
+
+std::string with_values(std::string text, double severity, const Cluster& c) {
+    const auto put = [&](const std::string& name, const std::string& value) {
+        if (const auto at = text.find(name); at != std::string::npos)
+            text.replace(at, name.size(), value);
+    };
+    const int nics = c.network.nics > 0 ? c.network.nics : c.gpus_per_node;
+    put("{rate}", fmt::format("{:.0f}", c.inter.bandwidth.si() * nics * severity / 1e9));
+    put("{severity}", fmt::format("{:.0f} %", 100 * severity));
+    return text;
+}
+
+// Of each witness, how much more it says for this cause than for all suspects together.
+std::vector<Witness> compared(const Suspect& s, const std::vector<Suspect>& all) {
+    std::vector<Witness> found = s.guesses[likeliest(s)].witnesses;
+    for (Witness& w : found) {
+        double most = -INFINITY, sum = 0;
+        std::vector<std::pair<double, double>> others;
+        for (const Suspect& other : all)
+            for (const Witness& o : other.guesses[likeliest(other)].witnesses)
+                if (o.what == w.what) {
+                    others.emplace_back(other.weight, o.favours);
+                    most = std::max(most, o.favours);
+                }
+        double weights = 0;
+        for (const auto& [weight, log_density] : others)
+            sum += weight * std::exp(log_density - most), weights += weight;
+        w.favours -= most + std::log(sum / weights);
+    }
+    return found;
+}
+
+SuspectedCause described(const Suspect& s, const std::vector<Suspect>& all, const Cluster& cluster,
+                         Seconds plain, Seconds step) {
+    const CauseGuess& g = s.tried->guesses[likeliest(s)];
+    const Cause& cause = *s.tried->cause;
+    const double share = 1 - plain / g.times.step;
+    return {.name = cause.name,
+            .what = cause.what,
+            .test = with_values(cause.test, g.severity, cluster),
+            .remedy = cause.remedy,
+            .minutes = cause.minutes,
+            .probability = s.probability,
+            .costs = step * share,
+            .without = step * (1 - share),
+            .severity = g.severity,
+            .in_some_steps = false,
+            .witnesses = compared(s, all)};
+}
+
+// ---- what single steps say
+
+struct Patterned {
+    double nothing = 1;  // probability that no cause interrupts
+    std::vector<SuspectedCause> causes;
+};
+
+std::string pattern_text(const StepPattern& p) {
+    if (p.slow_share == 0)
+        return fmt::format("{} steps, none much slower than the others", p.steps);
+    return fmt::format(
+        "{:.0f} % of {} steps are slow, {}", 100 * p.slow_share, p.steps,
+        p.regular ? fmt::format("every {:.0f}", p.every) : std::string("at no fixed distance"));
+}
+
+// What the slow steps lose is seen and need not be guessed; causes differ by how regular they are.
+Patterned interruptions(const StepPattern& p, const std::vector<Cause>& causes,
+                        const Cluster& cluster, Seconds step) {
+    Patterned found;
+    const double nothing = std::exp(-p.lost / lost_anyway) / lost_anyway;
+    const double some = p.lost < lost_least ? 0 : 1 / (p.lost * std::log(lost_most / lost_least));
+    double sum = nothing;
+    for (const Cause& cause : causes) {
+        const double fits = p.regular ? cause.regular : 1 - cause.regular;
+        const Seconds lost = step * (p.lost / (1 + p.lost));
+        SuspectedCause s{.name = cause.name,
+                         .what = cause.what,
+                         .test = with_values(cause.test, 1 / (1 + p.lost), cluster),
+                         .remedy = cause.remedy,
+                         .minutes = cause.minutes,
+                         .probability = cause.weight * cause.some * some * fits,
+                         .costs = lost,
+                         .without = step - lost,
+                         .severity = 1 + p.lost,
+                         .in_some_steps = true,
+                         .witnesses = {{"single steps", pattern_text(p), std::log(2 * fits)}}};
+        sum += s.probability;
+        found.causes.push_back(std::move(s));
+    }
+    found.nothing = nothing / sum;
+    for (SuspectedCause& s : found.causes) s.probability /= sum;
+    return found;
+}
+
+// With single steps known, what slows down some of them is looked for there.
+std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen, Seconds quiet,
+                                 bool apart) {
+    const Error error = error_of(tried.forecast);
+    std::vector<Suspect> suspects;
+    for (const TriedCause& t : tried.all) {
+        if (t.cause && needs_rate(*t.cause) && !seen.stated_rate) continue;
+        Suspect s{.tried = &t};
+        if (t.cause) s.weight = t.cause->weight * (apart ? 1 - t.cause->some : 1);
+        if (s.weight <= 0) continue;
+        for (const CauseGuess& g : t.guesses) s.guesses.push_back(judge(g, seen, error, quiet));
+        s.log_likelihood = log_mean_exp(s.guesses);
+        suspects.push_back(std::move(s));
+    }
+    weigh(suspects);
+    return suspects;
+}
+
+// The part of the gap that is larger comes first, and in it the likelier cause.
+void order(Diagnosis& d, Seconds quiet) {
+    constexpr double worth_telling = 0.01;
+    std::erase_if(d.causes, [](const SuspectedCause& s) { return s.probability < worth_telling; });
+    const double always = std::abs((quiet - d.forecast.p50).si()) * (1 - d.probability_of_nothing),
+                 at_times = (d.measured - quiet).si() * (1 - d.probability_of_no_pattern);
+    std::ranges::stable_sort(d.causes, std::ranges::greater{}, [&](const SuspectedCause& s) {
+        return s.probability * (s.in_some_steps ? at_times : always);
+    });
+}
+
+Diagnosis::Verdict verdict_of(const Diagnosis& d, const Interval& forecast, Seconds quiet) {
+    using enum Diagnosis::Verdict;
+    constexpr double far = 2, alike = 0.5;
+    const bool wrong_step = d.probability_of_nothing < 0.5,
+               wrong_pattern = d.probability_of_no_pattern < 0.5;
+    const double below = std::log(forecast.p50 / quiet) / error_of(forecast).faster;
+    if (below > far) return too_fast;
+    if (!wrong_step && !wrong_pattern) return nothing_wrong;
+    if (d.causes.empty()) return cannot_tell;
+    const SuspectedCause& first = d.causes.front();
+    if (!first.in_some_steps && d.probability_of_nothing > alike * first.probability)
+        return cannot_tell;
+    for (std::size_t i = 1; i < d.causes.size(); ++i)
+        if (d.causes[i].in_some_steps == first.in_some_steps &&
+            d.causes[i].probability > alike * first.probability)
+            return cannot_tell;
+    return likely;
+}
+
+}  // namespace
+
+StepPattern pattern_of(const std::vector<Seconds>& steps) {
+    StepPattern p;
+    if (steps.size() < fewest_steps) return p;
+    std::vector<double> times;
+    for (const Seconds s : steps) times.push_back(s.si());
+    p.steps = static_cast<int>(times.size());
+    // the fastest tenth and quarter are quiet even if half of all steps are slow
+    const double quarter = quantile(times, 0.25), tenth = quantile(times, 0.1);
+    const double spread = std::max(0.002 * quarter, (quarter - tenth) / 0.607);  // of a normal law
+    const double bound = quarter + std::max(slow_by * quarter, slow_spreads * spread);
+    std::vector<double> quiet;
+    std::vector<int> slow;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        if (times[i] <= bound)
+            quiet.push_back(times[i]);
+        else
+            slow.push_back(static_cast<int>(i));
+    }
+    p.quiet = Seconds(std::reduce(quiet.begin(), quiet.end()) / static_cast<double>(quiet.size()));
+    const double mean = std::reduce(times.begin(), times.end()) / static_cast<double>(times.size());
+    p.lost = std::max(0.0, mean / p.quiet.si() - 1);
+    p.slow_share = static_cast<double>(slow.size()) / static_cast<double>(times.size());
+    if (slow.size() < 2) return p;
+    p.every =
+        static_cast<double>(slow.back() - slow.front()) / static_cast<double>(slow.size() - 1);
+    p.regular = slow.size() >= 3;
+    for (std::size_t i = 1; i < slow.size(); ++i)
+        p.regular &= std::abs(slow[i] - slow[i - 1] - p.every) <= 0.15 * p.every;
+    return p;
+}
+
+CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
+    const auto mix = [&](double x, double y) {
+        return x > 0 && y > 0 ? std::exp((1 - share) * std::log(x) + share * std::log(y))
+                              : (1 - share) * x + share * y;
+    };
+    CauseGuess g = a;
+    for (Seconds StepTimes::*part : all_times)
+        g.times.*part = Seconds(mix((a.times.*part).si(), (b.times.*part).si()));
+    g.severity = mix(a.severity, b.severity);
+    g.link_between = mix(a.link_between, b.link_between);
+    g.link_inside = mix(a.link_inside, b.link_inside);
+    g.slowest_rank = mix(a.slowest_rank, b.slowest_rank);
+    return g;
+}
+
+TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, int threads) {
+    TriedCauses found{
+        .forecast = predict(e).step, .cluster = e.cluster, .all = {}, .of_some_steps = {}};
+    const StepTimes quick = quick_step(e);
+    const double scale = found.forecast.p50 / quick.step;  // to the median draw
+    const StepTimes plain = scaled(quick, scale);
+    std::vector<std::optional<TriedCause>> tried(causes.size());
+    each_on_threads(threads, causes.size(), [&](std::size_t i) {
+        if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale);
+    });
+    found.all.push_back({std::nullopt, {{.severity = 1, .times = plain}}});
+    for (auto& t : tried)
+        if (t) found.all.push_back(std::move(*t));
+    for (const Cause& c : causes)
+        if (c.some > 0 && is_possible(c, e)) found.of_some_steps.push_back(c);
+    return found;
+}
+
+Diagnosis diagnose(const TriedCauses& tried, const Observed& seen) {
+    if (seen.step <= Seconds(0))
+        throw ConfigError("diagnose: the measured step is not known; expected more than 0");
+    Diagnosis d;
+    d.run = seen.name;
+    d.forecast = tried.forecast;
+    d.pattern = pattern_of(seen.steps);
+    const bool apart = d.pattern.steps > 0;
+    const Seconds quiet = apart ? d.pattern.quiet : seen.step;
+    d.measured = apart ? quiet * (1 + d.pattern.lost) : seen.step;
+    const std::vector<Suspect> suspects = suspects_of(tried, seen, quiet, apart);
+    const Seconds plain = tried.all.front().guesses.front().times.step;
+    d.probability_of_nothing = suspects.front().probability;
+    for (const Suspect& s : suspects)
+        if (s.tried->cause) d.causes.push_back(described(s, suspects, tried.cluster, plain, quiet));
+    Patterned some{.nothing = 1, .causes = {}};
+    if (apart) some = interruptions(d.pattern, tried.of_some_steps, tried.cluster, d.measured);
+    d.probability_of_no_pattern = some.nothing;
+    std::ranges::copy(some.causes, std::back_inserter(d.causes));
+    order(d, quiet);
+    d.verdict = verdict_of(d, d.forecast, quiet);
+    if (!seen.steps.empty() && !apart)
+        d.notes.push_back(
+            fmt::format("{} single steps: their variation says nothing; expected at least {}",
+                        seen.steps.size(), fewest_steps));
+    return d;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,68 @@
+// Why a run is slower than its forecast (`stepcast diagnose`): the posterior over a closed list of
+// causes (causes.h).
+//
+// Each cause is tried at several severities, each of which says what the step and its phases would
+// take. The likelihood of a measured step is log-normal around that, as wide as the forecast's own
+// interval (sim/interval.h), with a twentieth of it three times as wide; phases count relative to
+// the step, since most of a forecast's error is common to them. If single steps are known, the run
+// is taken apart: the quiet step is explained by causes that every step has, what the slow steps
+// lose beyond it by causes that some steps have. docs/slow-runs.md has the formulas and how often
+// it is right.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/results/diagnosis.h"
+#include "sim/why/causes.h"
+
+namespace stepcast {
+
+// A collective as nccl-tests measured it: time over the forecast's.
+struct MeasuredLink {
+    bool between_nodes = false;
+    double slower = 1;
+    friend bool operator==(const MeasuredLink&, const MeasuredLink&) = default;
+};
+
+struct Observed {
+    std::string name;
+    Seconds step;                // mean or median
+    std::vector<Seconds> steps;  // single ones, in order, without warm-up; may be empty
+    std::optional<Seconds> forward, backward, gradient_sync, optimizer;
+    std::vector<double> rank_times;  // what each rank computes; only ratios count
+    std::vector<MeasuredLink> links;
+    bool stated_rate = false;  // the step was reckoned from an MFU
+};
+
+StepPattern pattern_of(const std::vector<Seconds>& steps);
+
+// A cause at one severity: what it says of everything that can be measured.
+struct CauseGuess {
+    double severity = 1;
+    StepTimes times;  // step: with what the engine does not know
+    // times over the forecast's: of collectives, and of the slowest rank's kernels
+    double link_between = 1, link_inside = 1, slowest_rank = 1;
+};
+// The guess at a severity between two others, `share` of the way.
+CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share);
+struct TriedCause {
+    std::optional<Cause> cause;  // empty: nothing is wrong
+    std::vector<CauseGuess> guesses;
+};
+// All causes that are possible in an experiment and would show: what takes time, and is the same
+// for everything that may be observed.
+struct TriedCauses {
+    Interval forecast;
+    Cluster cluster;
+    std::vector<TriedCause> all;  // the first: nothing is wrong
+    std::vector<Cause> of_some_steps;
+};
+// Throws ConfigError if the experiment has no forecast.
+TriedCauses try_causes(const Experiment& experiment, const std::vector<Cause>& causes,
+                       int threads = 0);
+// Throws ConfigError if the observed step is not above 0.
+Diagnosis diagnose(const TriedCauses& tried, const Observed& observed);
+
+}  // namespace stepcast

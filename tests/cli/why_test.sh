@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Why a run is slow: compare --waterfall and diagnose, on experiments, rows and logs.
+source "$(dirname "$0")/expect.sh"
+
+cat >a.toml <<'TOML'
+[workload]
+preset = "llama3-8b"
+seq = 4096
+[cluster]
+preset = "dgx-h100"
+nodes = 2
+[parallelism]
+zero = 1
+dp = 16
+global_batch = 64
+TOML
+sed 's/seq = 4096/seq = 8192/; s/zero = 1/zero = 3/' a.toml >b.toml
+
+# A waterfall: text, object, page and picture.
+run 0 compare a.toml b.toml --waterfall
+stdout_has "seq 4096 -> 8192"
+stdout_has "zero 1 -> 3"
+stderr_is_empty
+run 0 compare a.toml b.toml --waterfall --measured 2s,5s --json --out page
+json from.forecast_s to.measured_s bars unexplained_s without_effect simulated
+for file in report.html summary.md waterfall.png waterfall.svg; do
+    [ -s "page/$file" ] || fail "page lacks $file"
+done
+run 0 compare a.toml b.toml --waterfall --measured -,5s
+stdout_has "not explained by the configuration"
+refused '--waterfall' 'found 1' -- compare a.toml --waterfall
+refused '--waterfall' 'more than two' -- compare a.toml b.toml a.toml --waterfall
+refused '--measured' 'expected one of each side' -- compare a.toml b.toml --waterfall --measured 1s,2s,3s
+refused '--measured' -- compare a.toml b.toml --waterfall --measured 1s,soon
+refused 'more than 0' -- compare a.toml b.toml --waterfall --measured 0s
+refused '--trace' -- compare a.toml b.toml --waterfall --trace t.json
+
+# Rows of a table, by name or the only two.
+cat >rows.csv <<'CSV'
+source,case_id,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpus,gpu,tp,pp,dp,zero,mbs,gbs,precision,step_s
+mine,short,llama3-8b,32,4096,32,8,14336,128256,4096,8,H100,1,1,8,3,1,16,bf16,1.1
+mine,long,llama3-8b,32,4096,32,8,14336,128256,8192,8,H100,1,1,8,3,1,16,bf16,2.3
+CSV
+run 0 compare rows.csv:short rows.csv:long --waterfall
+stdout_has "short: "
+stdout_has "not explained by the configuration"
+run 0 compare rows.csv --waterfall
+stdout_has "seq 4096 -> 8192"
+refused 'rows.csv' 'has no case "shrt"' 'did you mean "short"?' -- compare rows.csv:shrt rows.csv:long --waterfall
+
+# A diagnosis: from a step, single steps, a rate, a row; its ends.
+run 0 diagnose a.toml --measured 1.8s
+stdout_has "nothing is wrong"
+run 0 diagnose a.toml --measured 4s --json --out why
+json verdict measured_s forecast.p10 forecast.p50 causes probability_nothing_is_wrong
+[ -s why/report.html ] && [ -s why/summary.md ] || fail "diagnose --out wrote no page"
+run 0 diagnose a.toml --measured 4s
+stdout_has "cheapest test"
+quiet=1.8s,1.81s,1.8s,1.8s,2.9s
+run 0 diagnose a.toml --measured $quiet,$quiet,$quiet,$quiet
+stdout_has "likely: checkpoints"
+stdout_has "every 5th"
+run 0 diagnose a.toml --measured 1s,1s,1.6s
+stdout_has "3 single steps: their variation says nothing"
+run 0 diagnose a.toml --measured 0.05s
+stdout_has "faster than such a run can be"
+run 0 diagnose a.toml --measured 10%MFU
+stdout_has "wrong count in the MFU"
+run 0 diagnose a.toml --measured 4s --ruled-out "network between nodes" --json
+grep -q '"name": "network between nodes"' .stdout && fail "a cause that was ruled out is suspected"
+run 0 diagnose rows.csv:short
+run 0 diagnose a.toml --measured 4s --rank-times 1s,1s,1s,2s
+stdout_has "one slow rank"
+refused '--ruled-out' 'did you mean "slow host"?' -- diagnose a.toml --measured 4s --ruled-out "slow hst"
+refused 'of which step' '--measured' -- diagnose a.toml
+refused '--measured' -- diagnose a.toml --measured fast
+refused 'expected more than 0' -- diagnose a.toml --measured 0s
+refused 'rows.csv' 'has 2 runs' 'rows.csv:short' -- diagnose rows.csv
+refused 'RUN' -- diagnose
+
+# A log: with a configuration its steps are judged; without one it says what is missing.
+for step in $(seq 1 40); do
+    ms=1800.0
+    [ $((step % 8)) -eq 0 ] && ms=3400.0
+    printf ' [2025-01-01 00:00:00] iteration %8d/  100 | consumed samples: %d | elapsed time per iteration (ms): %s | learning rate: 1.0E-05 | global batch size: 64 | lm loss: 2.0E+00 |\n' \
+        "$step" $((64 * step)) "$ms"
+done >train.log
+run 0 diagnose a.toml --log train.log
+stdout_has "checkpoints"
+run 1 diagnose train.log
+stderr_has "What is missing is the configuration: --model EXPERIMENT"
+run 0 diagnose train.log --model a.toml
+stdout_has "checkpoints"
+
+# A gate: runs of one configuration in a folder; 1 % of noise within a run.
+log() { # FILE MILLISECONDS
+    for step in $(seq 1 40); do
+        printf ' [2025-01-01 00:00:00] iteration %8d/  100 | consumed samples: %d | elapsed time per iteration (ms): %s | learning rate: 1.0E-05 | global batch size: 64 | lm loss: 2.0E+00 |\n' \
+            "$step" $((64 * step)) "$(($2 + (step * 7919) % 19)).0"
+    done >"$1"
+}
+mkdir -p before
+for run in 1 2 3 4 5 6; do log before/$run.log $((1800 + run)); done
+log same.log 1803
+log slow.log 1930
+gate="--gate --history before --model a.toml"
+run 0 compare same.log $gate
+stdout_has "pass: same"
+run 4 compare slow.log $gate --junit slow.xml
+stdout_has "fail: slow"
+grep -q '<failure message=' slow.xml || fail "the JUnit file has no failure"
+run 4 compare slow.log $gate --json
+json verdict because slower bound seen_at_90_percent steps_for_tolerance false_alarms
+mkdir -p one && cp before/1.log one
+run 0 compare same.log --gate --history one --model a.toml
+stdout_has "one run of history"
+refused '--history' 'at least one' -- compare same.log --gate --model a.toml
+refused '--history nowhere' 'is no folder' -- compare same.log --gate --history nowhere --model a.toml
+refused '--false-alarms' 'as 1%' -- compare same.log $gate --false-alarms often
+refused '--false-alarms' 'between 0 and 0.5' -- compare same.log $gate --false-alarms 0.9
+refused '--gate' 'several' -- compare same.log slow.log $gate
+
+# What nccl-tests measured of the links.
+cat >nccl.txt <<'TXT'
+# nThread 1 nGpus 1 minBytes 268435456 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20
+# Using devices
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+   268435456      67108864     float     sum      -1   50000.0    5.37   10.07      0   50000.0    5.37   10.07      0
+  1073741824     268435456     float     sum      -1  200000.0    5.37   10.07      0  200000.0    5.37   10.07      0
+TXT
+run 0 diagnose a.toml --measured 4s --nccl-tests nccl.txt --json
+grep -q 'collectives between nodes' .stdout || fail "what nccl-tests measured is no evidence"
+refused 'nccl-tests' -- diagnose a.toml --measured 4s --nccl-tests a.toml
+finish

@@ -1,0 +1,294 @@
+// Launches of programs on Hugging Face's Trainer and of accelerate, and the files that they name.
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+
+#include "import/launch/tool_files.h"
+#include "import/launch/translate.h"
+#include "model/experiment.h"
+#include "tests/import/launch/told.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+// A launch beside the files that it names.
+struct Launch {
+    TestFolder folder;
+    Translation read(const std::string& line, const TranslateOptions& options = {}) const {
+        return translate(folder.write("run.sh", line + "\n"), options);
+    }
+};
+
+const std::string model = " --model_name_or_path meta-llama/Llama-3.1-8B";
+
+// What is written for it is an experiment that can be forecast.
+void check_runs(const Translation& t) {
+    INFO(experiment_text(t));
+    const std::vector<Override> machine{{"cluster.preset", "dgx-h100"}, {"workload.seq", "512"}};
+    CHECK_NOTHROW(read_experiment({"written", experiment_text(t)}, machine));
+}
+
+}  // namespace
+
+// 2 nodes x 8 GPUs are 16 replicas; 2 sequences x 4 x 16 = 128.
+TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels, precision") {
+    const Launch at;
+    const auto t = at.read(
+        "torchrun --nproc_per_node 8 --nnodes 2 run_clm.py" + model +
+        " --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --block_size 2048 "
+        "--gradient_checkpointing --bf16 --attn_implementation flash_attention_2 --do_train");
+    CHECK(t.format == "Hugging Face's Trainer");
+    CHECK(t.framework == "transformers");
+    check_values(t, {{"workload.preset", "llama3-8b"},
+                     {"workload.seq", "2048"},
+                     {"workload.attention", "flash2"},
+                     {"workload.dtype", "bf16"},
+                     {"workload.clip_scales", "true"},
+                     {"parallelism.dp", "16"},
+                     {"parallelism.micro_batch", "2"},
+                     {"parallelism.global_batch", "128"},
+                     {"parallelism.recompute", "full"},
+                     {"parallelism.zero", "0"},
+                     {"parallelism.bucket", "25 MiB"},
+                     {"cluster.nodes", "2"},
+                     {"cluster.gpus_per_node", "8"}});
+    CHECK(t.problems.empty());
+    check_runs(t);
+}
+
+// bf16 beside fp32 weights is autocast; weights that are loaded in bf16 stay so. Without either the
+// products are of the type that is loaded.
+TEST_CASE("the type of the weights decides what bf16 means under DistributedDataParallel") {
+    const Launch at;
+    struct Row {
+        std::string flags, framework, dtype;
+    };
+    for (const Row& row : {Row{"--bf16 --torch_dtype float32", "transformers-autocast", "bf16"},
+                           {"--bf16 --torch_dtype bfloat16", "transformers", "bf16"},
+                           {"--fp16 True --dtype float32", "transformers-autocast", "fp16"},
+                           {"--dtype float32", "transformers", "fp32"},
+                           {"--dtype float32 --tf32 true", "transformers", "tf32"},
+                           {"--bf16 False --dtype float16", "transformers", "fp16"},
+                           {"--dtype auto", "transformers", "bf16"}}) {
+        INFO(row.flags);
+        const auto t = at.read("torchrun --nproc_per_node=8 train.py" + model + " " + row.flags);
+        CHECK(t.framework == row.framework);
+        CHECK(value(t, "workload.dtype") == row.dtype);
+        check_runs(t);
+    }
+    CHECK_THAT(lines(at.read("torchrun --nproc_per_node=8 train.py --bf16" + model).open),
+               Contains("--framework transformers-autocast"));
+}
+
+// full_shard is ZeRO 3, shard_grad_op 2 and hybrid_shard 3 within a node; no_shard keeps replicas.
+// With mixed precision the shards are fp32 and what is gathered and reduced bf16.
+TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
+    const Launch at;
+    at.folder.write("old.json", R"({"reshard_after_forward": "shard_grad_op", "version": 1})");
+    at.folder.write("new.json", R"({"fsdp_reshard_after_forward": false, "cpu_offload": true})");
+    at.folder.write("two.yaml",
+                    "distributed_type: FSDP\nnum_processes: 16\nnum_machines: 2\nmixed_precision: "
+                    "bf16\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n  version: 1\n");
+    const std::string run = "torchrun --nproc_per_node 8 train.py --bf16" + model;
+    for (const auto& [line, zero] :
+         {std::pair<std::string, std::string>{run + " --fsdp \"full_shard auto_wrap\"", "3"},
+          {run + " --fsdp true", "3"},
+          {run + " --fsdp \"shard_grad_op auto_wrap\"", "2"},
+          {run + " --fsdp \"full_shard\" --fsdp_config old.json", "2"},
+          {run + " --fsdp --fsdp_config new.json", "2"},
+          {"accelerate launch --num_processes 8 --use_fsdp --fsdp_sharding_strategy 1 "
+           "--mixed_precision bf16 train.py" +
+               model,
+           "3"},
+          {"accelerate launch --config_file two.yaml train.py" + model, "3"}}) {
+        INFO(line);
+        const auto t = at.read(line);
+        CHECK(t.framework == "transformers");
+        check_values(t, {{"parallelism.zero", zero},
+                         {"workload.dtype", "bf16"},
+                         {"workload.master_weights", "true"},
+                         {"parallelism.gradient_dtype", "bf16"}});
+        check_runs(t);
+    }
+    const auto two = at.read("accelerate launch --config_file two.yaml train.py" + model);
+    check_values(two, {{"parallelism.shard", "8"},
+                       {"parallelism.dp", "16"},
+                       {"cluster.nodes", "2"},
+                       {"cluster.gpus_per_node", "8"}});
+    const auto half = at.read(run + " --fsdp hybrid_shard_zero2");
+    CHECK(value(half, "parallelism.zero") == "2");
+    CHECK_THAT(lines(half.problems), Contains("HYBRID_SHARD_ZERO2 ("));
+    check_runs(half);
+    check_runs(at.read(run + " --fsdp hybrid_shard"));
+    CHECK_THAT(lines(at.read("python train.py --bf16 --fsdp hybrid_shard" + model).open),
+               Contains("parallelism.shard"));
+    const auto off = at.read(run + " --fsdp \"no_shard offload\"");
+    check_values(off, {{"parallelism.zero", "0"}});
+    CHECK_THAT(lines(off.problems), Contains("fsdp_offload_params (") && Contains("host"));
+    CHECK_THAT(lines(at.read(run + " --fsdp --fsdp_config new.json").problems),
+               Contains("fsdp_cpu_offload ("));
+}
+
+// 8 GPUs x 1 x 16 = 128. reduce_bucket_size "auto" is hidden^2 = 4096^2 elements of 2 bytes.
+TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
+    const Launch at;
+    at.folder.write(
+        "z2.json",
+        R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, "train_batch_size": "auto",
+ "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": "auto"},
+ "gradient_accumulation_steps": "auto", "train_micro_batch_size_per_gpu": "auto"})");
+    const std::string line = "deepspeed --num_gpus 8 train.py --deepspeed z2.json --bf16" + model +
+                             " --per_device_train_batch_size 1 --gradient_accumulation_steps 16";
+    const auto t = at.read(line);
+    CHECK(t.framework == "deepspeed-transformers");
+    check_values(t, {{"parallelism.zero", "2"},
+                     {"parallelism.overlap", "true"},
+                     {"parallelism.bucket", "33554432 B"},
+                     {"parallelism.global_batch", "128"},
+                     {"workload.dtype", "bf16"}});
+    CHECK(t.problems.empty());
+    check_runs(t);
+    // the batch of the file alone, and one that contradicts the flags
+    at.folder.write("z1.json",
+                    R"({"fp16": {"enabled": true}, "zero_optimization": {"stage": 1},
+ "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})");
+    check_values(at.read("accelerate launch --use_deepspeed --deepspeed_config_file z1.json "
+                         "--num_processes 4 train.py" +
+                         model),
+                 {{"parallelism.micro_batch", "4"},
+                  {"parallelism.global_batch", "32"},
+                  {"workload.dtype", "fp16"},
+                  {"parallelism.zero", "1"}});
+    CHECK_THAT(lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed z1.json" + model +
+                             " --per_device_train_batch_size 8")
+                         .problems),
+               Contains("train_micro_batch_size_per_gpu (") && Contains("the Trainer stops there"));
+    CHECK_THAT(lines(at.read("deepspeed --num_gpus 8 train.py --deepspeed gone.json" + model).open),
+               Contains("gone.json is not there"));
+    check_values(at.read("accelerate launch --use_deepspeed --zero_stage 3 --num_processes 8 "
+                         "--mixed_precision fp16 train.py" +
+                         model),
+                 {{"parallelism.zero", "3"}, {"workload.dtype", "fp16"}});
+}
+
+// A flag above the file: 8 processes on one machine instead of 16 on two. 8 / (tp 2 x cp 2) = 2
+// replicas.
+TEST_CASE("flags of accelerate count above its file, and degrees of its parallelism_config") {
+    const Launch at;
+    at.folder.write("base.yaml",
+                    "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
+                    "num_machines: 2\nnum_processes: 16\nmixed_precision: fp16\n");
+    const auto t = at.read(
+        "accelerate launch --config_file=base.yaml --num_machines 1 --num_processes 8 "
+        "--mixed_precision bf16 --use_fsdp --parallelism_config_tp_size 2 "
+        "--parallelism_config_cp_size 2 train.py" +
+        model + " --per_device_train_batch_size 3");
+    check_values(t, {{"cluster.nodes", "1"},
+                     {"cluster.gpus_per_node", "8"},
+                     {"parallelism.tp", "2"},
+                     {"parallelism.cp", "2"},
+                     {"parallelism.dp", "2"},
+                     {"parallelism.global_batch", "6"},
+                     {"workload.dtype", "bf16"},
+                     {"parallelism.zero", "3"}});
+    CHECK_THAT(lines(at.read("accelerate launch --config_file gone.yaml train.py" + model).open),
+               Contains("config_file (") && Contains("gone.yaml is not there"));
+    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 --parallelism_config_sp_size 4 "
+                             "train.py" +
+                             model)
+                         .problems),
+               Contains("Ulysses"));
+    const auto megatron = at.read(
+        "accelerate launch --use_megatron_lm --num_processes 8 --megatron_lm_tp_degree 2 "
+        "--megatron_lm_pp_degree 2 --megatron_lm_num_micro_batches 4 --mixed_precision bf16 "
+        "train.py" +
+        model + " --per_device_train_batch_size 2");
+    CHECK(megatron.framework == "megatron-core");
+    check_values(megatron, {{"parallelism.tp", "2"},
+                            {"parallelism.pp", "2"},
+                            {"parallelism.dp", "2"},
+                            {"parallelism.global_batch", "16"}});
+}
+
+// TRL: bf16 over fp32 weights, gradient checkpointing, 1024 tokens (base_config.py,
+// model_config.py, sft_config.py). LLaMA-Factory: full recompute, fp32 weights in full tuning. In a
+// file of flags, those of the line count above it.
+TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the line and in files") {
+    const Launch at;
+    at.folder.write("sft.yaml",
+                    "model_name_or_path: meta-llama/Llama-3.1-8B\nmax_length: 300\n"
+                    "per_device_train_batch_size: 2\nuse_peft: true\n");
+    const auto sft = at.read("trl sft --config sft.yaml --max_length 400 --lora_r 64");
+    CHECK(sft.format == "TRL");
+    CHECK(sft.framework == "transformers-autocast");
+    check_values(sft, {{"workload.preset", "llama3-8b"},
+                       {"workload.seq", "400"},
+                       {"workload.adapter_rank", "64"},
+                       {"workload.dtype", "bf16"},
+                       {"parallelism.recompute", "full"}});
+    check_values(at.read("accelerate launch --num_processes 8 -m trl.scripts.sft" + model +
+                         " --use_peft --lora_target_modules q_proj up_proj"),
+                 {{"workload.seq", "1024"},
+                  {"workload.adapter_rank", "16"},
+                  {"workload.adapter_on", "linear"}});
+    CHECK_THAT(lines(at.read("accelerate launch --num_processes 8 dpo.py" + model).problems),
+               Contains("dpo (") && Contains("second model"));
+    at.folder.write("lf.yaml",
+                    "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: "
+                    "sft\nfinetuning_type: full\ncutoff_len: 256\n"
+                    "per_device_train_batch_size: 1\n");
+    for (const char* line :
+         {"llamafactory-cli train lf.yaml", "torchrun --nproc_per_node 1 src/train.py lf.yaml"}) {
+        const auto full = at.read(line);
+        CHECK(full.format == "LLaMA-Factory");
+        CHECK(full.framework == "transformers-autocast");
+        check_values(full, {{"workload.seq", "256"}, {"parallelism.recompute", "full"}});
+    }
+    at.folder.write("ax.yml",
+                    "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 128\n"
+                    "micro_batch_size: 3\ngradient_accumulation_steps: 2\nfsdp_version: "
+                    "2\nfsdp_config:\n  offload_params: true\n");
+    const auto ax = at.read("accelerate launch --num_processes 4 -m axolotl.cli.train ax.yml");
+    CHECK(ax.format == "axolotl");
+    check_values(
+        ax,
+        {{"workload.seq", "128"}, {"parallelism.global_batch", "24"}, {"parallelism.zero", "3"}});
+    CHECK_THAT(lines(ax.problems), Contains("fsdp_offload_params ("));
+}
+
+TEST_CASE("flags that nobody knows are problems if their names are of what changes a step") {
+    const Launch at;
+    const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model +
+                           " --magic_parallel_size 4 --expert_depth 3 --favourite_colour red "
+                           "--num_layers 7 --use_liger_kernel --optim adafactor "
+                           "--config_overrides n_layer=3 --load_in_4bit");
+    for (const char* name :
+         {"magic_parallel_size (", "expert_depth (", "num_layers (", "use_liger_kernel (",
+          "optim (", "config_overrides (", "load_in_4bit ("})
+        CHECK_THAT(lines(t.problems), Contains(name));
+    CHECK(t.problems.size() == 7);
+    CHECK_THAT(lines(t.ignored), Contains("favourite_colour"));
+}
+
+TEST_CASE("a folder with a config.json beside the script is the model that a launch names") {
+    const Launch at;
+    std::filesystem::create_directories(at.folder.path() + "/local");
+    at.folder.write("local/config.json",
+                    R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
+ "num_attention_heads": 4, "num_hidden_layers": 3, "vocab_size": 1000, "num_key_value_heads": 4})");
+    const auto t = at.read("torchrun --nproc_per_node 8 own.py --model_name_or_path local");
+    CHECK_THAT(value(t, "workload.preset"), Contains("local/config.json"));
+    check_runs(t);
+}
+
+TEST_CASE("what installs packages is no launch") {
+    const Launch at;
+    const auto t = at.read("pip install --upgrade trl accelerate\ntrl sft" + model);
+    CHECK(t.format == "TRL");
+    CHECK_THAT(lines(t.open), !Contains("training commands"));
+}

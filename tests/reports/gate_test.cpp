@@ -1,0 +1,54 @@
+#include "reports/gate.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+using namespace stepcast;
+using Verdict = GateAnswer::Verdict;
+
+namespace {
+
+GateAnswer slow() {
+    GateAnswer a;
+    a.verdict = Verdict::fail;
+    a.run = "nightly <7>";
+    a.because = "5.0 % slower than its history";
+    a.steps = 40;
+    a.runs = 6;
+    a.level = Seconds(1.05);
+    a.usual = Seconds(1);
+    a.slower = 0.05;
+    a.bound = 0.01;
+    a.seen = 0.015;
+    a.steps_for_tolerance = 12;
+    return a;
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a verdict is told with its false alarms and its power") {
+    const std::string text = gate_text(slow());
+    CHECK(text.starts_with("fail: nightly <7>: 5.0 % slower"));
+    CHECK(has(text, "false alarms 1.0 %"));
+    CHECK(has(text, "by 3.0 % in 12 steps"));
+    GateAnswer never = slow();
+    never.steps_for_tolerance = 0;
+    CHECK(has(gate_text(never), "in no number of steps"));
+    CHECK(nlohmann::json::parse(to_json(never))["steps_for_tolerance"].is_null());
+}
+
+// A failure is a failure, what cannot be told is skipped; names are escaped.
+TEST_CASE("JUnit counts failures and what was not told") {
+    GateAnswer a = slow();
+    CHECK(has(gate_junit(a), "failures=\"1\" skipped=\"0\""));
+    CHECK(has(gate_junit(a), "nightly &lt;7&gt;"));
+    a.verdict = Verdict::cannot_tell;
+    CHECK(has(gate_junit(a), "failures=\"0\" skipped=\"1\""));
+    CHECK(has(gate_junit(a), "<skipped"));
+    a.verdict = Verdict::pass;
+    CHECK(has(gate_junit(a), "failures=\"0\" skipped=\"0\""));
+}

@@ -1,0 +1,134 @@
+#include "model/input/key_values.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/experiment.h"
+#include "sim/calibration.h"
+#include "sim/explain/cluster_parameters.h"
+
+using namespace stepcast;
+
+namespace {
+
+const ClusterParameter* find(const std::vector<ClusterParameter>& all, const std::string& key) {
+    for (const ClusterParameter& p : all)
+        if (p.key == key) return &p;
+    return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("the parameters of a cluster are its numbers other than zero, with what they are") {
+    Cluster c;
+    c.intra.bandwidth = BytesPerSecond(100e9);
+    c.kernel.memory_curve = {{Bytes(1), Seconds(1)}, {Bytes(2), Seconds(3)}};
+    c.power.limit = 700;
+    c.power.flop = 1;
+    const std::vector<ClusterParameter> all = cluster_parameters(c);
+    using Kind = ClusterParameter::Kind;
+    REQUIRE(find(all, "link.intra.bandwidth"));
+    CHECK(*find(all, "link.intra.bandwidth") ==
+          ClusterParameter{"link.intra.bandwidth", "100 GB/s", Kind::stated});
+    // from a datasheet, like a bandwidth; the energy of an operation is not
+    REQUIRE(find(all, "power.limit_w"));
+    CHECK(find(all, "power.limit_w")->kind == Kind::stated);
+    CHECK(find(all, "power.flop_pj")->kind == Kind::share);
+    CHECK(*find(all, "kernel.launch") == ClusterParameter{"kernel.launch", "2.4 us", Kind::time});
+    CHECK(*find(all, "kernel.gemm_efficiency") ==
+          ClusterParameter{"kernel.gemm_efficiency", "0.92", Kind::share});
+    CHECK(*find(all, "kernel.memory_curve") ==
+          ClusterParameter{"kernel.memory_curve", "2 measured", Kind::table});
+    CHECK_FALSE(find(all, "link.inter.bandwidth"));  // zero
+    CHECK_FALSE(find(all, "nodes"));
+    CHECK_FALSE(find(all, "name"));
+}
+
+TEST_CASE("scaling changes one parameter, of a table every time") {
+    Cluster c;
+    c.kernel.memory_curve = {{Bytes(1), Seconds(1)}, {Bytes(2), Seconds(3)}};
+    Cluster expected = c;
+    expected.kernel.memory_curve = {{Bytes(1), Seconds(2)}, {Bytes(2), Seconds(6)}};
+    CHECK(with_scaled(c, "kernel.memory_curve", 2) == expected);
+    expected = c;
+    expected.host.call = Seconds(10e-6);
+    CHECK(with_scaled(c, "host.call", 2) == expected);
+    c.gpu.sms = 108;
+    CHECK(with_scaled(c, "gpu.sms", 1.1).gpu.sms == 119);  // 118.8
+    CHECK_THROWS_AS(with_scaled(c, "link.intra.bandwidth", 2), std::logic_error);
+    CHECK_THROWS_AS(with_scaled(c, "nodes", 2), std::logic_error);
+}
+
+TEST_CASE("rows of attention kernels of older cluster files are read") {
+    const auto rows = [](std::vector<ConfigValue> row) {
+        return ConfigValue{std::vector<ConfigValue>{ConfigValue{std::move(row)}}};
+    };
+    const auto text = [](const char* t) { return ConfigValue{std::string(t)}; };
+    std::vector<AttentionKernel> old, now;
+    read_value(rows({text("A"),
+                     text("10 us"),
+                     {0.7},
+                     {60.0},
+                     {200.0},
+                     {0.5},
+                     {0.6},
+                     {0.4},
+                     {80.0},
+                     {std::int64_t{64}}}),
+               old);
+    read_value(rows({text("A"),
+                     text("10 us"),
+                     {0.7},
+                     {60.0},
+                     {200.0},
+                     {0.5},
+                     {0.6},
+                     {0.6},
+                     text("0 s"),
+                     {1.0},
+                     {0.4},
+                     {80.0},
+                     {std::int64_t{64}},
+                     {true}}),
+               now);
+    CHECK(old == now);
+    CHECK(old.at(0) == AttentionKernel{.name = "A",
+                                       .launch = Seconds(10e-6),
+                                       .efficiency = 0.7,
+                                       .width = 60,
+                                       .fill = 200,
+                                       .corner = 0.5,
+                                       .traffic = 0.6,
+                                       .cache = 0.6,
+                                       .token = Seconds(0),
+                                       .odd = 1,
+                                       .fp8_efficiency = 0.4,
+                                       .tile = 64,
+                                       .slides = true});
+}
+
+// A fit with one parameter of products and two tables of kernels by name: one from rows, one
+// copied.
+TEST_CASE(
+    "kernels that were fitted by name are measured, those taken over from another machine are "
+    "not") {
+    Cluster c;
+    c.fitted.emplace();
+    FittedParameter gemm;
+    gemm.key = "kernel.gemm_k0";
+    gemm.determined = true;
+    c.fitted->parameters = {gemm};
+    c.fitted->constants = {{"kernel.attention_kernels", 12, "attention.csv"},
+                           {"kernel.expert_kernels", 7, "prior, or copied from other"}};
+    CHECK(is_determined(c, "kernel.attention_efficiency"));
+    CHECK_FALSE(is_determined(c, "kernel.fused_efficiency"));
+    const auto kinds = calibrations_of(c);
+    CHECK(kinds[0] == KindCalibration{"GEMM", 1});
+    CHECK(kinds[1] == KindCalibration{"attention", 12});
+    CHECK(kinds[3] == KindCalibration{"expert kernels", 0});
+    c.fitted->constants.front().from = "prior";
+    CHECK_FALSE(is_determined(c, "kernel.attention_efficiency"));
+    CHECK(unmeasured_kinds(c).starts_with("attention, memory passes, expert kernels"));
+    c.fitted->constants.front().from = "attention.csv";
+    CHECK(calibration_text(c).starts_with(
+        "GEMM: 1 constant; attention: 12 constants; memory passes: not measured; "));
+}

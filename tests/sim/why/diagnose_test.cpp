@@ -1,0 +1,236 @@
+#include "sim/why/diagnose.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "model/base/errors.h"
+#include "sim/predict.h"
+#include "tests/literals.h"
+#include "tests/model/files.h"
+#include "tests/transformers.h"
+
+using namespace stepcast;
+using namespace stepcast::literals;
+using Verdict = Diagnosis::Verdict;
+
+namespace {
+
+Experiment two_nodes() {
+    Experiment e = small_gpt();
+    e.workload.attention = AttentionKind::flash;
+    e.workload.seq = 1024;
+    e.parallelism.dp = 8;
+    e.parallelism.global_batch = 32;
+    e.cluster.nodes = 2;
+    return e;
+}
+
+std::vector<Seconds> steps_of(int count, Seconds quiet, int every, double slow) {
+    std::vector<Seconds> steps;
+    for (int i = 0; i < count; ++i)
+        steps.push_back(quiet * (i % every == every - 1 ? slow : 1.0 + 0.002 * (i % 3)));
+    return steps;
+}
+
+Diagnosis of_steps(const Experiment& e, const std::vector<Seconds>& steps) {
+    Observed seen{.name = "run", .step = steps.front(), .steps = steps};
+    return diagnose(try_causes(e, read_causes(), 1), seen);
+}
+
+Diagnosis of_step(const Experiment& e, Seconds step) {
+    return diagnose(try_causes(e, read_causes(), 1), {.name = "run", .step = step});
+}
+
+const SuspectedCause& cause_of(const Diagnosis& d, const std::string& name) {
+    for (const SuspectedCause& s : d.causes)
+        if (s.name == name) return s;
+    throw std::logic_error(name + " is not suspected");
+}
+
+}  // namespace
+
+// 20 steps, every fifth takes 1.5 times 100 ms: a fifth is slow; the quiet ones take 100.2 ms or
+// so, the mean is 100.2 + 0.2 x 50 = 110, so a tenth is lost.
+TEST_CASE("the pattern of single steps: how many are slow, how regularly, what they lose") {
+    const StepPattern p = pattern_of(steps_of(20, 100_ms, 5, 1.5));
+    CHECK(p.steps == 20);
+    CHECK(p.slow_share == Approx(0.2));
+    CHECK(p.regular);
+    CHECK(p.every == Approx(5));
+    CHECK(p.quiet.si() == Approx(0.1002).epsilon(0.003));
+    CHECK(p.lost == Approx(0.1).epsilon(0.05));
+    const StepPattern even = pattern_of(steps_of(20, 100_ms, 100, 1));
+    CHECK(even.slow_share == 0);
+    CHECK(even.lost < 0.005);
+    CHECK(pattern_of(steps_of(4, 100_ms, 2, 3)).steps == 0);  // fewer than five say nothing
+}
+
+// So little above p50 that it is more likely to be nothing than any cause, and less likely than
+// not.
+TEST_CASE("where nothing is likelier than each cause but not than all, it is said so") {
+    const Experiment e = two_nodes();
+    const auto tried = try_causes(e, read_causes(), 1);
+    const Seconds step = predict(e).step.p50;
+    bool open = false;
+    for (double times = 1.05; times < 2; times += 0.02) {
+        const Diagnosis d = diagnose(tried, {.name = "run", .step = step * times});
+        if (d.probability_of_nothing >= 0.5 ||
+            d.probability_of_nothing < d.causes.front().probability)
+            continue;
+        open = true;
+        CHECK(d.verdict == Verdict::cannot_tell);
+    }
+    CHECK(open);
+}
+
+TEST_CASE("a run as fast as its forecast has nothing wrong") {
+    const Experiment e = two_nodes();
+    const Seconds step = predict(e).step.p50;
+    CHECK(of_step(e, step).verdict == Verdict::nothing_wrong);
+    CHECK(of_steps(e, steps_of(20, step, 100, 1)).verdict == Verdict::nothing_wrong);
+    CHECK(of_step(e, step * 1.03).verdict == Verdict::nothing_wrong);
+}
+
+TEST_CASE("a run faster than any forecast is told so, and a micro-batch explains it") {
+    const Experiment e = two_nodes();  // 4 micro-batches
+    const Diagnosis d = of_step(e, predict(e).step.p50 / 4);
+    CHECK(d.verdict == Verdict::too_fast);
+    CHECK(d.causes.front().name == "a micro-batch taken for a step");
+}
+
+// The quiet steps are as forecast, so that no cause of every step counts; what the slow ones lose
+// is known: 0.2 x 50 %.
+TEST_CASE("slow steps at equal distances are checkpoints, others waits for data") {
+    const Experiment e = two_nodes();
+    const Seconds step = predict(e).step.p50;
+    const Diagnosis regular = of_steps(e, steps_of(40, step, 5, 1.5));
+    CHECK(regular.causes.front().name == "checkpoints");
+    CHECK(regular.causes.front().in_some_steps);
+    CHECK(regular.causes.front().costs / step == Approx(0.1).epsilon(0.05));
+    std::vector<Seconds> irregular = steps_of(40, step, 100, 1);
+    for (const int i : {2, 3, 11, 17, 19, 30, 31, 37})
+        irregular[static_cast<std::size_t>(i)] = step * 1.5;
+    CHECK(of_steps(e, irregular).causes.front().name == "waits for data");
+}
+
+// The network between nodes at a tenth: the gradients' sum takes ten times longer, and the phases
+// say so; the same step without phases is also explained otherwise.
+TEST_CASE("phases tell causes apart that explain the same step") {
+    Experiment e = two_nodes();
+    e.cluster.inter.bandwidth = BytesPerSecond(1e9);
+    e.parallelism.overlap = false;
+    const auto tried = try_causes(e, read_causes(), 1);
+    Experiment slow = e;
+    slow.cluster.inter.bandwidth = BytesPerSecond(1e8);
+    const StepTimes t = quick_step(slow);
+    Observed seen{.name = "run", .step = t.step};
+    const double without = cause_of(diagnose(tried, seen), "network between nodes").probability;
+    seen.forward = t.forward;
+    seen.backward = t.backward;
+    seen.gradient_sync = t.gradient_sync;
+    const Diagnosis d = diagnose(tried, seen);
+    CHECK(d.causes.front().name == "network between nodes");
+    CHECK(d.causes.front().probability > std::max(0.9, without));
+    CHECK(d.verdict == Verdict::likely);
+    CHECK(d.causes.front().severity == Approx(0.1).epsilon(0.5));
+}
+
+// One of eight ranks takes 1.6 times as long as the others: only a cause of one rank says so.
+TEST_CASE("a rank that computes longer than the others is the one") {
+    const Experiment e = two_nodes();
+    Observed seen{.name = "run", .step = predict(e).step.p50 * 1.5};
+    seen.rank_times = {1, 1, 1.01, 0.99, 1.6, 1, 1, 1};
+    const Diagnosis d = diagnose(try_causes(e, read_causes(), 1), seen);
+    CHECK((d.causes[0].name == "one slow rank" || d.causes[0].name == "mixed devices"));
+    seen.rank_times = {1, 1, 1.01, 0.99, 1, 1, 1, 1};
+    for (const SuspectedCause& s : diagnose(try_causes(e, read_causes(), 1), seen).causes)
+        CHECK((s.in_some_steps || (s.name != "one slow rank" && s.name != "mixed devices")));
+}
+
+TEST_CASE("a slow link that nccl-tests measured speaks for the network") {
+    Experiment e = two_nodes();
+    e.cluster.inter.bandwidth = BytesPerSecond(1e8);
+    const auto tried = try_causes(e, read_causes(), 1);
+    Observed seen{.name = "run", .step = predict(e).step.p50 * 2};
+    const double before = cause_of(diagnose(tried, seen), "network between nodes").probability;
+    seen.links = {{.between_nodes = true, .slower = 3}};
+    const SuspectedCause after = cause_of(diagnose(tried, seen), "network between nodes");
+    CHECK(after.probability > before);
+    CHECK(std::ranges::any_of(after.witnesses, [](const Witness& w) {
+        return w.what == "collectives between nodes" && w.favours > 0;
+    }));
+}
+
+// A run of 25 % more without any detail: many causes explain it, and it is said.
+TEST_CASE("where causes explain a step equally well it cannot be told") {
+    const Experiment e = two_nodes();
+    CHECK(of_step(e, predict(e).step.p50 * 1.7).verdict == Verdict::cannot_tell);
+}
+
+TEST_CASE("a wrong count is possible only of a stated rate") {
+    const Experiment e = two_nodes();
+    const auto tried = try_causes(e, read_causes(), 1);
+    Observed seen{.name = "run", .step = predict(e).step.p50 * 2};
+    const auto suspected = [&] {
+        const Diagnosis d = diagnose(tried, seen);
+        return std::ranges::any_of(
+            d.causes, [](const SuspectedCause& s) { return s.name == "wrong count in the MFU"; });
+    };
+    CHECK(!suspected());
+    seen.stated_rate = true;
+    CHECK(suspected());
+}
+
+TEST_CASE("probabilities of what every step has add up to one at most") {
+    const Experiment e = two_nodes();
+    const Diagnosis d = of_step(e, predict(e).step.p50 * 1.5);
+    double sum = d.probability_of_nothing;
+    for (const SuspectedCause& s : d.causes) sum += s.probability;
+    CHECK(sum <= 1.0000001);
+    CHECK(sum > 0.9);
+}
+
+TEST_CASE("a list of causes that nobody could apply is refused with its place") {
+    const TestFolder folder;
+    const auto refused = [&](const std::string& lines) {
+        const std::string path =
+            folder.write("causes.toml", "[[cause]]\nname = \"x\"\nweight = 0.1\n" + lines);
+        return complaint([&] { (void)read_causes(path); }, folder.path());
+    };
+    CHECK(refused("changes = [\"parallelism.nothing = 1\"]").find("parallelism.nothing") !=
+          std::string::npos);
+    CHECK(refused("changes = [\"step\"]").find("expected KEY = VALUE") != std::string::npos);
+    CHECK(refused("when = [\"moonlight\"]").find("moonlight") != std::string::npos);
+    CHECK(refused("least = 3\nmost = 2").find("least up to most") != std::string::npos);
+    CHECK_THROWS_AS(of_step(two_nodes(), Seconds(0)), ConfigError);
+}
+
+// Every shipped cause is possible, and shows, in at least one of these: sharding inside nodes over
+// a slow network, and experts on links that are slow too.
+TEST_CASE("no cause of the list is dead") {
+    const Experiment dense = read_experiment(
+        "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                           {"cluster.nodes", "4"},
+                                           {"cluster.link.inter.bandwidth", "5 GB/s"},
+                                           {"framework.preset", "torchtitan"},
+                                           {"parallelism.dp", "32"},
+                                           {"parallelism.zero", "3"},
+                                           {"parallelism.shard", "8"},
+                                           {"parallelism.global_batch", "64"},
+                                           {"workload.seq", "4096"}});
+    Experiment moe = small_moe();
+    moe.cluster.gpus_per_node = 2;
+    moe.cluster.intra.bandwidth = BytesPerSecond(1e8);
+    const std::vector<Cause> causes = read_causes();
+    std::vector<std::string> shown;
+    for (const Experiment& e : {dense, moe}) {
+        const TriedCauses tried = try_causes(e, causes);
+        for (const TriedCause& t : tried.all)
+            if (t.cause) shown.push_back(t.cause->name);
+    }
+    for (const Cause& c : causes) {
+        INFO(c.name);
+        CHECK(std::ranges::count(shown, c.name) > 0);
+    }
+}
