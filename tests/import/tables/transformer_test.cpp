@@ -301,8 +301,10 @@ TEST_CASE("a row of other or contradictory work is refused with the column") {
     CHECK(gpt_refusal({{"model", "deepseek-v4-pro"}}) ==
           "c.csv:2: model: \"deepseek-v4-pro\" is not modelled: sparse attention over compressed "
           "keys, whose sizes no table states");
-    CHECK(gpt_refusal({{"model", "resnet"}})
+    CHECK(gpt_refusal({{"model", "resnet"}, {"vocab", ""}})
               .starts_with("c.csv:2: model: \"resnet\" is of no known family and no preset"));
+    CHECK(gpt_refusal({{"model", "t5-3b"}}) ==
+          "c.csv:2: model: \"t5-3b\" is not modelled: its layers are not a decoder's");
     CHECK(gpt_refusal({{"notes", "RLHF rollouts"}}) ==
           "c.csv:2: notes: \"rlhf\" is other work than the training step that is modelled");
     CHECK(gpt_refusal({{"precision", "int8"}})
