@@ -14,30 +14,11 @@
 namespace stepcast {
 namespace {
 
-// "A100-80GB-SXM (400 W)" and "DGX A100" give "a100". A text that names no known family gives its
-// first word.
-std::string family_in(const std::string& gpu, Shelf& shelf) {
-    const auto text = lower_case(gpu);
-    std::string first, word;
-    for (const char c : text + " ") {
-        if (std::isalnum(static_cast<unsigned char>(c))) {
-            word += c;
-            continue;
-        }
-        if (std::ranges::any_of(shelf.sources("device"),
-                                [&](const SourceRow& d) { return d.at("family") == word; }))
-            return word;
-        if (first.empty()) first = word;
-        word.clear();
-    }
-    return first;
-}
-
 // Sets the memory size that the text states, where it differs from that of the preset's device.
 void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf,
                 std::vector<std::string>& assumptions) {
     const auto size = gigabytes_in(gpu);
-    const auto family = family_in(gpu, shelf);
+    const auto family = device_family(gpu, shelf);
     if (!size) {
         assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family,
                                           to_string(cluster.gpu.memory), cluster.name));
@@ -213,6 +194,23 @@ void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions
 
 }  // namespace
 
+std::string device_family(const std::string& gpu, Shelf& shelf) {
+    const auto text = lower_case(gpu);
+    std::string first, word;
+    for (const char c : text + " ") {
+        if (std::isalnum(static_cast<unsigned char>(c))) {
+            word += c;
+            continue;
+        }
+        if (std::ranges::any_of(shelf.sources("device"),
+                                [&](const SourceRow& d) { return d.at("family") == word; }))
+            return word;
+        if (first.empty()) first = word;
+        word.clear();
+    }
+    return first;
+}
+
 std::string cluster_for(const std::string& gpu, Shelf& shelf) {
     const auto wanted = lower_case(gpu);
     std::string known;
@@ -221,7 +219,7 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf) {
         if (wanted == lower_case(name) || wanted == lower_case(device)) return name;
         if (!contains(known + ",", device + ",")) known += (known.empty() ? "" : ", ") + device;
     }
-    const auto family = family_in(gpu, shelf);
+    const auto family = device_family(gpu, shelf);
     for (const SourceRow& rule : shelf.sources("device"))
         if (family == rule.at("family") && contains(wanted, rule.at("form")) &&
             has_preset(PresetKind::cluster, rule.at("cluster")))
@@ -239,7 +237,7 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
     Cluster cluster = shelf.cluster(named.empty() ? cluster_for(gpu, shelf) : named);
     if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
     const bool same_device =
-        !gpu.empty() && family_in(gpu, shelf) == family_in(cluster.gpu.name, shelf);
+        !gpu.empty() && device_family(gpu, shelf) == device_family(cluster.gpu.name, shelf);
     if (same_device) set_memory(cluster, gpu, shelf, assumptions);
     if (same_device) set_power(cluster, gpu, assumptions);
     set_node(cluster, row, assumptions);

@@ -132,6 +132,10 @@ void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::str
 // the known names.
 std::string cluster_for(const std::string& gpu, Shelf& shelf);
 
+// "A100-80GB-SXM (400 W)" and "DGX A100" give "a100". A text that names no known family gives its
+// first word.
+std::string device_family(const std::string& gpu, Shelf& shelf);
+
 // A cluster of `ranks` ranks: the cluster `named`, or the one for the row's gpu column, with the
 // device memory and network that the row states. It has whole nodes, or one node with fewer ranks.
 // Defaults are listed in `assumptions`. If the row is of another device than `named`, the device

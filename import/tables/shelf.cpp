@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"
@@ -56,8 +57,9 @@ const std::vector<NamedNetwork>& Shelf::networks() {
 // Arrays of tables are read as "rule.0.source".
 const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
     static const std::map<std::string, std::vector<std::string>> columns{
-        {"rule", {"source", "names", "framework"}},
-        {"device", {"family", "form", "cluster"}},
+        {"rule", {"source", "word", "names", "since", "until", "framework"}},
+        {"device", {"family", "form", "cluster", "year"}},
+        {"size", {"model", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab"}},
         {"memory", {"family", "size", "bandwidth"}},
         {"tuned", {"kernels", "form", "device", "shapes"}},
         {"scale_layout", {"kernels"}},
@@ -97,14 +99,60 @@ const std::string& Shelf::stated_framework(const CaseRow& row) const {
     return chosen_.empty() ? row.cell("framework") : chosen_;
 }
 
-const Framework& Shelf::framework_of(const CaseRow& row) {
+namespace {
+
+// "megatron-lm" and "megatron_lm" name one source.
+std::string joined(std::string text) {
+    for (char& c : text)
+        if (c == '-' || c == ' ') c = '_';
+    return text;
+}
+
+// The latest year in a date as "2025-10-21" of what the row says of its origin; 0 if it has none.
+int stated_year(const CaseRow& row) {
+    static const std::regex date(R"(\b(20[12]\d)-[01]\d-[0-3]\d\b)");
+    const auto text = row.cell("ref") + " " + row.cell("notes");
+    int latest = 0;
+    for (std::sregex_iterator at(text.begin(), text.end(), date), end; at != end; ++at)
+        latest = std::max(latest, std::stoi((*at)[1]));
+    return latest;
+}
+
+bool in_years(const SourceRow& rule, int year) {
+    const auto limit = [&](const char* key, int none) {
+        return rule.at(key).empty() ? none : std::stoi(rule.at(key));
+    };
+    return year >= limit("since", 0) && year <= limit("until", 9999);
+}
+
+}  // namespace
+
+// Software is at least as young as the device that it runs on.
+std::pair<int, std::string> Shelf::software_year(const CaseRow& row) {
+    if (const int stated = stated_year(row)) return {stated, "as dated"};
+    const auto family = device_family(row.cell("gpu"), *this);
+    for (const SourceRow& device : sources("device"))
+        if (device.at("family") == family && !device.at("year").empty())
+            return {std::stoi(device.at("year")), "the year of its device, " + family};
+    return {0, "no year known"};
+}
+
+const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
     if (const auto& stated = stated_framework(row); !stated.empty())
         return at_place("framework", [&]() -> const Framework& { return framework(stated); });
-    const auto from = lower_case(row.cell("source"));
+    const auto from = joined(lower_case(row.cell("source")));
     const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
-    for (const SourceRow& rule : sources("rule"))
-        if (from.starts_with(rule.at("source")) && contains(named, rule.at("names")))
-            return framework(rule.at("framework"));
+    const auto [year, said] = software_year(row);
+    for (const SourceRow& rule : sources("rule")) {
+        if (!from.starts_with(joined(rule.at("source"))) || !contains(named, rule.at("names")) ||
+            !contains("_" + from + "_", rule.at("word").empty() ? "" : "_" + rule.at("word") + "_"))
+            continue;
+        if (!in_years(rule, year)) continue;
+        if (why && !(rule.at("since") + rule.at("until")).empty())
+            *why = fmt::format("\"{}\" is read as {}, software of {} ({})", row.cell("source"),
+                               rule.at("framework"), year, said);
+        return framework(rule.at("framework"));
+    }
     return framework(std::string(default_framework));
 }
 

@@ -38,9 +38,11 @@ public:
     // `framework`, else "". framework_of() then goes on to the first rule in
     // model/presets/sources.toml whose source and names the row has, and to the default framework.
     const std::string& stated_framework(const CaseRow& row) const;
-    const Framework& framework_of(const CaseRow& row);
+    // Rules hold for software of certain years; `why` receives how the year decided, if it did.
+    const Framework& framework_of(const CaseRow& row, std::string* why = nullptr);
 
 private:
+    std::pair<int, std::string> software_year(const CaseRow& row);
     const Framework& framework(const std::string& preset_or_file);
 
     std::string chosen_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <optional>
@@ -17,17 +18,31 @@ namespace {
 
 using Assumptions = std::vector<std::string>;
 
-// The workload preset of the model's name; without one, all sizes are 0.
-Workload preset_of(const CaseRow& row) {
-    Workload none;
-    none.layers = none.seq = none.ffn = 0;
+// The workload preset of the model's name, else what [[size]] in model/presets/sources.toml says of
+// the longest beginning of it; sizes that neither states are 0.
+Workload preset_of(const CaseRow& row, Shelf& shelf) {
+    Workload sizes;
+    sizes.layers = sizes.hidden = sizes.heads = sizes.seq = sizes.ffn = sizes.vocab = 0;
     auto name = lower_case(row.cell("model"));
     std::replace(name.begin(), name.end(), '_', '-');
-    if (!has_preset(PresetKind::workload, name)) return none;
-    Experiment e;
-    set_key(e, {"workload.preset", name});
-    e.workload.name = name;
-    return e.workload;
+    if (has_preset(PresetKind::workload, name)) {
+        Experiment e;
+        set_key(e, {"workload.preset", name});
+        e.workload.name = name;
+        return e.workload;
+    }
+    const SourceRow* found = nullptr;
+    for (const SourceRow& size : shelf.sources("size"))
+        if (name.starts_with(size.at("model")) &&
+            (!found || size.at("model").size() > found->at("model").size()))
+            found = &size;
+    if (!found) return sizes;
+    for (const auto& [column, field] :
+         {std::pair("layers", &sizes.layers), std::pair("hidden", &sizes.hidden),
+          std::pair("heads", &sizes.heads), std::pair("kv_heads", &sizes.kv_heads),
+          std::pair("ffn", &sizes.ffn), std::pair("vocab", &sizes.vocab)})
+        if (!found->at(column).empty()) *field = std::stoi(found->at(column));
+    return sizes;
 }
 
 int size_of(const CaseRow& row, const std::string& column, int of_preset,
@@ -146,14 +161,37 @@ Workload adopted(const Workload& workload, const Framework& framework) {
     return e.workload;
 }
 
+bool has_sizes(const CaseRow& row) {
+    return std::ranges::all_of(std::array{"layers", "hidden", "heads", "ffn", "vocab"},
+                               [&](const char* column) { return states(row, column); });
+}
+
+// A decoder whose name nobody knows is of the shape that its sizes have: two matrices of four times
+// the width are GPT's; other widths, grouped heads and experts came with the gated feed-forward
+// (ModelFamily::unnamed).
+const ModelFamily& family_of_row(const CaseRow& row, Shelf& shelf, std::string& known_as) {
+    const auto& families = shelf.families();
+    const auto& model = row.cell("model");
+    if (knows_family(model, families) || !has_sizes(row))
+        return family_of(model, families, &known_as);
+    const bool gated =
+        states(row, "experts") || count_in(row, "ffn") != 4 * *count_in(row, "hidden") ||
+        count_in(row, "kv_heads", *count_in(row, "heads")) != *count_in(row, "heads");
+    const auto* wanted = gated ? "gated" : "two-matrix";
+    const auto found = std::ranges::find(families, wanted, &ModelFamily::unnamed);
+    if (found == families.end()) return family_of(model, families, &known_as);
+    known_as = fmt::format("not known by name; a decoder of the stated sizes: {}", found->about);
+    return *found;
+}
+
 Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shelf,
                      Assumptions& assumptions) {
     std::string known_as;
-    const ModelFamily& family = family_of(row.cell("model"), shelf.families(), &known_as);
+    const ModelFamily& family = family_of_row(row, shelf, known_as);
     Workload w = family.architecture;
     assumptions.push_back("model family " + known_as);
     w.name = row.cell("model");
-    const Workload preset = preset_of(row);
+    const Workload preset = preset_of(row, shelf);
     w.layers = size_of(row, "layers", preset.layers, assumptions);
     if (states(row, "layers") && family.blocks_a_layer > 1)
         w.layers = std::max(1, static_cast<int>(std::lround(w.layers / family.blocks_a_layer)));
@@ -280,10 +318,12 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     auto& said = result.assumptions;
     Experiment& e = result.experiment;
     e.name = result.case_id;
-    e.framework = shelf.framework_of(row);
+    std::string why;
+    e.framework = shelf.framework_of(row, &why);
     if (states_tied(row)) e.framework.stated.emplace_back("workload.tied");
     e.workload = workload_of(row, e.framework, shelf, said);
     said.push_back("framework " + e.framework.name + ": " + e.framework.about);
+    if (!why.empty()) said.push_back(why);
     set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);

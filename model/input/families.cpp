@@ -1,5 +1,7 @@
 #include "model/input/families.h"
 
+#include <algorithm>
+
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/input/fields.h"
@@ -17,8 +19,8 @@ ModelFamily lay(Layers& layers, const std::string& path) {
             at_place(entry.value_at + ": " + entry.path, [&] {
                 if (!read_field(entry.path.substr(entry.path.find('.') + 1), entry.value, family))
                     throw ConfigError(
-                        "unknown key; expected base, models, hub, about, blocks_a_layer or "
-                        "not_modelled");
+                        "unknown key; expected base, models, hub, about, unnamed, "
+                        "blocks_a_layer or not_modelled");
             });
             return true;
         });
@@ -43,6 +45,14 @@ std::vector<ModelFamily> read_families() {
         families.back().architecture = layers.experiment.workload;
     }
     return families;
+}
+
+bool knows_family(std::string_view model, const std::vector<ModelFamily>& families) {
+    const auto name = lower_case(std::string(model));
+    return std::ranges::any_of(families, [&](const ModelFamily& family) {
+        return std::ranges::any_of(family.models,
+                                   [&](const std::string& one) { return name.starts_with(one); });
+    });
 }
 
 const ModelFamily& family_of(std::string_view model, const std::vector<ModelFamily>& families,

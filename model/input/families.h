@@ -20,12 +20,14 @@ struct ModelFamily {
     KEY(std::string, about, {},
         "\"gated feed-forward, rmsnorm, rotary positions, untied, no biases\"");
     KEY(std::string, not_modelled, {}, "or why its layers have no model");
+    KEY(std::string, unnamed, {}, "\"gated\" or \"two-matrix\": unknown decoders of this shape");
     KEY(std::vector<std::string>, models, {}, "how names begin, in lower case");
     KEY(std::vector<std::string>, hub, {}, "`model_type` of config.json");
 };
 
 std::vector<ModelFamily> read_families();
 
+bool knows_family(std::string_view model, const std::vector<ModelFamily>& families);
 // The family with the longest prefix of the name, in any case ("llama3.1-405b"). `words` receives
 // "llama: gated feed-forward, ..". Throws ConfigError if the family is unknown or its layers are
 // not modelled.

@@ -120,3 +120,26 @@ TEST_CASE(
     CHECK(told.find("torchtitan-eager") != std::string::npos);
     CHECK(told.find("to write one") != std::string::npos);
 }
+
+// The years in model/presets/sources.toml: V100 2017, A100 2020, H100 2022. A date in the notes
+// counts more than the device's.
+TEST_CASE("a framework's name means software of its time") {
+    const auto read_as = [](const std::string& source, const std::string& gpu,
+                            const std::string& notes, std::string* why = nullptr) {
+        CaseRow row;
+        row.cells = {{"source", source}, {"gpu", gpu}, {"notes", notes}};
+        return Shelf().framework_of(row, why).name;
+    };
+    CHECK(read_as("megatron-lm", "V100-SXM2-32GB", "") == "megatron-lm-2021");
+    CHECK(read_as("megatron-lm", "V100-SXM2-32GB", "of 2024-03-01") == "megatron-lm-untuned");
+    CHECK(read_as("megatron_sc21_table1", "A100", "") == "megatron-lm-2021");
+    CHECK(read_as("ours-megatron", "A100", "") == "megatron-lm-untuned");
+    CHECK(read_as("megatronic", "B200", "") != "megatron-lm-untuned");
+    CHECK(read_as("megatron-bridge", "B200", "") == "megatron-bridge");
+    CHECK(read_as("fms-fsdp", "A100", "") == "fsdp");
+    std::string why;
+    CHECK(read_as("megatron-lm", "H100-80GB", "", &why) == "megatron-lm-untuned");
+    CHECK(why ==
+          "\"megatron-lm\" is read as megatron-lm-untuned, software of 2022 (the year of its "
+          "device, h100)");
+}

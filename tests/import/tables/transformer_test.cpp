@@ -301,8 +301,10 @@ TEST_CASE("a row of other or contradictory work is refused with the column") {
     CHECK(gpt_refusal({{"model", "deepseek-v4-pro"}}) ==
           "c.csv:2: model: \"deepseek-v4-pro\" is not modelled: sparse attention over compressed "
           "keys, whose sizes no table states");
-    CHECK(gpt_refusal({{"model", "resnet"}})
+    CHECK(gpt_refusal({{"model", "resnet"}, {"vocab", ""}})
               .starts_with("c.csv:2: model: \"resnet\" is of no known family and no preset"));
+    CHECK(gpt_refusal({{"model", "t5-3b"}}) ==
+          "c.csv:2: model: \"t5-3b\" is not modelled: its layers are not a decoder's");
     CHECK(gpt_refusal({{"notes", "RLHF rollouts"}}) ==
           "c.csv:2: notes: \"rlhf\" is other work than the training step that is modelled");
     CHECK(gpt_refusal({{"precision", "int8"}})
@@ -471,4 +473,38 @@ TEST_CASE("a split of more ranks than there may be is refused") {
                             {"mbs", "65536"},
                             {"gbs", "65536"}}),
                Catch::Contains("c.csv:2"));
+}
+
+// No family begins with "nobodys": 4 x 3072 = 12288 is GPT's width, 8192 is not; grouped heads came
+// with the gated feed-forward.
+TEST_CASE("an unknown model's stated sizes suffice") {
+    const CasesHome home;
+    const auto gated = [](const std::string& ffn, const std::string& kv_heads) {
+        return gpt_case_with({{"model", "nobodys-3b"}, {"ffn", ffn}, {"kv_heads", kv_heads}})
+            .experiment.workload.gated;
+    };
+    CHECK_FALSE(gated("12288", "32"));
+    CHECK(gated("8192", "32"));
+    CHECK(gated("12288", "8"));
+    CHECK_THROWS_WITH(gated("", "32"), Contains("nobodys-3b"));
+    const auto said = gpt_case_with({{"model", "nobodys-3b"}}).assumptions;
+    CHECK(said.front().find("not known by name") != std::string::npos);
+}
+
+// InternLM-7B's config.json: 32 layers of 4096, 32 heads, 11008, 103168 symbols.
+TEST_CASE("a published model's sizes follow from its name") {
+    const CasesHome home;
+    const Workload w = gpt_case_with({{"model", "internlm-7b"},
+                                      {"layers", ""},
+                                      {"hidden", ""},
+                                      {"heads", ""},
+                                      {"kv_heads", ""},
+                                      {"ffn", ""},
+                                      {"vocab", ""}})
+                           .experiment.workload;
+    CHECK(w.layers == 32);
+    CHECK(w.hidden == 4096);
+    CHECK(w.ffn == 11008);
+    CHECK(w.vocab == 103168);
+    CHECK(w.gated);
 }
