@@ -29,7 +29,7 @@ std::string dot_text(std::string_view text) {
 }
 
 // By lane: light, so that black text can be read on them.
-constexpr std::array<std::string_view, lane_count> colours{
+constexpr std::array<std::string_view, lane_count> lane_colours{
     "#a6cee3", "#fdbf6f", "#ffff99", "#b2df8a", "#d9f0d3", "#fb9a99", "#fde0dd", "#d9d9d9"};
 
 std::string text_of(const TaskGraph& graph, TaskId t) {
@@ -62,7 +62,7 @@ std::string dot_of(const TaskGraph& graph, const std::string& title) {
     const auto task = [&](std::ostream& to, TaskId t) {
         const auto lane = static_cast<std::size_t>(graph.places(t).front().lane());
         to << fmt::format("[label={}, fillcolor=\"{}\"]", dot_text(text_of(graph, t)),
-                          colours.at(lane));
+                          lane_colours.at(lane));
     };
     // Edges lead up to what a task waits for. They are drawn from there, so that time goes
     // down.
