@@ -65,8 +65,10 @@ struct Unfused : ElementPass {
         const bool steps = w.activation == Activation::gelu_steps;
         const GeluSteps gelu{*this, matrix, wide};
         steps ? gelu.ahead(inner) : forward("activation", inner, matrix, matrix);
-        if (w.inner_dropout) forward("dropout", inner, matrix, matrix + mask);
-        if (w.inner_dropout) backward("dropout_backward", inner, matrix + mask, matrix);
+        if (w.inner_dropout && drops()) {
+            forward("dropout", inner, matrix, matrix + mask);
+            backward("dropout_backward", inner, matrix + mask, matrix);
+        }
         steps ? gelu.behind(inner) : backward("activation_backward", inner, 2.0 * matrix, matrix);
     }
 
