@@ -53,8 +53,21 @@ FitParameter prior_in(const TomlEntry& entry, std::string key) {
 
 }  // namespace
 
+namespace {
+
+TomlFile priors_file() { return read_toml(home_folder() + "/model/presets/fit_priors.toml"); }
+
+}  // namespace
+
+std::vector<std::string> chosen_frameworks() {
+    std::vector<std::string> names;
+    for (const TomlEntry& entry : priors_file().entries)
+        if (entry.path == "chosen") read_value(entry.value, names);
+    return names;
+}
+
 std::vector<FitParameter> fit_priors(const std::vector<std::string>& tables) {
-    const TomlFile file = read_toml(home_folder() + "/model/presets/fit_priors.toml");
+    const TomlFile file = priors_file();
     std::vector<FitParameter> found;
     for (const std::string& table : tables) {
         if (!table.empty() && !file.tables.contains(table))

@@ -86,13 +86,16 @@ double spread(const std::vector<double>& values) {
     return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
-// Every shipped cluster without a framework, and every shipped framework on the first of them.
+// Every shipped cluster without a framework, and every shipped framework with measured costs on the
+// first of them.
 std::vector<Experiment> shipped_settings() {
     std::vector<Experiment> found;
     for (const auto& name : preset_names(PresetKind::cluster))
         found.emplace_back().cluster = read_cluster(name);
+    const std::vector<std::string> chosen = chosen_frameworks();
     for (const auto& name : preset_names(PresetKind::framework)) {
         if (found.empty()) break;
+        if (std::ranges::find(chosen, name) != chosen.end()) continue;
         Experiment e;
         e.workload.kind = Workload::Kind::transformer;
         e.cluster = found.front().cluster;
