@@ -59,10 +59,11 @@ TomlFile priors_file() { return read_toml(home_folder() + "/model/presets/fit_pr
 
 }  // namespace
 
-std::vector<std::string> chosen_frameworks() {
+std::vector<std::string> assumed_frameworks() {
     std::vector<std::string> names;
     for (const TomlEntry& entry : priors_file().entries)
-        if (entry.path == "chosen") read_value(entry.value, names);
+        if (entry.path == "assumed_frameworks") read_value(entry.value, names);
+    for (const std::string& name : names) (void)preset_path(PresetKind::framework, name);
     return names;
 }
 

@@ -23,8 +23,8 @@ struct ScaledParameter {
 // name stands for no table.
 std::vector<FitParameter> fit_priors(const std::vector<std::string>& tables);
 
-// Frameworks whose host costs nobody measured (`chosen` in that file): they form no prior.
-std::vector<std::string> chosen_frameworks();
+// Frameworks whose host costs nobody measured (so listed in that file): they form no prior.
+std::vector<std::string> assumed_frameworks();
 
 ScaledParameter scale(const FitParameter& parameter);                 // throws ConfigError
 double value_in_si(const std::string& key, const std::string& text);  // throws ConfigError

@@ -92,10 +92,10 @@ std::vector<Experiment> shipped_settings() {
     std::vector<Experiment> found;
     for (const auto& name : preset_names(PresetKind::cluster))
         found.emplace_back().cluster = read_cluster(name);
-    const std::vector<std::string> chosen = chosen_frameworks();
+    const std::vector<std::string> assumed = assumed_frameworks();
     for (const auto& name : preset_names(PresetKind::framework)) {
         if (found.empty()) break;
-        if (std::ranges::find(chosen, name) != chosen.end()) continue;
+        if (std::ranges::find(assumed, name) != assumed.end()) continue;
         Experiment e;
         e.workload.kind = Workload::Kind::transformer;
         e.cluster = found.front().cluster;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "model/base/errors.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -222,12 +223,10 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p,
     }
     const int chunks = p.pp * p.vp;
     if (p.pp == 1 || w.layers % chunks == 0 || (w.layers + 2) % chunks != 0) return;
-    const int each = (w.layers + 2) / chunks;
-    p.stage_layers.assign(static_cast<std::size_t>(chunks), each);
-    p.stage_layers.front() = p.stage_layers.back() = each - 1;
+    p.stage_layers = light_layers(w.layers, chunks, 1, 1);
     assumptions.push_back(
         fmt::format("layers of the first and last stage chunk: {} of {}, with embedding and logits",
-                    each - 1, each));
+                    p.stage_layers.front(), p.stage_layers.front() + 1));
 }
 
 // The framework's settings, and the dispatch kernels that the row names.

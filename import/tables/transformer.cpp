@@ -18,9 +18,27 @@ namespace {
 
 using Assumptions = std::vector<std::string>;
 
-// The workload preset of the model's name, else what [[size]] in model/presets/sources.toml says of
-// the longest beginning of it; sizes that neither states are 0.
-Workload preset_of(const CaseRow& row, Shelf& shelf) {
+// The sizes that a model's name stands for, and what states them.
+struct KnownSizes {
+    Workload sizes;  // 0: not stated
+    std::string stated_by;
+};
+
+// Whether `name` is the model of a [[size]], perhaps with more words: "internlm-7b-chat", but not
+// "starcoderbase" for "starcoder", nor a model of another size ("starcoder-7b").
+bool is_model(std::string_view name, const SourceRow& size) {
+    const std::string& model = size.at("model");
+    if (!name.starts_with(model)) return false;
+    const std::string_view rest = name.substr(model.size());
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (rest.empty() || size.at("layers").empty()) return true;
+    const auto billions = rest.find("b", 1);
+    return rest.front() == '-' && (billions == rest.npos || !digit(rest[billions - 1]));
+}
+
+// The workload preset of the model's name, else the longest [[size]] of
+// model/presets/sources.toml that is this model.
+KnownSizes known_sizes(const CaseRow& row, Shelf& shelf) {
     Workload sizes;
     sizes.layers = sizes.hidden = sizes.heads = sizes.seq = sizes.ffn = sizes.vocab = 0;
     auto name = lower_case(row.cell("model"));
@@ -29,38 +47,38 @@ Workload preset_of(const CaseRow& row, Shelf& shelf) {
         Experiment e;
         set_key(e, {"workload.preset", name});
         e.workload.name = name;
-        return e.workload;
+        return {e.workload, "preset " + lower_case(row.cell("model"))};
     }
     const SourceRow* found = nullptr;
     for (const SourceRow& size : shelf.sources("size"))
-        if (name.starts_with(size.at("model")) &&
-            (!found || size.at("model").size() > found->at("model").size()))
+        if (is_model(name, size) && (!found || size.at("model").size() > found->at("model").size()))
             found = &size;
-    if (!found) return sizes;
+    if (!found) return {sizes, ""};
     for (const auto& [column, field] :
          {std::pair("layers", &sizes.layers), std::pair("hidden", &sizes.hidden),
           std::pair("heads", &sizes.heads), std::pair("kv_heads", &sizes.kv_heads),
           std::pair("ffn", &sizes.ffn), std::pair("vocab", &sizes.vocab)})
         if (!found->at(column).empty()) *field = std::stoi(found->at(column));
-    return sizes;
+    const std::string& source = found->at("source");
+    return {sizes, fmt::format("{} by {}", found->at("model"),
+                               source.empty() ? "memory, unchecked" : source)};
 }
 
-int size_of(const CaseRow& row, const std::string& column, int of_preset,
+int size_of(const CaseRow& row, const std::string& column, int known, const std::string& stated_by,
             Assumptions& assumptions) {
     if (const auto stated = count_in(row, column)) return *stated;
-    if (of_preset <= 0) throw ConfigError(column + ": missing; expected a count");
-    assumptions.push_back(fmt::format("{} not stated: {} of preset {}", column, of_preset,
-                                      lower_case(row.cell("model"))));
-    return of_preset;
+    if (known <= 0) throw ConfigError(column + ": missing; expected a count");
+    assumptions.push_back(fmt::format("{} not stated: {} of {}", column, known, stated_by));
+    return known;
 }
 
 // The column is the width of one expert where the family also has dense layers of another width.
-int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset,
+int ffn_of(const CaseRow& row, const Workload& family, const KnownSizes& known,
            Assumptions& assumptions) {
-    const int of_preset = family.ffn > 0 ? preset.moe.ffn : preset.ffn;
-    if (family.ffn > 0 && of_preset == 0 && row.cell("ffn").empty())
+    const int of_model = family.ffn > 0 ? known.sizes.moe.ffn : known.sizes.ffn;
+    if (family.ffn > 0 && of_model == 0 && row.cell("ffn").empty())
         throw ConfigError("ffn: missing; expected the width of one expert");
-    return size_of(row, "ffn", of_preset, assumptions);
+    return size_of(row, "ffn", of_model, known.stated_by, assumptions);
 }
 
 // Devices before Ampere do not support bf16.
@@ -191,16 +209,20 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
     Workload w = family.architecture;
     assumptions.push_back("model family " + known_as);
     w.name = row.cell("model");
-    const Workload preset = preset_of(row, shelf);
-    w.layers = size_of(row, "layers", preset.layers, assumptions);
+    const KnownSizes known = known_sizes(row, shelf);
+    const Workload& preset = known.sizes;
+    const auto size = [&](const std::string& column, int of_model) {
+        return size_of(row, column, of_model, known.stated_by, assumptions);
+    };
+    w.layers = size("layers", preset.layers);
     if (states(row, "layers") && family.blocks_a_layer > 1)
         w.layers = std::max(1, static_cast<int>(std::lround(w.layers / family.blocks_a_layer)));
-    w.hidden = size_of(row, "hidden", preset.hidden, assumptions);
-    w.heads = size_of(row, "heads", preset.heads, assumptions);
+    w.hidden = size("hidden", preset.hidden);
+    w.heads = size("heads", preset.heads);
     w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
-    if (w.vocab == 0) w.vocab = size_of(row, "vocab", preset.vocab, assumptions);
-    w.seq = size_of(row, "seq", preset.seq, assumptions);
-    set_experts(row, ffn_of(row, w, preset, assumptions), preset.moe, w, assumptions);
+    if (w.vocab == 0) w.vocab = size("vocab", preset.vocab);
+    w.seq = size("seq", preset.seq);
+    set_experts(row, ffn_of(row, w, known, assumptions), preset.moe, w, assumptions);
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         throw ConfigError(
             fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));

@@ -106,6 +106,9 @@ constexpr Feature features[] = {
      "parallelism.clip_per_rank "
      "parallelism.scatter_p2p parallelism.cut",
      has_stages, "parallelism.pp is 1"},
+    {"parallelism.layout",
+     [](const Experiment& e) { return e.parallelism.pp * e.parallelism.vp > 1; },
+     "there is one stage chunk"},
     {"parallelism.context_exchange", [](const Experiment& e) { return e.parallelism.cp > 1; },
      "parallelism.cp is 1"},
     {"parallelism.zero parallelism.bucket", has_replicas, "there is one replica"},

@@ -28,16 +28,6 @@ std::vector<int> even_layers(int layers, int chunks) {
     return counts;
 }
 
-// The ends count as `first` and `last` layers of their chunks.
-std::vector<int> light_layers(int layers, int chunks, int first, int last) {
-    const int all = layers + first + last;
-    std::vector<int> counts;
-    for (int g = 0; g < chunks; ++g) counts.push_back(all / chunks + (g < all % chunks ? 1 : 0));
-    counts.front() -= first;
-    counts.back() -= last;
-    return counts;
-}
-
 // Fills one chunk after the other up to `most` operations; the last takes the rest. Inner chunks
 // have a layer at least.
 std::vector<int> filled_layers(const std::vector<double>& work, int chunks, double most) {
@@ -78,6 +68,15 @@ std::vector<int> balanced_layers(const Workload& w, int chunks) {
 }
 
 }  // namespace
+
+std::vector<int> light_layers(int layers, int chunks, int first, int last) {
+    const int all = layers + first + last;
+    std::vector<int> counts;
+    for (int g = 0; g < chunks; ++g) counts.push_back(all / chunks + (g < all % chunks ? 1 : 0));
+    counts.front() -= first;
+    counts.back() -= last;
+    return counts;
+}
 
 std::vector<int> chunk_layers(const Workload& w, const Parallelism& p) {
     if (!p.stage_layers.empty()) return p.stage_layers;

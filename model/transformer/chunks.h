@@ -28,6 +28,10 @@ struct Chunk {
 // negative or zero where there are too few layers; sums to the workload's layers unless
 // stage_layers is wrong.
 std::vector<int> chunk_layers(const Workload& workload, const Parallelism& parallelism);
+// Layers of `chunks` chunks where the ends of the model count as `first` and `last` layers of their
+// chunks; the remainder is in the first chunks. Ends that count more than their chunk has are
+// negative.
+std::vector<int> light_layers(int layers, int chunks, int first, int last);
 // Every chunk between the first, with the embedding, and the last, with the logits, needs a layer.
 bool all_hold_layers(const std::vector<int>& layers);
 

@@ -4,25 +4,9 @@
 
 #include <algorithm>
 
+#include "tests/calibrate/linear_rows.h"
+
 using namespace stepcast;
-
-namespace {
-
-// A linear model: error = slopes x - truth.
-RowModel linear(const std::vector<Vector>& slopes, const Vector& truth) {
-    return [=](const Vector& x, const std::vector<bool>&) {
-        RowErrors rows{{}, {slopes.size(), x.size(), {}}};
-        for (std::size_t i = 0; i < slopes.size(); ++i) {
-            double at = -truth[i];
-            for (std::size_t j = 0; j < x.size(); ++j) at += slopes[i][j] * x[j];
-            rows.errors.push_back(at);
-            rows.slopes.values.insert(rows.slopes.values.end(), slopes[i].begin(), slopes[i].end());
-        }
-        return rows;
-    };
-}
-
-}  // namespace
 
 // Six of ten rows lie within 0.04 of 0.1, four 0.4 above: between them no value of the unknown
 // leaves less than 0.15. Most agree on 0.1, from where the four are more than a quarter away. One

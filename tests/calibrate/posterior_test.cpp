@@ -5,25 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/calibrate/linear_rows.h"
+
 using namespace stepcast;
-
-namespace {
-
-// A linear model: error = slopes x - truth.
-RowModel linear(const std::vector<Vector>& slopes, const Vector& truth) {
-    return [=](const Vector& x, const std::vector<bool>&) {
-        RowErrors rows{{}, {slopes.size(), x.size(), {}}};
-        for (std::size_t i = 0; i < slopes.size(); ++i) {
-            double at = -truth[i];
-            for (std::size_t j = 0; j < x.size(); ++j) at += slopes[i][j] * x[j];
-            rows.errors.push_back(at);
-            rows.slopes.values.insert(rows.slopes.values.end(), slopes[i].begin(), slopes[i].end());
-        }
-        return rows;
-    };
-}
-
-}  // namespace
 
 // Five rows depend on the first unknown only and agree on 0.8. No row depends on the second, so it
 // stays at its prior. With noise s the first has the precision 5 / s^2 from the rows and 1 / 0.25

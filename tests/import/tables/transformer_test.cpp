@@ -508,3 +508,32 @@ TEST_CASE("a published model's sizes follow from its name") {
     CHECK(w.vocab == 103168);
     CHECK(w.gated);
 }
+
+// Of rows that state no size. Another size of the model, or another model whose name begins alike,
+// is not this one; the row says whether the sizes were held against a source.
+TEST_CASE("a model's sizes are its own, and are told with their source") {
+    const CasesHome home;
+    const auto named = [](const std::string& model) {
+        return gpt_case_with({{"model", model},
+                              {"layers", ""},
+                              {"hidden", ""},
+                              {"heads", ""},
+                              {"kv_heads", ""},
+                              {"ffn", ""},
+                              {"vocab", ""}});
+    };
+    CHECK_THAT(named("internlm-7b-chat").assumptions,
+               Catch::VectorContains(
+                   std::string("layers not stated: 32 of internlm-7b by memory, unchecked")));
+    CHECK_THAT(
+        named("falcon-7b").assumptions,
+        Catch::VectorContains(std::string("layers not stated: 32 of falcon-7b by litgpt 0.5.13")));
+    for (const char* other : {"starcoderbase", "starcoder-7b", "falcon-7", "internlm-7b-1b"}) {
+        INFO(other);
+        CHECK_THROWS_AS(named(other), ConfigError);
+    }
+    for (const auto& [model, vocab] :
+         {std::pair("llama-3-8b", 128256), std::pair("llama3.1-8b", 128256),
+          std::pair("llama-2-9b", 32000), std::pair("gpt3-6.7b", 50257)})
+        CHECK(gpt_case_with({{"model", model}, {"vocab", ""}}).experiment.workload.vocab == vocab);
+}

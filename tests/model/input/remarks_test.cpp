@@ -53,6 +53,7 @@ TEST_CASE("a key whose feature is off is named with the feature") {
                {{"workload.max_positions", "256"}, {"workload.positions", "learned"}},
                {{"parallelism.vp", "2"}, {"parallelism.pp", "2"}},
                {{"parallelism.schedule", "gpipe"}, {"parallelism.pp", "2"}},
+               {{"parallelism.layout", "light_last"}, {"parallelism.pp", "2"}},
                {{"parallelism.scatter_p2p", "false"}, {"parallelism.pp", "2"}},
                {{"parallelism.context_exchange", "all-gather"}, {"parallelism.cp", "2"}},
                {{"parallelism.eager_traffic", "3"}, {"parallelism.eager", "true"}},
