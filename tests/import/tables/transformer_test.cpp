@@ -526,8 +526,8 @@ TEST_CASE("a model's sizes are its own, and are told with their source") {
                Catch::VectorContains(
                    std::string("layers not stated: 32 of internlm-7b by memory, unchecked")));
     CHECK_THAT(
-        named("falcon-7b").assumptions,
-        Catch::VectorContains(std::string("layers not stated: 32 of falcon-7b by litgpt 0.5.13")));
+        named("mistral-7b").assumptions,
+        Catch::VectorContains(std::string("layers not stated: 32 of mistral-7b by litgpt 0.5.13")));
     for (const char* other : {"starcoderbase", "starcoder-7b", "falcon-7", "internlm-7b-1b"}) {
         INFO(other);
         CHECK_THROWS_AS(named(other), ConfigError);
