@@ -142,6 +142,14 @@ void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumpti
                                       to_string(least.kind), layers));
 }
 
+// True of frameworks whose selective recompute chooses among operators (torchtitan): none
+// recomputes the scores alone.
+bool selects_by_operator(const Framework& f) {
+    const auto& modes = f.can.recompute;
+    return std::ranges::find(modes, Recompute::alternate) != modes.end() &&
+           std::ranges::find(modes, Recompute::selective) == modes.end();
+}
+
 void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p,
                    Assumptions& assumptions) {
     const auto text = lower_case(row.cell("recompute"));
@@ -158,15 +166,17 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     } else if (word == "full" || text.starts_with("save_nothing") ||
                text.starts_with("save_iteration_input")) {
         p.recompute = Recompute::full;
-    } else if (contains(text, "selective (op)") || contains(text, "selective per op")) {
-        p.recompute = Recompute::alternate;
-        assumptions.emplace_back(
-            "recompute selective (op): every second matrix product of each layer");
-    } else if (contains(text, "every 2nd layer")) {
+    } else if (contains(text, "every 2nd layer") || contains(text, "every other layer")) {
         p.recompute = Recompute::full;
         p.recompute_layers = std::max(1, e.workload.layers / p.pp / 2);
         assumptions.push_back(fmt::format("recompute {}: {} whole layers of a stage",
                                           row.cell("recompute"), p.recompute_layers));
+    } else if (contains(text, "selective op") || contains(text, "selective (op)") ||
+               contains(text, "selective per op") ||
+               (contains(text, "selective") && selects_by_operator(f))) {
+        p.recompute = Recompute::alternate;
+        assumptions.push_back(fmt::format("recompute {}: every second matrix product of each layer",
+                                          row.cell("recompute")));
     } else if (contains(text, "selective") || text == "core_attn") {
         p.recompute = Recompute::selective;
     } else if (const auto again = recomputed_modules(text, e.workload); again && again->share > 0) {

@@ -149,6 +149,16 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
                                       count_parameters(w).total()));
 }
 
+// "20 masked predictions": the trainer gathers the masked positions and makes the logits of these
+// alone, as BERT's own code does (google-research/bert, run_pretraining.py: gather_indexes).
+void read_masked_positions(const CaseRow& row, Workload& w, Assumptions& assumptions) {
+    const auto masked = number_before(row.cell("notes"), " masked predictions");
+    if (!masked || w.causal || *masked < 1 || *masked >= w.seq) return;
+    w.head_share = *masked / w.seq;
+    assumptions.push_back(fmt::format(
+        "logits of the {:.0f} masked positions of {} alone, as stated", *masked, w.seq));
+}
+
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
 
 // True if `word` is a whole word of the text; `of_word` tells which characters form words ("b200"
@@ -241,6 +251,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
             w.seq, framework.mean_sequence));
         w.seq = framework.mean_sequence;
     }
+    read_masked_positions(row, w, assumptions);
     if (w.positions == Positions::relative) w.memory = w.seq;
     const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     // In "routing force-balanced, dropless unless tagged tokendrop" the tag itself can only stand

@@ -84,6 +84,24 @@ TEST_CASE(
                                        {"recompute", "selective (every 2nd layer)"}});
     CHECK(second.experiment.parallelism.recompute == Recompute::full);
     CHECK(second.experiment.parallelism.recompute_layers == second.experiment.workload.layers / 2);
+    // torchtitan's words of its report on A100, and its bare default: it has no recompute of the
+    // scores alone. Megatron's "selective" stays that.
+    for (const auto& [words, source, layers, kind] :
+         {std::tuple("selective op", "torchtitan", 0, Recompute::alternate),
+          {"selective, every other layer (option not printed)", "torchtitan", 15, Recompute::full},
+          {"selective (default of the file)", "torchtitan", 0, Recompute::alternate},
+          {"selective (core attention)", "vtrain", 0, Recompute::selective}}) {
+        CAPTURE(words);
+        const Parallelism p = gpt_case_with({{"source", source},
+                                             {"gpus", "8"},
+                                             {"tp", "1"},
+                                             {"pp", "1"},
+                                             {"dp", "8"},
+                                             {"recompute", words}})
+                                  .experiment.parallelism;
+        CHECK(p.recompute == kind);
+        CHECK(p.recompute_layers == layers);
+    }
     const Case rows = gpt_case_with({{"source", "torchtitan"},
                                      {"gpus", "8"},
                                      {"gpu", "H100"},
@@ -179,4 +197,18 @@ TEST_CASE("a stated parameter count decides between learned positions and attent
     CHECK_FALSE(alibi.experiment.workload.linear_bias);
     CHECK(takes_for_granted(alibi, "parameters as stated: positions none, no biases"));
     CHECK(takes_for_granted(with("1000"), "parameters stated: 1000, counted 125311488"));
+}
+
+// 20 of 128 positions are masked: 20 / 128 = 0.15625 of the logits are made. A causal model has no
+// masked positions, and a count that no sequence has is none.
+TEST_CASE("logits of masked positions alone are those that the row counts") {
+    const CasesHome home;
+    const auto share = [](const char* model, const char* notes) {
+        return gpt_case_with({{"model", model}, {"seq", "128"}, {"notes", notes}})
+            .experiment.workload.head_share;
+    };
+    CHECK(share("bert-base", "sequence 128, 20 masked predictions (BERT phase 1)") == 0.15625);
+    CHECK(share("bert-base", "sequence 128") == 1);
+    CHECK(share("bert-base", "200 masked predictions") == 1);
+    CHECK(share("gpt-3.6B", "20 masked predictions") == 1);
 }
