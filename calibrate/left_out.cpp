@@ -14,7 +14,7 @@ LeftOut parse_block(std::string_view text) {
     if (text == "block" || text == "fold")
         throw ConfigError(
             fmt::format("--cross-validate {}: is of tables of kernels; of measured steps expected "
-                        "model, ranks, framework or device",
+                        "model, ranks, framework, device or source",
                         text));
     return at_place("--cross-validate", [&] { return parse_name<LeftOut>(text); });
 }
@@ -26,6 +26,7 @@ std::string block_of(const Case& what, LeftOut by) {
         case LeftOut::ranks: return fmt::format("{} ranks", rank_count(e.cluster));
         case LeftOut::framework: return e.framework.name;
         case LeftOut::device: return e.cluster.gpu.name;
+        case LeftOut::source: return what.source;
     }
     return "";
 }

@@ -13,7 +13,7 @@
 
 namespace stepcast {
 
-NAMED_ENUM(LeftOut, "a block", model, ranks, framework, device);
+NAMED_ENUM(LeftOut, "a block", model, ranks, framework, device, source);
 LeftOut parse_block(std::string_view text);  // throws ConfigError
 std::string block_of(const Case& what, LeftOut by);
 

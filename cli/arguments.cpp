@@ -143,6 +143,16 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
                      "FILE.dot for Graphviz: the tasks of a small step and what they wait for")
         ->type_name("FILE.dot");
     add_emit(verb, options);
+    verb->add_flag("--tuned", options.tuned,
+                   "p10 .. p90 of software set up as its published recipe, not of anybody's");
+    verb->add_option("--measured", options.measured,
+                     "your own steps, which narrow the forecasts: of one column after the other "
+                     "(4.31s, - where it is not known), CASES.csv or what --save wrote")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("TIME|FILE");
+    verb->add_option("--save", options.save, "of --measured: a file of these steps for the next")
+        ->type_name("FILE.toml");
     verb->add_flag("--explain", options.explain,
                    "why: critical path, idle time, what 10 % more of anything buys, every kernel");
     verb->add_option("--out", options.out,
@@ -179,7 +189,7 @@ void add_calibrate(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--cross-validate", options.cross_validate,
                      "errors of blocks left out; device --out FILE: spreads of machines without "
                      "measurements")
-        ->type_name("model|ranks|framework|device|block|fold");
+        ->type_name("model|ranks|framework|device|source|block|fold");
     verb->add_option("--out", options.out, "CLUSTER.toml; of --fit framework FRAMEWORK.toml")
         ->type_name("FILE.toml");
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")
@@ -227,11 +237,13 @@ void add_compare(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--allow", options.allow, "of --gate: a history of other configurations too");
     verb->add_option("--junit", options.junit, "of --gate: the verdict as JUnit XML")
         ->type_name("FILE.xml");
-    verb->add_option("--measured", options.measured,
-                     "of --waterfall: the measured steps of both, - for one that is not known")
+    verb->add_option(
+            "--measured", options.measured,
+            "your own steps, which narrow the forecasts: CASES.csv or what simulate --save "
+            "wrote; of --waterfall the measured steps of both, - for one that is not known")
         ->delimiter(',')
         ->allow_extra_args(false)
-        ->type_name("TIME,TIME");
+        ->type_name("FILE|TIME,TIME");
 }
 
 void add_diagnose(CLI::App& app, Options& options, const Verbs& verbs) {

@@ -22,7 +22,7 @@ struct Options {
         routing_out, pattern, system, model, step_range, op, gpu, variant, emit;
     std::string format = "auto", what = "presets", objective = "step";
     std::string tokens, training_steps, within, market;
-    std::string log, nccl_tests, history, junit, false_alarms = "1%";
+    std::string log, nccl_tests, save, history, junit, false_alarms = "1%";
     std::vector<std::string> measured, rank_times, ruled_out;
     std::string command;  // the whole line as a shell reads it
     std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where,
@@ -32,7 +32,7 @@ struct Options {
     std::map<std::string, std::string> texts;
     Say say = say_on_stderr;
     bool json = false, explain = false, strict = false, medians = false, pareto = false,
-         waterfall = false, gate = false, allow = false;
+         waterfall = false, gate = false, allow = false, tuned = false;
 };
 // The overrides of --framework, --cluster, --gpus and `--set`, in this order.
 std::vector<Override> overrides_of(const Options& options);

@@ -114,6 +114,11 @@ Compared compare_inputs(const Options& options, const Progress& progress) {
     compared.steps = !compared.comparisons.empty() ||
                      (compared.kernels.rows.empty() && compared.kernels.refused.empty());
     predict_all(compared.comparisons, progress);
+    OwnSteps own;
+    for (const std::string& path : options.measured)
+        add(own, own_steps_of_file(path, options, false));
+    for (Comparison& c : compared.comparisons)
+        if (c.forecast) narrow(own, c.what.experiment, *c.forecast);
     compared.summary = summarise(compared.comparisons);
     return compared;
 }

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "cli/startup.h"
 #include "model/base/errors.h"
+#include "model/base/whole_files.h"
 #include "model/input/keys.h"
 #include "model/step.h"
 #include "reports/json.h"
@@ -122,6 +125,29 @@ SweepQuestion question_of(const Options& options) {
     return question;
 }
 
+namespace {
+
+void read_measured(const Options& options, SimulateQuestion& question) {
+    for (const std::string& text : options.measured) {
+        if (text.ends_with(".csv") || text.ends_with(".toml")) {
+            add(question.own, own_steps_of_file(text, options, true));
+            continue;
+        }
+        question.measured.push_back(text == "-" ? std::optional<Seconds>()
+                                                : positive("--measured", text, parse_seconds));
+    }
+    if (question.measured.size() > question.columns.size())
+        throw ConfigError(
+            fmt::format("--measured: found {} times for {} forecasts; expected one of "
+                        "each, - where it is not known",
+                        question.measured.size(), question.columns.size()));
+    question.save = options.save;
+    if (!options.save.empty() && options.measured.empty())
+        throw ConfigError("--save: keeps measured steps; expected --measured as well");
+}
+
+}  // namespace
+
 SimulateQuestion simulate_question(const Options& options) {
     const std::vector<Variant> variants = variants_of(options);
     if (variants.size() > 1 && (options.explain || !options.trace.empty() ||
@@ -137,14 +163,54 @@ SimulateQuestion simulate_question(const Options& options) {
     for (const Variant& v : variants)
         question.columns.push_back(
             {v.label, asked_experiment(options, v.experiment, v.overrides, true)});
+    question.tuned = options.tuned;
+    read_measured(options, question);
     return question;
 }
+
+namespace {
+
+// What those took who followed no recipe.
+std::string note_of_others(const ClassScatter& others, const Forecast& f) {
+    const auto of = [&](double log) { return to_string(std::exp(log) * f.step.p50); };
+    return fmt::format(
+        "p50 is of software set up as its recipe; steps of anybody's took {} in the median, p10 .. "
+        "p90 {} .. {} ({} steps of {} sources); --tuned for p10 .. p90 of the recipe, --measured "
+        "narrows most",
+        of(others.middle), of(others.middle - others.scatter.faster),
+        of(others.middle + others.scatter.slower), others.rows, others.sources);
+}
+
+Prediction predict_as(const SimulateQuestion& question, const Experiment& e) {
+    if (question.tuned) return predict_step(AsRun{e, {.by = RunBy::recipe}});
+    Prediction found = predict_step(e);
+    if (e.workload.kind != Workload::Kind::transformer) return found;
+    if (const ClassScatter* const others = class_of(shipped_scatter(), e, {}))
+        found.forecast.notes.push_back(note_of_others(*others, found.forecast));
+    return found;
+}
+
+// Those of files and those of the columns, each beside its forecast.
+OwnSteps all_own_steps(const SimulateQuestion& question) {
+    OwnSteps own = question.own;
+    for (std::size_t i = 0; i < question.measured.size(); ++i)
+        if (question.measured[i]) {
+            const Experiment& e = question.columns[i].experiment;
+            own.steps.push_back(own_step(e, predict(e), *question.measured[i]));
+        }
+    return own;
+}
+
+}  // namespace
 
 SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
     const bool lone = question.columns.size() == 1;
     SimulateAnswer found;
+    const OwnSteps own = all_own_steps(question);
+    if (!question.save.empty()) write_whole({{question.save, write_own_steps(own)}});
     for (const auto& [label, experiment] : question.columns) {
-        Prediction prediction = predict_step(experiment);
+        Prediction prediction = predict_as(question, experiment);
+        narrow(own, experiment, prediction);
         found.columns.push_back({label, prediction.forecast, {}});
         if (question.training)
             found.columns.back().campaign =

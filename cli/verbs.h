@@ -13,12 +13,18 @@
 #include "reports/pages.h"
 #include "reports/tables.h"
 #include "sim/explain/explain.h"
+#include "sim/own_steps.h"
 #include "sim/predict.h"
 #include "sim/results/gantt.h"
 #include "sim/results/gate.h"
 #include "sim/results/kernel_comparison.h"
 
 namespace stepcast {
+
+// The steps of a table (each beside its forecast, `plain`: as simulate makes it) or of a file that
+// --save wrote. Throws ConfigError.
+OwnSteps own_steps_of_file(const std::string& path, const Options& options, bool plain);
+void add(OwnSteps& all, OwnSteps more);
 
 struct SimulateQuestion {
     struct Column {
@@ -28,6 +34,10 @@ struct SimulateQuestion {
     std::vector<Column> columns;
     std::optional<Training> training;
     bool explained = false;
+    bool tuned = false;  // run as the framework's published recipe
+    OwnSteps own = {};   // of files; those of columns follow from `measured`
+    std::vector<std::optional<Seconds>> measured = {};  // of the first columns
+    std::string save = {};
 };
 // Throws ConfigError for options that cannot be read, written or combined.
 SimulateQuestion simulate_question(const Options& options);

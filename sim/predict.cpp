@@ -214,6 +214,17 @@ void describe(const Experiment& e, Forecast& f) {
     f.noise = is_noisy(e);
 }
 
+// Every time of a simulated step, by one factor.
+void stretch(double factor, std::vector<Draw>& draws, Simulated& s) {
+    for (Draw& d : draws)
+        for (const auto part : {&StepTimes::step, &StepTimes::forward, &StepTimes::backward,
+                                &StepTimes::gradient_sync, &StepTimes::optimizer})
+            d.times.*part *= factor;
+    for (auto* times : {&s.costs.duration, &s.costs.issue, &s.timeline.start, &s.timeline.finish})
+        for (Seconds& time : *times) time *= factor;
+    s.timeline.end *= factor;
+}
+
 void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
     f.step = interval_of(draws, &StepTimes::step, f.doubts);
     f.forward = interval_of(draws, &StepTimes::forward, f.doubts);
@@ -256,8 +267,12 @@ std::vector<Seconds> steps_of_draws(const Experiment& e) {
 }
 
 Forecast predict(const Experiment& e) { return predict_step(e).forecast; }
+Forecast predict(const AsRun& run) { return predict_step(run).forecast; }
+Prediction predict_step(const Experiment& e) { return predict_step(AsRun{e}); }
 
-Prediction predict_step(const Experiment& e) {
+Prediction predict_step(const AsRun& as) {
+    const Experiment& e = as.experiment;
+    const ClassScatter* const others = class_of(shipped_scatter(), e, as.circumstances);
     Simulated s;
     std::vector<Draw> draws = simulate_draws(e, s);
     Prediction result;
@@ -265,14 +280,24 @@ Prediction predict_step(const Experiment& e) {
     describe(e, f);
     std::ranges::sort(draws, {}, [](const Draw& d) { return d.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
+    std::vector<OtherReading> readings = as.readings;
     if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
     if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline, Record::waits);
+    std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
+    const double middle = others ? others->middle : 0;
+    if (of_others(as.circumstances)) f.over_recipe = std::exp(middle);
+    if (f.over_recipe != 1) stretch(f.over_recipe, draws, s);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
     f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.doubts = doubts_of(e, f.basis);
-    f.doubts.readings = other_readings(e, median_draw.index, s);
+    if (others) {
+        const double beyond = middle - std::log(f.over_recipe);  // of p50
+        f.doubts.faster = std::max(0.0, others->scatter.faster - beyond);
+        f.doubts.slower = std::max(0.0, others->scatter.slower + beyond);
+    }
+    f.doubts.readings = std::move(readings);
     add_intervals(draws, f);
     f.memory = fullest_memory(e);
     const double tokens = tokens_per_step(e);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/experiment.h"
+#include "sim/as_run.h"
 #include "sim/engine/simulate.h"
 #include "sim/results/forecast.h"
 
@@ -18,6 +19,9 @@ double middle_of(std::vector<double> values);
 // With several, p50 is the (lower) median draw, and phases, breakdown and trace are of that draw.
 // p10 and p90 are the predictive interval of sim/interval.h.
 Forecast predict(const Experiment& experiment);
+// Of those who follow no published recipe, the whole step takes longer by what such steps did
+// (Forecast::over_recipe).
+Forecast predict(const AsRun& run);
 // The step time of every draw, in order.
 std::vector<Seconds> steps_of_draws(const Experiment& experiment);
 
@@ -28,6 +32,7 @@ struct Prediction {
     Timeline timeline;
 };
 Prediction predict_step(const Experiment& experiment);
+Prediction predict_step(const AsRun& run);
 
 // Tokens that all ranks together process in a step.
 double tokens_per_step(const Experiment& experiment);

@@ -1,5 +1,7 @@
 #include "sim/predict_all.h"
 
+#include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "model/base/errors.h"
@@ -13,7 +15,9 @@ void predict_all(std::vector<Comparison>& comparisons, const Progress& progress)
         if (!c.refused_because.empty()) continue;
         if (progress) progress("predicting " + c.what.case_id);
         try {
-            c.forecast = predict(c.what.experiment);
+            AsRun run = as_run(c.what.experiment, c.what.circumstances);
+            c.forecast = predict(run);
+            std::ranges::move(run.said, std::back_inserter(c.what.assumptions));
             if (!c.what.measured_durations.empty())
                 c.attribution = attribute_error(c.what.experiment, c.what.measured_durations,
                                                 c.what.measured_step);

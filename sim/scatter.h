@@ -40,6 +40,24 @@ struct PairScatter {
     friend bool operator==(const PairScatter&, const PairScatter&) = default;
 };
 
+// How steps of those who follow no published recipe lie from forecasts of what frameworks' files
+// describe: `middle` is the median of log(measured / forecast), the widths are from there.
+struct ClassScatter {
+    KEY(std::string, name, {}, "who ran the steps, or whether their framework is named");
+    KEY(int, rows, 0, "steps");
+    KEY(int, sources, 0, "tables and threads that they are from, each with the same weight");
+    KEY(double, middle, 0, "median of the logarithm of measured over forecast");
+    KEY_NAMED(Scatter, scatter, {}, "", "");
+    friend bool operator==(const ClassScatter&, const ClassScatter&) = default;
+};
+
+// What nodes of users who do not state their network reach together.
+struct NetworkPrior {
+    KEY(BytesPerSecond, rate, BytesPerSecond(0), "of a node, as likely as not");
+    KEY(BytesPerSecond, slow, BytesPerSecond(0), "of a node, the slow end");
+    friend bool operator==(const NetworkPrior&, const NetworkPrior&) = default;
+};
+
 struct ScatterTable {
     KEY(std::string, date, {}, "of the fit");
     KEY(std::vector<std::string>, sources, {}, "files of measured steps");
@@ -47,6 +65,8 @@ struct ScatterTable {
     KEY(Scatter, few_shot, {},
         "other models' steps in a framework whose costs were fitted to steps of one");
     KEY(PairScatter, pairs, {}, "");
+    KEY(NetworkPrior, network, {}, "");
+    KEY_NAMED(std::vector<ClassScatter>, classes, {}, "class", "");
     KEY_NAMED(std::vector<GroupScatter>, groups, {}, "group", "");
     friend bool operator==(const ScatterTable&, const ScatterTable&) = default;
 };

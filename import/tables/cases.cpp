@@ -108,7 +108,8 @@ bool contains(std::string_view text, std::string_view part) {
 
 bool states(const CaseRow& row, const std::string& column) {
     const auto& text = row.cell(column);
-    return !text.empty() && text != "n/a" && !text.starts_with("not stated");
+    return !text.empty() && text != "n/a" && !text.starts_with("not stated") &&
+           !text.starts_with("per recipe");
 }
 
 std::optional<int> count_in(const CaseRow& row, const std::string& column) {

@@ -44,7 +44,7 @@ void check_ranges(const CaseRow& row);
 std::string first_word(const std::string& text);  // "full (use_checkpoint true)" -> "full"
 bool contains(std::string_view text, std::string_view part);
 
-// neither empty nor "n/a" nor "not stated .."
+// neither empty nor "n/a" nor "not stated .." nor "per recipe .."
 bool states(const CaseRow& row, const std::string& column);
 // at least 1; empty if not stated
 std::optional<int> count_in(const CaseRow& row, const std::string& column);

@@ -60,6 +60,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
         {"rule", {"source", "word", "names", "since", "until", "framework"}},
         {"device", {"family", "form", "cluster", "year"}},
         {"size", {"model", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "source"}},
+        {"measured", {"source"}},
         {"memory", {"family", "size", "bandwidth"}},
         {"tuned", {"kernels", "form", "device", "shapes"}},
         {"scale_layout", {"kernels"}},
@@ -77,7 +78,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
             throw ConfigError(
                 entry.key_at + ": " + entry.path +
                 ": unknown table; expected [[rule]], [[recipe]], [[device]], [[memory]], "
-                "[[size]], [[tuned]], [[scale_layout]], [[compiler]] or [[release]]");
+                "[[measured]], [[size]], [[tuned]], [[scale_layout]], [[compiler]] or [[release]]");
         const auto name = entry.path.substr(last + 1);
         if (first == last || std::ranges::find(names->second, name) == names->second.end())
             throw ConfigError(fmt::format("{}: {}: unknown key; expected {} of [[{}]]",

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cmath>
 #include <optional>
+#include <regex>
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"
@@ -319,6 +320,28 @@ std::string container_of(const std::string& notes) {
     return notes.substr(begin, notes.find_first_not_of("0123456789.", begin) - begin);
 }
 
+// A row that states a rate of tokens and no batch has a step all the same: of as many sequences as
+// its micro-batch needs, or of 16,384 tokens a replica, four micro-batches a stage in a pipeline.
+void complete_batch(CaseRow& row, Assumptions& assumptions) {
+    constexpr int tokens_of_replica = 16384, micro_batches_of_stage = 4;
+    const std::string& metric = row.cell("metric");
+    const bool of_gpu = metric == "tokens_per_s_per_gpu", of_all = metric == "tokens_per_s";
+    if (states(row, "gbs") || states(row, "step_s") || !states(row, "seq") || (!of_gpu && !of_all))
+        return;
+    const auto of = [&](const char* column) { return count_in(row, column, 1); };
+    const int gpus = of("gpus"), pp = of("pp"), seq = of("seq"),
+              dp = count_in(row, "dp", std::max(1, gpus / (of("tp") * pp * of("cp"))));
+    const int of_micro_batch = count_in(row, "mbs", std::max(1, tokens_of_replica / seq)),
+              batch = dp * of_micro_batch * (pp > 1 ? micro_batches_of_stage * pp : 1);
+    const double rate = at_place("value", [&] { return csv_number(row.cell("value")); });
+    if (!(rate > 0)) return;
+    row.cells["gbs"] = std::to_string(batch);
+    row.cells["step_s"] =
+        fmt::format("{:.9g}", static_cast<double>(batch) * seq / (rate * (of_gpu ? gpus : 1)));
+    assumptions.push_back(fmt::format(
+        "gbs not stated: {} sequences, and the step that the stated rate makes of them", batch));
+}
+
 // Fills cells that the recipe of a published row states but its table does not
 // (model/presets/sources.toml).
 CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
@@ -339,7 +362,34 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
                     fmt::format("{} not stated: {}, the recipe's", column, recipe.at(column)));
             }
     }
+    complete_batch(row, assumptions);
     return row;
+}
+
+// A row without `ref` is the user's own. Users' threads are known by the number of an issue there,
+// and complaints say so themselves.
+// How slow a run is whose cause is known, or whose value was read from a figure, says nothing of
+// the next.
+Circumstances circumstances_of(const CaseRow& row, Shelf& shelf) {
+    static const std::regex issue(R"(#\d)");
+    const std::string &ref = row.cell("ref"), &notes = row.cell("notes"),
+                      &network = row.cell("interconnect");
+    const auto source = lower_case(row.cell("source"));
+    Circumstances c;
+    c.network_stated =
+        !network.empty() && !contains(network, "not stated") &&
+        std::regex_search(network, std::regex(R"(\d\s*(G|T)b|[HNE]DR|EFA|Omni|Slingshot)"));
+    c.evidence = !notes.starts_with("CAUSE") && !contains(notes, "trust C");
+    const bool measured = std::ranges::any_of(
+        shelf.sources("measured"), [&](const auto& m) { return source == m.at("source"); });
+    if (std::regex_search(ref, issue))
+        c.by = notes.starts_with("complaint") || notes.starts_with("CAUSE") ? RunBy::complaint
+                                                                            : RunBy::thread;
+    else if (measured)
+        c.by = RunBy::recipe;
+    else if (!ref.empty())
+        c.by = RunBy::anyone;
+    return c;
 }
 
 }  // namespace
@@ -357,6 +407,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     e.workload = workload_of(row, e.framework, shelf, said);
     said.push_back("framework " + e.framework.name + ": " + e.framework.about);
     if (!why.empty()) said.push_back(why);
+    result.circumstances = circumstances_of(row, shelf);
     set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);

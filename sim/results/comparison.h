@@ -7,6 +7,7 @@
 
 #include "model/experiment.h"
 #include "model/records/measurements.h"
+#include "sim/as_run.h"
 #include "sim/results/forecast.h"
 #include "sim/results/traced_step.h"
 
@@ -30,6 +31,7 @@ struct Case {
     // position in its series (number of experts), for plots; 0 = none
     double x = 0;
     Experiment experiment;
+    Circumstances circumstances;  // who ran it
     std::vector<std::string> assumptions;
     Seconds measured_step;  // 0 = not known, which only refused rows may have
     std::optional<Seconds> measured_forward, measured_backward;

@@ -377,8 +377,8 @@ TEST_CASE("words of --fit and --cross-validate") {
     CHECK(parse_block("device") == LeftOut::device);
     CHECK_THAT(complaint([] { parse_fit_target("all"); }),
                Contains("expected framework, hardware, both or scatter"));
-    CHECK_THAT(complaint([] { parse_block("row"); }),
-               Contains("expected model, ranks, framework or device"));
+    CHECK_THAT(complaint([] { parse_block("row"); }), Contains("expected model, ranks, framework, "
+                                                               "device or source"));
     CHECK_THAT(complaint([] { parse_block("fold"); }),
                Contains("--cross-validate fold: is of tables of kernels"));
     Case c;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "calibrate/left_out_sources.h"
 #include "sim/interval.h"
 #include "tests/calibrate/step_rows.h"
 #include "tests/truth.h"
@@ -182,7 +183,9 @@ TEST_CASE("blocks left out are counted inside the intervals of a table without t
     const std::vector<BlockErrors> blocks = leave_out_scatter(rows, LeftOut::model);
     REQUIRE(blocks.size() == 2);
     CHECK(blocks[0].left_out == "a");
-    CHECK(blocks[0].errors == std::vector<double>{-2, 0.01, -0.01});
+    CHECK(blocks[0].errors[0] == Approx(-2));
+    CHECK(blocks[0].errors[1] == Approx(0.01));
+    CHECK(blocks[0].errors[2] == Approx(-0.01));
     const ScatterTable of_b = fit_scatter(rows, {false, false, false, true, true, true});
     int inside = 0;
     for (std::size_t i = 0; i < 3; ++i) {
@@ -200,6 +203,52 @@ TEST_CASE("blocks left out are counted inside the intervals of a table without t
     CHECK(inside < 3);
     CHECK(blocks[1].errors.size() == 3);
     CHECK(leave_out_scatter(rows, LeftOut::device).size() == 1);
+}
+
+// Nobody's recipes, of two sources of the framework x: four rows at 0.4 (weight 1 / 2 each) and one
+// at 0.8 (weight 1). Half of the weight lies at 0.4, so half of that is the middle, 0.2. A tenth of
+// the weight 3 lies beyond no row: the widths reach 0.8 - 0.2 = 0.6 and 0, times Student's t of two
+// sources and the error of their median. Rows of a recipe and with a known cause are not among
+// them.
+TEST_CASE("steps of those who follow no recipe have a middle and widths of their own") {
+    std::vector<ScatterRow> rows;
+    for (const double off : {0.4, 0.4, 0.4, 0.4, 0.8, -3.0, 5.0}) {
+        rows.push_back(row("x", "m", off));
+        rows.back().what.source = off == 0.8 ? "second" : "first";
+        rows.back().what.circumstances.by = RunBy::anyone;
+    }
+    rows[5].what.circumstances.by = RunBy::recipe;
+    rows[6].what.circumstances.evidence = false;
+    const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
+    REQUIRE(table.groups.size() == 1);
+    CHECK(table.groups[0].rows == 1);
+    REQUIRE(table.classes.size() == 1);
+    const ClassScatter& c = table.classes[0];
+    CHECK((c.name == "named" && c.rows == 5 && c.sources == 2));
+    CHECK(c.middle == Approx(0.2));
+    CHECK(c.scatter.faster == 0);
+    CHECK(c.scatter.slower ==
+          Approx(0.6 * student_p90(2) / p90_of_normal * std::sqrt(1.5)).margin(1e-3));
+    // the interval of such a row lies around its middle, whatever was shipped
+    rows[4].forecast.over_recipe = 1.1;
+    const Interval i = interval_by(table, rows[4]);
+    CHECK(i.p50.si() == Approx(std::exp(0.2) / 1.1));
+    CHECK(std::log(i.p90 / i.p50) == Approx(c.scatter.slower));
+}
+
+// Two sources in one framework and a third that has one for itself, which is then unnamed. Each is
+// left out with all its rows.
+TEST_CASE("each source is left out as a whole, and the rest says what to expect of it") {
+    const TestFolder folder;
+    std::string text = steps_table({{.id = "a", .model = "gpt-x"},
+                                    {.id = "b", .micro_batch = 2, .model = "gpt-x"},
+                                    {.id = "c", .hidden = 4096, .model = "gpt-y"}});
+    const std::string steps = folder.write("steps.csv", text);
+    const std::vector<UnseenRow> unseen = rows_of_unseen({steps});
+    for (const UnseenRow& r : unseen) CHECK_FALSE(r.kind.empty());
+    CHECK(complaint([&] {
+              cross_validate_scatter({steps}, LeftOut::source);
+          }).starts_with("--cross-validate source: the rows have one source only"));
 }
 
 TEST_CASE("scatter is written with its sources, from tables of steps alone") {

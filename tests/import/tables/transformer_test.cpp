@@ -274,6 +274,53 @@ TEST_CASE("what a row says of its embedding stands against its framework") {
     }
 }
 
+// 64 ranks of tp 2 and pp 2 are 16 replicas: 16 x 8 x (4 x 2) = 1024 sequences of 2048 tokens, at
+// 64 x 1024 tokens/s 32 s. Without a micro-batch a replica takes 16,384 / 2048 = 8. A rate of all
+// GPUs, no pipeline: 16 x 8 = 128 sequences a step.
+TEST_CASE("a rate of tokens without a batch is a step of a usual one") {
+    const CasesHome home;
+    const auto with = [](std::vector<std::pair<std::string, std::string>> cells) {
+        cells.insert(cells.end(), {{"gbs", ""}, {"step_s", ""}});
+        return gpt_case_with(cells);
+    };
+    const Case stated = with({{"metric", "tokens_per_s_per_gpu"}, {"value", "1024"}, {"unit", ""}});
+    CHECK(stated.experiment.parallelism.global_batch == 1024);
+    CHECK(stated.measured_step.si() == Approx(32));
+    CHECK(takes_for_granted(
+        stated, "gbs not stated: 1024 sequences, and the step that the stated rate makes of them"));
+    const Case unknown = with({{"metric", "tokens_per_s"},
+                               {"value", "65536"},
+                               {"unit", ""},
+                               {"mbs", ""},
+                               {"pp", "1"},
+                               {"gpus", "32"}});
+    CHECK(unknown.experiment.parallelism.global_batch == 128);
+    CHECK(unknown.measured_step.si() == Approx(128 * 2048 / 65536.0));
+}
+
+// A row says who ran it: a source whose recipes the frameworks' files describe, a thread (the
+// number of an issue), one that complains, or anybody.
+TEST_CASE("a row says who ran its step") {
+    const CasesHome home;
+    const auto of = [](const char* source, const char* ref, const char* notes,
+                       const char* network = "8x HDR200 IB per node") {
+        return gpt_case_with(
+                   {{"source", source}, {"ref", ref}, {"notes", notes}, {"interconnect", network}})
+            .circumstances;
+    };
+    CHECK(of("vtrain_multi", "README.md @ abc", "").by == RunBy::recipe);
+    CHECK(of("vtrain_multi", "", "").by == RunBy::recipe);
+    CHECK(of("somebody", "", "").by == RunBy::own);
+    CHECK(of("somebody", "README.md @ abc", "").by == RunBy::anyone);
+    CHECK(of("vtrain_multi", "owner/repo#12", "neutral; trust A").by == RunBy::thread);
+    CHECK(of("somebody", "owner/repo#12", "complaint: slow; trust B").by == RunBy::complaint);
+    CHECK(of("somebody", "", "").network_stated);
+    CHECK_FALSE(of("somebody", "", "", "2 nodes (not stated)").network_stated);
+    CHECK(of("somebody", "", "neutral; trust B").evidence);
+    CHECK_FALSE(of("somebody", "", "CAUSE: a PCIe switch; trust B").evidence);
+    CHECK_FALSE(of("somebody", "", "neutral; trust C").evidence);
+}
+
 TEST_CASE("notes about dense layers and shared experts change the family's") {
     const CasesHome home;
     auto cells = deepseek_cells;

@@ -1,0 +1,106 @@
+#include "sim/as_run.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/base/errors.h"
+#include "model/step.h"
+#include "sim/costs/costs.h"
+#include "sim/engine/simulate.h"
+
+namespace stepcast {
+namespace {
+
+struct Variant {
+    std::string what;
+    Experiment experiment;
+    Seconds step = {};
+};
+
+Seconds step_of(const Experiment& e) {
+    const TaskGraph graph = build_step(e, routing_of(e));
+    Timeline timeline;
+    run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
+    return timeline.end;
+}
+
+// The experiment with each framework that its own may be. They keep its name: nobody named them.
+std::vector<Variant> by_framework(const Experiment& e) {
+    std::vector<Variant> found{{e.framework.name, e}};
+    if (e.workload.kind != Workload::Kind::transformer) return found;
+    for (const std::string& other : e.framework.may_be) {
+        Variant v{other, e};
+        try {
+            set_key(v.experiment, {"framework.preset", other});
+            check_experiment(v.experiment);
+        } catch (const ConfigError&) {
+            continue;  // one that cannot run this split was not used
+        }
+        v.experiment.framework.name = e.framework.name;
+        found.push_back(std::move(v));
+    }
+    for (Variant& v : found) v.experiment.framework.may_be.clear();
+    return found;
+}
+
+int nics_of(const Cluster& c) { return c.network.nics > 0 ? c.network.nics : c.gpus_per_node; }
+
+// The same with each rate of a node that users' unstated networks have shown, but no more than the
+// machine has.
+std::vector<Variant> by_network(std::vector<Variant> all, const Circumstances& c) {
+    const bool users = c.by == RunBy::thread || c.by == RunBy::complaint;
+    const Cluster& cluster = all.front().experiment.cluster;
+    if (!users || c.network_stated || cluster.nodes == 1) return all;
+    const std::size_t frameworks = all.size();
+    const NetworkPrior& seen = shipped_scatter().network;
+    for (const BytesPerSecond node : {seen.rate, seen.slow}) {
+        if (node == BytesPerSecond(0)) continue;
+        const BytesPerSecond nic = node / nics_of(cluster);
+        if (nic >= cluster.inter.bandwidth) continue;
+        for (std::size_t i = 0; i < frameworks; ++i) {
+            Variant v = all[i];
+            v.what += (v.what.empty() ? "" : ", ") + to_string(node) + " between nodes";
+            v.experiment.cluster.inter.bandwidth = nic;
+            all.push_back(std::move(v));
+        }
+    }
+    return all;
+}
+
+}  // namespace
+
+bool of_others(const Circumstances& c) { return c.by != RunBy::own && c.by != RunBy::recipe; }
+
+AsRun as_run(const Experiment& e, const Circumstances& c) {
+    if (!of_others(c)) return {e, c};
+    std::vector<Variant> all = by_network(by_framework(e), c);
+    if (all.size() == 1) return {e, c};
+    for (Variant& v : all) v.step = step_of(v.experiment);
+    std::ranges::stable_sort(all, {}, &Variant::step);
+    const std::size_t middle = (all.size() - 1) / 2;
+    AsRun found{all[middle].experiment, c};
+    found.said = {fmt::format("read as {}: the median of {} readings, {} to {}", all[middle].what,
+                              all.size(), to_string(all.front().step), to_string(all.back().step))};
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (i != middle) found.readings.push_back({all[i].what, all[i].step / all[middle].step});
+    return found;
+}
+
+std::string class_name(const Experiment& e, const Circumstances& c) {
+    const std::string& framework = e.framework.name;
+    if (c.by == RunBy::recipe || framework.empty() || framework == "native" ||
+        (e.framework.fitted && framework != default_framework))
+        return "";
+    if (c.by == RunBy::thread || c.by == RunBy::complaint) return std::string(to_string(c.by));
+    if (framework == default_framework) return "unnamed";
+    return framework.ends_with("-untuned") ? "untuned" : "named";
+}
+
+const ClassScatter* class_of(const ScatterTable& table, const Experiment& e,
+                             const Circumstances& c) {
+    const auto found = std::ranges::find(table.classes, class_name(e, c), &ClassScatter::name);
+    return found == table.classes.end() ? nullptr : &*found;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,52 @@
+// Who ran a step, and what its forecast is of. Frameworks' files describe published recipes; steps
+// of anybody else take longer and scatter more (model/presets/scatter.toml, [[class]]).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/experiment.h"
+#include "sim/results/forecast.h"
+#include "sim/scatter.h"
+
+namespace stepcast {
+
+// own: the user of this program, whose p50 is what the experiment states, while p10 .. p90 are
+// those of anyone; recipe: those who published the steps that the framework's file describes;
+// thread: a user who tells of it; complaint: one who finds it slow; anyone: everybody else.
+NAMED_ENUM(RunBy, "who ran a step", own, recipe, anyone, thread, complaint);
+
+struct Circumstances {
+    RunBy by = RunBy::own;
+    bool network_stated = true;  // of users' steps: what links their nodes
+    // its step says how far forecasts are off: no known cause explains it
+    bool evidence = true;
+    friend bool operator==(const Circumstances&, const Circumstances&) = default;
+};
+// Steps that others published and that follow no recipe.
+bool of_others(const Circumstances& circumstances);
+
+// The experiment that a forecast simulates, with the steps of the other ways to read what was left
+// open, relative to its own.
+struct AsRun {
+    Experiment experiment;
+    Circumstances circumstances = {};
+    std::vector<OtherReading> readings = {};
+    std::vector<std::string> said = {};  // for the row's assumptions
+};
+
+// Of steps of others: reads an unnamed framework as that one of its kinds (framework.may_be), and
+// an unstated network between users' nodes as that rate (scatter.toml, [network]), whose step is
+// the median of all.
+AsRun as_run(const Experiment& experiment, const Circumstances& circumstances);
+
+// "named", "untuned" (a framework's file that describes nobody's recipe) or "unnamed" of anyone's
+// steps, else who ran them; "" where class_of() has none.
+std::string class_name(const Experiment& experiment, const Circumstances& circumstances);
+
+// The class of these steps in the table; null for recipes, for a framework that was fitted to the
+// user's own steps, and where no framework is.
+const ClassScatter* class_of(const ScatterTable& table, const Experiment& experiment,
+                             const Circumstances& circumstances);
+
+}  // namespace stepcast

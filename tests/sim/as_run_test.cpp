@@ -1,0 +1,106 @@
+#include "sim/as_run.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "model/experiment.h"
+#include "sim/predict.h"
+#include "tests/model/files.h"
+
+using namespace stepcast;
+
+namespace {
+
+// Llama 3 8B on one A100 node; `more` are further lines of the experiment.
+Experiment eight_ranks(const std::string& framework, int nodes = 1) {
+    Experiment e = read_experiment("llama3_8b_h100_fsdp",
+                                   std::vector<Override>{{"framework.preset", framework}});
+    e.workload.layers = 2;
+    e.cluster.nodes = nodes;
+    e.parallelism.dp = rank_count(e.cluster);
+    e.parallelism.global_batch = 2 * e.parallelism.dp;
+    check_experiment(e);
+    return e;
+}
+
+Seconds step_of(const Experiment& e) { return predict(e).step.p50; }
+
+}  // namespace
+
+// Five readings: the third of their steps is the forecast's, and the others are told relative to
+// it.
+TEST_CASE("an unnamed framework is the median of those that it may be") {
+    const Experiment e = eight_ranks("default");
+    REQUIRE(e.framework.may_be.size() == 4);
+    std::vector<Seconds> steps{step_of(e)};
+    for (const std::string& other : e.framework.may_be)
+        steps.push_back(step_of(eight_ranks(other)));
+    const AsRun run = as_run(e, {.by = RunBy::anyone});
+    CHECK(run.experiment.framework.name == "default");
+    CHECK(run.experiment.framework.may_be.empty());
+    REQUIRE(run.readings.size() == 4);
+    const Seconds middle = step_of(run.experiment);
+    int faster = 0;
+    for (const OtherReading& r : run.readings) faster += r.step <= 1;
+    CHECK(faster == 2);
+    std::ranges::sort(steps);
+    CHECK(middle.si() == Approx(steps[2].si()).epsilon(0.01));
+    CHECK(run.said.size() == 1);
+    // a named one is no question, and the user's own experiment is what it states
+    CHECK(as_run(e, {}).experiment == e);
+    CHECK(as_run(eight_ranks("fsdp"), {.by = RunBy::anyone}).readings.empty());
+}
+
+// Two nodes of a user who does not say what links them: 25 and 12.5 GB/s a node beside the
+// machine's own rate. The three steps grow, so the median is the one at 25 GB/s: an eighth of it
+// for each of eight NICs.
+TEST_CASE("an unstated network of a user's nodes is the median of what such networks reach") {
+    const Experiment e = eight_ranks("fsdp", 2);
+    const Circumstances user{.by = RunBy::thread, .network_stated = false};
+    const AsRun run = as_run(e, user);
+    REQUIRE(run.readings.size() == 2);
+    CHECK(run.experiment.cluster.inter.bandwidth.si() == Approx(25e9 / 8));
+    CHECK(as_run(e, {.by = RunBy::thread}).readings.empty());
+    CHECK(as_run(e, {.by = RunBy::anyone, .network_stated = false}).readings.empty());
+    CHECK(as_run(eight_ranks("fsdp"), user).readings.empty());
+}
+
+TEST_CASE("steps are of a class unless a recipe or the user's own fit tells of them") {
+    Experiment e;
+    const auto name = [&](const char* framework, RunBy by) {
+        e.framework.name = framework;
+        return class_name(e, {.by = by});
+    };
+    CHECK(name("nemo", RunBy::anyone) == "named");
+    CHECK(name("default", RunBy::anyone) == "unnamed");
+    CHECK(name("megatron-lm-untuned", RunBy::anyone) == "untuned");
+    CHECK(name("default", RunBy::thread) == "thread");
+    CHECK(name("nemo", RunBy::complaint) == "complaint");
+    CHECK(name("nemo", RunBy::own) == "named");
+    CHECK(name("nemo", RunBy::recipe).empty());
+    CHECK(name("native", RunBy::anyone).empty());
+    CHECK(name("", RunBy::thread).empty());
+    e.framework.fitted.emplace();
+    CHECK(name("mine", RunBy::anyone).empty());
+}
+
+// The class's middle m: every time is e^m of the recipe's. Of the user's own experiment p50 stays
+// what it states, and p10 and p90 move by m.
+TEST_CASE("steps of those who follow no recipe take longer as a whole") {
+    const Experiment e = eight_ranks("fsdp");
+    const ClassScatter* const named = class_of(shipped_scatter(), e, {.by = RunBy::anyone});
+    REQUIRE(named);
+    const Forecast recipe = predict(AsRun{e, {.by = RunBy::recipe}});
+    const Prediction anybody = predict_step(AsRun{e, {.by = RunBy::anyone}});
+    const double longer = std::exp(named->middle);
+    CHECK(anybody.forecast.over_recipe == Approx(longer));
+    CHECK(anybody.forecast.step.p50 / recipe.step.p50 == Approx(longer));
+    CHECK(anybody.forecast.phases.backward / recipe.phases.backward == Approx(longer));
+    CHECK(total(anybody.forecast.breakdown).si() == Approx(anybody.forecast.step.p50.si()));
+    CHECK(anybody.timeline.end == anybody.forecast.step.p50);
+    CHECK(anybody.forecast.doubts.slower == Approx(named->scatter.slower));
+    const Forecast kept = predict(e);  // the user's own
+    CHECK(kept.step.p50 == recipe.step.p50);
+    CHECK(kept.over_recipe == 1);
+    CHECK(kept.doubts.slower == Approx(named->scatter.slower + named->middle));
+}
