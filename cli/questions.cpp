@@ -172,11 +172,10 @@ namespace {
 
 // What those took who followed no recipe.
 std::string note_of_others(const ClassScatter& others, const Forecast& f) {
-    const auto of = [&](double log) { return to_string(std::exp(log) * f.step.p50); };
+    const auto of = [&](double log) { return std::exp(log) * f.step.p50.si(); };
     return fmt::format(
-        "p50 is of software set up as its recipe; steps of anybody's took {} in the median, p10 .. "
-        "p90 {} .. {} ({} steps of {} sources); --tuned for p10 .. p90 of the recipe, --measured "
-        "narrows most",
+        "steps of those who follow no recipe: {:.4g} s in the median, {:.4g} .. {:.4g} s ({} steps "
+        "of {} sources); p50 is the recipe's, --tuned also its p10 .. p90; --measured narrows most",
         of(others.middle), of(others.middle - others.scatter.faster),
         of(others.middle + others.scatter.slower), others.rows, others.sources);
 }

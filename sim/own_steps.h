@@ -13,7 +13,7 @@ namespace stepcast {
 // One measured step beside its forecast.
 struct OwnStep {
     KEY(std::string, name, {}, "of the experiment");
-    KEY(double, off, 0, "logarithm of measured over forecast");
+    KEY(double, off, 0, "logarithm of measured over forecast", -50, 50);
     KEY(std::vector<double>, shares, {},
         "of its time: compute, memory, exposed communication, host");
     KEY(std::vector<double>, settings, {}, "logarithms of sizes and degrees");

@@ -294,8 +294,10 @@ Prediction predict_step(const AsRun& as) {
     f.doubts = doubts_of(e, f.basis);
     if (others) {
         const double beyond = middle - std::log(f.over_recipe);  // of p50
-        f.doubts.faster = std::max(0.0, others->scatter.faster - beyond);
-        f.doubts.slower = std::max(0.0, others->scatter.slower + beyond);
+        // a user may follow the recipe, whose own scatter is the least
+        const Doubts recipe = beyond != 0 ? f.doubts : Doubts{};
+        f.doubts.faster = std::max(recipe.faster, others->scatter.faster - beyond);
+        f.doubts.slower = std::max(recipe.slower, others->scatter.slower + beyond);
     }
     f.doubts.readings = std::move(readings);
     add_intervals(draws, f);

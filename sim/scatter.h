@@ -46,7 +46,8 @@ struct ClassScatter {
     KEY(std::string, name, {}, "who ran the steps, or whether their framework is named");
     KEY(int, rows, 0, "steps");
     KEY(int, sources, 0, "tables and threads that they are from, each with the same weight");
-    KEY(double, middle, 0, "median of the logarithm of measured over forecast");
+    KEY(double, middle, 0, "half of the median of the logarithm of measured over forecast", -10,
+        10);
     KEY_NAMED(Scatter, scatter, {}, "", "");
     friend bool operator==(const ClassScatter&, const ClassScatter&) = default;
 };
