@@ -323,7 +323,7 @@ TEST_CASE(
         set_key(experts, {key, value});
     for (Experiment e : {read_experiment("llama3_8b_h100_fsdp"), experts}) {
         set_key(e, {"framework.preset", "default"});
-        REQUIRE(readings_of(e).size() == 4);
+        REQUIRE(readings_of(e).size() == 5);
         const Interval own = predict(e).step;
         for (const char* other : {"eager", "megatron-bridge"}) {
             Experiment read = e;
