@@ -214,7 +214,8 @@ void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Over
 // kernels that is off says something only if the framework has this style.
 void state(Experiment& e, std::string_view path, bool off) {
     const Key* const key = find_key(path);
-    if (!key || is_preset(*key) || !may_be_ruled(canonical(*key))) return;
+    if (e.framework.name.empty() || !key || is_preset(*key) || !may_be_ruled(canonical(*key)))
+        return;
     const std::string now(canonical(*key));
     if (const auto style = older_style(*key); off && !style.empty()) {
         const std::string* const ruled = ruled_value(e.framework, now);

@@ -115,8 +115,12 @@ const std::string* ruled_value(const Framework& framework, std::string_view key)
 }
 
 void set_rule(Framework& framework, const std::string& key, const std::string& value) {
-    std::erase_if(framework.rules, [&](const auto& rule) { return rule.set.key == key; });
-    framework.rules.push_back({{}, {}, {key, value}});
+    auto& rules = framework.rules;
+    std::erase_if(rules, [&](const auto& rule) { return rule.set.key == key; });
+    const auto behind = [&](const FrameworkRule& rule) {
+        return !rule.when.empty() || !rule.unless.empty() || rule.set.key > key;
+    };
+    rules.insert(std::ranges::find_if(rules, behind), {{}, {}, {key, value}});
 }
 
 std::vector<std::string_view> condition_keys(const Framework& framework) {

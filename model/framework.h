@@ -75,7 +75,8 @@ struct Framework {
         "frameworks that it may stand for: the interval covers them too");
     KEY(FrameworkAbilities, can, {}, "");
     KEY(UnstatedMeans, unstated, {}, "");
-    std::vector<FrameworkRule> rules;  // of two that hold for a key, the last one sets it
+    // Those that always hold first, by key. Of two that hold for a key, the last one sets it.
+    std::vector<FrameworkRule> rules;
     std::optional<Fitted> fitted;
     friend bool operator==(const Framework&, const Framework&) = default;
 };
@@ -94,7 +95,7 @@ std::string write_framework(const Framework& framework);
 bool may_be_ruled(std::string_view key);
 // The value that the framework sets the key to in every step; nullptr if it sets none.
 const std::string* ruled_value(const Framework& framework, std::string_view key);
-// Adds a rule without conditions, in place of an earlier one of the same key.
+// Adds a rule without conditions, in place of all earlier ones of the same key.
 void set_rule(Framework& framework, const std::string& key, const std::string& value);
 // The keys that its rules ask for.
 std::vector<std::string_view> condition_keys(const Framework& framework);

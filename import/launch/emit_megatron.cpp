@@ -101,7 +101,8 @@ private:
                            fmt::format("workload.norm {}", to_string(w.norm)));
         out_.refuse_unless(gradient_type(e_) == Dtype::fp32 || gradient_type(e_) == Dtype::bf16 ||
                                (lm() && gradient_type(e_) == Dtype::fp16 && w.dtype == Dtype::fp16),
-                           fmt::format("runtime.gradients.type {}", to_string(gradient_type(e_))));
+                           fmt::format("runtime.gradients.type {} of workload.dtype {}",
+                                       to_string(gradient_type(e_)), to_string(w.dtype)));
         out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
                            fmt::format("workload.optimizer {}", to_string(w.optimizer)));
     }

@@ -155,7 +155,8 @@ bool take_special(Framework& f, std::string_view old, const Renamed& line,
     } else if (old == "bucket_weights") {
         const double weights = number_of(value);
         rule(f, line.now, weights > 0 ? fmt::format("{} weights", weights) : "one");
-    } else if (old == "vocab_multiple" && number_of(value) == 0) {  // as the experiment says
+    } else if ((old == "vocab_multiple" && number_of(value) == 0) ||
+               (old == "head_share" && number_of(value) == 1)) {  // as the experiment says
         drop_rules(f, line.now);
     } else if (old == "expert_products") {
         const std::string text = checked_text(*find_key(line.now), value);
@@ -187,7 +188,12 @@ bool take_special(Framework& f, std::string_view old, const Renamed& line,
         rule_where(f, {zero_3}, {}, line.now, checked_text(*find_key(line.now), value));
         rule(f, "runtime.module_hooks", "true");
     } else if (old == "host.expert_layer") {
+        std::vector<FrameworkRule> graphs = f.rules;  // whose expert_graphs holds beside it
+        std::erase_if(graphs, [&](const auto& one) {
+            return one.set.key != line.now || (one.when.empty() && one.unless.empty());
+        });
         rule(f, line.now, checked_text(*find_key(line.now), value));
+        f.rules.insert(f.rules.end(), graphs.begin(), graphs.end());
         rule(f, "runtime.experts.one_by_one", "true");
     } else {
         return false;
@@ -291,6 +297,14 @@ bool is_framework_line(std::string_view key) {
     return found && !is_preset(*found) && may_be_ruled(canonical(*found));
 }
 
+std::vector<std::string> framework_line_names() {
+    std::vector<std::string> names;
+    for (const Key& key : all_keys())
+        if (may_be_ruled(key.path)) names.emplace_back(key.path);
+    for (const Renamed& one : renamed) names.emplace_back(one.old);
+    return names;
+}
+
 std::string_view framework_key(std::string_view path) {
     constexpr std::string_view table = "framework.";
     if (!path.starts_with(table) || !is_framework_line(path.substr(table.size()))) return {};
@@ -326,7 +340,7 @@ std::string framework_line(const Framework& f, std::string_view path) {
     return *value == line->if_true ? "true" : "false";
 }
 
-std::string rules_text(const Framework& f) {
+std::string rules_text(const Framework& f, bool plain_alone) {
     std::string text, when;
     for (const FrameworkRule& rule : f.rules) {
         const std::string set =
@@ -337,7 +351,7 @@ std::string rules_text(const Framework& f) {
             when += fmt::format("  {{{}{}set = {{{}}}}},\n", conditions_text("if", rule.when),
                                 conditions_text("unless", rule.unless), set);
     }
-    return text + (when.empty() ? "" : "when = [\n" + when + "]\n");
+    return text + (when.empty() || plain_alone ? "" : "when = [\n" + when + "]\n");
 }
 
 }  // namespace stepcast

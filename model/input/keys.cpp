@@ -9,6 +9,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/input/framework_file.h"
 #include "model/input/key_values.h"
 
 namespace stepcast {
@@ -82,6 +83,8 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
             !table.empty() && shown.starts_with(table) && rest.find('.') == std::string::npos)
             siblings += (siblings.empty() ? "" : ", ") + rest;
     }
+    if (prefix == "framework.")
+        std::ranges::copy(framework_line_names(), std::back_inserter(valid));
     const auto near = did_you_mean(path, valid);
     if (near.empty() && siblings.empty() && prefix.empty())
         return "unknown key" + near_in_a_table(path);

@@ -174,7 +174,7 @@ TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     CHECK(setup_of(FitTarget::cluster).empty());
     CHECK(setup_of(FitTarget::hardware) == "none");
     CHECK(setup_of(FitTarget::framework) == "host.exchange_setup");
-    experts.experiment.framework.host.exchange_setup = Seconds(1e-4);
+    set_rule(experts.experiment.framework, "cluster.host.exchange_setup", "100 us");
     CHECK(setup_of(FitTarget::cluster) == "none");
     // Attention that was measured alone stays as it is in a cluster from which other fits start.
     const auto moves_attention = [&](FitTarget target, int tile) {

@@ -4,8 +4,10 @@
 #include <functional>
 
 #include "model/experiment.h"
+#include "model/input/keys.h"
 #include "model/input/presets.h"
 #include "model/machine/generation.h"
+#include "model/runtime_rules.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"
 
@@ -48,7 +50,7 @@ TEST_CASE("an experiment without a framework has the default one") {
     CHECK(gradient_type(e) == Dtype::fp32);
     CHECK(bucket_bytes(e) > Bytes(4.0 * 13e9));
     CHECK(is_eager(e));
-    CHECK_FALSE((overlaps_gradients(e) || e.runtime.exchanges.parameters || overlaps_tensor(e)));
+    CHECK_FALSE((overlaps_gradients(e) || overlaps_parameters(e) || overlaps_tensor(e)));
 }
 
 TEST_CASE("a framework may be others, which have to be known") {
@@ -67,21 +69,16 @@ TEST_CASE("keys that an experiment states stay as its framework finds them") {
     CHECK(gradient_type(e) == Dtype::bf16);
     CHECK(bucket_bytes(e) == Bytes(80e6));
     CHECK(overlaps_tensor(e));
-    CHECK_FALSE(read(recipe, {{"parallelism.sequence_parallel", "false"}}).parallelism.overlap_tp);
+    CHECK_FALSE(overlaps_tensor(read(recipe, {{"parallelism.sequence_parallel", "false"}})));
     const Experiment stated =
         read(recipe, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
     CHECK(gradient_type(stated) == Dtype::fp32);
     CHECK(bucket_bytes(stated) == Bytes(160e6));
     CHECK_FALSE(overlaps_gradients(stated));
     const Experiment plain = read(run_13b + "[framework]\npreset = \"native\"\n");
-    CHECK(plain.parallelism == [&] {
-        Parallelism p = plain.parallelism;
-        const Parallelism usual;
-        p.gradient_dtype = usual.gradient_dtype;
-        p.bucket = usual.bucket;
-        p.overlap_tp = usual.overlap_tp;
-        return p;
-    }());
+    CHECK(gradient_type(plain) == Dtype::fp32);
+    CHECK(bucket_bytes(plain) == Bytes(25e6));
+    CHECK_FALSE(overlaps_tensor(plain));
 }
 
 TEST_CASE("naming another framework gives back what the one before had replaced") {
@@ -176,7 +173,7 @@ TEST_CASE("the cost of a module's hooks takes the place of the cluster's under Z
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "500 us");
         hooked.back().value = "3";
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "7 ms");
-        CHECK(split_keys_beyond(read(run_13b, hooked)) ==
+        CHECK(condition_keys(read(run_13b, hooked).framework) ==
               std::vector<std::string_view>{"parallelism.zero"});
     }
 }
@@ -192,17 +189,17 @@ TEST_CASE("what a framework does with experts holds where they are split") {
                                   {"parallelism.tp", "2"},
                                   {"parallelism.ep", "4"}};
         all.insert(all.end(), more.begin(), more.end());
-        return read(run_13b, all).parallelism;
+        return read(run_13b, all);
     };
-    CHECK(e({}).dispatch_once);
-    CHECK_FALSE(e({{"parallelism.ep", "1"}}).dispatch_once);
-    CHECK_FALSE(e({{"workload.moe.capacity_factor", "1.5"}}).dispatch_once);
-    CHECK_FALSE(e({{"framework.dispatch_once", "false"}}).dispatch_once);
-    CHECK(e({}).expert_tensor_parallel);
+    CHECK(sends_once(e({})));
+    CHECK_FALSE(sends_once(e({{"parallelism.ep", "1"}})));
+    CHECK_FALSE(sends_once(e({{"workload.moe.capacity_factor", "1.5"}})));
+    CHECK_FALSE(sends_once(e({{"framework.dispatch_once", "false"}})));
+    CHECK(splits_experts(e({})));
     // as wide as the model
-    CHECK(e({{"workload.moe.ffn", "5120"}}).expert_tensor_parallel);
-    CHECK_FALSE(e({{"workload.moe.ffn", "5118"}}).expert_tensor_parallel);
-    CHECK_FALSE(e({{"framework.expert_tensor_parallel", "false"}}).expert_tensor_parallel);
+    CHECK(splits_experts(e({{"workload.moe.ffn", "5120"}})));
+    CHECK_FALSE(splits_experts(e({{"workload.moe.ffn", "5118"}})));
+    CHECK_FALSE(splits_experts(e({{"framework.expert_tensor_parallel", "false"}})));
 }
 
 // 8 experts over 2 ranks and 40 layers over 2 stages make 4 x 20 experts of two tensors on a rank,
@@ -213,13 +210,12 @@ TEST_CASE("experts that run one by one are tensors that the optimizer goes over"
                                             {"workload.moe.experts", "8"},
                                             {"workload.moe.top_k", "2"},
                                             {"parallelism.ep", ep}});
-        return std::pair{e.runtime.optimizer.groups, e.runtime.optimizer.calls};
+        return std::pair{optimizer_groups(e), e.runtime.optimizer.calls};
     };
     CHECK(groups("megatron-lm-profiled", "2") == std::pair{161, 12});
     CHECK(groups("megatron-lm-profiled", "1") == std::pair{321, 12});
-    CHECK(groups("megatron-lm", "2") == std::pair{1, Workload{}.optimizer_calls});
-    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).runtime.optimizer.groups ==
-          1);
+    CHECK(groups("megatron-lm", "2") == std::pair{1, OptimizerKernels{}.calls});
+    CHECK(optimizer_groups(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}})) == 1);
     CHECK(
         read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).runtime.optimizer.reads_loss);
     const auto split = [](const std::string& framework, const std::string& pp,
@@ -229,14 +225,13 @@ TEST_CASE("experts that run one by one are tensors that the optimizer goes over"
                               {"workload.moe.top_k", "2"},
                               {"workload.moe.ffn", "1408"},
                               {"parallelism.pp", pp},
-                              {"parallelism.dp", dp}})
-            .parallelism;
+                              {"parallelism.dp", dp}});
     };
-    CHECK(split("megatron-lm-profiled", "2", "2").expert_tensor_parallel);
-    CHECK_FALSE(split("megatron-lm", "2", "2").expert_tensor_parallel);
-    CHECK(split("megatron-lm-profiled", "2", "2").blocking_p2p);
-    CHECK_FALSE(split("megatron-lm-profiled", "1", "4").blocking_p2p);
-    CHECK_FALSE(split("megatron-lm", "2", "2").blocking_p2p);
+    CHECK(splits_experts(split("megatron-lm-profiled", "2", "2")));
+    CHECK_FALSE(splits_experts(split("megatron-lm", "2", "2")));
+    CHECK(split("megatron-lm-profiled", "2", "2").runtime.pipeline.blocking);
+    CHECK_FALSE(split("megatron-lm-profiled", "1", "4").runtime.pipeline.blocking);
+    CHECK_FALSE(split("megatron-lm", "2", "2").runtime.pipeline.blocking);
 }
 
 namespace {
@@ -284,20 +279,20 @@ TEST_CASE("each sentence of a framework sets its key") {
     for (const auto& [key, value, decided, becomes] : all) {
         INFO(key << " = " << value);
         CHECK(get_key(under(key, value), decided) == becomes);
-        CHECK(decides(under(key, value).framework, decided));
+        CHECK(may_be_ruled(canonical(*find_key(decided))));
         Experiment stating = small_gpt();
-        stating.overlay.stated = {decided};
+        stating.overlay.stated = {std::string(canonical(*find_key(decided)))};
         CHECK(get_key(under(key, value, stating), decided) == get_key(small_gpt(), decided));
     }
-    CHECK_FALSE(decides(under("dropout", "0").framework, "workload.hidden"));
-    CHECK_FALSE(decides(Framework{}, "workload.dropout"));
+    CHECK_FALSE(may_be_ruled("workload.hidden"));
+    CHECK_FALSE(may_be_ruled("parallelism.zero"));
 }
 
 TEST_CASE("gradients of the training type are of its 16 bits") {
     const auto gradients = [](const std::string& word, Dtype training) {
         Experiment e = small_gpt();
         e.workload.dtype = training;
-        return under("gradients", word, e).parallelism.gradient_dtype;
+        return gradient_type(under("gradients", word, e));
     };
     CHECK(gradients("training", Dtype::fp32) == Dtype::fp32);
     CHECK(gradients("training", Dtype::tf32) == Dtype::fp32);
@@ -310,11 +305,11 @@ TEST_CASE("gradients of the training type are of its 16 bits") {
 // Four layers with 5 parameter groups each, and one more layer for the ends, make 25 groups.
 TEST_CASE("sentences of a framework that hold under a condition") {
     Experiment e = under("optimizer_calls", "3", under("optimizer_groups_a_layer", "5"));
-    CHECK(e.runtime.optimizer.groups == 25);
+    CHECK(optimizer_groups(e) == 25);
     CHECK(e.runtime.optimizer.calls == 3);
     e = small_gpt();
     e.runtime.optimizer.groups = 7;
-    CHECK(under("optimizer_calls", "3", e).runtime.optimizer.groups == 7);
+    CHECK(optimizer_groups(under("optimizer_calls", "3", e)) == 7);
     CHECK(under("optimizer_calls", "3", e).runtime.optimizer.calls == e.runtime.optimizer.calls);
     e.workload.head_share = 0.5;  // stated by the model; a framework that makes all logits keeps it
     CHECK(under("head_share", "1", e).workload.head_share == 0.5);
@@ -344,7 +339,8 @@ TEST_CASE("sentences of a framework that hold under a condition") {
           AttentionKind::plain);
     CHECK(attention([](Experiment& m) {
               m.runtime.kernels = KernelStyle::operations;
-              m.framework.unfused = true;  // the framework's own way: its kernel stands
+              set_rule(m.framework, "runtime.kernels",
+                       "operations");  // the framework's own way: its kernel stands
           }) == AttentionKind::flash);
 
     // Latent and relative attention have their own projections, so the framework's key for query,
@@ -370,8 +366,7 @@ TEST_CASE("overlaps follow the split") {
         e.parallelism.sequence_parallel = sequence;
         e = under("overlap", "false",
                   under("overlap_params", "false", under("overlap_tp", "true", e)));
-        return std::array{overlaps_gradients(e), e.runtime.exchanges.parameters,
-                          overlaps_tensor(e)};
+        return std::array{overlaps_gradients(e), overlaps_parameters(e), overlaps_tensor(e)};
     };
     CHECK(overlaps(2, false) == std::array{false, false, false});
     CHECK(overlaps(3, true) == std::array{true, true, true});
@@ -412,8 +407,8 @@ TEST_CASE("a framework decides of a step that is no transformer what that step r
           read_experiment("moe_layer_alltoall").cluster.host.layer);
     CHECK(of("host_ddp").cluster.host.call == Seconds(9e-6));
     const auto unfused = [](const char* experiment) {
-        return read_experiment(experiment, std::vector<Override>{{"framework.preset", "tutel"}})
-            .parallelism.unfused;
+        return runs_operations(
+            read_experiment(experiment, std::vector<Override>{{"framework.preset", "tutel"}}));
     };
     CHECK(unfused("moe_layer_alltoall"));
     CHECK_FALSE(unfused("moe_layer_mix_moe"));  // whose kernels are one by one already

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/rank_groups.h"
+#include "model/runtime_rules.h"
 #include "model/step.h"
 #include "model/transformer/step.h"
 #include "sim/bounds/bounds.h"
@@ -52,7 +53,9 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     for (const int zero : {0, 1, 2, 3})
         for (const bool overlap : {true, false}) {
             e.parallelism.zero = zero;
-            overlaps_gradients(e) = e.runtime.exchanges.parameters = overlap;
+            e.runtime.exchanges.gradients =
+                overlap ? GradientOverlap::always : GradientOverlap::never;
+            e.runtime.exchanges.parameters = overlap;
             check_folds(e);
         }
     e.parallelism.zero = 3;
@@ -66,7 +69,7 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     for (const int ep : {2, 4}) {
         e.parallelism.ep = ep;
         check_folds(e);
-        CHECK(StepBounds(e)(e.parallelism).lower <= predict(e).step.p50 * (1 + 1e-9));
+        CHECK(StepBounds(e)(plan_of(e)).lower <= predict(e).step.p50 * (1 + 1e-9));
     }
 }
 
@@ -77,7 +80,8 @@ TEST_CASE("folded equals unfolded under tensor, sequence and context parallelism
     for (const bool sequence : {false, true})
         for (const bool overlap : {false, true}) {
             e.parallelism.sequence_parallel = sequence;
-            overlaps_tensor(e) = e.runtime.exchanges.weight_gradient = overlap;
+            e.runtime.exchanges.tensor = overlap ? TensorOverlap::always : TensorOverlap::never;
+            e.runtime.exchanges.weight_gradient = overlap;
             check_folds(e);
         }
     e.parallelism.cp = 2;

@@ -136,7 +136,7 @@ TEST_CASE("what does not fit says so, exactly from one byte too little") {
 // context: 1.125 x 1.1 x 1,792 + 100 = 2,317.6.
 TEST_CASE("overheads and what an allocator reserves count for a layer of experts") {
     Experiment e = small_experiment();
-    e.framework.reserved = 1.1;
+    e.runtime.reserved = 1.1;
     e.cluster.overheads = {Bytes(100), 0.125};
     e.cluster.gpu.memory = Bytes(2318);
     CHECK(predict(e).memory.fits);
@@ -236,7 +236,7 @@ TEST_CASE("a forecast says what it is of, and on what it rests") {
     e.cluster.name = "machine";
     e.framework.name = "trainer";
     // what a step of this kind reads of a framework
-    e.framework.host.call = 2 * e.cluster.host.call + Seconds(1e-6);
+    set_rule(e.framework, "cluster.host.call", exact_text(2 * e.cluster.host.call + Seconds(1e-6)));
     apply_framework(e);
     e.run.seed = 3;
     const Prediction p = predict_step(e);
@@ -339,7 +339,7 @@ TEST_CASE("memory is that of the fullest draw") {
         const Forecast f = predict(e);
         CHECK(memory_use(e, routing_of(e, 0)).peak < fullest);
         CHECK(f.memory.peak == fullest);
-        CHECK(PointEvaluator(e).bound(e.parallelism).peak.si() == Approx(fullest.si()));
+        CHECK(PointEvaluator(e).bound(plan_of(e)).peak.si() == Approx(fullest.si()));
     }
 }
 
@@ -397,7 +397,7 @@ TEST_CASE("a vocabulary with unaligned rows is told, and what is counted in its 
     e.cluster.gpus_per_node = 2;
     CHECK(notes() ==
           std::vector<std::string>{
-              "vocabulary of 1000 words counted as 1024: workload.vocab_multiple is 128"});
+              "vocabulary of 1000 words counted as 1024: runtime.vocab_multiple is 128"});
 }
 
 // Ranks were late by 0.86 s in steps of 1.7 s. They hold up a layer of 10 ms by their share of it,

@@ -93,7 +93,7 @@ std::vector<ParameterGroup> parameter_groups(const Experiment& e) {
     const double decoder = w.decoder.hidden;
     add_groups(groups, "decoder.end", {{decoder, decoder}, {decoder * w.vocab}});
     groups.push_back({{1, "scale"}});
-    const auto wanted = static_cast<std::size_t>(e.runtime.optimizer.groups);
+    const auto wanted = static_cast<std::size_t>(optimizer_groups(e));
     if (wanted > groups.size())
         refuse(
             "runtime.optimizer.groups: {}, but the layers make {} groups; expected at most those",

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "import/tables/cases.h"
+#include "model/runtime_rules.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include "import/tables/cases.h"
 
+#include "model/runtime_rules.h"
 #include "tests/import/tables/cases_home.h"
 #include "tests/import/tables/transformer_rows.h"
 #include "tests/truth.h"

@@ -102,7 +102,7 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     CHECK(std::ranges::count_if(
               ahead(), [](const std::string& line) { return line.starts_with("sort"); }) == 0);
     e.runtime.experts.products = ExpertProducts::grouped;
-    e.framework.host.expert_layer = Seconds(1e-4);  // it issues each of the four
+    e.runtime.experts.one_by_one = true;  // it issues each of the four
     CHECK(ahead()[3] == "experts 4 calls waits");
     e.parallelism.dp = e.parallelism.ep = 1;
     e.runtime.experts.dispatch = TokenDispatch::once;  // one rank sends nothing, and permutes
@@ -208,7 +208,8 @@ TEST_CASE("slots of a drawn routing go where their experts are, and back") {
     CHECK(sent == std::vector<std::vector<double>>{{3, 7, 11, 15}, {3, 11, 7, 15}});
     CHECK(rows_of(graph) == std::vector<std::vector<long>>{{6, 8}, {10, 12}, {6, 8}, {10, 12}});
     e.parallelism.tp = 2;
-    e.parallelism.sequence_parallel = e.runtime.experts.tensor_parallel = ExpertSplit::all;
+    e.parallelism.sequence_parallel = true;
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
     CHECK(rows_of(graph_of()).front() == std::vector<long>{12, 16});
     e.runtime.experts.tensor_parallel = ExpertSplit::none;
     CHECK(rows_of(graph_of()).front() == std::vector<long>{6, 8});

@@ -442,13 +442,13 @@ TEST_CASE("the ends of a model") {
     CHECK(head().backward == Lines{"loss_backward r192000 w96000 long x2", "logits 48x64x1000",
                                    "logits 1000x64x48", "final_norm_backward r12288 w6144 x2",
                                    "residual_backward r12288 w6144"});
-    w.loss_pieces = 3;
+    e.runtime.loss.pieces = 3;
     CHECK(head().backward[1] == "loss_slices r96000 w384000 long x6");
     CHECK(head().backward[2] == "loss_slices r384000 w192000 long x2");
-    w.loss_in_forward = false;
+    e.runtime.loss.in_forward = false;
     CHECK(head().forward.size() == 2);
     CHECK(head().backward[0] == "loss r288000 w192000 long x4");
-    w.fused_loss = false;
+    e.runtime.loss.fused = false;
     CHECK(head().backward[0] == "loss r864000 w576000 long x12");
     CHECK(head().backward[1] == "loss_backward r384000 w288000 long x4");
     const ListedBlock ends = listed_block(e, embedding_block());
@@ -465,7 +465,7 @@ TEST_CASE("the ends of a model") {
           Lines{"table_slices r128000 w640000 long x8", "table_slices r1024000 w512000 long x4"});
     w.table_slices = 1;
     e.parallelism.tp = 2;
-    w.loss_in_forward = true;
+    e.runtime.loss.in_forward = true;
     const Lines split = head().forward;
     CHECK(Lines(split.begin() + 2, split.end()) ==
           Lines{"loss r432000 w288000 long x12", "loss_all_reduce all_reduce 192",

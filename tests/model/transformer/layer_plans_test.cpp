@@ -80,7 +80,7 @@ TEST_CASE("what the host does for a layer comes before its kernels") {
     e.parallelism.sequence_parallel = false;
     e.parallelism.tp = 1;
     CHECK(first(forward)[1].starts_with("attention_norm"));
-    e.framework.launch_blocking = true;  // the host comes to the layer when its kernels have ended
+    e.runtime.blocking_layers = true;  // the host comes to the layer when its kernels have ended
     CHECK(first(forward)[0] == "layer 1 calls waits");
     CHECK(first(backward)[0] == "layer 1 calls waits");
 }
@@ -122,7 +122,7 @@ TEST_CASE("hooks at every module cost the host under ZeRO 3") {
         return plans.dense.backward;
     };
     CHECK(first(forward) == "layer 1 calls");
-    e.framework.host.module_forward = Seconds(1e-3);
+    e.runtime.module_hooks = true;
     CHECK(first(forward) == "hooks 13 calls");
     CHECK(first(backward) == "hooks 13 calls");
     CHECK(first([](const LayerPlans& plans) -> const Plan& { return plans.embedding.forward; }) ==

@@ -123,7 +123,7 @@ TEST_CASE("a framework that says what an expert costs the host runs them one aft
         return calls;
     };
     CHECK(issued().empty());
-    e.framework.host.expert_layer = Seconds(1e-4);
+    e.runtime.experts.one_by_one = true;
     CHECK(issued() == std::vector<double>(8, 2));
     e.parallelism.dp = e.parallelism.ep = 1;
     CHECK(issued() == std::vector<double>(8, 4));

@@ -88,10 +88,10 @@ TEST_CASE("gradients copied around their reduction and before the update, by ZeR
     e.runtime.gradients.type = GradientType::bf16;
     e.parallelism.global_batch = 2;
     e.parallelism.zero = 1;
-    e.framework.gradient_copies = {2, 3, 3};
-    e.framework.update_copies = {1, 4};  // the last holds for further stages
-    e.framework.update_calls = {2, 7};
-    e.framework.wide_norm = e.framework.update_waits = true;
+    e.runtime.gradients.copies = {2, 3, 3};
+    e.runtime.optimizer.copies = {1, 4};  // the last holds for further stages
+    e.runtime.optimizer.copy_calls = {2, 7};
+    e.runtime.optimizer.wide_norm = e.runtime.optimizer.waits = true;
     e.runtime.optimizer.groups = 10;
     const UpdatePasses sharded = update_passes(e, updated, gradients);
     // what is flat takes one call
@@ -131,7 +131,7 @@ TEST_CASE("without master weights every tensor of an update has the weights' typ
     const auto alone = [](Optimizer optimizer, Dtype dtype) {
         Experiment e = trained_with(optimizer, dtype);
         e.runtime.optimizer.master_weights = false;
-        gradient_type(e) = dtype;
+        e.runtime.gradients.type = parse_name<GradientType>(to_string(dtype));
         return e;
     };
     CHECK(optimizer_of(alone(Optimizer::adam, Dtype::bf16)) == of_each(8, 6));
@@ -156,7 +156,8 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     CHECK(names() == Names{"gradient_norm"});
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(400), Bytes(0)});
     CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{Bytes(0), Bytes(4000)});
-    gradient_type(e) = e.workload.dtype = Dtype::fp16;
+    e.workload.dtype = Dtype::fp16;
+    e.runtime.gradients.type = GradientType::fp16;
     const UpdatePasses p = update_passes(e, updated, gradients);
     CHECK(names() == Names{"cast_gradients", "unscale_gradients", "gradient_norm"});
     CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)},
@@ -198,7 +199,7 @@ TEST_CASE("a rank's part of every size, rounded up") {
     p.tp = 4;
     p.cp = 3;
     p.sequence_parallel = true;
-    p.expert_tensor_parallel = true;
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
     const RankShape s = rank_shape(e);
     CHECK(s == RankShape{.batch = 3,
                          .tokens = 12,
@@ -222,11 +223,12 @@ TEST_CASE("a rank's part of every size, rounded up") {
                          .storage = Dtype::bf16});
     CHECK(s.outer() == Bytes(3 * 40 * 2));
     CHECK(s.inner(5) == Bytes(12 * 5 * 2));
-    p.sequence_parallel = p.expert_tensor_parallel = false;
+    p.sequence_parallel = false;
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
     CHECK(rank_shape(e).outer_tokens == 12);
     CHECK(rank_shape(e).routed_tokens == 3);  // each of the four ranks sends its part
     CHECK(rank_shape(e).expert_ffn == 6);
-    p.expert_tensor_parallel = true;
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
     CHECK(rank_shape(e).routed_tokens == 12);
     w.head_share = 0.001;
     CHECK(rank_shape(e).head_tokens == 1);

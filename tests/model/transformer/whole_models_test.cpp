@@ -213,8 +213,8 @@ TEST_CASE("gradients are copied on their way to a sharded update, and the host w
     CHECK(count_of(without, "bucket_copies") + count_of(without, "copy_gradients") +
               count_of(without, "gradients_read") ==
           0);
-    e.framework.gradient_copies = e.framework.update_copies = {1};
-    e.framework.update_waits = true;
+    e.runtime.gradients.copies = e.runtime.optimizer.copies = {1};
+    e.runtime.optimizer.waits = true;
     const double own = count_parameters(e.workload).total();
     CHECK(moved(e, "bucket_copies").read == Approx(2 * 2 * own));
     CHECK(moved(e, "copy_gradients").written == Approx(2 * own / 2));

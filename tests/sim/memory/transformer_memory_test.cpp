@@ -142,10 +142,10 @@ TEST_CASE("an update in steps holds its gradients flat and in fp32") {
     e.workload.seq = 32;
     e.workload.max_positions = 1024;
     for (const auto& [dtype, bytes] : {std::pair(Dtype::fp16, 6.0), {Dtype::fp32, 4.0}}) {
-        gradient_type(e) = dtype;
-        e.framework.update_copies = {};
+        e.runtime.gradients.type = parse_name<GradientType>(to_string(dtype));
+        e.runtime.optimizer.copies = {};
         const MemoryUse usual = transformer_memory(e);
-        e.framework.update_copies = {1};
+        e.runtime.optimizer.copies = {1};
         const MemoryUse in_steps = transformer_memory(e);
         CHECK(in_steps.activations == Bytes(0));
         CHECK((in_steps.buffers - usual.buffers).si() == Approx(bytes * 124439808.0 / 4));
@@ -153,7 +153,7 @@ TEST_CASE("an update in steps holds its gradients flat and in fp32") {
     e.parallelism.micro_batch = 8;
     e.workload.seq = 1024;
     const MemoryUse full = transformer_memory(e);
-    e.framework.update_copies = {};
+    e.runtime.optimizer.copies = {};
     CHECK(full == transformer_memory(e));
 }
 
@@ -188,7 +188,8 @@ TEST_CASE("states follow the weights' dtype, the gradients' and the optimizer") 
 // bytes of its 8,030,261,248 weights, beside the adapters.
 TEST_CASE("states under automatic casting are fp32 weights with casts beside them") {
     Experiment e = gpt2();
-    is_eager(e) = e.runtime.autocast = true;
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.autocast = true;
     e.runtime.gradients.type = GradientType::fp32;
     const double weights = 124439808;
     MemoryUse use = transformer_memory(e);
@@ -198,7 +199,8 @@ TEST_CASE("states under automatic casting are fp32 weights with casts beside the
     e.parallelism.zero = 1;
     CHECK(states(transformer_memory(e)).si() == Approx(11 * weights));
     e = llama();
-    is_eager(e) = e.runtime.autocast = true;
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.autocast = true;
     e.workload.adapter_rank = 16;
     use = transformer_memory(e);
     CHECK(use.weights.si() > 6 * 8030261248.0);
@@ -286,7 +288,7 @@ TEST_CASE("split experts keep every slot, whole ones the slots of their rank") {
     const double rest = 2048.0 * (2 * (2 * 5120 + 3 * 3072) + 1440);
     CHECK(layer_of(e, 1).feed_forward.kept.si() ==
           Approx(rest + 4096.0 * 6 * 2 * (5120 + 3 * 768)));
-    p.expert_tensor_parallel = false;
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
     CHECK(layer_of(e, 1).feed_forward.kept.si() ==
           Approx(rest + 2048.0 * 6 * 2 * (5120 + 3 * 1536)));
 }
@@ -367,7 +369,7 @@ TEST_CASE("eager data parallelism keeps its buckets beside an fp32 accumulator")
 TEST_CASE("an allocator that holds 5 % more than tensors take holds 5 % more of all") {
     Experiment e = gpt2();
     const Bytes tensors = transformer_memory(e).peak;
-    e.framework.reserved = 1.05;
+    e.runtime.reserved = 1.05;
     const MemoryUse use = transformer_memory(e);
     CHECK(use.peak.si() == Approx(1.05 * tensors.si()));
     CHECK(

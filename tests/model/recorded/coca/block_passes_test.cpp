@@ -253,7 +253,7 @@ TEST_CASE("what stands around the towers, and the two losses") {
                 "similarity 5x8x20 unaligned", "similarity 20x8x5 unaligned",
                 "similarity 5x8x20 unaligned", "similarity 20x8x5 unaligned",
                 "scatter_images reduce_scatter 320", "scatter_texts reduce_scatter 320"});
-    w.autocast = true;
+    e.runtime.autocast = true;
     CHECK(lines(plan_losses).forward.back() == "caption_loss r9000 w12000 x3");
     CHECK(lines(plan_losses).backward.front() == "caption_loss_backward r18000 w15000 x3");
     CHECK(lines(plan_caption_head).forward.front() == "decoder_final_norm r1200 w1200 x3");

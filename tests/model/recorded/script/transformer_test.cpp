@@ -27,7 +27,7 @@ Experiment gpt2(int layers, AttentionKind attention, Dtype dtype = Dtype::bf16, 
     w.ffn = 3072;
     w.vocab = 50304;
     w.seq = 1024;
-    w.tied = w.fused_loss = false;
+    w.tied = false;
     w.attention = attention;
     w.dtype = dtype;
     w.optimizer = Optimizer::adam;
@@ -373,7 +373,7 @@ TEST_CASE("what an eager script cannot be written for is refused by its key") {
         return eager_complaint(e);
     };
     const auto refusal = [](const std::string& found, const std::string& expected) {
-        return found + ", with parallelism.eager_script expected " + expected;
+        return found + ", with runtime.kernels = script expected " + expected;
     };
     CHECK(told([](auto& e) { e.workload.tied = true; }) == refusal("workload.tied: true", "false"));
     CHECK(told([](auto& e) { e.cluster.gpus_per_node = 2; }) ==
@@ -407,7 +407,7 @@ TEST_CASE("what an eager script cannot be written for is refused by its key") {
           refusal("workload.qkv_bias: false", "true"));
     CHECK_THAT(told([](auto& e) { e.workload.dropout = 0.1; }), Contains("workload.dropout: 0.1"));
     CHECK(told([](auto& e) { e.runtime.autocast = true; }) ==
-          refusal("workload.autocast: true", "false"));
+          refusal("runtime.autocast: true", "false"));
     CHECK(told([](auto& e) { e.workload.kv_heads = 4; }) ==
           refusal("workload.kv_heads: 4", "as many as heads"));
     CHECK(told([](auto& e) { e.workload.kv_heads = 12; }).empty());
