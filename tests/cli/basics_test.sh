@@ -141,4 +141,56 @@ for script in "$sources"/scripts/*.sh; do
         fail "$script --help changed the folder"
 done
 
+# Names from before November 2026, as files and scripts still have them, say what the present ones do (docs/formats.md).
+same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
+cat >earlier.toml <<'END'
+name = "mine"
+attention = "flash"
+eager = true
+gradients = "training"
+bucket_weights = 40e6
+overlap = false
+overlap_tp = true
+expert_tensor_parallel = false
+tied = false
+[host]
+layer = "1 ms"
+module_forward = "0.4 ms"
+END
+cat >present.toml <<'END'
+name = "mine"
+workload.attention = "flash"
+[runtime]
+kernels = "eager"
+module_hooks = true
+gradients.type = "training"
+gradients.bucket = "40e6 weights"
+exchanges.gradients = "zero3"
+exchanges.tensor = "split_sequence"
+experts.tensor_parallel = "none"
+[cluster.host]
+layer = "1 ms"
+[unstated]
+tied = false
+[[when]]
+if = {parallelism.zero = 3}
+set = {cluster.host.module_forward = "0.4 ms"}
+END
+for start in "mixtral-8x7b --cluster dgx-h100 --gpus 16 --set tp=2 --set ep=4 --set sequence_parallel=true" \
+    "gpt2-124m --cluster dgx-h100 --gpus 8 --set parallelism.zero=3"; do
+    for framework in earlier present; do
+        run 0 simulate $start --set micro_batch=1 --framework $framework.toml --json
+        cp .stdout $framework.json
+    done
+    same earlier.json present.json
+    earlier=(--set parallelism.eager=false --set parallelism.overlap=false --set parallelism.gradient_dtype=fp32 --set workload.fused_loss=false)
+    present=(--set runtime.kernels=fused --set runtime.exchanges.gradients=never --set runtime.gradients.type=fp32 --set runtime.loss.fused=false)
+    run 0 simulate $start --set micro_batch=1 --framework present.toml --json "${earlier[@]}"
+    cp .stdout earlier.json
+    run 0 simulate $start --set micro_batch=1 --framework present.toml --json "${present[@]}"
+    cp .stdout stated.json
+    same earlier.json stated.json
+    ! cmp -s present.json stated.json || fail "$start: neither name changes the forecast"
+done
+
 finish
