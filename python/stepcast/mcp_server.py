@@ -35,7 +35,8 @@ GUIDE = """\
 Forecasts of one training step of distributed training, and causes of slow steps. Times are seconds, sizes bytes, shares fractions.
 - Which split, device, batch, precision, how many GPUs: sweep. How long, does it fit, what does it cost: simulate. Why no faster: explain.
 - A run that disappoints: diagnose. Slower than a recipe: waterfall. Slower than its own history: gate. Against tables: compare.
-- list_keys before a key that you are not sure of, list_presets for names. A refusal says what to change: change that.
+- list_keys before a key that you are not sure of, list_presets for names. A refusal says what to change, with the options of the
+  command line, which are the arguments here (--cluster is cluster).
 Tell p50 with p10 .. p90 (the next measured step lies between with four chances in five), and what `evidence` and `said` say: a cluster
 that is not calibrated, extrapolations, settings that were guessed. Give `command`, so that a person can repeat it. Never call a forecast
 a measurement, never promise a difference that is not distinguishable, never name one cause where the verdict is cannot_tell."""
@@ -58,6 +59,7 @@ Framework = Annotated[str, Field(description="what runs it: a preset (megatron-c
 Gpus = Annotated[int, Field(ge=0, description="so many GPUs of the machine; data parallelism fills them. 0: the experiment's own")]
 Model = Annotated[str, Field(description="what a script or log leaves open: a workload preset or config.json; of a log an experiment")]
 Variant = Annotated[str, Field(description="GPU,GPUS,PRECISION of a file with a table of configurations")]
+Env = Annotated[Optional[dict[str, str]], Field(description="variables that a launch script reads")]
 
 
 @dataclass
@@ -113,7 +115,8 @@ class Line:
             if done.returncode not in accepted:
                 raise ConfigError("\n".join(s.removeprefix("stepcast: ") for s in said) or f"the program ended with {done.returncode}")
             return done.stdout.decode("utf-8", "replace"), said
-        raise ConfigError(f"took longer than {LIMIT_S} s: ask for less (fewer values, a smaller step), or run it in a shell: {self.command()}")
+        raise ConfigError(f"took longer than {LIMIT_S} s: ask for less (fewer values, a smaller step), or run it in a shell: "
+                          + self.command())
 
     async def evidence(self, source: str, options: Mapping[str, Any]) -> Optional[Evidence]:
         """Of answers that do not say what they rest on: that of the forecast of `source`; None where it has none alone (a log, a row)."""
@@ -152,10 +155,10 @@ tool = server.tool(annotations=ToolAnnotations(read_only_hint=True, idempotent_h
 
 @tool
 async def simulate(experiment: Source, set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0,
-                   tokens: str = "", steps: str = "", model: Model = "", variant: Variant = "") -> Forecast:
+                   tokens: str = "", steps: str = "", model: Model = "", variant: Variant = "", env: Env = None) -> Forecast:
     """How long one step takes, its MFU, memory (does it fit), and with tokens ("15T") or steps ("100k") days, money, energy."""
     options = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "tokens": tokens, "steps": steps,
-               "model": model, "variant": variant}
+               "model": model, "variant": variant, "env": env}
     with asked("simulate", [experiment], options) as line:
         text, said = await line.run()
         found = json.loads(text)
@@ -165,9 +168,9 @@ async def simulate(experiment: Source, set: Set = None, cluster: Machine = "", f
 
 @tool
 async def explain(experiment: Source, set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0,
-                  model: Model = "", variant: Variant = "") -> Explanation:
+                  model: Model = "", variant: Variant = "", env: Env = None) -> Explanation:
     """Why a step is no faster: critical path, idle time by cause (bubble, waiting, host), what 10 % more of anything would buy."""
-    options = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant}
+    options = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant, "env": env}
     with asked("simulate", [experiment], {**options, "explain": True}) as line:
         text, said = await line.run()
         found = json.loads(text)
@@ -185,9 +188,9 @@ async def sweep(experiment: Source, vary: Annotated[dict[str, Any], Field(descri
                 objective: Annotated[str, Field(description="step, tokens, cost, memory; two with a comma: a front")] = "",
                 top: Annotated[int, Field(ge=1, le=50)] = 5, set: Set = None, cluster: Machine = "", framework: Framework = "",
                 gpus: Gpus = 0, tokens: str = "", within: Annotated[str, Field(description='"60d": least machines that end in time')] = "",
-                model: Model = "", variant: Variant = "") -> Swept:
+                model: Model = "", variant: Variant = "", env: Env = None) -> Swept:
     """The best of many configurations (split, batch, precision, number or kind of machines), proven; says which cannot be told apart."""
-    common = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant}
+    common = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant, "env": env}
     with asked("sweep", [experiment]) as line:
         line.add({"vary": [_axis(key, values) for key, values in vary.items()], "where": where, "objective": objective, "top": top,
                   "tokens": tokens, "within": within, **common})
@@ -209,9 +212,10 @@ async def diagnose(run: Source, measured: Annotated[Union[str, list[str]], Field
                    rank_times: Annotated[Optional[list[str]], Field(description="what each rank computes in a step, by profiles")] = None,
                    nccl_tests: Annotated[Optional[Source], Field(description="output of all_reduce_perf on these machines")] = None,
                    ruled_out: Annotated[Optional[list[str]], Field(description="causes that were tested and are not it")] = None,
-                   set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0, model: Model = "") -> Diagnosis:
+                   set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0, model: Model = "",
+                   env: Env = None) -> Diagnosis:
     """Why a run is slower than it should be: ranked causes, the cheapest test, what to change; or nothing is wrong, or cannot tell."""
-    common = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model}
+    common = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "env": env}
     options = {**common, "measured": measured if isinstance(measured, str) else ",".join(measured),
                "rank_times": ",".join(rank_times or []), "ruled_out": ruled_out}
     with asked("diagnose", [run], options, {"log": log, "nccl_tests": nccl_tests}) as line:
@@ -261,7 +265,7 @@ async def listed(what: Literal["presets", "keys"], word: str) -> Listed:
 
 
 @tool
-async def list_presets(word: Annotated[str, Field(description="h100, llama, experiments, frameworks, datasheet; empty: all")] = "") -> Listed:
+async def list_presets(word: Annotated[str, Field(description="h100, llama, experiments, datasheet; empty: all")] = "") -> Listed:
     """Names of shipped experiments, workloads, clusters, frameworks, families, datasheets."""
     return await listed("presets", word)
 

@@ -47,7 +47,7 @@ mine,long,llama3-8b,32,4096,32,8,14336,128256,8192,8,H100,1,1,8,3,1,16,bf16,2.3
 """
 SCRIPT = """\
 torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --ffn-hidden-size 11008 \\
-  --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --tensor-model-parallel-size 2 \\
+  --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --tensor-model-parallel-size $TP \\
   --vocab-size 32000 --swiglu --bf16
 """
 QUIET, LATE = ["2.6s"] * 4, ["2.6s", "2.9s", "2.6s", "2.6s", "3.3s", "2.6s", "2.6s", "3.0s", "2.6s", "2.6s", "2.6s", "3.6s", "2.6s", "2.6s", "3.1s"]
@@ -283,8 +283,8 @@ QUESTIONS = [
     Q("Does it wait for data?", "diagnose", {"run": RUN, "measured": LATE}, "diagnose run.toml --measured " + ",".join(LATE), CAUSES,
       lambda a: a["causes"][0]["name"] == "waits for data"),
     # ---- what people bring
-    Q("What does this script take?", "simulate", {"experiment": {"name": "train.sh", "text": SCRIPT}, "cluster": "H100"},
-      "simulate train.sh --cluster H100", [*STEP, "tokens_per_s.p50=tokens_per_s"]),
+    Q("What does this script take?", "simulate", {"experiment": {"name": "train.sh", "text": SCRIPT}, "cluster": "H100", "env": {"TP": "2"}},
+      "simulate train.sh --cluster H100 --env TP=2", [*STEP, "tokens_per_s.p50=tokens_per_s"]),
     Refused("Why is this log slow?", "diagnose", {"run": "now.log", "cluster": "H100"}, ["What is missing is the configuration", "--model"]),
 ]
 
