@@ -49,6 +49,8 @@ double imbalance(const LayerContext& c) {
     return *std::ranges::max_element(slots) * p.ep / std::reduce(slots.begin(), slots.end());
 }
 
+}  // namespace
+
 // An expert that is split over the tensor-parallel ranks gets the slots of all these ranks, a whole
 // expert those of its own rank.
 double expert_slots(const LayerContext& c) {
@@ -57,6 +59,8 @@ double expert_slots(const LayerContext& c) {
     const double routed = number(c.shape.tokens) / (p.expert_tensor_parallel ? 1 : p.tp);
     return routed * moe.top_k * (moe.capacity_factor > 0 ? moe.capacity_factor : imbalance(c));
 }
+
+namespace {
 
 // Whether the gradients of the layer's own weights or of its adapters need its input as it is.
 bool keeps_input(const Experiment& e, const Linear& l) {
@@ -273,23 +277,28 @@ Bytes exchanged(const Operator& op, const LayerContext& c) {
 
 // Results of products, of attention and of the exchanges of experts, which an alternate recompute
 // keeps.
-Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
+TensorSizes kept_by_alternate(const Block& block, std::size_t i, bool runs_again,
+                              const LayerContext& c) {
     const RankShape& s = c.shape;
+    TensorSizes kept{exchanged(block[i], c)};
+    if (runs_again) return kept;
+    const auto* linear = std::get_if<Linear>(&block[i]);
+    if (const auto* attend = std::get_if<Attend>(&block[i]))
+        kept.add(s.inner(attend->heads * s.value_dim));
+    else if (linear == nullptr)
+        kept.add(memory_of(block, i, c).kept);
+    else
+        kept.add(linear->split == Split::row
+                     ? s.outer()
+                     : number(linear->tokens * linear->out.rank) * s.element());
+    return kept;
+}
+
+Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
     Bytes sum;
-    for (std::size_t i = 0; i < block.size(); ++i) {
-        sum += exchanged(block[i], c);
-        if (runs[i]) continue;
-        const auto* linear = std::get_if<Linear>(&block[i]);
-        if (const auto* attend = std::get_if<Attend>(&block[i]))
-            sum += s.inner(attend->heads * s.value_dim);
-        else if (linear == nullptr)
-            sum += memory_of(block, i, c).kept.sum();
-        else
-            sum += linear->split == Split::row
-                       ? s.outer()
-                       : number(linear->tokens * linear->out.rank) * s.element();
-    }
+    for (std::size_t i = 0; i < block.size(); ++i)
+        sum += kept_by_alternate(block, i, runs[i], c).sum();
     return sum;
 }
 
@@ -339,9 +348,18 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
     return memory;
 }
 
-// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix.
+OperatorMemories operator_memories(const Block& block, const LayerContext& c) {
+    const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
+    OperatorMemories memories;
+    for (std::size_t i = 0; i < block.size(); ++i) {
+        memories.operators.push_back(memory_of(block, i, c));
+        memories.kept_by_alternate.push_back(kept_by_alternate(block, i, runs[i], c));
+    }
+    return memories;
+}
+
 // Beside adapters both are frozen.
-static Bytes table_gradient(const LayerContext& c) {
+Bytes table_gradient(const LayerContext& c) {
     return c.experiment.workload.adapter_rank > 0
                ? Bytes(0)
                : number(c.shape.vocab * c.shape.hidden) * c.shape.element();
@@ -354,24 +372,28 @@ Activations embedding_memory(const LayerContext& c) {
 // The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32
 // probabilities, which become the gradient, with the logits or the cast gradient beside them. Eager
 // passes keep the logits, their fp32 copy and its softmax, and make the gradient in addition. A
-// composed loss keeps its result, and makes a gradient of that and one of the logits. Work: also
-// the gradients of the matrix and of its input, and the gathered input.
-static Activations logits_memory(const LayerContext& c) {
-    const RankShape& s = c.shape;
+// composed loss keeps its result, and makes a gradient of that and one of the logits.
+LossMemory loss_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    const double logits = number(s.head_tokens) * number(s.vocab);
+    const Bytes element = c.shape.element();
     const bool eager = c.experiment.parallelism.eager,
                composed = composes(Rules{{c}}, Composed::loss);
-    const Bytes wide = composed && !w.fp32_loss ? s.element() : Bytes(4);
-    const Bytes kept = composed       ? wide
-                       : w.fused_loss ? s.element()
-                       : eager        ? s.element() + 2.0 * wide
-                                      : wide;
-    const Bytes made = composed ? 2.0 * wide : w.fused_loss ? Bytes(0) : eager ? wide : s.element();
+    const Bytes wide = composed && !w.fp32_loss ? element : Bytes(4);
+    if (composed) return {wide, 2.0 * wide};
+    if (w.fused_loss) return {element, Bytes(0)};
+    if (eager) return {element + 2.0 * wide, wide};
+    return {wide, element};
+}
+
+// Work: also the gradients of the matrix and of its input, and the gathered input.
+static Activations logits_memory(const LayerContext& c) {
+    const RankShape& s = c.shape;
+    const double logits = number(s.head_tokens) * number(s.vocab);
+    const LossMemory loss = loss_memory(c);
     // then the result of the final norm is freed
-    const bool frozen = w.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});
-    return {(frozen ? 1.0 : 2.0) * c.shape.outer() + logits * kept,
-            table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * made};
+    const bool frozen = c.experiment.workload.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});
+    return {(frozen ? 1.0 : 2.0) * s.outer() + logits * loss.kept,
+            table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * loss.made};
 }
 
 // Multi-token prediction layers keep their tensors as well, until their backward has run.

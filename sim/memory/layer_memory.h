@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "model/block/operators.h"
 #include "model/transformer/layer.h"
 
 namespace stepcast {
@@ -41,6 +42,14 @@ private:
 struct OperatorMemory {
     TensorSizes kept, work;
 };
+// Of each operator of a block, and what an alternate recompute keeps of it.
+struct OperatorMemories {
+    std::vector<OperatorMemory> operators;
+    std::vector<TensorSizes> kept_by_alternate;
+};
+OperatorMemories operator_memories(const Block& block, const LayerContext& context);
+// The slots of experts that this rank computes.
+double expert_slots(const LayerContext& context);
 
 // Of a block, one micro-batch: `kept` lasts from the forward to the backward, `work` comes on top
 // while the backward of the block runs. Of a stage at some moment: what is kept for later
@@ -66,6 +75,13 @@ struct LayerMemory {
 LayerMemory layer_memory(const LayerContext& context, int layer);
 Activations embedding_memory(const LayerContext& context);
 Activations head_memory(const LayerContext& context);  // final norm, logits, loss
+// Of the loss, for a logit: what it keeps for the backward, and what that makes.
+struct LossMemory {
+    Bytes kept, made;
+};
+LossMemory loss_memory(const LayerContext& context);
+// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix.
+Bytes table_gradient(const LayerContext& context);
 
 // One weight matrix of a layer on a rank; all experts together have one entry.
 struct Matrix {
