@@ -242,6 +242,9 @@ Translation translate_script(const std::string& text, const std::string& path,
         return translate_flags(launch, std::move(d));
     });
     take_program(launch, options.model, t);
+    for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
+        if (const auto found = launch.environment.find(name); found != launch.environment.end())
+            t.set("run.allocator", found->second, path + ", " + name);
     for (const auto& variable : launch.unknown)
         t.open.push_back("variable " + variable + " is not set; say it with --env");
     for (const auto& note : launch.notes) t.open.push_back(note);

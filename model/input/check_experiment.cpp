@@ -1,6 +1,7 @@
 // Rules across keys, one function each. A complaint begins with the key at fault.
 #include "model/input/checks.h"
 #include "model/input/keys.h"
+#include "model/machine/allocator_settings.h"
 #include "model/rank_groups.h"
 
 namespace stepcast {
@@ -175,6 +176,8 @@ void check_experiment(const Experiment& experiment) {
     if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
     if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);
     if (experiment.parallelism.eager_script) check_eager(experiment);
+    if (const std::string& settings = experiment.run.allocator; !settings.empty())
+        (void)at_place("run.allocator", [&] { return parse_allocator_settings(settings); });
     check_cluster(experiment.cluster);
     check_peak(experiment);
 }

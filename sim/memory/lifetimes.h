@@ -10,11 +10,9 @@
 #include "model/graph/task_graph.h"
 #include "model/routing.h"
 #include "sim/memory/allocator.h"
+#include "sim/results/allocator_forecast.h"
 
 namespace stepcast {
-
-NAMED_ENUM(TensorKind, "a kind of tensor", weights, gradients, optimizer, activations, logits, work,
-           gathered, exchanged, workspaces);
 
 struct StepTensor {
     std::int64_t bytes = 0;
