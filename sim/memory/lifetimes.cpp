@@ -181,12 +181,14 @@ private:
 
     void make_lasting() {
         const Bytes stored = c_.shape.element();
-        const Bytes cast = casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0);
-        const Bytes trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : stored + cast;
+        // under automatic casting the 16-bit copies are made by the forward
+        const Bytes cast = casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0),
+                    kept = casts_weights(e_) ? cast : stored;
+        const Bytes trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
         for_units([&](const UnitTape& tape) {
             make_for_weights(TensorKind::weights, tape, 3, trained);
             if (const double frozen = shared_out(c_, tape.weights.frozen, 3); frozen > 0)
-                make(TensorKind::weights, tape.what, frozen * (stored + cast).si());
+                make(TensorKind::weights, tape.what, frozen * kept.si());
             if (is_narrow(c_.shape.matrix) && tape.what == "layer")
                 for (int copy = 0; copy < 2; ++copy)
                     make(TensorKind::weights, tape.what,
@@ -235,6 +237,7 @@ private:
         if (slot.pass == Pass::forward) {
             for (std::size_t i = 0; i < units.size(); ++i) {
                 layer_ = units[i].layer;
+                if (casts_weights(e_)) make_casts(*units[i].tape, casts_[key]);
                 around(units, i, 1, [&] { forward(units[i], kept_[key]); });
             }
         } else if (slot.pass == Pass::weight_backward) {
@@ -250,8 +253,16 @@ private:
             }
             free(chain_);
             free(passing_weight_gradients_);
+            free(casts_[key]);
         }
         layer_ = micro_batch_ = -1;
+    }
+
+    void make_casts(const UnitTape& tape, TensorIds& casts) {
+        for (const std::int64_t elements : tape.matrices)
+            casts.push_back(
+                make(TensorKind::weights, "cast",
+                     static_cast<double>(elements) * share(tape, 3) * c_.shape.element().si()));
     }
 
     // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
@@ -451,7 +462,7 @@ private:
     Phase phase_ = Phase::between;
     bool workspaces_left_ = true;
     int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
-    std::map<std::pair<int, int>, TensorIds> kept_, put_off_;  // by chunk and micro-batch
+    std::map<std::pair<int, int>, TensorIds> kept_, put_off_, casts_;  // by chunk and micro-batch
     TensorIds chain_;  // the gradient of the residual stream
     TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;
     std::map<std::pair<int, std::string>, TensorId> own_gradients_;

@@ -125,7 +125,7 @@ TEST_CASE("the peak of the list stays below the closed form's") {
         if (e.workload.kind != Workload::Kind::transformer || e.parallelism.eager_script) continue;
         CAPTURE(seed, taken);
         for (const double ratio : ratios(e)) {
-            CHECK(ratio < 1.07);
+            CHECK(ratio < 1.1);
             CHECK(ratio > 0.5);
             all.push_back(ratio);
         }
