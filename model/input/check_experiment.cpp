@@ -122,6 +122,14 @@ void check_modelled(const Experiment& e) {
         e, kind == Workload::Kind::moe_layer ? "workload.optimizer" : "parallelism.moe_system");
 }
 
+void check_optimizer(const Experiment& e) {
+    const Optimizer optimizer = e.workload.optimizer;
+    if (e.workload.kind != Workload::Kind::transformer &&
+        (optimizer == Optimizer::adam8bit || optimizer == Optimizer::adafactor))
+        refuse("workload.optimizer: {} is of transformers; expected none, sgd, adam or lamb",
+               to_string(optimizer));
+}
+
 void check_moe_system(const Experiment& e) {
     const auto& p = e.parallelism;
     if (e.workload.kind != Workload::Kind::moe_layer) return;
@@ -173,6 +181,7 @@ void check_experiment(const Experiment& experiment) {
     check_tokens(experiment);
     check_dropout(experiment);
     check_moe_system(experiment);
+    check_optimizer(experiment);
     if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
     if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);
     if (experiment.parallelism.eager_script) check_eager(experiment);

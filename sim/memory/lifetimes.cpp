@@ -159,10 +159,9 @@ private:
         for (const std::int64_t elements : tape.matrices)
             make(kind, tape.what, static_cast<double>(elements) * share(tape, from) * each.si());
     }
+    // of a weight, both together
     [[nodiscard]] Bytes moments() const {
-        const Workload& w = e_.workload;
-        if (w.optimizer == Optimizer::none || w.optimizer == Optimizer::sgd) return Bytes(0);
-        return w.master_weights ? Bytes(4) : size_of(trained_dtype(e_));
+        return moment_bytes(e_.workload, size_of(trained_dtype(e_)));
     }
     [[nodiscard]] bool frees() const { return e_.parallelism.frees_gradients; }
     [[nodiscard]] bool shards_gradients() const {
@@ -205,8 +204,8 @@ private:
                          all * size_of(trained_gradients(e_)).si());
             });
         const bool own_master = e_.workload.master_weights && !widens_adapters(e_);
-        const Bytes master = optimizer_bytes(e_.workload, size_of(trained_dtype(e_))) -
-                             2.0 * moments() - (own_master ? cast : Bytes(0));
+        const Bytes master = optimizer_bytes(e_.workload, size_of(trained_dtype(e_))) - moments() -
+                             (own_master ? cast : Bytes(0));
         if (master > Bytes(0))
             for_units([&](const UnitTape& tape) {
                 make_for_weights(TensorKind::optimizer, tape, 1, master);
@@ -442,7 +441,7 @@ private:
         if (step_ == 0 && moments() > Bytes(0))
             for_units([&](const UnitTape& tape) {
                 for (int moment = 0; moment < 2; ++moment)
-                    make_for_weights(TensorKind::optimizer, tape, 1, moments());
+                    make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments());
             });
         free(copies);
         for (const auto& [key, id] : own_gradients_) free(id);

@@ -134,7 +134,7 @@ TEST_CASE("of steps that ran, few are said to run out of memory (where shared/tr
         }
     }
     CHECK(rows > 350);
-    CHECK(refused <= 25);
+    CHECK(refused <= 27);
 }
 
 // CCL-Bench, run 16 of torchtitan's Llama 3.1 8B on one A100 without FSDP: fp32 weights, automatic

@@ -143,6 +143,29 @@ TEST_CASE("for every preset the peak of the list is the closed form's within 8 %
     }
 }
 
+// Llama 8B with an eager framework over 8 tensor-parallel ranks that split the sequence: 4
+// sequences of 4,096 tokens. A gathered tensor has 4 x 4096 x 4096 x 2 B = 128 MiB; with a lead of
+// ten passes 20 of them wait for the device, two for each. In one micro-batch the host gets ahead
+// of nothing, and a framework that is not eager keeps its buffers.
+TEST_CASE("gathered tensors stay until the device has passed them") {
+    const auto reserved = [](const char* eager, int micro_batches) {
+        const Experiment e = experiment_of(
+            "llama3-8b", {{"cluster.preset", "dgx-h100"},
+                          {"cluster.gpus", "8"},
+                          {"parallelism.tp", "8"},
+                          {"parallelism.sequence_parallel", "true"},
+                          {"parallelism.micro_batch", "4"},
+                          {"workload.seq", "4096"},
+                          {"parallelism.eager", eager},
+                          {"parallelism.global_batch", std::to_string(4 * micro_batches)}});
+        return static_cast<double>(replay(lifetimes_of(e, {}, 0).events, {}).peak.reserved) /
+               (128.0 * mebibyte);
+    };
+    CHECK(reserved("true", 4) - reserved("true", 1) > 20);
+    CHECK(reserved("true", 4) - reserved("true", 1) < 60);
+    CHECK(reserved("false", 4) - reserved("false", 1) < 2);
+}
+
 // What the micro-batches beyond those written would ask for, an earlier one has asked for already.
 TEST_CASE("more micro-batches than it takes to repeat reserve no more") {
     const auto reserved = [](int micro_batches) {
