@@ -3,6 +3,7 @@
 #include "model/input/keys.h"
 #include "model/machine/allocator_settings.h"
 #include "model/rank_groups.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {
@@ -87,23 +88,23 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
                                                  "parallelism.layout",
                                                  "parallelism.recompute",
                                                  "parallelism.recompute_layers",
-                                                 "parallelism.overlap_tp",
+                                                 "runtime.exchanges.tensor",
                                                  "parallelism.cut",
-                                                 "parallelism.blocking_p2p",
-                                                 "parallelism.messages_per_tensor",
-                                                 "parallelism.messages_per_tuple",
-                                                 "parallelism.resend_first_stage",
-                                                 "parallelism.gradient_tensors",
-                                                 "parallelism.clip_per_rank",
-                                                 "parallelism.gather_copies",
-                                                 "parallelism.composed",
+                                                 "runtime.pipeline.blocking",
+                                                 "runtime.pipeline.messages_per_tensor",
+                                                 "runtime.pipeline.messages_per_tuple",
+                                                 "runtime.pipeline.resend_first_stage",
+                                                 "runtime.pipeline.gradient_tensors",
+                                                 "runtime.gradients.clip_per_rank",
+                                                 "runtime.gather_copies",
+                                                 "runtime.composed",
                                                  "parallelism.overlap_experts",
                                                  "workload.qk_norm",
                                                  "workload.attention_gate",
                                                  "workload.post_norms",
-                                                 "workload.fused_projections",
-                                                 "workload.fused_gate",
-                                                 "workload.row_scales",
+                                                 "runtime.fused_projections",
+                                                 "runtime.fused_gate",
+                                                 "runtime.row_scales",
                                                  "workload.adapter_rank",
                                                  "workload.adapter_on",
                                                  "workload.moe.ffn",
@@ -139,11 +140,10 @@ void check_moe_system(const Experiment& e) {
     if (p.moe_system != MoeSystem::alltoall && p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but {} has no overlapping chunks; expected 1",
                p.overlap_chunks, to_string(p.moe_system));
-    if (p.unfused && (p.moe_system != MoeSystem::alltoall || p.overlap_chunks != 1) &&
-        !p.eager_script)
+    if (runs_operations(e) && (p.moe_system != MoeSystem::alltoall || p.overlap_chunks != 1))
         refuse(
-            "parallelism.unfused: true, which of a moe_layer is modelled for alltoall without "
-            "overlap_chunks; expected false");
+            "runtime.kernels: operations, which of a moe_layer is modelled for alltoall without "
+            "overlap_chunks; expected fused");
 }
 
 void check_peak(const Experiment& e) { (void)peak(e.cluster.gpu, e.workload.dtype); }
@@ -175,7 +175,7 @@ void check_experiment(const Experiment& experiment) {
     check_modelled(experiment);
     check_rank_count(experiment);
     check_routing_file(experiment);
-    (void)rank_groups(experiment.parallelism);
+    (void)rank_groups(experiment);
     check_experts(experiment);
     check_batch(experiment);
     check_tokens(experiment);
@@ -184,7 +184,7 @@ void check_experiment(const Experiment& experiment) {
     check_optimizer(experiment);
     if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
     if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);
-    if (experiment.parallelism.eager_script) check_eager(experiment);
+    if (runs_script(experiment)) check_eager(experiment);
     if (const std::string& settings = experiment.run.allocator; !settings.empty())
         (void)at_place("run.allocator", [&] { return parse_allocator_settings(settings); });
     check_cluster(experiment.cluster);

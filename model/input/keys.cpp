@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
@@ -37,15 +38,20 @@ std::string near_in_a_table(const std::string& path) {
 }  // namespace
 
 const Key* find_key(std::string_view path) {
-    for (const auto& key : all_keys())
-        if (key.path == path) return &key;
-    return nullptr;
+    static const auto by_path = [] {
+        std::unordered_map<std::string_view, const Key*> found;
+        for (const auto* keys : {&all_keys(), &older_keys()})
+            for (const Key& key : *keys) found.emplace(key.path, &key);
+        return found;
+    }();
+    const auto found = by_path.find(path);
+    return found == by_path.end() ? nullptr : found->second;
 }
 
 std::string whole_key(const std::string& word) {
     if (word.empty() || find_key(word)) return word;
     std::string found;
-    for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
+    for (const char* table : {"workload", "parallelism", "runtime", "cluster", "routing", "run"}) {
         const auto path = fmt::format("{}.{}", table, word);
         if (!find_key(path)) continue;
         if (!found.empty())
@@ -165,6 +171,7 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 }
 
 std::string text_of(const Key& key, const Experiment& experiment) {
+    if (key.older_text) return key.older_text(experiment);
     return is_preset(key) ? "" : key.type->text(key.field(&experiment));
 }
 

@@ -143,7 +143,7 @@ void add_remedies(AllocatorForecast& forecast, const Experiment& e, Bytes availa
 }  // namespace
 
 AllocatorForecast allocator_forecast(const Experiment& e) {
-    if (e.workload.kind != Workload::Kind::transformer || e.parallelism.eager_script)
+    if (e.workload.kind != Workload::Kind::transformer || runs_script(e))
         throw ConfigError(
             "memory over time: of transformers under a framework only; expected workload.kind = "
             "\"transformer\" without parallelism.eager_script");

@@ -6,7 +6,7 @@
 
 namespace stepcast {
 
-// Throws ConfigError for what is no transformer, and for parallelism.eager_script.
+// Throws ConfigError for what is no transformer, and for runtime.kernels = script.
 AllocatorForecast allocator_forecast(const Experiment& experiment);
 
 }  // namespace stepcast

@@ -56,7 +56,7 @@ double imbalance(const LayerContext& c) {
 double expert_slots(const LayerContext& c) {
     const Moe& moe = c.experiment.workload.moe;
     const Parallelism& p = c.experiment.parallelism;
-    const double routed = number(c.shape.tokens) / (p.expert_tensor_parallel ? 1 : p.tp);
+    const double routed = number(c.shape.tokens) / (splits_experts(c.experiment) ? 1 : p.tp);
     return routed * moe.top_k * (moe.capacity_factor > 0 ? moe.capacity_factor : imbalance(c));
 }
 
@@ -65,7 +65,7 @@ namespace {
 // Whether the gradients of the layer's own weights or of its adapters need its input as it is.
 bool keeps_input(const Experiment& e, const Linear& l) {
     if (e.workload.adapter_rank == 0) return true;
-    return l.adapter_rank > 0 && !(widens_adapters(e) && adapter_types(e.workload, l).cast());
+    return l.adapter_rank > 0 && !(widens_adapters(e) && adapter_types(e.runtime, l).cast());
 }
 
 // No product behind it reads what was made before it.
@@ -124,7 +124,7 @@ struct Rules : BlockRules {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         const double rows = slots ? expert_slots(c) : number(s.tokens),
                      inner = rows * number(op.width.rank);
-        const bool by_steps = p.eager && op.inputs == 2;
+        const bool by_steps = is_eager(c.experiment) && op.inputs == 2;
         // then the product reads another tensor
         const bool dropped = w.inner_dropout && drops() && !slots;
         const bool reads_result = w.activation == Activation::relu && op.inputs == 1 &&
@@ -137,7 +137,7 @@ struct Rules : BlockRules {
         return memory;
     }
     OperatorMemory operator()(const Elementwise& op) const {
-        OperatorMemory memory{{(p.eager ? op.read : op.kept) * s.element()},
+        OperatorMemory memory{{(is_eager(c.experiment) ? op.read : op.kept) * s.element()},
                               {op.read * s.element()}};
         if (op.into_product && read) memory.kept.add(op.written * kept_element());
         return memory;
@@ -178,7 +178,7 @@ struct Rules : BlockRules {
         if (op.adapter_rank == 0) return {};
         const double inner = number(op.tokens * op.adapter_rank);
         if (!widens_adapters(c.experiment)) return {{inner * s.element()}, {}};
-        const AdapterTypes types = adapter_types(w, op);
+        const AdapterTypes types = adapter_types(r, op);
         const Bytes inside = size_of(types.inside), outside = size_of(types.outside);
         const double x = number(op.tokens * op.in.rank), y = number(op.tokens * op.out.rank);
         const Bytes copy = types.cast() ? x * inside : Bytes(0);
@@ -208,7 +208,7 @@ private:
     // the ring, or of all ranks.
     [[nodiscard]] Bytes context(Bytes own) const {
         return p.cp == 1 ? Bytes(0)
-                         : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
+                         : 2.0 * own * (r.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
     }
 
     // Queries as wide as the keys' latent, that latent, the result as wide, and the result that the
@@ -304,9 +304,9 @@ Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
 
 // The blocks as if all projections of one input were one matrix, even where they run separately.
 std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
-    Workload w = c.experiment.workload;
-    w.fused_projections = true;
-    return layer_blocks(w, c.shape, layer);
+    RankShape shape = c.shape;
+    shape.fused_projections = true;
+    return layer_blocks(c.experiment.workload, shape, layer);
 }
 
 // For fused blocks, in which each product has an input of its own, so that no shared input counts
@@ -376,11 +376,10 @@ Activations embedding_memory(const LayerContext& c) {
 LossMemory loss_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Bytes element = c.shape.element();
-    const bool eager = c.experiment.parallelism.eager,
-               composed = composes(Rules{{c}}, Composed::loss);
+    const bool eager = is_eager(c.experiment), composed = composes(Rules{{c}}, Composed::loss);
     const Bytes wide = composed && !w.fp32_loss ? element : Bytes(4);
     if (composed) return {wide, 2.0 * wide};
-    if (w.fused_loss) return {element, Bytes(0)};
+    if (c.experiment.runtime.loss.fused) return {element, Bytes(0)};
     if (eager) return {element + 2.0 * wide, wide};
     return {wide, element};
 }

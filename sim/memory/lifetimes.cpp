@@ -59,13 +59,13 @@ int host_lead(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     constexpr int queued = 1024, launches = 100, settled = 3;
     const bool exchanges = p.tp > 1 && p.sequence_parallel;
-    return p.eager && exchanges && micro_batches(p) >= settled ? queued / launches : 0;
+    return is_eager(e) && exchanges && micro_batches(p) >= settled ? queued / launches : 0;
 }
 
 class StepWriter {
 public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
-        : e_(e), c_{e, rank_shape(e), rank_groups(e.parallelism), routing} {
+        : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
         lag_ = host_lead(e);
         const auto s = static_cast<std::size_t>(stage);
         order_ = schedule_orders(shortened(e.parallelism))[s];
@@ -160,10 +160,8 @@ private:
             make(kind, tape.what, static_cast<double>(elements) * share(tape, from) * each.si());
     }
     // of a weight, both together
-    [[nodiscard]] Bytes moments() const {
-        return moment_bytes(e_.workload, size_of(trained_dtype(e_)));
-    }
-    [[nodiscard]] bool frees() const { return e_.parallelism.frees_gradients; }
+    [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
+    [[nodiscard]] bool frees() const { return e_.runtime.gradients.freed; }
     [[nodiscard]] bool shards_gradients() const {
         return e_.parallelism.zero >= 2 && c_.groups.data_context.size() > 1;
     }
@@ -203,16 +201,16 @@ private:
                     make(TensorKind::gradients, tape.what,
                          all * size_of(trained_gradients(e_)).si());
             });
-        const bool own_master = e_.workload.master_weights && !widens_adapters(e_);
-        const Bytes master = optimizer_bytes(e_.workload, size_of(trained_dtype(e_))) - moments() -
+        const bool own_master = e_.runtime.optimizer.master_weights && !widens_adapters(e_);
+        const Bytes master = optimizer_bytes(e_, size_of(trained_dtype(e_))) - moments() -
                              (own_master ? cast : Bytes(0));
         if (master > Bytes(0))
             for_units([&](const UnitTape& tape) {
                 make_for_weights(TensorKind::optimizer, tape, 1, master);
             });
         if (const Parallelism& p = e_.parallelism;
-            p.eager && !p.fused_accumulation && p.zero <= 1 && size_of(p.gradient_dtype) > stored &&
-            c_.groups.data_context.size() > 1)
+            is_eager(e_) && !e_.runtime.gradients.fused_accumulation && p.zero <= 1 &&
+            size_of(gradient_type(e_)) > stored && c_.groups.data_context.size() > 1)
             for_units([&](const UnitTape& tape) {
                 make(TensorKind::gradients, "buckets", tape.weights.trained.all() * stored.si());
             });
@@ -385,12 +383,12 @@ private:
                 return;
             }
             free(make(TensorKind::work, op.what, bytes));
-        } else if (p.fused_accumulation && layer_ >= 0) {
+        } else if (e_.runtime.gradients.fused_accumulation && layer_ >= 0) {
             // a dummy for each shape; experts have one for all
             const double one = bytes / static_cast<double>(op.weight_tensors);
             if (dummies_.insert(std::llround(one)).second)
                 make(TensorKind::work, "weight gradient", one);
-        } else if (p.eager && size_of(p.gradient_dtype) > element) {
+        } else if (is_eager(e_) && size_of(gradient_type(e_)) > element) {
             // added to the wide ones when the backward has ended
             passing_weight_gradients_.push_back(make(TensorKind::work, op.what, bytes));
         } else {
@@ -431,8 +429,8 @@ private:
         free(in_flight_);
         for (int i = 0; i <= lag_; ++i) pass(static_cast<std::uint8_t>(first_exchange_stream + i));
         TensorIds copies;
-        const Bytes kept = size_of(e_.parallelism.gradient_dtype), wide(4);
-        if (!e_.framework.update_copies.empty() && e_.workload.master_weights)
+        const Bytes kept = size_of(gradient_type(e_)), wide(4);
+        if (!e_.runtime.optimizer.copies.empty() && e_.runtime.optimizer.master_weights)
             for_units([&](const UnitTape& tape) {
                 copies.push_back(make(TensorKind::work, "flat gradients",
                                       shared_out(c_, tape.weights.trained, 1) *

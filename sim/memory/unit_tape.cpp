@@ -161,8 +161,9 @@ OperatorTape loss_tape(const LayerContext& c) {
     const LossMemory memory = loss_memory(c);
     OperatorTape loss;
     loss.what = "loss";
-    const bool by_steps = p.eager && !w.fused_loss && memory.kept > element + wide;
-    if (by_steps && !p.frees_gradients) {
+    const bool by_steps =
+        is_eager(c.experiment) && !c.experiment.runtime.loss.fused && memory.kept > element + wide;
+    if (by_steps && !c.experiment.runtime.gradients.freed) {
         loss.made = {whole(logits * element), whole(logits * wide)};
         loss.kept = {whole(logits * wide)};
         loss.gradients = {whole(logits * element)};
@@ -172,7 +173,8 @@ OperatorTape loss_tape(const LayerContext& c) {
         loss.kept = {whole(logits * element), whole(logits * wide), whole(logits * wide)};
     else
         add(loss.kept, logits * memory.kept);
-    if (!by_steps && !w.fused_loss && memory.kept > element) add(loss.made, logits * element);
+    if (!by_steps && !c.experiment.runtime.loss.fused && memory.kept > element)
+        add(loss.made, logits * element);
     add(loss.gradients, logits * memory.made);
     return loss;
 }

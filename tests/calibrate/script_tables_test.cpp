@@ -190,7 +190,7 @@ std::string steps_table(const Cluster& c, MeasuringNoise& noise) {
                 w.dtype = parse_name<Dtype>(dtype);
                 w.attention = parse_name<AttentionKind>(attention);
                 w.optimizer = Optimizer::adam;
-                e.parallelism.eager_script = true;
+                e.runtime.kernels = KernelStyle::script;
                 e.parallelism.micro_batch = batch;
                 e.cluster = c;
                 const Forecast f = predict(e);

@@ -45,11 +45,10 @@ TEST_CASE("an experiment without a framework has the default one") {
     const Experiment e = read(run_13b);
     CHECK(e.framework.name == "default");
     CHECK(e.workload.attention == AttentionKind::flash);
-    CHECK(e.parallelism.gradient_dtype == Dtype::fp32);
-    CHECK(e.parallelism.bucket > Bytes(4.0 * 13e9));
-    CHECK(e.parallelism.eager);
-    CHECK_FALSE(
-        (e.parallelism.overlap || e.parallelism.overlap_params || e.parallelism.overlap_tp));
+    CHECK(gradient_type(e) == Dtype::fp32);
+    CHECK(bucket_bytes(e) > Bytes(4.0 * 13e9));
+    CHECK(is_eager(e));
+    CHECK_FALSE((overlaps_gradients(e) || e.runtime.exchanges.parameters || overlaps_tensor(e)));
 }
 
 TEST_CASE("a framework may be others, which have to be known") {
@@ -65,15 +64,15 @@ TEST_CASE("a framework may be others, which have to be known") {
 TEST_CASE("keys that an experiment states stay as its framework finds them") {
     const std::string recipe = run_13b + "[framework]\npreset = \"nemo-2\"\n";
     const Experiment e = read(recipe);
-    CHECK(e.parallelism.gradient_dtype == Dtype::bf16);
-    CHECK(e.parallelism.bucket == Bytes(80e6));
-    CHECK(e.parallelism.overlap_tp);
+    CHECK(gradient_type(e) == Dtype::bf16);
+    CHECK(bucket_bytes(e) == Bytes(80e6));
+    CHECK(overlaps_tensor(e));
     CHECK_FALSE(read(recipe, {{"parallelism.sequence_parallel", "false"}}).parallelism.overlap_tp);
     const Experiment stated =
         read(recipe, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
-    CHECK(stated.parallelism.gradient_dtype == Dtype::fp32);
-    CHECK(stated.parallelism.bucket == Bytes(160e6));
-    CHECK_FALSE(stated.parallelism.overlap);
+    CHECK(gradient_type(stated) == Dtype::fp32);
+    CHECK(bucket_bytes(stated) == Bytes(160e6));
+    CHECK_FALSE(overlaps_gradients(stated));
     const Experiment plain = read(run_13b + "[framework]\npreset = \"native\"\n");
     CHECK(plain.parallelism == [&] {
         Parallelism p = plain.parallelism;
@@ -89,11 +88,11 @@ TEST_CASE("naming another framework gives back what the one before had replaced"
     const Experiment first = read(run_13b, {{"framework.preset", "megatron-lm-2021"}});
     CHECK(first.workload.attention == AttentionKind::plain);
     CHECK(first.workload.dropout == 0.1);
-    CHECK_FALSE(first.parallelism.overlap);
+    CHECK_FALSE(overlaps_gradients(first));
     Experiment second = first;
     set_key(second, {"framework.preset", "native"});
     CHECK(second.workload.dropout == 0);
-    CHECK(second.parallelism.overlap);
+    CHECK(overlaps_gradients(second));
     CHECK(second == read(run_13b, {{"framework.preset", "native"}}));
     set_key(second, {"framework.preset", "megatron-lm-2021"});
     CHECK(second == first);
@@ -143,13 +142,13 @@ TEST_CASE("a framework's fused experts are one by one where no such kernel runs"
     const auto on = [&](const std::string& cluster, const std::string& dtype) {
         set_key(e, {"cluster.preset", cluster});
         set_key(e, {"workload.dtype", dtype});
-        return e.parallelism.expert_products;
+        return e.runtime.experts.products;
     };
     CHECK(on("dgx-h100", "fp8") == ExpertProducts::each);
     CHECK(on("b200-x8", "bf16") == ExpertProducts::each);
     CHECK(on("b200-x8", "fp8") == ExpertProducts::fused);
     CHECK(read(run_13b, {{"framework.preset", "nemo"}, {"workload.moe.experts", "8"}})
-              .parallelism.expert_products == ExpertProducts::grouped);
+              .runtime.experts.products == ExpertProducts::grouped);
 }
 
 TEST_CASE("each cost of a framework's own code takes the place of the cluster's of that name") {
@@ -214,14 +213,15 @@ TEST_CASE("experts that run one by one are tensors that the optimizer goes over"
                                             {"workload.moe.experts", "8"},
                                             {"workload.moe.top_k", "2"},
                                             {"parallelism.ep", ep}});
-        return std::pair{e.workload.optimizer_groups, e.workload.optimizer_calls};
+        return std::pair{e.runtime.optimizer.groups, e.runtime.optimizer.calls};
     };
     CHECK(groups("megatron-lm-profiled", "2") == std::pair{161, 12});
     CHECK(groups("megatron-lm-profiled", "1") == std::pair{321, 12});
     CHECK(groups("megatron-lm", "2") == std::pair{1, Workload{}.optimizer_calls});
-    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.optimizer_groups ==
+    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).runtime.optimizer.groups ==
           1);
-    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.reads_loss);
+    CHECK(
+        read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).runtime.optimizer.reads_loss);
     const auto split = [](const std::string& framework, const std::string& pp,
                           const std::string& dp) {
         return read(run_13b, {{"framework.preset", framework},
@@ -286,7 +286,7 @@ TEST_CASE("each sentence of a framework sets its key") {
         CHECK(get_key(under(key, value), decided) == becomes);
         CHECK(decides(under(key, value).framework, decided));
         Experiment stating = small_gpt();
-        stating.framework.stated = {decided};
+        stating.overlay.stated = {decided};
         CHECK(get_key(under(key, value, stating), decided) == get_key(small_gpt(), decided));
     }
     CHECK_FALSE(decides(under("dropout", "0").framework, "workload.hidden"));
@@ -310,12 +310,12 @@ TEST_CASE("gradients of the training type are of its 16 bits") {
 // Four layers with 5 parameter groups each, and one more layer for the ends, make 25 groups.
 TEST_CASE("sentences of a framework that hold under a condition") {
     Experiment e = under("optimizer_calls", "3", under("optimizer_groups_a_layer", "5"));
-    CHECK(e.workload.optimizer_groups == 25);
-    CHECK(e.workload.optimizer_calls == 3);
+    CHECK(e.runtime.optimizer.groups == 25);
+    CHECK(e.runtime.optimizer.calls == 3);
     e = small_gpt();
-    e.workload.optimizer_groups = 7;
-    CHECK(under("optimizer_calls", "3", e).workload.optimizer_groups == 7);
-    CHECK(under("optimizer_calls", "3", e).workload.optimizer_calls == e.workload.optimizer_calls);
+    e.runtime.optimizer.groups = 7;
+    CHECK(under("optimizer_calls", "3", e).runtime.optimizer.groups == 7);
+    CHECK(under("optimizer_calls", "3", e).runtime.optimizer.calls == e.runtime.optimizer.calls);
     e.workload.head_share = 0.5;  // stated by the model; a framework that makes all logits keeps it
     CHECK(under("head_share", "1", e).workload.head_share == 0.5);
 
@@ -338,11 +338,12 @@ TEST_CASE("sentences of a framework that hold under a condition") {
           AttentionKind::mla);
     CHECK(attention([](Experiment& m) { m.workload.positions = Positions::relative; }) ==
           AttentionKind::plain);
-    CHECK(attention([](Experiment& m) { m.parallelism.unfused = true; }) == AttentionKind::plain);
-    CHECK(attention([](Experiment& m) { m.parallelism.eager_script = true; }) ==
+    CHECK(attention([](Experiment& m) { m.runtime.kernels = KernelStyle::operations; }) ==
+          AttentionKind::plain);
+    CHECK(attention([](Experiment& m) { m.runtime.kernels = KernelStyle::script; }) ==
           AttentionKind::plain);
     CHECK(attention([](Experiment& m) {
-              m.parallelism.unfused = true;
+              m.runtime.kernels = KernelStyle::operations;
               m.framework.unfused = true;  // the framework's own way: its kernel stands
           }) == AttentionKind::flash);
 
@@ -352,8 +353,8 @@ TEST_CASE("sentences of a framework that hold under a condition") {
         Experiment model = small_gpt();
         model.workload.attention = kind;
         model.workload.positions = positions;
-        model.workload.fused_projections = true;
-        return under("fused_projections", "false", model).workload.fused_projections;
+        model.runtime.fused_projections = true;
+        return under("fused_projections", "false", model).runtime.fused_projections;
     };
     CHECK_FALSE(fused(AttentionKind::flash, Positions::rotary));
     CHECK(fused(AttentionKind::mla, Positions::rotary));
@@ -369,8 +370,8 @@ TEST_CASE("overlaps follow the split") {
         e.parallelism.sequence_parallel = sequence;
         e = under("overlap", "false",
                   under("overlap_params", "false", under("overlap_tp", "true", e)));
-        return std::array{e.parallelism.overlap, e.parallelism.overlap_params,
-                          e.parallelism.overlap_tp};
+        return std::array{overlaps_gradients(e), e.runtime.exchanges.parameters,
+                          overlaps_tensor(e)};
     };
     CHECK(overlaps(2, false) == std::array{false, false, false});
     CHECK(overlaps(3, true) == std::array{true, true, true});
@@ -402,8 +403,8 @@ TEST_CASE("a framework decides of a step that is no transformer what that step r
     CHECK(coca.cluster.host.call == Seconds(9e-6));
     CHECK(coca.cluster.host.update == Seconds(7e-3));
     CHECK(coca.cluster.host.layer == Seconds(5e-3));
-    CHECK(coca.parallelism.bucket == Bytes(1e9));  // the experiment states it, and overlap = false
-    CHECK_FALSE(coca.parallelism.overlap);
+    CHECK(bucket_bytes(coca) == Bytes(1e9));  // the experiment states it, and overlap = false
+    CHECK_FALSE(overlaps_gradients(coca));
     CHECK(coca.workload.attention == AttentionKind::plain);
     CHECK(coca.workload.dropout == 0);
     CHECK(of("moe_layer_alltoall").cluster.host.call == Seconds(9e-6));

@@ -48,11 +48,11 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     Experiment e = small_gpt();
     e.parallelism.dp = 8;
     e.parallelism.global_batch = 16;
-    e.parallelism.bucket = Bytes(1e5);
+    e.runtime.gradients.bucket = BucketSize(Bytes(1e5));
     for (const int zero : {0, 1, 2, 3})
         for (const bool overlap : {true, false}) {
             e.parallelism.zero = zero;
-            e.parallelism.overlap = e.parallelism.overlap_params = overlap;
+            overlaps_gradients(e) = e.runtime.exchanges.parameters = overlap;
             check_folds(e);
         }
     e.parallelism.zero = 3;
@@ -77,13 +77,13 @@ TEST_CASE("folded equals unfolded under tensor, sequence and context parallelism
     for (const bool sequence : {false, true})
         for (const bool overlap : {false, true}) {
             e.parallelism.sequence_parallel = sequence;
-            e.parallelism.overlap_tp = e.parallelism.overlap_weight_gradient = overlap;
+            overlaps_tensor(e) = e.runtime.exchanges.weight_gradient = overlap;
             check_folds(e);
         }
     e.parallelism.cp = 2;
     e.workload.attention = AttentionKind::flash;
     for (const ContextExchange exchange : {ContextExchange::ring, ContextExchange::all_gather}) {
-        e.parallelism.context_exchange = exchange;
+        e.runtime.context_exchange = exchange;
         check_folds(e);
     }
 }
@@ -122,7 +122,7 @@ TEST_CASE("folded equals unfolded under expert parallelism") {
     e.parallelism.tp = 2;
     e.parallelism.sequence_parallel = true;
     for (const bool split : {true, false}) {
-        e.parallelism.expert_tensor_parallel = split;
+        e.runtime.experts.tensor_parallel = split ? ExpertSplit::all : ExpertSplit::none;
         check_folds(e);
     }
 }

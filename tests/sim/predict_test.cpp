@@ -181,10 +181,10 @@ TEST_CASE("overlapping the gradient exchange shortens an MLP's step and never it
     e.workload.moe = {.experts = 0, .top_k = 2, .capacity_factor = 0, .shared_experts = 0};
     e.workload.layers = 4;
     e.parallelism.ep = 1;
-    e.parallelism.bucket = Bytes(1);
+    e.runtime.gradients.bucket = BucketSize(Bytes(1));
     e.cluster.host.call = Seconds(0);
     const Forecast beside = predict(e);
-    e.parallelism.overlap = false;
+    e.runtime.exchanges.gradients = GradientOverlap::never;
     const Forecast after = predict(e);
     CHECK(beside.step.p50 < after.step.p50);
     CHECK(beside.breakdown.compute.si() == Approx(after.breakdown.compute.si()));
@@ -237,7 +237,7 @@ TEST_CASE("a forecast says what it is of, and on what it rests") {
     e.framework.name = "trainer";
     // what a step of this kind reads of a framework
     e.framework.host.call = 2 * e.cluster.host.call + Seconds(1e-6);
-    adopt_framework(e);
+    apply_framework(e);
     e.run.seed = 3;
     const Prediction p = predict_step(e);
     const Forecast& f = p.forecast;
@@ -390,7 +390,7 @@ TEST_CASE("a vocabulary with unaligned rows is told, and what is counted in its 
     e.workload.vocab = 50256;
     CHECK(notes().empty());
     e.workload.vocab = 50257;
-    e.workload.vocab_multiple = 128;
+    e.runtime.vocab_multiple = 128;
     CHECK(notes().empty());  // 50304 is 0.1 % more
     e.workload.vocab = 1000;
     e.parallelism.tp = 2;

@@ -120,7 +120,7 @@ TEST_CASE("of steps that ran, few are said to run out of memory (where shared/tr
         if (file.path().extension() != ".csv") continue;
         for (const Comparison& c : read_comparisons(file.path().string(), "")) {
             const Experiment& e = c.what.experiment;
-            if (!c.refused_because.empty() || e.parallelism.eager_script ||
+            if (!c.refused_because.empty() || runs_script(e) ||
                 e.workload.kind != Workload::Kind::transformer)
                 continue;
             ++rows;

@@ -83,11 +83,11 @@ TEST_CASE("what nothing models yet is refused by its key") {
           "parallelism.vp: 2" + (kind + std::string("1")));
     CHECK(told([](Experiment& e) { e.parallelism.cp = 2; }) ==
           "parallelism.cp: 2" + (kind + std::string("1")));
-    CHECK(told([](Experiment& e) { e.parallelism.gather_copies = true; }) ==
+    CHECK(told([](Experiment& e) { e.runtime.gather_copies = true; }) ==
           "parallelism.gather_copies: true" + (kind + std::string("false")));
-    CHECK(told([](Experiment& e) { e.workload.fused_gate = true; }) ==
+    CHECK(told([](Experiment& e) { e.runtime.fused_gate = true; }) ==
           "workload.fused_gate: true" + (kind + std::string("false")));
-    CHECK(told([](Experiment& e) { e.workload.row_scales = true; }) ==
+    CHECK(told([](Experiment& e) { e.runtime.row_scales = true; }) ==
           "workload.row_scales: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.workload.adapter_rank = 8; }) ==
           "workload.adapter_rank: 8" + (kind + std::string("0")));
@@ -140,7 +140,7 @@ TEST_CASE(
     CHECK(told([](Experiment& e) { e.parallelism.overlap_chunks = 2; }).empty());
     const auto unfused = [](MoeSystem system, int chunks) {
         return told([&](Experiment& e) {
-            e.parallelism.unfused = true, e.parallelism.moe_system = system,
+            runs_operations(e) = true, e.parallelism.moe_system = system,
             e.parallelism.overlap_chunks = chunks;
         });
     };

@@ -65,7 +65,7 @@ TEST_CASE("a key whose feature is off is named with the feature") {
         INFO(idle.key);
         Experiment e = plain_gpt();
         e.workload.positions = Positions::rotary;
-        e.workload.fused_projections = false;
+        e.runtime.fused_projections = false;
         e = with(e, {idle});
         CHECK(says(remarks_on(e), idle.key + " = " + get_key(e, idle.key) + " changes nothing"));
         CHECK_FALSE(says(remarks_on(with(e, {feature})), idle.key + " ="));
@@ -109,8 +109,8 @@ TEST_CASE("a key that the framework set is not named") {
     Experiment e = small_gpt();
     e.framework.name = "mine";
     e.framework.overlap_weight_gradient = false;
-    adopt_framework(e);
-    CHECK_FALSE(e.parallelism.overlap_weight_gradient);
+    apply_framework(e);
+    CHECK_FALSE(e.runtime.exchanges.weight_gradient);
     CHECK(remarks_on(e).empty());
     set_key(e, {"parallelism.overlap_weight_gradient", "false"});  // stated now
     CHECK(says(remarks_on(e),
@@ -211,7 +211,7 @@ TEST_CASE("a framework's flash attention is plain where the device has no such k
         Experiment newer = e;  // bf16 and tf32 make it an A100
         newer.cluster.gpu.peaks[Dtype::bf16] = newer.cluster.gpu.peaks[Dtype::tf32] =
             FlopsPerSecond(4e12);
-        adopt_framework(newer);
+        apply_framework(newer);
         CHECK(to_string(newer.workload.attention) == kind);
         CHECK(remarks_on(newer).empty());
         // Whoever states the kernel gets it, and is told.
@@ -224,7 +224,7 @@ TEST_CASE("a framework's flash attention is plain where the device has no such k
     // A preset model's flash attention is no statement either.
     Experiment preset = on_volta({});
     preset.workload.attention = AttentionKind::flash;
-    adopt_framework(preset);
+    apply_framework(preset);
     CHECK(preset.workload.attention == AttentionKind::plain);
     // Latent attention is the model's: it stays, and the forecast says that it cannot run.
     CHECK(says(remarks_on(on_volta({{"workload.attention", "mla"}})),

@@ -40,7 +40,7 @@ std::string complaint_of(const std::function<void(Experiment&)>& change) {
 Experiment small_gated() {
     Experiment e = small_gpt();
     e.workload.gated = true;
-    e.workload.fused_projections = false;
+    e.runtime.fused_projections = false;
     e.parallelism.pp = 2;
     e.parallelism.global_batch = 4;
     e.cluster.gpus_per_node = 2;
@@ -177,7 +177,7 @@ TEST_CASE("the products of a step are the same whether stages are cut by layers 
 TEST_CASE("products of gate, up, query, key and value apart are as many operations as together") {
     Experiment e = small_gated();
     const double apart = flops_in(build_transformer_step(e, {}));
-    e.workload.fused_projections = true;
+    e.runtime.fused_projections = true;
     CHECK(flops_in(build_transformer_step(e, {})) == Approx(apart).epsilon(1e-12));
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("cuts and messages that are not modelled are refused") {
     CHECK_THAT(complaint_of([](Experiment& e) { e.parallelism.schedule = Schedule::zb_h1; }),
                Catch::Contains("parallelism.blocking_p2p: true, but schedule zb-h1 with vp = 1 "
                                "would wait for itself"));
-    CHECK_THAT(complaint_of([](Experiment& e) { e.workload.fused_projections = true; }),
+    CHECK_THAT(complaint_of([](Experiment& e) { e.runtime.fused_projections = true; }),
                Catch::Contains("parallelism.cut: modules, but the workload's layers"));
     CHECK_THAT(
         complaint_of([](Experiment& e) { e.parallelism.stage_layers = {2, 2, 2, 2, 2, 2, 2, 2}; }),

@@ -237,10 +237,10 @@ TEST_CASE("the data-parallel exchange carries every weight") {
 TEST_CASE("buckets close in the order of the backward") {
     Experiment e = small_gpt();
     e.parallelism.dp = 2;
-    e.parallelism.bucket = Bytes(1);
+    e.runtime.gradients.bucket = BucketSize(Bytes(1));
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
           6);
-    e.parallelism.bucket = Bytes(1e15);
+    e.runtime.gradients.bucket = BucketSize(Bytes(1e15));
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
           1);
 }
@@ -250,10 +250,10 @@ TEST_CASE("buckets close in the order of the backward") {
 TEST_CASE("a bucket that is exactly full closes") {
     Experiment e = small_gpt();
     e.parallelism.dp = 2;
-    e.parallelism.bucket = Bytes(199936);  // the head, four layers, the embedding
+    e.runtime.gradients.bucket = BucketSize(Bytes(199936));  // the head, four layers, the embedding
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
           6);
-    e.parallelism.bucket = Bytes(199937);  // two layers each
+    e.runtime.gradients.bucket = BucketSize(Bytes(199937));  // two layers each
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
           4);
 }

@@ -38,7 +38,7 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
     // stored in 16 bits
     CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp8)) == of_each(16, 14));
     Experiment cast = trained_with(Optimizer::adam);
-    cast.workload.autocast = true;
+    cast.runtime.autocast = true;
     CHECK(optimizer_of(cast) == of_each(16, 12));  // fp32 weights
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
 TEST_CASE("Adafactor moves a weight's tensors operation by operation") {
     Experiment e = trained_with(Optimizer::adafactor);
     CHECK(optimizer_of(e) == of_each(13 * 4, 8 * 4 + 2));
-    e.workload.master_weights = false;
+    e.runtime.optimizer.master_weights = false;
     CHECK(optimizer_of(e) == of_each(13 * 4 + 2 + 4, 8 * 4 + 4 + 2));
     CHECK(optimizer_of(trained_with(Optimizer::adafactor, Dtype::fp32)) == of_each(13 * 4, 8 * 4));
 }
@@ -60,30 +60,30 @@ TEST_CASE("Adafactor moves a weight's tensors operation by operation") {
 // last pass copies the masters to the 16-bit weights: 4 and 2 bytes.
 TEST_CASE("an optimizer operation by operation moves them many times") {
     Experiment e = trained_with(Optimizer::adam);
-    e.workload.fused_optimizer = false;
+    e.runtime.optimizer.fused = false;
     CHECK(optimizer_of(e) == of_each(52, 34));
-    e.workload.autocast = true;  // weights in fp32
+    e.runtime.autocast = true;  // weights in fp32
     CHECK(optimizer_of(e) == of_each(48, 32));
-    e.workload.autocast = false;
-    e.workload.master_weights = false;  // states in bf16
+    e.runtime.autocast = false;
+    e.runtime.optimizer.master_weights = false;  // states in bf16
     CHECK(optimizer_of(e) == of_each(24, 16));
-    e.workload.master_weights = true;
-    e.workload.fused_optimizer = true;
-    e.parallelism.unfused = true;
+    e.runtime.optimizer.master_weights = true;
+    e.runtime.optimizer.fused = true;
+    e.runtime.kernels = KernelStyle::operations;
     CHECK(optimizer_of(e) == of_each(48, 32));
     e.workload.optimizer = Optimizer::lamb;
     CHECK(optimizer_of(e) == of_each(68, 40));
     e.workload.optimizer = Optimizer::sgd;
     CHECK(optimizer_of(e) == of_each(4, 2));
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     CHECK(optimizer_of(e) == of_each(8, 6));
 }
 
 // The norm reads each gradient of 4 bytes; clipping reads and writes it once more.
 TEST_CASE("clipping that scales in every step reads and writes all gradients") {
     Experiment e = trained_with(Optimizer::adam);
-    e.parallelism.gradient_dtype = Dtype::fp32;
-    e.workload.clip_scales = true;
+    e.runtime.gradients.type = GradientType::fp32;
+    e.runtime.optimizer.clip_scales = true;
     const UpdatePasses passes = update_passes(e, updated, gradients);
     CHECK(passes.norm_passes == 2);
     CHECK(passes.norm[0] == MemoryPass{updated * Bytes(4), Bytes(0)});
@@ -99,15 +99,15 @@ TEST_CASE("clipping that scales in every step reads and writes all gradients") {
 // one for its norm.
 TEST_CASE("gradients copied around their reduction and before the update, by ZeRO stage") {
     Experiment e = trained_with(Optimizer::adam);
-    e.workload.clip_scales = true;
-    e.parallelism.gradient_dtype = Dtype::bf16;
+    e.runtime.optimizer.clip_scales = true;
+    e.runtime.gradients.type = GradientType::bf16;
     e.parallelism.global_batch = 2;
     e.parallelism.zero = 1;
     e.framework.gradient_copies = {2, 3, 3};
     e.framework.update_copies = {1, 4};  // the last holds for further stages
     e.framework.update_calls = {2, 7};
     e.framework.wide_norm = e.framework.update_waits = true;
-    e.workload.optimizer_groups = 10;
+    e.runtime.optimizer.groups = 10;
     const UpdatePasses sharded = update_passes(e, updated, gradients);
     // what is flat takes one call
     CHECK(sharded.norm_calls == std::array{70.0, 10.0, 10.0, 1.0, 1.0, 0.0});
@@ -145,8 +145,8 @@ TEST_CASE("gradients copied around their reduction and before the update, by ZeR
 TEST_CASE("without master weights every tensor of an update has the weights' type") {
     const auto alone = [](Optimizer optimizer, Dtype dtype) {
         Experiment e = trained_with(optimizer, dtype);
-        e.workload.master_weights = false;
-        e.parallelism.gradient_dtype = dtype;
+        e.runtime.optimizer.master_weights = false;
+        gradient_type(e) = dtype;
         return e;
     };
     CHECK(optimizer_of(alone(Optimizer::adam, Dtype::bf16)) == of_each(8, 6));
@@ -171,7 +171,7 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     CHECK(names() == Names{"gradient_norm"});
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(400), Bytes(0)});
     CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{Bytes(0), Bytes(4000)});
-    e.parallelism.gradient_dtype = e.workload.dtype = Dtype::fp16;
+    gradient_type(e) = e.workload.dtype = Dtype::fp16;
     const UpdatePasses p = update_passes(e, updated, gradients);
     CHECK(names() == Names{"cast_gradients", "unscale_gradients", "gradient_norm"});
     CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)},
@@ -186,9 +186,9 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
               MemoryPass{Bytes(0), Bytes(written)});
     }
     e.parallelism.zero = 0;
-    e.parallelism.frees_gradients = true;
+    e.runtime.gradients.freed = true;
     CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{});
-    e.parallelism.unfused = true;
+    e.runtime.kernels = KernelStyle::operations;
     CHECK(names() == Names{"gradient_norm"});
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(200), Bytes(0)});
 }

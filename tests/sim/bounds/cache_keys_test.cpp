@@ -112,7 +112,7 @@ const std::set<std::string_view> without_effect{"parallelism.dp",
 void add_what_keys_need(std::uint64_t seed, Experiment& e) {
     e.workload.tied = seed % 2 == 0;
     if (seed % 3 == 0) e.workload.norm = Norm::rmsnorm;
-    e.parallelism.eager = seed % 4 == 0;
+    is_eager(e) = seed % 4 == 0;
 }
 
 TEST_CASE("bounds that were kept for a split are not those of a split that differs in any key") {

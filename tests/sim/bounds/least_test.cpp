@@ -61,7 +61,7 @@ Experiment random_machine(std::mt19937_64& random) {
     c.inter.bandwidth = pick({0.2, 1, 5}) * c.inter.bandwidth;
     e.parallelism = {};
     e.parallelism.global_batch = 32;
-    e.parallelism.bucket = Bytes(pick({1e6, 25e6, 1e9}));
+    e.runtime.gradients.bucket = BucketSize(Bytes(pick({1e6, 25e6, 1e9})));
     e.parallelism.recompute_layers = static_cast<int>(pick({0, 0, 1}));
     return e;
 }

@@ -53,7 +53,7 @@ std::vector<double> ratios(const Experiment& e) {
     const auto stages = memory_of_stages(e, routing);
     for (std::size_t s = 0; s < stages.size(); ++s)
         all.push_back((peak_of(lifetimes_of(e, routing, static_cast<int>(s))) - workspaces) /
-                      (stages[s].peak.si() / e.framework.reserved - workspaces));
+                      (stages[s].peak.si() / e.runtime.reserved - workspaces));
     return all;
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("after a step only weights, states, buffers and workspaces are left") 
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
         std::string taken;
         const Experiment e = drawn_experiments::draw(seed, taken);
-        if (e.workload.kind != Workload::Kind::transformer || e.parallelism.eager_script) continue;
+        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
         CAPTURE(seed, taken);
         for (const auto& [kind, bytes] : lasting(lifetimes_of(e, routing_of(e), 0))) {
             CAPTURE(to_string(kind), bytes);
@@ -122,7 +122,7 @@ TEST_CASE("the peak of the list stays below the closed form's") {
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
         std::string taken;
         const Experiment e = drawn_experiments::draw(seed, taken);
-        if (e.workload.kind != Workload::Kind::transformer || e.parallelism.eager_script) continue;
+        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
         CAPTURE(seed, taken);
         for (const double ratio : ratios(e)) {
             CHECK(ratio < 1.1);
@@ -137,7 +137,7 @@ TEST_CASE("the peak of the list stays below the closed form's") {
 TEST_CASE("for every preset the peak of the list is the closed form's within 8 %") {
     for (const std::string& name : preset_names(PresetKind::experiment)) {
         const Experiment e = read_experiment(name);
-        if (e.workload.kind != Workload::Kind::transformer || e.parallelism.eager_script) continue;
+        if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
         CAPTURE(name);
         for (const double ratio : ratios(e)) CHECK(ratio == Approx(1).margin(0.08));
     }
@@ -156,14 +156,14 @@ TEST_CASE("gathered tensors stay until the device has passed them") {
                           {"parallelism.sequence_parallel", "true"},
                           {"parallelism.micro_batch", "4"},
                           {"workload.seq", "4096"},
-                          {"parallelism.eager", eager},
+                          {"runtime.kernels", eager},
                           {"parallelism.global_batch", std::to_string(4 * micro_batches)}});
         return static_cast<double>(replay(lifetimes_of(e, {}, 0).events, {}).peak.reserved) /
                (128.0 * mebibyte);
     };
-    CHECK(reserved("true", 4) - reserved("true", 1) > 20);
-    CHECK(reserved("true", 4) - reserved("true", 1) < 60);
-    CHECK(reserved("false", 4) - reserved("false", 1) < 2);
+    CHECK(reserved("eager", 4) - reserved("eager", 1) > 20);
+    CHECK(reserved("eager", 4) - reserved("eager", 1) < 60);
+    CHECK(reserved("fused", 4) - reserved("fused", 1) < 2);
 }
 
 // What the micro-batches beyond those written would ask for, an earlier one has asked for already.

@@ -117,7 +117,7 @@ TEST_CASE(
     f.name = "trainer";
     f.expert_tensor_parallel = f.overlap = f.overlap_params = f.overlap_tp = true;
     f.dispatch_once = true;
-    e.parallelism.expert_tensor_parallel = false;
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
     for (const bool more : {false, true}) {
         if (more) {
             f.shard_rate = 0.5;
@@ -164,7 +164,7 @@ TEST_CASE(
     e.framework.name = "trainer";
     for (const bool whole : {true, false}) {
         e.framework.expert_tensor_parallel = !whole;
-        adopt_framework(e);
+        apply_framework(e);
         const SweepSpace space(e, axes({"parallelism.tp=1,2,4,8", "parallelism.dp=rest",
                                         "parallelism.ep=1,2,4,8,16"}));
         const Walked walked = walk(space);
@@ -175,7 +175,7 @@ TEST_CASE(
                 Experiment tried = e;
                 tried.parallelism.tp = tp, tried.parallelism.dp = 64 / tp,
                 tried.parallelism.ep = ep;
-                adopt_framework(tried);
+                apply_framework(tried);
                 expected += is_legal(tried) ? 1 : 0;
             }
         CHECK(walked.legal.size() == expected);

@@ -51,10 +51,11 @@ TEST_CASE("splits that differ in idle switches have the same step, bound and pea
             Experiment e = base;
             for (const int bits : {0, 7, 9, 14}) {
                 e.parallelism = p;
-                e.parallelism.overlap = bits & 1;
-                e.parallelism.overlap_params = bits & 2;
-                e.parallelism.overlap_p2p = bits & 4;
-                e.parallelism.scatter_p2p = bits & 8;
+                e.runtime.exchanges.gradients =
+                    bits & 1 ? GradientOverlap::always : GradientOverlap::never;
+                e.runtime.exchanges.parameters = bits & 2;
+                e.runtime.exchanges.sends = bits & 4;
+                e.runtime.exchanges.scatter_sends = bits & 8;
                 Experiment plain = e;
                 plain.parallelism = without_idle_switches(e);
                 if (plain.parallelism == e.parallelism) continue;

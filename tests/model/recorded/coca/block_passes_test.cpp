@@ -31,9 +31,9 @@ TowerLines lines_of_passes(
 TowerLines lines_of_block(const TowerBlock& b, bool autocast) {
     Experiment e;
     e.workload.dtype = Dtype::fp16;
-    e.workload.autocast = autocast;
+    e.runtime.autocast = autocast;
     e.parallelism.micro_batch = 5;
-    e.parallelism.fused_accumulation = false;
+    e.runtime.gradients.fused_accumulation = false;
     return lines_of_passes({e, {}}, 1, [&](const PassWriter& out, const TowerContext& c) {
         plan_tower_block(out, b, c);
     });
@@ -215,7 +215,7 @@ TEST_CASE("what stands around the towers, and the two losses") {
     w.decoder.hidden = 8;
     w.decoder.fused_norms = false;
     e.parallelism.micro_batch = 5;
-    e.parallelism.fused_accumulation = false;
+    e.runtime.gradients.fused_accumulation = false;
     const auto lines = [&](void (*plan)(const PassWriter&, const TowerContext&)) {
         return lines_of_passes({e, Group{.ranks = 4}}, 4, plan);
     };

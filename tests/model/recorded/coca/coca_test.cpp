@@ -76,7 +76,7 @@ TEST_CASE("buckets of a captioner reduce every gradient once") {
     double bytes = 0;
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.name(t) == "gradient_reduce") bytes += std::get<Reduce>(graph.op(t)).bytes.si();
-    CHECK(bytes == Approx(253026049 * size_of(e.parallelism.gradient_dtype).si()));
+    CHECK(bytes == Approx(253026049 * size_of(gradient_type(e)).si()));
 }
 
 // Two groups for each of 12 layers in three towers, two for each end of vision and text, two at the
