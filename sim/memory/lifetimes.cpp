@@ -1,9 +1,7 @@
 #include "sim/memory/lifetimes.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <deque>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -30,12 +28,6 @@ struct UnitPlace {
     bool again = false;  // computed again before its backward
 };
 
-// Elements that this rank shares with others.
-double in_common(const LayerContext& c, const RankWeights& weights) {
-    return (c.groups.shard.size() > 1 ? weights.dense : 0) +
-           (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
-}
-
 // The experiment with as many micro-batches as it takes to repeat: the others find what an earlier
 // one found.
 Parallelism shortened(const Parallelism& p) {
@@ -51,10 +43,10 @@ Parallelism shortened(const Parallelism& p) {
 }
 
 // How many passes of a layer the host of an eager framework is ahead of the device. The queue of
-// launches holds 1,024, and such a pass is about 100 (nanotron 0.4: 60 forward, 130 backward).
-// PyTorch frees what a collective used only when the device has passed it (record_stream). Steps
-// end with the host waiting; in one or two micro-batches it gets ahead of nothing, as 14 of
-// nanotron's published peaks say. Fused frameworks gather into buffers that stay.
+// launches holds 1,024, and such a pass is about 100. PyTorch frees what a collective used only
+// when the device has passed it (record_stream). Steps end with the host waiting, and in one or two
+// micro-batches it does not get that far ahead: so say nanotron's published peaks, of which six are
+// of so few. Megatron gathers into a buffer that stays.
 int host_lead(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     constexpr int queued = 1024, launches = 100, settled = 3;
@@ -127,7 +119,7 @@ private:
     void use_on(TensorId id, std::uint8_t stream) {
         out_.events.push_back({AllocatorEvent::Kind::record_stream, stream, id, 0});
     }
-    void pass(std::uint8_t stream) {
+    void let_pass(std::uint8_t stream) {
         out_.events.push_back({AllocatorEvent::Kind::synchronize, stream, 0, 0});
     }
     TensorIds make_all(TensorKind kind, const std::string& what, const TensorList& sizes) {
@@ -263,12 +255,12 @@ private:
     }
 
     // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
-    template <class Pass>
-    void around(const std::vector<UnitPlace>& units, std::size_t i, int direction, Pass&& pass_) {
+    template <class Work>
+    void around(const std::vector<UnitPlace>& units, std::size_t i, int direction, Work&& work) {
         ++passes_;
-        pass(exchange_stream());
+        let_pass(exchange_stream());
         const bool gathers = e_.parallelism.zero == 3 && c_.groups.data_context.size() > 1;
-        if (!gathers) return pass_();
+        if (!gathers) return work();
         const auto gather = [&](std::size_t unit) {
             const UnitTape& tape = *units[unit].tape;
             const double elements =
@@ -280,7 +272,7 @@ private:
         ahead_.clear();
         const auto next = static_cast<std::size_t>(static_cast<long>(i) + direction);
         if (next < units.size()) ahead_.push_back(gather(next));
-        pass_();
+        work();
         free(own);
     }
 
@@ -371,7 +363,6 @@ private:
 
     void weight_gradient(const OperatorTape& op) {
         const auto bytes = static_cast<double>(op.weight_gradient);
-        const Parallelism& p = e_.parallelism;
         const Bytes element = c_.shape.element();
         if (shards_gradients()) {
             unit_gradients_.push_back(make(TensorKind::work, op.what, bytes));
@@ -427,7 +418,8 @@ private:
     void update() {
         phase_ = Phase::optimizer;
         free(in_flight_);
-        for (int i = 0; i <= lag_; ++i) pass(static_cast<std::uint8_t>(first_exchange_stream + i));
+        for (int i = 0; i <= lag_; ++i)
+            let_pass(static_cast<std::uint8_t>(first_exchange_stream + i));
         TensorIds copies;
         const Bytes kept = size_of(gradient_type(e_)), wide(4);
         if (!e_.runtime.optimizer.copies.empty() && e_.runtime.optimizer.master_weights)
