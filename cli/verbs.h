@@ -14,6 +14,7 @@
 #include "reports/tables.h"
 #include "sim/explain/explain.h"
 #include "sim/predict.h"
+#include "sim/results/allocator_forecast.h"
 #include "sim/results/gantt.h"
 #include "sim/results/gate.h"
 #include "sim/results/kernel_comparison.h"
@@ -27,15 +28,16 @@ struct SimulateQuestion {
     };
     std::vector<Column> columns;
     std::optional<Training> training;
-    bool explained = false;
+    bool explained = false, replayed = false;  // --explain, --memory
 };
 // Throws ConfigError for options that cannot be read, written or combined.
 SimulateQuestion simulate_question(const Options& options);
 
 struct SimulateAnswer {
     std::vector<ForecastColumn> columns;
-    std::vector<Gantt> pictures;           // if asked for
-    std::optional<Explanation> why;        // for a single forecast
+    std::vector<Gantt> pictures;     // if asked for
+    std::optional<Explanation> why;  // for a single forecast
+    std::optional<AllocatorForecast> memory;
     std::optional<Prediction> prediction;  // for a single forecast
 };
 SimulateAnswer answer(const SimulateQuestion& question, bool pictures);

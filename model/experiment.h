@@ -23,6 +23,7 @@ struct Run {
     KEY(Seconds, timeout, Seconds(60), "longest wait for another rank", 1e-3, 1e6);
     KEY(bool, cuda_graph, false,
         "a step on a CUDA device is captured once and replayed as one CUDA graph");
+    KEY(std::string, allocator, {}, "settings of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF");
     friend bool operator==(const Run&, const Run&) = default;
 };
 

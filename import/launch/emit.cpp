@@ -54,6 +54,9 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     if (dtype != Dtype::fp32)
         text += fmt::format("  \"{}\": {{\"enabled\": true}},\n", to_string(dtype));
     text += fmt::format("  \"communication_data_type\": \"{}\",\n", to_string(gradient_type(e)));
+    out.refuse_unless(
+        e.workload.optimizer != Optimizer::adam8bit && e.workload.optimizer != Optimizer::adafactor,
+        "workload.optimizer adam8bit and adafactor: made in the script");
     if (e.workload.optimizer != Optimizer::none)
         text += fmt::format("  \"optimizer\": {{\"type\": \"{}\"}},\n",
                             e.workload.optimizer == Optimizer::lamb  ? "Lamb"

@@ -1,6 +1,7 @@
 // Rules across keys, one function each. A complaint begins with the key at fault.
 #include "model/input/checks.h"
 #include "model/input/keys.h"
+#include "model/machine/allocator_settings.h"
 #include "model/rank_groups.h"
 #include "model/runtime_rules.h"
 
@@ -122,6 +123,14 @@ void check_modelled(const Experiment& e) {
         e, kind == Workload::Kind::moe_layer ? "workload.optimizer" : "parallelism.moe_system");
 }
 
+void check_optimizer(const Experiment& e) {
+    const Optimizer optimizer = e.workload.optimizer;
+    if (e.workload.kind != Workload::Kind::transformer &&
+        (optimizer == Optimizer::adam8bit || optimizer == Optimizer::adafactor))
+        refuse("workload.optimizer: {} is of transformers; expected none, sgd, adam or lamb",
+               to_string(optimizer));
+}
+
 void check_moe_system(const Experiment& e) {
     const auto& p = e.parallelism;
     if (e.workload.kind != Workload::Kind::moe_layer) return;
@@ -172,9 +181,12 @@ void check_experiment(const Experiment& experiment) {
     check_tokens(experiment);
     check_dropout(experiment);
     check_moe_system(experiment);
+    check_optimizer(experiment);
     if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
     if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);
     if (runs_script(experiment)) check_eager(experiment);
+    if (const std::string& settings = experiment.run.allocator; !settings.empty())
+        (void)at_place("run.allocator", [&] { return parse_allocator_settings(settings); });
     check_cluster(experiment.cluster);
     check_peak(experiment);
 }

@@ -16,6 +16,8 @@ MemoryPass optimizer_pass(const Workload& w, double parameters) {
         case Optimizer::sgd: return {parameters * 2.0 * element, parameters * element};
         case Optimizer::adam:
         case Optimizer::lamb:
+        case Optimizer::adam8bit:
+        case Optimizer::adafactor:
             return {parameters * (element + states), parameters * (element + states)};
     }
     return {};

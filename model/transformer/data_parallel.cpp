@@ -19,6 +19,12 @@ MemoryPass unfused_adam(Bytes state) { return {12.0 * state, 8.0 * state}; }
 // LAMB adds norms of weight and update, and scales and applies the update.
 constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
+// Adafactor, operation by operation on fp32 tensors of the weights' shape: the weight's mean
+// square, the gradient's square, a constant added, means over columns and over rows, their product,
+// times the gradient, its mean square, two scales, negated, added to the weight.
+constexpr MemoryPass adafactor_update{(1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 1 + 2) * Bytes(4),
+                                      8 * Bytes(4)};
+
 // Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master,
 // moments and the weight (unfused: in a copy behind the update). In fp32 training, under automatic
 // casting and without masters, the weight is its own, and all tensors have its type. LAMB also
@@ -35,11 +41,19 @@ MemoryPass state_bytes(const Experiment& e) {
         return {update.read + (weight > Bytes(0) ? state : Bytes(0)), update.written + weight};
     }
     if (runs_operations(e) && w.optimizer == Optimizer::lamb) return unfused_lamb;
+    const Bytes moments(2 * (1 + 4.0 / 256));  // of adam8bit
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {2.0 * state, state + weight};
         case Optimizer::adam: return {4.0 * state, 3.0 * state + weight};
         case Optimizer::lamb: return {(4.0 + 2.0) * state, (3.0 + 1.0) * state + weight};
+        case Optimizer::adam8bit: return {2.0 * state + moments, state + moments + weight};
+        case Optimizer::adafactor:
+            // a weight without fp32 copy is cast for it and back
+            return state < Bytes(4)
+                       ? MemoryPass{adafactor_update.read + state + Bytes(4),
+                                    adafactor_update.written + state + Bytes(4)}
+                       : MemoryPass{adafactor_update.read, adafactor_update.written + weight};
     }
     return {};
 }

@@ -18,6 +18,8 @@ MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 // Bytes of optimizer state for a parameter that takes `stored` bytes: a master copy if that is less
 // than fp32, and Adam's moments. Without master weights only the moments, in the parameter's type.
 Bytes optimizer_bytes(const Experiment& experiment, Bytes stored);
+// The moments of it.
+Bytes moment_bytes(const Experiment& experiment, Bytes stored);
 
 // A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and
 // buffers. The first function returns the fullest stage. `routing` is of one expert-parallel group,

@@ -26,13 +26,6 @@ namespace {
 // cuBLAS takes 32 MiB for each stream on current devices, and grouped products run on four streams.
 const Bytes workspaces = parse_bytes("128 MiB");
 
-// Elements that this rank shares with other ranks. What it holds alone is neither gathered nor
-// exchanged.
-double in_common(const LayerContext& c, const RankWeights& weights) {
-    return (c.groups.shard.size() > 1 ? weights.dense : 0) +
-           (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
-}
-
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
     const Bytes stored = c.shape.element();
     const Experiment& e = c.experiment;
@@ -99,6 +92,11 @@ Bytes pipeline_buffers(const LayerContext& c) {
 }
 
 }  // namespace
+
+double in_common(const LayerContext& c, const RankWeights& weights) {
+    return (c.groups.shard.size() > 1 ? weights.dense : 0) +
+           (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
+}
 
 void add_units(StageWeights& stage, const LayerContext& c, int count, const UnitWeights& unit) {
     if (count == 0) return;

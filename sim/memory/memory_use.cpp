@@ -29,9 +29,23 @@ std::vector<double> slots_computed(const Experiment& e, const Routing& routing) 
 Bytes optimizer_bytes(const Experiment& e, Bytes stored) {
     const Workload& w = e.workload;
     if (w.optimizer == Optimizer::none) return Bytes(0);
-    const Bytes state = e.runtime.optimizer.master_weights ? Bytes(4) : stored,
-                master = stored < state ? state : Bytes(0);
-    return w.optimizer == Optimizer::sgd ? master : master + 2.0 * state;
+    const Bytes master =
+        e.runtime.optimizer.master_weights && stored < Bytes(4) ? Bytes(4) : Bytes(0);
+    return master + moment_bytes(e, stored);
+}
+
+Bytes moment_bytes(const Experiment& e, Bytes stored) {
+    const Workload& w = e.workload;
+    switch (w.optimizer) {
+        case Optimizer::none:
+        case Optimizer::sgd: return Bytes(0);
+        case Optimizer::adam:
+        case Optimizer::lamb: return 2.0 * (e.runtime.optimizer.master_weights ? Bytes(4) : stored);
+        case Optimizer::adam8bit: return Bytes(2 * (1 + 4.0 / 256));
+        case Optimizer::adafactor:  // a row and a column of a matrix as wide as the model
+            return Bytes(2 * 4.0 / std::max(w.hidden, 1));
+    }
+    return Bytes(0);
 }
 
 MemoryUse summed_up(MemoryUse use, const Experiment& e) {

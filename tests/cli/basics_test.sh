@@ -33,6 +33,19 @@ cp .stdout first.json
 run 0 simulate moe_layer_fast_moe --json
 cmp -s first.json .stdout || fail "two runs of $command_line differ"
 
+# Memory as the allocator sees it: fits, or the tensor that fails and what would help.
+run 0 simulate gpt3_175b_a100 --memory --set run.allocator=expandable_segments:True
+stdout_has "memory as PyTorch's allocator sees it, two steps, stage 0: allocated"
+stdout_has "80.00 GiB are left after the context: fits"
+run 0 simulate gpt3_175b_a100 --memory --set micro_batch=4 --set cluster.gpu.memory="64 GiB"
+stdout_has "OUT OF MEMORY in the forward of micro-batch"
+stdout_has "run.allocator = expandable_segments:True: -"
+stdout_has "parallelism.recompute = full: -"
+run 0 simulate gpt3_175b_a100 --memory --json
+json allocator_bytes.allocated allocator_bytes.reserved allocator_bytes.fragmentation allocator_bytes.fits \
+    allocator_bytes.fullest.operator allocator_bytes.kinds.weights allocator_bytes.layers.0.activations \
+    allocator_bytes.stages.7.reserved allocator_bytes.over_time.0.1
+
 # Why: the same forecast, and an explanation beside it.
 run 0 simulate moe_layer_fast_moe --json --explain
 json step_s.mean explain.step_s explain.critical_path.0.kind explain.critical_path_by_link_s.node \

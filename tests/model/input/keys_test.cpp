@@ -56,7 +56,6 @@ const std::set<std::string_view> at_least_one{"workload.layers",
                                               "cluster.gpu.memory_bandwidth",
                                               "cluster.network.nodes_per_leaf",
                                               "cluster.link.intra.dispatch.sms",
-                                              "framework.optimizer_calls",
                                               "runtime.reserved"};
 // These are shares or probabilities.
 const std::set<std::string_view> parts{"cluster.power.busy_share",

@@ -31,6 +31,8 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
     CHECK(optimizer_of(trained_with(Optimizer::lamb)) == of_each(24, 18));
     CHECK(optimizer_of(trained_with(Optimizer::sgd)) == of_each(8, 6));
     CHECK(optimizer_of(trained_with(Optimizer::none)) == of_each(0, 0));
+    // gradient, master, and 2 x (1 + 4/256) of moments; the last two written, and the weight
+    CHECK(optimizer_of(trained_with(Optimizer::adam8bit)) == of_each(10.03125, 8.03125));
     // the weight is its own master
     CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)) == of_each(16, 12));
     // stored in 16 bits
@@ -38,6 +40,19 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
     Experiment cast = trained_with(Optimizer::adam);
     cast.runtime.autocast = true;
     CHECK(optimizer_of(cast) == of_each(16, 12));  // fp32 weights
+}
+
+// transformers' Adafactor reads 13 fp32 tensors of the weight's shape and writes 8: mean square of
+// the weight (1 read), square of the gradient (1, 1 written), a constant added (1, 1), means (2),
+// the product of row and column (1 written), times the gradient (2, 1), its mean square (1), two
+// scales (2, 2), negated (1, 1), added (2, 1). Beside it the 16-bit weight, copied from the fp32
+// one, or cast to it (2 read, 4 written) and back (4 read, 2 written).
+TEST_CASE("Adafactor moves a weight's tensors operation by operation") {
+    Experiment e = trained_with(Optimizer::adafactor);
+    CHECK(optimizer_of(e) == of_each(13 * 4, 8 * 4 + 2));
+    e.runtime.optimizer.master_weights = false;
+    CHECK(optimizer_of(e) == of_each(13 * 4 + 2 + 4, 8 * 4 + 4 + 2));
+    CHECK(optimizer_of(trained_with(Optimizer::adafactor, Dtype::fp32)) == of_each(13 * 4, 8 * 4));
 }
 
 // Adam in nine fp32 operations reads 12 tensors and writes 8; LAMB reads 5 and writes 2 more.

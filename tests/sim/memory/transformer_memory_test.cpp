@@ -105,6 +105,21 @@ TEST_CASE("states of GPT-2 on eight ranks are those of ZeRO's table") {
     }
 }
 
+// Moments in 8 bits with an fp32 factor for each 256: 2 x (1 + 4/256) bytes a weight. Adafactor's
+// rows and columns: 2 x 4 / 768. Both beside an fp32 copy of 4 bytes, where there is one.
+TEST_CASE("optimizers with small states take what their libraries allocate") {
+    Experiment e = gpt2();
+    const double weights = 124439808;
+    for (const auto& [optimizer, bytes] :
+         {std::pair(Optimizer::adam8bit, 2.03125), std::pair(Optimizer::adafactor, 8.0 / 768)}) {
+        e.workload.optimizer = optimizer;
+        e.runtime.optimizer.master_weights = true;
+        CHECK(transformer_memory(e).optimizer.si() == Approx(weights * (4 + bytes)));
+        e.runtime.optimizer.master_weights = false;
+        CHECK(transformer_memory(e).optimizer.si() == Approx(weights * bytes));
+    }
+}
+
 // GPT-2's 124,439,808 fp32 gradients take 498 MB. Of eight sequences the activations are larger, of
 // one with full recompute and a hundredth of the logits smaller. With a second micro-batch the
 // gradients of the first are there all the time.
