@@ -80,7 +80,8 @@ void run_simulate(const Options& options) {
     if (options.emit.empty()) {
         print(options.json ? json_of(found) : text_of(found));
     } else {
-        if (question.explained || question.training) std::fputs(text_of(found).c_str(), stderr);
+        if (question.explained || question.training || question.replayed)
+            std::fputs(text_of(found).c_str(), stderr);
         print(emitted(
             experiment, options,
             headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));

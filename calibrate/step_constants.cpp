@@ -9,6 +9,7 @@
 #include "calibrate/fit_parameter.h"
 #include "model/base/errors.h"
 #include "model/input/presets.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {
@@ -16,9 +17,7 @@ namespace {
 // Whether a case exercises a constant, hence can tell it.
 using Exercises = bool (*)(const Case&);
 bool always(const Case&) { return true; }
-bool eager(const Case& c) {
-    return c.experiment.parallelism.eager && !c.experiment.parallelism.unfused;
-}
+bool eager(const Case& c) { return is_eager(c.experiment); }
 bool tensor(const Case& c) { return c.experiment.parallelism.tp > 1; }
 bool narrow(const Case& c) { return is_narrow(c.experiment.workload.dtype); }
 bool flash(const Case& c) { return c.experiment.workload.attention != AttentionKind::plain; }
@@ -100,7 +99,7 @@ std::vector<Experiment> shipped_settings() {
         e.workload.kind = Workload::Kind::transformer;
         e.cluster = found.front().cluster;
         e.framework = read_framework(name);
-        adopt_framework(e);
+        apply_framework(e);
         found.push_back(std::move(e));
     }
     return found;
@@ -110,7 +109,8 @@ std::vector<Experiment> shipped_settings() {
 // cluster: the machine's libraries do it.
 bool is_the_clusters(Exercises used, const std::vector<Case>& cases) {
     return used == experts && std::ranges::none_of(cases, [](const Case& row) {
-               return row.experiment.framework.host.exchange_setup.has_value();
+               return ruled_value(row.experiment.framework, "cluster.host.exchange_setup") !=
+                      nullptr;
            });
 }
 // Attention kernels that were measured alone tell more than steps, of which attention is only a

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "calibrate/step_model.h"
+#include "model/runtime_rules.h"
 #include "model/step.h"
 #include "sim/explain/cluster_parameters.h"
 #include "sim/explain/elasticity.h"
@@ -25,7 +26,7 @@ Experiment at_factors(const Experiment& base, const std::vector<std::string>& ke
     e.cluster.fitted.reset();
     for (std::size_t j = 0; j < keys.size(); ++j) {
         if (in_graph(keys[j]))
-            e.parallelism.eager_traffic *= factors[j];
+            e.runtime.eager_traffic *= factors[j];
         else
             e.cluster = with_scaled(e.cluster, keys[j], factors[j]);
     }
@@ -41,9 +42,9 @@ StepSlopes of_whole(const Experiment& e, const std::vector<std::string>& keys) {
         Seconds more;
         if (!in_graph(key)) {
             more = step.along_path(with_scaled(e.cluster, key, std::exp(nudge)));
-        } else if (e.parallelism.eager) {
+        } else if (is_eager(e)) {
             Experiment other = e;
-            other.parallelism.eager_traffic *= std::exp(nudge);
+            other.runtime.eager_traffic *= std::exp(nudge);
             more = step.along_path(build_step(other, routing_of(other)));
         }
         found.slopes.push_back(more.si() / nudge);

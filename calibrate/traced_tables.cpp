@@ -146,14 +146,14 @@ std::vector<std::string> take_framework(Framework& framework,
         return times.empty() ? std::nullopt : std::optional(Seconds(median(times)));
     };
     if (const auto call = median_of(launch_kind)) {
-        framework.host.call = call;
+        set_rule(framework, "cluster.host.call", exact_text(*call));
         said.push_back(
             fmt::format("host.call = {}: a launch; recording of shapes and stacks makes it 1.2 to "
                         "3 times as long",
                         to_string(*call)));
     }
     if (const auto layer = median_of(layer_kind)) {
-        framework.host.layer = layer;
+        set_rule(framework, "cluster.host.layer", exact_text(*layer));
         said.push_back(fmt::format("host.layer = {}: a pass of a layer on top of its launches",
                                    to_string(*layer)));
     }
@@ -163,10 +163,12 @@ std::vector<std::string> take_framework(Framework& framework,
         if (row.kind == compiled_passes) compiled += row.time.si() * row.calls;
     }
     if (single + compiled > 0) {
-        framework.eager = single > compiled;
-        said.push_back(fmt::format(
-            "eager = {}: passes of single operators take {}, of compiled graphs {}",
-            *framework.eager, to_string(Seconds(single)), to_string(Seconds(compiled))));
+        const bool eager = single > compiled;
+        set_rule(framework, "runtime.kernels",
+                 std::string(to_string(eager ? KernelStyle::eager : KernelStyle::fused)));
+        said.push_back(
+            fmt::format("eager = {}: passes of single operators take {}, of compiled graphs {}",
+                        eager, to_string(Seconds(single)), to_string(Seconds(compiled))));
     }
     return said;
 }

@@ -155,6 +155,9 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
         ->type_name("FILE.toml");
     verb->add_flag("--explain", options.explain,
                    "why: critical path, idle time, what 10 % more of anything buys, every kernel");
+    verb->add_flag("--memory", options.memory,
+                   "memory as PyTorch's allocator sees it: allocated, reserved, what lives at the "
+                   "fullest moment, the tensor that fails");
     verb->add_option("--out", options.out,
                      "folder for a picture of the step (Gantt chart), and the plot of --explain")
         ->type_name("DIR");

@@ -14,6 +14,7 @@
 #include "reports/pages.h"
 #include "sim/campaign.h"
 #include "sim/gantt.h"
+#include "sim/memory/allocator_forecast.h"
 #include "sim/memory/memory_points.h"
 
 namespace stepcast {
@@ -150,16 +151,19 @@ void read_measured(const Options& options, SimulateQuestion& question) {
 
 SimulateQuestion simulate_question(const Options& options) {
     const std::vector<Variant> variants = variants_of(options);
-    if (variants.size() > 1 && (options.explain || !options.trace.empty() ||
+    if (variants.size() > 1 && (options.explain || options.memory || !options.trace.empty() ||
                                 !options.graph.empty() || !options.emit.empty()))
         throw ConfigError(
-            "simulate: --trace, --graph, --emit and --explain are of one forecast; expected one "
+            "simulate: --trace, --graph, --emit, --explain and --memory are of one forecast; "
+            "expected one "
             "experiment and every key set once");
     require_one_answer(options);
     require_foreign(options, options.inputs);
     check_files_of_simulate(options, variants);
-    SimulateQuestion question{
-        .columns = {}, .training = training_of(options), .explained = options.explain};
+    SimulateQuestion question{.columns = {},
+                              .training = training_of(options),
+                              .explained = options.explain,
+                              .replayed = options.memory};
     for (const Variant& v : variants)
         question.columns.push_back(
             {v.label, asked_experiment(options, v.experiment, v.overrides, true)});
@@ -218,6 +222,7 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
         if (pictures && !lone) found.pictures.back().title = label;
         if (lone) found.prediction = std::move(prediction);
         if (lone && question.explained) found.why = explain(experiment);
+        if (lone && question.replayed) found.memory = allocator_forecast(experiment);
     }
     return found;
 }
@@ -225,7 +230,7 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
 std::string json_of(const SimulateAnswer& answer) {
     if (answer.columns.size() > 1) return columns_json(answer.columns);
     const auto& [label, forecast, campaign] = answer.columns.front();
-    return to_json(forecast, answer.why, campaign);
+    return to_json(forecast, answer.why, campaign, answer.memory);
 }
 
 std::string text_of(const SimulateAnswer& answer) {
@@ -233,6 +238,7 @@ std::string text_of(const SimulateAnswer& answer) {
     const auto& [label, forecast, campaign] = answer.columns.front();
     std::string text = forecast_table(forecast, answer.why.has_value());
     if (campaign) text += "\n" + campaign_table(*campaign);
+    if (answer.memory) text += "\n" + allocator_table(*answer.memory);
     if (answer.why) text += "\n" + explanation_table(*answer.why) + "\n" + kernel_table(forecast);
     return text;
 }

@@ -15,6 +15,7 @@
 #include "sim/explain/explain.h"
 #include "sim/own_steps.h"
 #include "sim/predict.h"
+#include "sim/results/allocator_forecast.h"
 #include "sim/results/gantt.h"
 #include "sim/results/gate.h"
 #include "sim/results/kernel_comparison.h"
@@ -33,7 +34,7 @@ struct SimulateQuestion {
     };
     std::vector<Column> columns;
     std::optional<Training> training;
-    bool explained = false;
+    bool explained = false, replayed = false;  // --explain, --memory
     bool tuned = false;  // run as the framework's published recipe
     OwnSteps own = {};   // of files; those of columns follow from `measured`
     std::vector<std::optional<Seconds>> measured = {};  // of the first columns
@@ -44,8 +45,9 @@ SimulateQuestion simulate_question(const Options& options);
 
 struct SimulateAnswer {
     std::vector<ForecastColumn> columns;
-    std::vector<Gantt> pictures;           // if asked for
-    std::optional<Explanation> why;        // for a single forecast
+    std::vector<Gantt> pictures;     // if asked for
+    std::optional<Explanation> why;  // for a single forecast
+    std::optional<AllocatorForecast> memory;
     std::optional<Prediction> prediction;  // for a single forecast
 };
 SimulateAnswer answer(const SimulateQuestion& question, bool pictures);

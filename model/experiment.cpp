@@ -8,6 +8,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/input/framework_file.h"
 #include "model/input/key_values.h"
 #include "model/input/layers.h"
 #include "model/machine/priors.h"
@@ -67,7 +68,8 @@ constexpr std::string_view rank_keys[] = {"parallelism.dp", "parallelism.tp",
 std::string located(const Layers& layers, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
     const auto set_at = [&](std::string_view wanted) {
-        const auto found = layers.said.find(std::string(wanted));
+        const Key* const known = find_key(wanted);
+        const auto found = layers.said.find(std::string(known ? canonical(*known) : wanted));
         return found == layers.said.end() ? std::string() : found->second.at;
     };
     auto at = set_at(key);
@@ -208,23 +210,39 @@ void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Over
     if (framework) layers.starts["framework"] = *framework;
 }
 
+// Notes that the experiment states the key, if frameworks may set it. An older switch of a style of
+// kernels that is off says something only if the framework has this style.
+void state(Experiment& e, std::string_view path, bool off) {
+    const Key* const key = find_key(path);
+    if (e.framework.name.empty() || !key || is_preset(*key) || !may_be_ruled(canonical(*key)))
+        return;
+    const std::string now(canonical(*key));
+    if (const auto style = older_style(*key); off && !style.empty()) {
+        const std::string* const ruled = ruled_value(e.framework, now);
+        if (!ruled || *ruled != style) return;
+    }
+    std::erase_if(e.overlay.under, [&](const auto& one) { return one.key == now; });
+    if (!is_stated(e, now)) e.overlay.stated.push_back(now);
+}
+
 // Applies the framework's values. This must come last, because keys that the experiment states win.
 void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     Experiment& e = layers.experiment;
-    for (const auto& entry : file.entries)
-        if (decides(e.framework, entry.path)) e.framework.stated.push_back(entry.path);
-    for (const auto& o : overrides)
-        if (decides(e.framework, o.key)) e.framework.stated.push_back(o.key);
+    for (const auto& entry : file.entries) {
+        const bool* const flag = std::get_if<bool>(&entry.value.value);
+        state(e, entry.path, flag && !*flag);
+    }
+    for (const auto& o : overrides) state(e, o.key, unquoted(o.value) == "false");
     const bool named = last_override(overrides, "framework.preset") ||
                        std::ranges::any_of(file.entries, [](const auto& entry) {
                            return entry.path.starts_with("framework.");
                        });
     if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
-    adopt_framework(e);
+    apply_framework(e);
     // throws if unknown
     for (const auto& other : e.framework.may_be) preset_path(PresetKind::framework, other);
-    for (const auto& replaced : e.framework.replaced)
-        layers.said[replaced.key] = {Origin::framework, e.framework.name};
+    for (const auto& under : e.overlay.under)
+        layers.said[under.key] = {Origin::framework, e.framework.name};
 }
 
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
@@ -354,29 +372,28 @@ namespace {
 
 // Forgets what the framework replaced and what was stated for keys with this prefix, because they
 // are set anew.
-void forget(Framework& framework, std::string_view begin) {
-    std::erase_if(framework.replaced, [&](const auto& one) { return one.key.starts_with(begin); });
-    std::erase_if(framework.stated, [&](const auto& key) { return key.starts_with(begin); });
+void forget(Overlay& overlay, std::string_view begin) {
+    std::erase_if(overlay.under, [&](const auto& one) { return one.key.starts_with(begin); });
+    std::erase_if(overlay.stated, [&](const auto& key) { return key.starts_with(begin); });
 }
 
 void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
     if (kind == PresetKind::cluster) {
-        forget(e.framework, "cluster.");
+        forget(e.overlay, "cluster.");
         e.cluster = read_cluster(name);
     } else if (kind == PresetKind::framework) {
-        Framework named = read_framework(name);
-        named.stated = e.framework.stated;
-        named.replaced = e.framework.replaced;
-        e.framework = std::move(named);
+        e.framework = read_framework(name);
     } else {
         Layers layers;
         const auto path = preset_path(kind, name);
         kind == PresetKind::family ? lay_family(layers, path) : lay_workload(layers, path);
-        forget(e.framework, "workload.");
-        std::ranges::copy(layers.experiment.framework.stated,
-                          std::back_inserter(e.framework.stated));
+        forget(e.overlay, "workload.");
+        std::ranges::copy(layers.experiment.overlay.stated, std::back_inserter(e.overlay.stated));
         e.workload = layers.experiment.workload;
         if (e.workload.name.empty()) e.workload.name = stem_of(path);
+        put_back_framework(e);
+        for (const Key& key : keys_of("runtime."))
+            if (!is_stated(e, key.path)) assign_text(key, e, text_of(key, layers.experiment));
     }
 }
 
@@ -387,7 +404,7 @@ void set_key(Experiment& experiment, const Override& override) {
     if (key && is_preset(*key)) {
         at_place("--set " + override.key + "=" + override.value,
                  [&] { set_preset(experiment, key->preset, unquoted(override.value)); });
-        return adopt_framework(experiment);
+        return apply_framework(experiment);
     }
     Layers layers;
     layers.experiment = experiment;
@@ -395,17 +412,14 @@ void set_key(Experiment& experiment, const Override& override) {
     require_same_device(layers, experiment.cluster.gpu.name);
     if (override.key == "routing.file") layers.experiment.routing.kind = RoutingSpec::Kind::file;
     experiment = std::move(layers.experiment);
-    if (decides(experiment.framework, override.key)) {
-        Framework& f = experiment.framework;
-        std::erase_if(f.replaced, [&](const auto& one) { return one.key == override.key; });
-        std::erase(f.stated, override.key);
-        f.stated.push_back(override.key);
-    }
-    adopt_framework(experiment);
+    state(experiment, override.key, unquoted(override.value) == "false");
+    apply_framework(experiment);
 }
 
 std::string get_key(const Experiment& experiment, const std::string& key) {
     const auto* found = find_key(key);
+    if (const auto line = framework_key(key); !found && !line.empty())
+        return framework_line(experiment.framework, line);
     if (!found) throw ConfigError(key + ": " + unknown_key(key));
     if (is_preset(*found))
         throw ConfigError(key +

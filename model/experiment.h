@@ -2,7 +2,6 @@
 // once.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include "model/framework.h"
 #include "model/parallelism.h"
 #include "model/routing.h"
+#include "model/runtime.h"
 #include "model/workload.h"
 
 namespace stepcast {
@@ -23,6 +23,7 @@ struct Run {
     KEY(Seconds, timeout, Seconds(60), "longest wait for another rank", 1e-3, 1e6);
     KEY(bool, cuda_graph, false,
         "a step on a CUDA device is captured once and replayed as one CUDA graph");
+    KEY(std::string, allocator, {}, "settings of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF");
     friend bool operator==(const Run&, const Run&) = default;
 };
 
@@ -61,8 +62,10 @@ struct Experiment {
     std::string name;
     Workload workload;
     Parallelism parallelism;
+    Runtime runtime;
     Cluster cluster;
     Framework framework;
+    Overlay overlay;
     RoutingSpec routing;
     Run run;
     Recorded recorded;
@@ -77,29 +80,6 @@ std::string whole_key(const std::string& word);
 // follows unless dp is set too.
 inline constexpr std::string_view ranks_key = "cluster.gpus";
 Override parse_override(const std::string& text);
-
-// Whether weights, norms and residuals are in fp32 and fused passes cast around 16-bit products
-// (automatic casting).
-inline bool casts_weights(const Experiment& e) {
-    return e.workload.autocast && !e.parallelism.unfused &&
-           size_of(between_products(e.workload.dtype)) < size_of(Dtype::fp32);
-}
-
-// PEFT keeps the adapters of a 16-bit model in fp32 (autocast_adapter_dtype), with gradients and
-// moments of that type.
-inline bool widens_adapters(const Experiment& e) {
-    return e.workload.adapter_rank > 0 &&
-           std::ranges::find(e.parallelism.composed, Composed::adapters) !=
-               e.parallelism.composed.end();
-}
-// Types of the weights that are trained, as stored, and of their gradients.
-inline Dtype trained_dtype(const Experiment& e) {
-    const Dtype own = between_products(e.workload.dtype);
-    return widens_adapters(e) && size_of(own) < size_of(Dtype::fp32) ? Dtype::fp32 : own;
-}
-inline Dtype trained_gradients(const Experiment& e) {
-    return widens_adapters(e) ? Dtype::fp32 : e.parallelism.gradient_dtype;
-}
 
 // A file ("-": standard input), a preset name, or a workload alone (preset or config.json), for
 // which the overrides must name a cluster that the replicas fill. `text` is content without a file,

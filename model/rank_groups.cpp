@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "model/input/checks.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {
@@ -117,12 +118,16 @@ Split shards_of_experts(const Parallelism& p, const Group& replicas, int copies)
 
 }  // namespace
 
-RankGroups rank_groups(const Parallelism& p) {
+RankGroups rank_groups(const Experiment& e) {
+    return rank_groups(e.parallelism, splits_experts(e));
+}
+
+RankGroups rank_groups(const Parallelism& p, bool splits_experts) {
     const Axes axes = axes_of(p);
     const Group data_context = joined({axes.dp, axes.cp});
-    const auto experts = p.expert_tensor_parallel ? split(data_context, p.ep, "ep", "dp x cp")
-                                                  : split(joined({axes.tp, axes.dp, axes.cp}), p.ep,
-                                                          "ep", "dp x cp x tp");
+    const auto experts =
+        splits_experts ? split(data_context, p.ep, "ep", "dp x cp")
+                       : split(joined({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "dp x cp x tp");
     const auto shards =
         split(data_context, p.shard == 0 ? data_context.size() : p.shard, "shard", "dp x cp");
     const auto expert_shards = shards_of_experts(p, experts.far, shards.far.size());

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "model/experiment.h"
 #include "model/graph/group.h"
 #include "model/parallelism.h"
 
@@ -30,7 +31,8 @@ struct RankGroups {
 // tensor-parallel ranks. Throws ConfigError with the key if rank_order is no order of tp, cp, dp
 // and pp, if ep or shard does not divide its ranks, or if one of their groups has no regular
 // pattern of rank numbers.
-RankGroups rank_groups(const Parallelism& parallelism);
+RankGroups rank_groups(const Parallelism& parallelism, bool splits_experts = true);
+RankGroups rank_groups(const Experiment& experiment);
 
 // The rank with these coordinates, which count from 0.
 int rank_of(const Parallelism& parallelism, int tp, int cp, int dp, int pp);

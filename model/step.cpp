@@ -5,6 +5,7 @@
 
 #include "model/input/checks.h"
 #include "model/recorded/moe/layer.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
 #include "model/transformer/step.h"
@@ -79,11 +80,11 @@ TaskGraph write_step(const Experiment& e, const Routing& routing, Folding foldin
     if (e.workload.kind == Workload::Kind::mlp) return build_mlp_step(e);
     if (e.workload.kind == Workload::Kind::coca) return build_coca_step(e, folding);
     if (e.workload.kind == Workload::Kind::transformer)
-        return e.parallelism.eager_script ? build_eager_transformer_step(e)
-                                          : build_transformer_step(e, routing, folding);
+        return runs_script(e) ? build_eager_transformer_step(e)
+                              : build_transformer_step(e, routing, folding);
     const MoeLayer layer = moe_layer_of(e);
     check_routing(layer, routing);
-    if (e.parallelism.eager_script) return build_eager_moe_step(e, routing);
+    if (runs_script(e)) return build_eager_moe_step(e, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);
     Program program(graph);
     for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch)

@@ -24,8 +24,8 @@ TaskGraph build_step(const Experiment& experiment, const Routing& routing,
 // model/transformer/step.h.
 
 // A dense multi-layer perceptron under data parallelism. Gradients are all-reduced in buckets, in
-// the order of the backward: a bucket of parallelism.bucket bytes is sent as soon as it is full,
-// overlapped with the rest of the backward (parallelism.overlap) or after it.
+// the order of the backward: a bucket of runtime.gradients.bucket bytes is sent as soon as it is
+// full, overlapped with the rest of the backward (runtime.exchanges.gradients) or after it.
 TaskGraph build_mlp_step(const Experiment& experiment);
 
 // A contrastive captioner (CoCa, arXiv 2205.01917) under data parallelism with ZeRO stage 1.

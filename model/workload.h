@@ -8,7 +8,10 @@
 
 namespace stepcast {
 
-NAMED_ENUM(Optimizer, "an optimizer", none, sgd, adam, lamb);
+// adam8bit: moments in 8 bits and one fp32 factor for each 256 of them (bitsandbytes 0.50.2,
+// optim/optimizer.py). adafactor: of the second moment one sum for each row and column, no first
+// one (arXiv 1804.04235; transformers 5.24.0, optimization.py).
+NAMED_ENUM(Optimizer, "an optimizer", none, sgd, adam, lamb, adam8bit, adafactor);
 
 NAMED_ENUM(Norm, "a norm", layernorm, rmsnorm);
 
@@ -147,9 +150,6 @@ struct Workload {
     KEY(int, head_dim, 0, "width of a head; 0 = hidden / heads", 0, upto::width);
     KEY(int, ffn, 0, "inner width of the feed-forward block, of one expert", 1, upto::width);
     KEY(int, vocab, 0, "vocabulary", 0, upto::tokens);
-    KEY(int, vocab_multiple, 1,
-        "each tensor-parallel rank holds a multiple of this many words, the last ones padding", 1,
-        65536);
     KEY(bool, gated, false, "feed-forward with a gate: three matrices");
     KEY(bool, tied, true, "logits use the weights of the embedding");
     KEY(int, seq, 0, "tokens of one sequence", 1, upto::tokens);
@@ -205,31 +205,7 @@ struct Workload {
     KEY(Indexer, indexer, {}, "");
     KEY(Dtype, dtype, Dtype::fp16, "element type of weights and activations");
     KEY(Optimizer, optimizer, Optimizer::none, "optimizer");
-    KEY(bool, autocast, false, "norms, softmax and residuals in fp32, cast around matrix products");
-    KEY(bool, fused_loss, true, "softmax and loss in one pass over the logits");
     KEY(bool, fp32_loss, true, "composed loss: the logits are cast to fp32 before it");
-    KEY(int, loss_pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
-    // false: the model returns logits, and its forward ends before the loss
-    KEY(bool, loss_in_forward, true, "the forward computes the loss too");
-    KEY(bool, fused_projections, true,
-        "query, key and value are one matrix product, gate and up another");
-    KEY(bool, fused_gate, false,
-        "without fused projections: activation and gate's product are one kernel");
-    // torchao's "rowwise"
-    KEY(bool, row_scales, false,
-        "fp8: products with a scale a row, whose casts are passes of their own");
-    // false: moments have the weights' type
-    KEY(bool, master_weights, true, "16-bit weights have an fp32 copy that the optimizer updates");
-    KEY(bool, clip_scales, false,
-        "clipping scales the gradients in every step; else only where their norm is too large, "
-        "which is not counted");
-    KEY(bool, fused_optimizer, true,
-        "one pass over the optimizer's tensors; else one for each of its operations");
-    KEY(int, optimizer_groups, 1, "parameter groups with optimizer kernels of their own; 1 = fused",
-        1, 1 << 20);
-    // gradient copies, norm, clip, update, zeroing
-    KEY(int, optimizer_calls, 1, "calls of the optimizer for each group", 1, 1000);
-    KEY(bool, reads_loss, false, "the host waits for the loss before the optimizer");
     KEY(Tower, vision, {}, "vision tower");
     KEY(Tower, decoder, {}, "decoder of the text that sees the image");
     KEY(int, patch, 16, "pixels of a patch's side", 1, 1024);  // three colours

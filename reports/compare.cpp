@@ -165,7 +165,7 @@ std::string inside_count_text(const CompareSummary& s) {
 namespace {
 
 struct Mapping {
-    const Parallelism* parallelism;
+    const Experiment* experiment;
     Seconds predicted, measured;  // sums over its rows
     int rows = 0;
 };
@@ -175,19 +175,38 @@ struct Job {
     std::vector<Mapping> mappings;
 };
 
+// Whether both make the same losses and updates, however these are spread over ranks.
+bool trained_alike(const Runtime& a, const Runtime& b) {
+    const auto of_job = [](const Runtime& r) {
+        const OptimizerKernels& o = r.optimizer;
+        return std::tie(r.autocast, r.fused_projections, r.fused_gate, r.row_scales,
+                        r.vocab_multiple, r.loss, o.master_weights, o.clip_scales, o.fused,
+                        o.reads_loss);
+    };
+    return of_job(a) == of_job(b);
+}
+bool mapped_alike(const Experiment& a, const Experiment& b) {
+    const auto of_mapping = [](const Runtime& r) {
+        return std::tie(r.kernels, r.eager_traffic, r.composed, r.recompute_stops_early,
+                        r.context_exchange, r.gather_copies, r.gradients, r.exchanges, r.experts,
+                        r.pipeline);
+    };
+    return a.parallelism == b.parallelism && of_mapping(a.runtime) == of_mapping(b.runtime);
+}
+
 bool same_job(const Case& a, const Case& b) {
     const Experiment &x = a.experiment, &y = b.experiment;
     return a.source == b.source && x.workload == y.workload &&
-           x.cluster.gpu.name == y.cluster.gpu.name &&
+           trained_alike(x.runtime, y.runtime) && x.cluster.gpu.name == y.cluster.gpu.name &&
            rank_count(x.cluster) == rank_count(y.cluster) &&
            sequences_of_step(x.parallelism) == sequences_of_step(y.parallelism);
 }
 
 void add(Job& job, const Comparison& c) {
-    const Parallelism& p = c.what.experiment.parallelism;
-    auto at =
-        std::ranges::find_if(job.mappings, [&](const Mapping& m) { return *m.parallelism == p; });
-    if (at == job.mappings.end()) at = job.mappings.insert(at, {&p, Seconds(0), Seconds(0), 0});
+    const Experiment& e = c.what.experiment;
+    auto at = std::ranges::find_if(
+        job.mappings, [&](const Mapping& m) { return mapped_alike(*m.experiment, e); });
+    if (at == job.mappings.end()) at = job.mappings.insert(at, {&e, Seconds(0), Seconds(0), 0});
     at->predicted += c.forecast->step.p50;
     at->measured += c.what.measured_step;
     ++at->rows;

@@ -89,6 +89,54 @@ Json memory(const MemoryUse& m) {
             {"capacity", m.capacity > Bytes(0) ? Json(m.capacity) : Json(nullptr)}};
 }
 
+Json moment(const TensorMoment& m) {
+    const auto known = [](int number) { return number < 0 ? Json(nullptr) : Json(number); };
+    return {{"operator", m.what},
+            {"phase", m.step < 0 ? Json(nullptr) : Json(to_string(m.phase))},
+            {"step", known(m.step)},
+            {"micro_batch", known(m.micro_batch)},
+            {"layer", known(m.layer)}};
+}
+
+Json allocator_of(const AllocatorForecast& f) {
+    Json kinds = Json::object(), layers = Json::array(), stages = Json::array(),
+         remedies = Json::array(), over_time = Json::array();
+    for (const auto& [kind, bytes] : f.kinds) kinds[std::string(to_string(kind))] = bytes;
+    for (const auto& l : f.layers)
+        layers.push_back({{"layer", l.layer < 0 ? Json(nullptr) : Json(l.layer)},
+                          {"lasting", l.lasting},
+                          {"activations", l.activations},
+                          {"work", l.work}});
+    for (const auto& [allocated, reserved] : f.stages)
+        stages.push_back({{"allocated", allocated}, {"reserved", reserved}});
+    for (const auto& r : f.remedies)
+        remedies.push_back(
+            {{"key", r.key}, {"value", r.value}, {"reserved", r.reserved}, {"fits", r.fits}});
+    for (const auto& [allocated, reserved] : f.over_time)
+        over_time.push_back({allocated, reserved});
+    Json failure;
+    if (f.failure)
+        failure = {{"moment", moment(f.failure->moment)},
+                   {"asked", f.failure->asked},
+                   {"allocated", f.failure->allocated},
+                   {"reserved", f.failure->reserved}};
+    return {{"stage", f.stage},
+            {"allocated", f.allocated},
+            {"reserved", f.reserved},
+            {"fragmentation", f.reserved / f.allocated - 1},
+            {"capacity", f.capacity > Bytes(0) ? Json(f.capacity) : Json(nullptr)},
+            {"context", f.context},
+            {"fits", !f.failure},
+            {"retries", f.retries},
+            {"failure", failure},
+            {"remedies", remedies},
+            {"fullest", moment(f.fullest)},
+            {"kinds", kinds},
+            {"layers", layers},
+            {"stages", stages},
+            {"over_time", over_time}};
+}
+
 Json kernels(const std::vector<KernelTime>& times) {
     Json by_name = Json::object();
     for (const KernelTime& k : times)
@@ -174,7 +222,8 @@ Json cluster_of(const Forecast& f) {
 }  // namespace
 
 std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
-                    const std::optional<Campaign>& training) {
+                    const std::optional<Campaign>& training,
+                    const std::optional<AllocatorForecast>& allocator) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
            {"framework", f.framework},
@@ -204,6 +253,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"notes", f.notes}};
     if (explanation) j["explain"] = explained(*explanation);
     if (training) j["training"] = campaign(*training);
+    if (allocator) j["allocator_bytes"] = allocator_of(*allocator);
     return text_of(j);
 }
 

@@ -16,10 +16,12 @@
 
 namespace stepcast {
 
-// `explain` holds the explanation, `training` the training that the step is part of.
+// `explain` holds the explanation, `training` the training that the step is part of, `allocator`
+// its memory as the allocator sees it.
 std::string to_json(const Forecast& forecast,
                     const std::optional<Explanation>& explanation = std::nullopt,
-                    const std::optional<Campaign>& training = std::nullopt);
+                    const std::optional<Campaign>& training = std::nullopt,
+                    const std::optional<AllocatorForecast>& allocator = std::nullopt);
 std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons,
                     const KernelComparisons& kernels = {});
 std::string to_json(const TracedStep& step);

@@ -8,6 +8,7 @@
 #include "model/records/measurement.h"
 #include "reports/page.h"
 #include "reports/table.h"
+#include "sim/results/allocator_forecast.h"
 #include "sim/results/campaign.h"
 #include "sim/results/comparison.h"
 #include "sim/results/explanation.h"
@@ -24,6 +25,8 @@ std::string forecast_table(const Forecast& forecast, bool all_notes = true);
 // average.
 Table kernel_times(const Forecast& forecast);
 std::string kernel_table(const Forecast& forecast);
+// Peaks, the tensor that fails and what would help, the fullest moment by kind, layer and stage.
+std::string allocator_table(const AllocatorForecast& forecast);
 std::string measurement_table(const std::string& experiment, const Measurement& measurement);
 
 // One line per case (measured, predicted p50, p10..p90, error), refused cases with their reasons,

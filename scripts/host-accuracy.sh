@@ -28,7 +28,7 @@ run moe_uniform host_moe --set routing.kind=uniform
 run moe_zipf host_moe --set routing.kind=zipf
 run moe_gate host_moe --set routing.kind=random-gate
 run ddp host_ddp
-run ddp_no_overlap host_ddp --set parallelism.overlap=false
+run ddp_no_overlap host_ddp --set runtime.exchanges.gradients=never
 run pipeline_gpipe host_pipeline --set parallelism.schedule=gpipe
 run pipeline_1f1b host_pipeline --set parallelism.schedule=1f1b
 run zero1 host_zero1

@@ -14,12 +14,13 @@ python3 -m venv "$environment"
 python=$environment/bin/python
 echo "python-test: pip install . (minutes the first time)" >&2
 # Names the compiler as CMake does, so that a compiler cache serves both builds.
-CXX=${CXX:-c++} "$python" -m pip install --quiet . pandas pandas-stubs mypy </dev/null
+CXX=${CXX:-c++} "$python" -m pip install --quiet '.[mcp]' pandas pandas-stubs mypy </dev/null
 
 cd "$environment"  # so that nothing of the repository is found
 export STEPCAST_PROGRAM=$sources/build/release/stepcast STEPCAST_SOURCES=$sources
 for test in "$sources"/tests/python/*_test.py; do "$python" "$test"; done
 "$python" -c "import stepcast; print(stepcast.simulate('moe_layer_fast_moe').frame().describe())" >/dev/null
+env -u STEPCAST_PROGRAM PATH=/usr/bin:/bin bin/stepcast simulate moe_layer_fast_moe >/dev/null  # the package's own program
 "$python" -m mypy --strict --no-error-summary -p stepcast  # the installed package
 
 "$python" - <<'PY'

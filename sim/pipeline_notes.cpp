@@ -47,8 +47,8 @@ std::string message_note(const Experiment& e, Seconds step) {
     const Seconds without =
         step_with(e, [](Experiment& x) { x.cluster.host.message = Seconds(0); });
     const Seconds data_alone = step_with(e, [](Experiment& x) {
-        x.parallelism.messages_per_tensor = 1;
-        x.parallelism.messages_per_tuple = 0;
+        x.runtime.pipeline.messages_per_tensor = 1;
+        x.runtime.pipeline.messages_per_tuple = 0;
     });
     return fmt::format(
         "what the messages between stages cost the hosts is {:.0f} % of the step ({} without; {} "
@@ -102,7 +102,7 @@ int limiting_rank(const TaskGraph& graph, const Timeline& timeline) {
 
 std::vector<std::string> pipeline_notes(const Experiment& e, const TaskGraph& graph,
                                         const Timeline& timeline) {
-    if (!e.parallelism.blocking_p2p || e.parallelism.pp == 1) return {};
+    if (!e.runtime.pipeline.blocking || e.parallelism.pp == 1) return {};
     const Seconds step = step_with(e, [](Experiment&) {});  // without the noise of a draw
     std::vector<std::string> notes = prior_notes(e, step);
     notes.push_back(limit_note(graph, timeline));

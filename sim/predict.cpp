@@ -138,21 +138,20 @@ std::vector<std::string> vocabulary_notes(const Experiment& e) {
     constexpr double worth_telling = 0.02;
     const Workload& w = e.workload;
     if (w.kind != Workload::Kind::transformer || w.vocab == 0) return {};
-    const long on_rank = rank_shape(w, e.parallelism).vocab, used = on_rank * e.parallelism.tp;
+    const long on_rank = rank_shape(e).vocab, used = on_rank * e.parallelism.tp;
     if (static_cast<double>(used) > (1 + worth_telling) * w.vocab)
-        return {fmt::format("vocabulary of {} words counted as {}: workload.vocab_multiple is {}",
-                            w.vocab, used, w.vocab_multiple)};
+        return {fmt::format("vocabulary of {} words counted as {}: runtime.vocab_multiple is {}",
+                            w.vocab, used, e.runtime.vocab_multiple)};
     if (alignment_of(on_rank) == Gemm::Alignment::full) return {};
     Experiment padded = e;
-    padded.workload.vocab_multiple = usual_multiple;
+    padded.runtime.vocab_multiple = usual_multiple;
     const double faster =
         1 - simulate_quiet(padded, 0).timeline.end / simulate_quiet(e, 0).timeline.end;
     if (faster < worth_telling) return {};
-    return {
-        fmt::format("vocabulary of {} words, unaligned: padded to {} the step takes {:.0f} % less "
-                    "time (workload.vocab_multiple = {})",
-                    w.vocab, rank_shape(padded.workload, e.parallelism).vocab * e.parallelism.tp,
-                    100 * faster, usual_multiple)};
+    return {fmt::format(
+        "vocabulary of {} words, unaligned: padded to {} the step takes {:.0f} % less "
+        "time (runtime.vocab_multiple = {})",
+        w.vocab, rank_shape(padded).vocab * e.parallelism.tp, 100 * faster, usual_multiple)};
 }
 
 // Of late ranks whose delay does not follow the step, the mean tells little.

@@ -38,12 +38,13 @@ inline void draw_split(graphs::RandomSource& random, Experiment& e, int ranks) {
     p.sequence_parallel = random.one_in(2);
     p.recompute =
         one_of(random, std::array{Recompute::none, Recompute::selective, Recompute::full});
-    p.overlap = !random.one_in(3);
-    p.overlap_params = !random.one_in(3);
-    p.overlap_p2p = !random.one_in(4);
-    p.overlap_tp = random.one_in(3);
-    p.scatter_p2p = random.one_in(2);
-    p.bucket = Bytes(one_of(random, std::array{1e5, 1e6, 25e6}));
+    Exchanges& x = e.runtime.exchanges;
+    x.gradients = random.one_in(3) ? GradientOverlap::never : GradientOverlap::always;
+    x.parameters = !random.one_in(3);
+    x.sends = !random.one_in(4);
+    x.tensor = random.one_in(3) ? TensorOverlap::always : TensorOverlap::never;
+    x.scatter_sends = random.one_in(2);
+    e.runtime.gradients.bucket = BucketSize(Bytes(one_of(random, std::array{1e5, 1e6, 25e6})));
     if (p.cp > 1) e.workload.attention = AttentionKind::flash;
 }
 

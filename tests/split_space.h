@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "model/experiment.h"
+#include "model/runtime_rules.h"
 #include "sim/sweep/split_rules.h"
 
 namespace stepcast {
@@ -12,7 +12,8 @@ namespace stepcast {
 namespace split_space {
 
 template <class Call>
-void vary_overlaps(Parallelism p, const Call& call) {
+void vary_overlaps(ParallelPlan plan, const Call& call) {
+    auto& [p, x] = plan;
     const bool sends = p.pp > 1, parts = sends && p.tp > 1 && !p.sequence_parallel,
                data = p.dp * p.cp > 1;
     for (const bool overlap_p2p : {true, false})
@@ -24,18 +25,19 @@ void vary_overlaps(Parallelism p, const Call& call) {
                         if ((!overlap_p2p && !sends) || (!scatter && !parts) ||
                             (zero > 0 && !data) || (!overlap && !data) || (!parameters && !gathers))
                             continue;
-                        p.overlap_p2p = overlap_p2p;
-                        p.scatter_p2p = scatter;
+                        x.sends = overlap_p2p;
+                        x.scatter_sends = scatter;
                         p.zero = zero;
-                        p.overlap = overlap;
-                        p.overlap_params = parameters;
-                        call(p);
+                        x.gradients = overlap ? GradientOverlap::always : GradientOverlap::never;
+                        x.parameters = parameters;
+                        call(plan);
                     }
 }
 
 template <class Call>
-void vary_pipelines(const Experiment& base, const SplitRules& rules, Parallelism p, int ranks,
+void vary_pipelines(const Experiment& base, const SplitRules& rules, ParallelPlan plan, int ranks,
                     const Call& call) {
+    Parallelism& p = plan.parallelism;
     for (const SplitKey key :
          {SplitKey::tp, SplitKey::cp, SplitKey::sequence_parallel, SplitKey::micro_batch,
           SplitKey::recompute, SplitKey::recompute_layers})
@@ -57,7 +59,7 @@ void vary_pipelines(const Experiment& base, const SplitRules& rules, Parallelism
                     bool legal = true;
                     for (const SplitKey key : {SplitKey::ep, SplitKey::dp, SplitKey::vp})
                         legal = legal && rules.broken_by(key, p).empty();
-                    if (legal) vary_overlaps(p, call);
+                    if (legal) vary_overlaps(plan, call);
                 }
             }
     }
@@ -65,7 +67,7 @@ void vary_pipelines(const Experiment& base, const SplitRules& rules, Parallelism
 
 }  // namespace split_space
 
-// Calls with each legal Parallelism, everything that is not varied as in `base`.
+// Calls with each legal ParallelPlan, everything that is not varied as in `base`.
 template <class Call>
 void for_each_split(const Experiment& base, const Call& call) {
     const int ranks = rank_count(base.cluster);
@@ -74,24 +76,21 @@ void for_each_split(const Experiment& base, const Call& call) {
         for (int cp = 1; tp * cp <= ranks; cp *= 2)
             for (const bool sequence : {false, true})
                 for (const bool overlap_tp : {false, true})
-                    for (const ContextExchange exchange :
-                         {ContextExchange::ring, ContextExchange::all_gather})
-                        for (int micro_batch = 1; micro_batch <= 16; micro_batch *= 2)
-                            for (const Recompute recompute :
-                                 {Recompute::none, Recompute::selective, Recompute::full}) {
-                                if ((tp == 1 && (sequence || overlap_tp)) ||
-                                    (cp == 1 && exchange != ContextExchange::ring))
-                                    continue;
-                                Parallelism p = base.parallelism;
-                                p.tp = tp;
-                                p.cp = cp;
-                                p.sequence_parallel = sequence;
-                                p.overlap_tp = overlap_tp;
-                                p.context_exchange = exchange;
-                                p.micro_batch = micro_batch;
-                                p.recompute = recompute;
-                                split_space::vary_pipelines(base, rules, p, ranks, call);
-                            }
+                    for (int micro_batch = 1; micro_batch <= 16; micro_batch *= 2)
+                        for (const Recompute recompute :
+                             {Recompute::none, Recompute::selective, Recompute::full}) {
+                            if (tp == 1 && (sequence || overlap_tp)) continue;
+                            ParallelPlan plan = plan_of(base);
+                            Parallelism& p = plan.parallelism;
+                            p.tp = tp;
+                            p.cp = cp;
+                            p.sequence_parallel = sequence;
+                            plan.exchanges.tensor =
+                                overlap_tp ? TensorOverlap::always : TensorOverlap::never;
+                            p.micro_batch = micro_batch;
+                            p.recompute = recompute;
+                            split_space::vary_pipelines(base, rules, plan, ranks, call);
+                        }
 }
 
 }  // namespace stepcast

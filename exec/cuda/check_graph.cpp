@@ -38,7 +38,8 @@ void check_edges(const TaskGraph& graph, bool processes, bool replay) {
     };
     if (replay && std::any_of(graph.ops().begin(), graph.ops().end(), blocks))
         throw ConfigError(
-            "run.cuda_graph: messages that hold the host (parallelism.blocking_p2p) cannot be in a "
+            "run.cuda_graph: messages that hold the host (runtime.pipeline.blocking) cannot be in "
+            "a "
             "CUDA graph; set one "
             "of them to false");
     if (replay && graph.launch_blocking())

@@ -5,6 +5,7 @@
 #include "import/launch/lost_keys.h"
 #include "import/launch/readers.h"
 #include "model/base/errors.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {
@@ -36,10 +37,11 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     out.refuse_unless(dtype == Dtype::bf16 || dtype == Dtype::fp16 || dtype == Dtype::fp32,
                       fmt::format("workload.dtype {}", to_string(dtype)));
     out.refuse_unless(p.zero < 2 || p.pp == 1, "zero 2 and 3 with a pipeline (pp)");
-    out.refuse_unless(e.workload.master_weights, "workload.master_weights = false");
-    out.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::fp16 ||
-                          p.gradient_dtype == Dtype::bf16,
-                      fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
+    out.refuse_unless(e.runtime.optimizer.master_weights,
+                      "runtime.optimizer.master_weights = false");
+    out.refuse_unless(gradient_type(e) == Dtype::fp32 || gradient_type(e) == Dtype::fp16 ||
+                          gradient_type(e) == Dtype::bf16,
+                      fmt::format("runtime.gradients.type {}", to_string(gradient_type(e))));
     out.refuse_unless(!p.sequence_parallel || p.tp == 1,
                       "sequence_parallel with tensor parallelism (tp)");
     out.refuse_unless(p.vp == 1, "chunks of stages (vp)");
@@ -51,7 +53,10 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     if (p.cp > 1) text += fmt::format("  \"sequence_parallel_size\": {},\n", p.cp);
     if (dtype != Dtype::fp32)
         text += fmt::format("  \"{}\": {{\"enabled\": true}},\n", to_string(dtype));
-    text += fmt::format("  \"communication_data_type\": \"{}\",\n", to_string(p.gradient_dtype));
+    text += fmt::format("  \"communication_data_type\": \"{}\",\n", to_string(gradient_type(e)));
+    out.refuse_unless(
+        e.workload.optimizer != Optimizer::adam8bit && e.workload.optimizer != Optimizer::adafactor,
+        "workload.optimizer adam8bit and adafactor: made in the script");
     if (e.workload.optimizer != Optimizer::none)
         text += fmt::format("  \"optimizer\": {{\"type\": \"{}\"}},\n",
                             e.workload.optimizer == Optimizer::lamb  ? "Lamb"
@@ -60,7 +65,7 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     text += fmt::format(
         "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n    "
         "\"reduce_bucket_size\": {:.0f}{}\n  }}\n}}\n",
-        p.zero, p.overlap ? "true" : "false", p.bucket.si() / 2,
+        p.zero, overlaps_gradients(e) ? "true" : "false", bucket_bytes(e).si() / 2,
         p.zero == 3 && p.shard > 0 ? fmt::format(",\n    \"mics_shard_size\": {}", p.shard) : "");
     return text;
 }
@@ -92,10 +97,10 @@ void check_torchtitan(const Experiment& e, Emission& out) {
     out.refuse_unless(p.pp * p.vp == 1 || p.layout == StageLayout::even ||
                           (p.vp == 1 && p.layout != StageLayout::balanced),
                       fmt::format("parallelism.layout {} with vp = {}", to_string(p.layout), p.vp));
-    out.refuse_unless(p.cp == 1 || p.context_exchange == ContextExchange::all_gather,
-                      "parallelism.context_exchange ring (cp)");
-    out.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16,
-                      fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
+    out.refuse_unless(p.cp == 1 || e.runtime.context_exchange == ContextExchange::all_gather,
+                      "runtime.context_exchange ring (cp)");
+    out.refuse_unless(gradient_type(e) == Dtype::fp32 || gradient_type(e) == Dtype::bf16,
+                      fmt::format("runtime.gradients.type {}", to_string(gradient_type(e))));
     out.refuse_unless(e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp32 ||
                           e.workload.dtype == Dtype::fp8,
                       fmt::format("workload.dtype {}", to_string(e.workload.dtype)));
@@ -147,7 +152,7 @@ std::string recompute_text(const Experiment& e, Emission& out) {
 
 // Layers and the loss are compiled each by itself.
 std::string compile_text(const Experiment& e) {
-    const bool model = !e.parallelism.eager, loss = e.workload.fused_loss;
+    const bool model = !is_eager(e), loss = e.runtime.loss.fused;
     const std::string parts = model && !loss   ? "\"model\""
                               : loss && !model ? "\"loss\""
                                                : "\"model\", \"loss\"";
@@ -165,11 +170,11 @@ std::string emit_torchtitan(const Experiment& e, Emission& out) {
                     sequences_of_step(p), e.workload.seq);
     text += fmt::format("mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"{}\"\n",
                         e.workload.dtype == Dtype::fp32 ? "float32" : "bfloat16",
-                        p.gradient_dtype == Dtype::bf16 ? "bfloat16" : "float32");
-    if (!e.workload.master_weights) text += "dtype = \"bfloat16\"\n";
+                        gradient_type(e) == Dtype::bf16 ? "bfloat16" : "float32");
+    if (!e.runtime.optimizer.master_weights) text += "dtype = \"bfloat16\"\n";
     if (e.workload.dtype == Dtype::fp8)
         text = "[model]\nconverters = [\"float8\"]\n\n" +
-               std::string(e.workload.row_scales ? "[float8]\nrecipe_name = \"rowwise\"\n\n" : "") +
+               std::string(e.runtime.row_scales ? "[float8]\nrecipe_name = \"rowwise\"\n\n" : "") +
                text;
     text += fmt::format(
         "\n[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
@@ -180,10 +185,9 @@ std::string emit_torchtitan(const Experiment& e, Emission& out) {
         text +=
             fmt::format("fsdp_reshard_after_forward = \"{}\"\n", p.zero == 3 ? "always" : "never");
     if (p.tp > 1 && e.workload.moe.experts > 0)
-        text += fmt::format("expert_tensor_parallel_degree = {}\n",
-                            p.expert_tensor_parallel ? p.tp : 1);
-    if (p.dispatch_once) text += "expert_parallel_comm_backend = \"deepep\"\n";
-    if (p.overlap_tp) text += "enable_async_tensor_parallel = true\n";
+        text += fmt::format("expert_tensor_parallel_degree = {}\n", splits_experts(e) ? p.tp : 1);
+    if (sends_once(e)) text += "expert_parallel_comm_backend = \"deepep\"\n";
+    if (overlaps_tensor(e)) text += "enable_async_tensor_parallel = true\n";
     text += pipeline_text(e);
     text += "\n[activation_checkpoint]\n" + recompute_text(e, out);
     text += compile_text(e);

@@ -9,6 +9,7 @@
 
 #include "import/launch/readers.h"
 #include "model/input/keys.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 
@@ -77,7 +78,7 @@ private:
             micro_batches(p) >= p.pp,
             fmt::format("{} micro-batches for {} stages (global_batch, micro_batch, pp)",
                         micro_batches(p), p.pp));
-        const int etp = p.expert_tensor_parallel ? p.tp : 1;
+        const int etp = splits_experts(e_) ? p.tp : 1;
         out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0,
                            "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");
         out_.refuse_unless(
@@ -85,22 +86,23 @@ private:
             "workload.attention mla");
         out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
         out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
-        out_.refuse_unless(!w.row_scales, "workload.row_scales");
+        out_.refuse_unless(!e_.runtime.row_scales, "runtime.row_scales");
         out_.refuse_unless(w.gated || w.activation != Activation::relu, "activation relu");
         // megatron/core/transformer/moe/moe_layer.py refuses to train so.
         out_.refuse_unless(w.moe.experts == 0 || p.tp == 1 || p.sequence_parallel,
                            "experts with tensor parallelism (tp) and without sequence_parallel");
-        out_.refuse_unless(w.master_weights, "workload.master_weights = false");
+        out_.refuse_unless(e_.runtime.optimizer.master_weights,
+                           "runtime.optimizer.master_weights = false");
         out_.refuse_unless(p.shard == 0 || p.shard == p.dp * p.cp || p.zero == 3,
                            "parallelism.shard: shards of part of the replicas without zero 3");
         out_.refuse_unless(w.positions != Positions::relative,
                            "workload.positions relative: Transformer-XL's");
         out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm,
                            fmt::format("workload.norm {}", to_string(w.norm)));
-        out_.refuse_unless(
-            p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16 ||
-                (lm() && p.gradient_dtype == Dtype::fp16 && w.dtype == Dtype::fp16),
-            fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
+        out_.refuse_unless(gradient_type(e_) == Dtype::fp32 || gradient_type(e_) == Dtype::bf16 ||
+                               (lm() && gradient_type(e_) == Dtype::fp16 && w.dtype == Dtype::fp16),
+                           fmt::format("runtime.gradients.type {} of workload.dtype {}",
+                                       to_string(gradient_type(e_)), to_string(w.dtype)));
         out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
                            fmt::format("workload.optimizer {}", to_string(w.optimizer)));
     }
@@ -174,8 +176,8 @@ private:
         if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));
         add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
         numbers({"workload.vocab"});
-        if (w.vocab_multiple != 128)
-            add("make_vocab_size_divisible_by", std::max(1, w.vocab_multiple));
+        if (e_.runtime.vocab_multiple != 128)
+            add("make_vocab_size_divisible_by", std::max(1, e_.runtime.vocab_multiple));
         if (w.attention == AttentionKind::mla) {
             flag("multi_latent_attention", true);
             numbers({"workload.mla.q_rank"});
@@ -186,7 +188,7 @@ private:
         }
         attention();
         if (w.mtp_layers > 0 && !nemo()) add("mtp_num_layers", w.mtp_layers);
-        if (w.fused_loss) flag("cross_entropy_loss_fusion", true);
+        if (e_.runtime.loss.fused) flag("cross_entropy_loss_fusion", true);
     }
 
     void experts() {
@@ -204,9 +206,9 @@ private:
         if (m.dense_layers > 0 || m.interval > 1) add("moe_layer_freq", pattern_of_experts());
         if (m.groups > 1) numbers({"workload.moe.groups", "workload.moe.top_groups"});
         if (m.router_bias) flag("moe_router_enable_expert_bias", true);
-        add("moe_token_dispatcher_type", p.dispatch_once ? "flex" : "alltoall");
+        add("moe_token_dispatcher_type", sends_once(e_) ? "flex" : "alltoall");
         numbers({"parallelism.ep"});
-        if (p.tp > 1) add("expert_tensor_parallel_size", p.expert_tensor_parallel ? p.tp : 1);
+        if (p.tp > 1) add("expert_tensor_parallel_size", splits_experts(e_) ? p.tp : 1);
     }
 
     void split() {
@@ -230,18 +232,19 @@ private:
         if (p.sequence_parallel) flag("sequence_parallel", true);
         if (p.tp > 1) {  // also written if off, because recipes turn it on
             if (nemo())
-                flag("ub_tp_comm_overlap", p.overlap_tp);
+                flag("ub_tp_comm_overlap", overlaps_tensor(e_));
             else
-                flag("tp_comm_overlap", p.overlap_tp, lm() ? "model" : "comm_overlap");
+                flag("tp_comm_overlap", overlaps_tensor(e_), lm() ? "model" : "comm_overlap");
         }
         if (p.cp > 1)
-            add("cp_comm_type", p.context_exchange == ContextExchange::ring ? "p2p" : "allgather");
+            add("cp_comm_type",
+                e_.runtime.context_exchange == ContextExchange::ring ? "p2p" : "allgather");
         if (e_.workload.moe.experts > 0 && p.overlap_experts && !nemo())
             flag("overlap_moe_expert_parallel_comm", true, lm() ? "model" : "comm_overlap");
-        if (!p.fused_accumulation)
+        if (!e_.runtime.gradients.fused_accumulation)
             flag_or_not("no_gradient_accumulation_fusion", "gradient_accumulation_fusion", false);
         if (p.rank_order != "tp-cp-dp-pp") flag("use_tp_pp_dp_mapping", true);
-        if (p.vp > 1 && !p.overlap_p2p) {
+        if (p.vp > 1 && !e_.runtime.exchanges.sends) {
             if (lm()) flag("no_overlap_p2p_communication", true);
             if (nemo()) flag("overlap_p2p_comm", false);
         }
@@ -293,10 +296,10 @@ private:
                 : sgd       ? "sgd"
                             : "fused_adam",
                 section);
-            flag("overlap_grad_sync", p.overlap, section);
-            flag("overlap_param_sync", p.overlap_params, section);
-            add("grad_sync_dtype", std::string(to_string(p.gradient_dtype)), section);
-            add("bucket_cap_mb", fmt::format("{}", p.bucket.si() / 1e6), section);
+            flag("overlap_grad_sync", overlaps_gradients(e_), section);
+            flag("overlap_param_sync", overlaps_parameters(e_), section);
+            add("grad_sync_dtype", std::string(to_string(gradient_type(e_))), section);
+            add("bucket_cap_mb", fmt::format("{}", bucket_bytes(e_).si() / 1e6), section);
             return;
         }
         if (fsdp) {
@@ -309,19 +312,19 @@ private:
         } else {
             flag("use_distributed_optimizer", p.zero == 1, section);
         }
-        flag("overlap_grad_reduce", p.overlap, section);
-        flag("overlap_param_gather", p.overlap_params, section);
-        const bool low = p.gradient_dtype == Dtype::bf16;
+        flag("overlap_grad_reduce", overlaps_gradients(e_), section);
+        flag("overlap_param_gather", overlaps_parameters(e_), section);
+        const bool low = gradient_type(e_) == Dtype::bf16;
         if (lm()) {
             flag("grad_reduce_in_bf16", low);
             if (e_.workload.dtype == Dtype::fp16)
-                flag("accumulate_allreduce_grads_in_fp32", p.gradient_dtype == Dtype::fp32);
+                flag("accumulate_allreduce_grads_in_fp32", gradient_type(e_) == Dtype::fp32);
         } else {
             flag("grad_reduce_in_fp32", !low, section);
         }
-        const double each = p.gradient_dtype == Dtype::fp32 ? 4 : 2;
-        add(lm() ? "ddp_bucket_size" : "bucket_size", static_cast<long>(p.bucket.si() / each),
-            section);
+        const double each = gradient_type(e_) == Dtype::fp32 ? 4 : 2;
+        add(lm() ? "ddp_bucket_size" : "bucket_size",
+            static_cast<long>(bucket_bytes(e_).si() / each), section);
     }
 
     void recompute() {

@@ -8,6 +8,7 @@
 #include "import/launch/readers.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
+#include "model/machine/allocator_settings.h"
 
 namespace stepcast {
 
@@ -217,6 +218,20 @@ Translation translate_flags(const ShellLaunch& launch, Document d) {
     return t;
 }
 
+// Settings that are refused, or not modelled, must not cost the rest of the script.
+void take_allocator(const ShellLaunch& launch, const std::string& path, Translation& t) {
+    for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+        const auto found = launch.environment.find(name);
+        if (found == launch.environment.end()) continue;
+        try {
+            (void)parse_allocator_settings(found->second);
+            t.set("run.allocator", found->second, path + ", " + name);
+        } catch (const ConfigError& e) {
+            t.problems.push_back(fmt::format("{} ({}): {}", name, path, e.what()));
+        }
+    }
+}
+
 }  // namespace
 
 Translation translate_script(const std::string& text, const std::string& path,
@@ -242,6 +257,7 @@ Translation translate_script(const std::string& text, const std::string& path,
         return translate_flags(launch, std::move(d));
     });
     take_program(launch, options.model, t);
+    take_allocator(launch, path, t);
     for (const auto& variable : launch.unknown)
         t.open.push_back("variable " + variable + " is not set; say it with --env");
     for (const auto& note : launch.notes) t.open.push_back(note);

@@ -7,6 +7,7 @@
 
 #include "import/launch/readers.h"
 #include "model/input/keys.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -19,41 +20,9 @@ bool begins_with_any(std::string_view key, std::initializer_list<std::string_vie
 
 // ---- which keys count
 
-// Keys of a framework that decide another key, which is compared itself, and what only its cases
-// and reports use.
-bool decides_only(std::string_view key) {
-    return begins_with_any(key, {"framework.name",
-                                 "framework.about",
-                                 "framework.may_be",
-                                 "framework.can.",
-                                 "framework.interleaves",
-                                 "framework.balances_stages",
-                                 "framework.mean_sequence",
-                                 "framework.attention",
-                                 "framework.dropout",
-                                 "framework.tied",
-                                 "framework.optimizer",
-                                 "framework.master_weights",
-                                 "framework.clip_scales",
-                                 "framework.fused_",
-                                 "framework.recompute",
-                                 "framework.gradients",
-                                 "framework.frees_gradients",
-                                 "framework.bucket_weights",
-                                 "framework.overlap",
-                                 "framework.gather_copies",
-                                 "framework.eager",
-                                 "framework.composed",
-                                 "framework.autocast",
-                                 "framework.unfused",
-                                 "framework.reads_loss",
-                                 "framework.head_share",
-                                 "framework.vocab_multiple",
-                                 "framework.expert_products",
-                                 "framework.expert_tensor_parallel",
-                                 "framework.cuts_narrow_experts",
-                                 "framework.blocking_p2p",
-                                 "framework.dispatch_once"});
+// Costs of a framework's own code, which no script states.
+bool is_of_framework(std::string_view key) {
+    return key.starts_with("cluster.") && may_be_ruled(key);
 }
 
 struct Feature {
@@ -68,12 +37,10 @@ const Feature features[] = {
     {{"workload.moe.top_k", "workload.moe.capacity_factor", "workload.moe.shared_",
       "workload.moe.ffn", "workload.moe.dense_layers", "workload.moe.interval",
       "workload.moe.groups", "workload.moe.top_groups", "workload.moe.router_bias",
-      "parallelism.ep", "parallelism.expert_", "parallelism.dispatch_once",
-      "parallelism.overlap_experts", "parallelism.overlap_chunks", "parallelism.moe_system",
-      "routing.", "framework.expert_graphs", "framework.host.expert_layer"},
+      "parallelism.ep", "runtime.experts.", "parallelism.overlap_experts",
+      "parallelism.overlap_chunks", "parallelism.moe_system", "routing."},
      with_experts},
-    {{"parallelism.expert_tensor_parallel"},
-     [](const Experiment& e) { return e.parallelism.tp > 1; }},
+    {{"runtime.experts.tensor_parallel"}, [](const Experiment& e) { return e.parallelism.tp > 1; }},
     {{"workload.moe.top_groups"}, [](const Experiment& e) { return e.workload.moe.groups > 1; }},
     {{"routing.skew", "routing.seed", "routing.draws"},
      [](const Experiment& e) { return e.routing.kind != RoutingSpec::Kind::uniform; }},
@@ -102,25 +69,24 @@ const Feature features[] = {
      [](const Experiment& e) { return e.parallelism.pp * e.parallelism.vp > 1; }},
     {{"workload.activation"}, [](const Experiment& e) { return !e.workload.gated; }},
     {{"workload.adapter_on"}, [](const Experiment& e) { return e.workload.adapter_rank > 0; }},
-    {{"workload.fused_gate"},
-     [](const Experiment& e) { return e.workload.gated && !e.workload.fused_projections; }},
-    {{"parallelism.eager_traffic"}, [](const Experiment& e) { return e.parallelism.eager; }},
-    {{"parallelism.context_exchange"}, [](const Experiment& e) { return e.parallelism.cp > 1; }},
+    {{"runtime.fused_gate"},
+     [](const Experiment& e) { return e.workload.gated && !e.runtime.fused_projections; }},
+    {{"runtime.eager_traffic"}, [](const Experiment& e) { return is_eager(e); }},
+    {{"runtime.context_exchange"}, [](const Experiment& e) { return e.parallelism.cp > 1; }},
     {{"parallelism.stage_layers", "parallelism.cut", "parallelism.head_apart",
-      "parallelism.scatter_p2p", "parallelism.overlap_p2p", "parallelism.blocking_p2p",
-      "parallelism.messages_per_", "parallelism.resend_first_stage", "parallelism.gradient_tensors",
-      "parallelism.join_tied"},
+      "runtime.exchanges.sends", "runtime.exchanges.scatter_sends", "runtime.pipeline.",
+      "runtime.gradients.join_tied"},
      has_stages},
-    {{"parallelism.sequence_parallel", "parallelism.overlap_tp", "parallelism.gather_copies",
-      "parallelism.overlap_weight_gradient"},
+    {{"parallelism.sequence_parallel", "runtime.exchanges.tensor", "runtime.gather_copies",
+      "runtime.exchanges.weight_gradient"},
      [](const Experiment& e) { return e.parallelism.tp > 1; }},
-    {{"parallelism.shard", "framework.shard_rate", "framework.host.module_"},
+    {{"parallelism.shard", "runtime.module_hooks"},
      [](const Experiment& e) { return e.parallelism.zero == 3; }},
-    {{"parallelism.overlap_params"},
+    {{"runtime.exchanges.parameters"},
      [](const Experiment& e) { return e.parallelism.zero == 1 || e.parallelism.zero == 2; }},
-    {{"parallelism.recompute_layers", "parallelism.recompute_stops_early"},
+    {{"parallelism.recompute_layers", "runtime.recompute_stops_early"},
      [](const Experiment& e) { return recomputes_layers(e.parallelism); }},
-    {{"framework.wide_norm"}, [](const Experiment& e) { return e.parallelism.zero > 0; }},
+    {{"runtime.optimizer.wide_norm"}, [](const Experiment& e) { return e.parallelism.zero > 0; }},
 };
 
 // ---- the two experiments
@@ -150,12 +116,9 @@ const Words words[] = {
     {{EmitFormat::deepspeed}, {"parallelism.recompute"}, "the switch is in the model's code"},
     {{}, {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"}, "said where it is launched"},
     {{},
-     {"cluster.launch_blocking", "framework.launch_blocking"},
+     {"cluster.launch_blocking", "runtime.blocking_layers"},
      "CUDA_LAUNCH_BLOCKING=1 in the environment"},
-    {{},
-     {"workload.adapter_", "parallelism.unfused", "parallelism.eager_script",
-      "parallelism.composed"},
-     "in the model's code"},
+    {{}, {"workload.adapter_", "runtime.kernels", "runtime.composed"}, "in the model's code"},
     {{}, {"routing."}, "where tokens go follows from router and data"},
     {{}, {"workload.head_share", "workload.head"}, "in the model's code and its data"},
     {{EmitFormat::megatron, EmitFormat::megatron_bridge, EmitFormat::nemo},
@@ -179,11 +142,9 @@ bool leaves_model_to_code(EmitFormat format) {
 }
 
 bool shapes_model(std::string_view key) {
-    const bool how = begins_with_any(
-        key, {"workload.dtype", "workload.optimizer", "workload.autocast", "workload.fused_",
-              "workload.fp32_loss", "workload.loss_", "workload.row_scales",
-              "workload.master_weights", "workload.clip_scales", "workload.reads_loss",
-              "workload.head_share", "workload.adapter_"});
+    const bool how =
+        begins_with_any(key, {"workload.dtype", "workload.optimizer", "workload.fp32_loss",
+                              "workload.head_share", "workload.adapter_"});
     return key.starts_with("workload.") && !how;
 }
 
@@ -220,12 +181,26 @@ ForeignFormat foreign(EmitFormat format) {
 
 }  // namespace
 
+// What rules make of keys of [runtime] in this step.
+void write_out_runtime(Experiment& e) {
+    Runtime& r = e.runtime;
+    r.gradients.bucket = BucketSize(bucket_bytes(e));
+    r.gradients.type = parse_name<GradientType>(to_string(gradient_type(e)));
+    r.exchanges.gradients =
+        overlaps_gradients(e) ? GradientOverlap::always : GradientOverlap::never;
+    r.exchanges.tensor = overlaps_tensor(e) ? TensorOverlap::always : TensorOverlap::never;
+    r.experts.tensor_parallel = splits_experts(e) ? ExpertSplit::all : ExpertSplit::none;
+    r.experts.dispatch = sends_once(e) ? TokenDispatch::once : TokenDispatch::all_to_all;
+    r.optimizer.groups = optimizer_groups(e);
+}
+
 bool may_change_step(std::string_view key) {
     if (key.starts_with("cluster."))
         return key == "cluster.nodes" || key == "cluster.gpus_per_node" ||
-               key == "cluster.launch_blocking";
+               key == "cluster.launch_blocking" || is_of_framework(key);
     if (key.starts_with("run.")) return key == "run.cuda_graph";
-    return key != "workload.name" && !key.starts_with("recorded.") && !decides_only(key);
+    return key != "workload.name" && !key.starts_with("recorded.") &&
+           !key.starts_with("framework.");
 }
 
 bool acts(std::string_view key, const Experiment& e) {
@@ -246,6 +221,7 @@ Experiment with_values_written_out(Experiment e) {
     }
     p.global_batch = sequences_of_step(p);
     if (p.shard == p.dp * p.cp) p.shard = 0;
+    write_out_runtime(e);
     return e;
 }
 
@@ -253,16 +229,17 @@ Experiment experiment_of_script(const Experiment& asked, const Translation& scri
     Experiment back = asked;
     back.workload = {.name = asked.workload.name, .kind = Workload::Kind::transformer};
     back.parallelism = {};
+    back.runtime = {};
     back.routing = {};
     back.run = {};
     back.cluster.launch_blocking = false;
     const auto of_split = [](std::string_view key) { return !key.starts_with("cluster."); };
-    std::erase_if(back.framework.stated, of_split);
-    std::erase_if(back.framework.replaced, [&](const Override& one) { return of_split(one.key); });
+    std::erase_if(back.overlay.stated, of_split);
+    std::erase_if(back.overlay.under, [&](const Override& one) { return of_split(one.key); });
     if (!script.framework.empty()) set_key(back, {"framework.preset", script.framework});
     for (const Setting& setting : script.settings) set_key(back, {setting.key, setting.value});
     if (!script.find("parallelism.dp")) back.parallelism.dp = asked.parallelism.dp;
-    adopt_framework(back);
+    apply_framework(back);
     return back;
 }
 
@@ -274,8 +251,7 @@ namespace {
 class Comparison {
 public:
     Comparison(const Experiment& asked, const Translation& script, EmitFormat format)
-        : asked_(with_values_written_out(asked)),
-          back_(with_values_written_out(experiment_of_script(asked, script))) {
+        : asked_(with_values_written_out(asked)), back_(experiment_of_script(asked, script)) {
         if (leaves_model_to_code(format))
             find([](std::string_view key) { return shapes_model(key); });
         while (find([](std::string_view) { return true; })) {
@@ -293,17 +269,18 @@ private:
             back_.workload.moe.interval = asked_.workload.moe.interval;
             back_.workload.moe.dense_layers = asked_.workload.moe.dense_layers;
         }
+        const Experiment back = with_values_written_out(back_);
         std::vector<Lost> found;
         for (const Key& key : all_keys()) {
             if (is_preset(key) || !may_change_step(key.path) || !acts(key.path, asked_) ||
                 !wanted(key.path))
                 continue;
             if (std::ranges::find(lost_, &key, &Lost::key) != lost_.end()) continue;
-            Lost one{&key, text_of(key, asked_), text_of(key, back_)};
+            Lost one{&key, text_of(key, asked_), text_of(key, back)};
             if (one.ours != one.theirs) found.push_back(std::move(one));
         }
         for (const Lost& one : found)
-            if (!one.key->path.starts_with("framework."))
+            if (!is_of_framework(one.key->path))
                 set_key(back_, {std::string(one.key->path), one.ours});
         lost_.insert(lost_.end(), found.begin(), found.end());
         return !found.empty();
@@ -330,7 +307,7 @@ void name_lost_keys(const Experiment& asked, EmitFormat format, Emission& out) {
         const auto why = why_of(key->path, format);
         if (leaves_model_to_code(format) && shapes_model(key->path))
             model.push_back(said);
-        else if (key->path.starts_with("framework."))
+        else if (is_of_framework(key->path))
             framework.push_back(said);
         else if (!why.empty())
             out.without.push_back(fmt::format("{}: {}", said, why));

@@ -8,6 +8,7 @@
 #include "import/launch/readers.h"
 #include "model/base/errors.h"
 #include "model/input/keys.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {
@@ -31,7 +32,7 @@ Cluster any_machine() {
 bool fill_ranks(Experiment& e, bool replicas_stated) {
     Parallelism& p = e.parallelism;
     const long split = long{p.tp} * p.pp * p.cp,
-               of_experts = long{p.expert_tensor_parallel ? p.tp : 1} * p.ep * p.pp;
+               of_experts = long{splits_experts(e) ? p.tp : 1} * p.ep * p.pp;
     const long ranks = replicas_stated ? split * p.dp : std::lcm(split, of_experts);
     if (constexpr long most = 1 << 20; ranks > most) return false;
     p.dp = static_cast<int>(ranks / split);

@@ -181,7 +181,8 @@ private:
                        a.text == "deepspeed" || a.text == "srun" || a.text == "nemo";
             });
         if (!trains || (flags == 0 && !whole)) return;
-        for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE"})
+        for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE",
+                                 "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
             if (const auto value = variables_.value(name); !value.empty())
                 launch.environment[name] = value;
         if (best_ > 0 && all.front().at != launch.arguments.front().at)

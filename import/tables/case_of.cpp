@@ -152,7 +152,9 @@ Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& sh
     e.parallelism.ep = count_in(row, "ep", 1);
     e.parallelism.micro_batch = required(row, "mbs");
     e.parallelism.moe_system = MoeSystem::alltoall;
-    e.parallelism.unfused = shelf.framework_of(row).unfused.value_or(false);
+    if (const std::string* style = ruled_value(shelf.framework_of(row), "runtime.kernels"))
+        if (*style == to_string(KernelStyle::operations))
+            e.runtime.kernels = KernelStyle::operations;
     e.routing.kind = RoutingSpec::Kind::uniform;
     result.assumptions.push_back(
         fmt::format("one layer in {}, forward and backward; tokens evenly over the experts",

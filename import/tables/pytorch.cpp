@@ -26,7 +26,7 @@ Experiment script_on(const Cluster& cluster) {
     e.cluster = cluster;
     // the script has one rank, whatever the cluster has
     e.cluster.nodes = e.cluster.gpus_per_node = 1;
-    e.parallelism.eager_script = true;
+    e.runtime.kernels = KernelStyle::script;
     return e;
 }
 
@@ -47,7 +47,6 @@ Workload workload_of(const TableRow& row) {
     w.attention =
         row.read("attention", [&] { return parse_name<AttentionKind>(row.text("attention")); });
     w.causal = w.attention != AttentionKind::plain;
-    w.fused_loss = false;
     w.optimizer = Optimizer::adam;
     if (const std::string found = row.text("optimizer"); found != "adamw-fused")
         throw ConfigError("optimizer: \"" + found + "\" is not modelled; expected adamw-fused");
@@ -58,6 +57,7 @@ Case step_of(const TableRow& row, const Cluster& cluster) {
     Case c;
     c.experiment = script_on(cluster);
     c.experiment.workload = workload_of(row);
+    c.experiment.runtime.loss.fused = false;
     c.experiment.parallelism.micro_batch = c.experiment.parallelism.global_batch =
         row.integer("batch");
     check_experiment(c.experiment);

@@ -92,8 +92,8 @@ Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
 // The split in the columns tp to gbs and recompute. What the row leaves open is chosen by the
 // memory forecast for the workload, cluster and framework of `experiment`, and listed in
 // `assumptions`. Throws ConfigError, column first.
-Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
-                     std::vector<std::string>& assumptions);
+void set_split(const CaseRow& row, int ranks, Experiment& experiment,
+               std::vector<std::string>& assumptions);
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint
 // (Megatron-Core).
 double modules_again(const CaseRow& row, const Workload& workload);

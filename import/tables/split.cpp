@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "model/base/errors.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 
@@ -21,7 +22,7 @@ int chunks_unstated(const CaseRow& row, const Framework& f, const Workload& w,
                     const Parallelism& p) {
     const long batches =
         count_in(row, "gbs", 0) / (static_cast<long>(p.dp) * count_in(row, "mbs", 1));
-    if (!f.interleaves || w.layers % p.pp != 0 || batches % p.pp != 0) return 1;
+    if (!f.unstated.chunks || w.layers % p.pp != 0 || batches % p.pp != 0) return 1;
     const int layers = w.layers / p.pp;
     for (int each = 4; each < layers; ++each)
         if (layers % each == 0) return layers / each;
@@ -155,8 +156,8 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     const auto text = lower_case(row.cell("recompute"));
     const auto word = first_word(text);
     if (!states(row, "recompute")) {
-        if (!f.recompute) return choose_recompute(e, p, assumptions);
-        p.recompute = *f.recompute;
+        if (!f.unstated.recompute) return choose_recompute(e, p, assumptions);
+        p.recompute = *f.unstated.recompute;
         assumptions.push_back(
             fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
         return;
@@ -224,7 +225,7 @@ std::vector<int> balanced_stages(const Workload& w, int stages) {
 // layer less, beside embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
 void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p,
                       Assumptions& assumptions) {
-    if (f.balances_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
+    if (f.unstated.balanced_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
         p.stage_layers = balanced_stages(w, p.pp);
         assumptions.push_back(
             fmt::format("stages of {} layers, balanced by matrix products with the logits",
@@ -240,15 +241,13 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p,
 }
 
 // The framework's settings, and the dispatch kernels that the row names.
-void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism& p,
-                   Assumptions& assumptions) {
-    Experiment e = experiment;
-    e.parallelism = p;
-    adopt_framework(e);
-    p = e.parallelism;
+void set_framework(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    apply_framework(e);
+    Parallelism& p = e.parallelism;
+    TokenDispatch& dispatch = e.runtime.experts.dispatch;
     const Workload& w = e.workload;
     if (w.moe.experts == 0) return;
-    if (p.tp > 1 && !p.expert_tensor_parallel)
+    if (p.tp > 1 && !splits_experts(e))
         assumptions.emplace_back(expert_ffn(w) < w.hidden
                                      ? "experts narrower than the model: not split over tp"
                                      : "experts whole, the framework's: not split over tp");
@@ -258,15 +257,15 @@ void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism
         const auto& word = row.cell("dispatch");
         if (word != "all-to-all" && word != "once")
             throw ConfigError("dispatch: \"" + word + "\" is neither all-to-all nor once");
-        p.dispatch_once = word == "once";
+        dispatch = word == "once" ? TokenDispatch::once : TokenDispatch::all_to_all;
         return;
     }
     const auto text = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     const bool named = contains(text, "deepep") || contains(text, "hybridep");
-    if (p.dispatch_once && !named)
+    if (sends_once(e) && !named)
         assumptions.emplace_back(
             "dispatch not stated: each token once to a rank and a node, as DeepEP's kernels");
-    p.dispatch_once = p.dispatch_once || named;
+    if (named) dispatch = TokenDispatch::once;
 }
 
 // With pipeline stages, larger micro-batches make larger kernels but fewer of them, so the bubble
@@ -301,7 +300,7 @@ double modules_again(const CaseRow& row, const Workload& w) {
 std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
     const Parallelism& p = e.parallelism;
     std::vector<Reading> readings;
-    if (!states(row, "recompute") && !e.framework.recompute) {
+    if (!states(row, "recompute") && !e.framework.unstated.recompute) {
         // Memory decides, so the alternatives assume that the memory forecast is 17 % too low or
         // too high.
         constexpr double more = usual_room * 1.17, less = usual_room / 1.17;
@@ -322,13 +321,13 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
     return readings;
 }
 
-Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
-                     std::vector<std::string>& assumptions) {
-    const Framework& framework = experiment.framework;
-    Parallelism p;
+void set_split(const CaseRow& row, int ranks, Experiment& experiment,
+               std::vector<std::string>& assumptions) {
+    const Framework framework = experiment.framework;
+    Parallelism& p = experiment.parallelism;
     set_degrees(row, ranks, framework, experiment.workload, p, assumptions);
     set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
-    set_framework(row, experiment, p, assumptions);
+    set_framework(row, experiment, assumptions);
     const auto batch = count_in(row, "gbs");
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
     p.global_batch = *batch;
@@ -337,7 +336,6 @@ Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment
     set_micro_batch(row, experiment, p, assumptions);
     set_stage_layers(experiment.workload, framework, p, assumptions);
     if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
-    return p;
 }
 
 }  // namespace stepcast

@@ -182,11 +182,12 @@ std::optional<bool> states_tied(const CaseRow& row) {
 }
 
 // The workload with the framework's settings applied.
-Workload adopted(const Workload& workload, const Framework& framework) {
+Workload adopted(const Workload& workload, const Framework& framework, const Overlay& overlay) {
     Experiment e;
+    e.overlay = overlay;
     e.workload = workload;
     e.framework = framework;
-    adopt_framework(e);
+    apply_framework(e);
     return e.workload;
 }
 
@@ -213,8 +214,8 @@ const ModelFamily& family_of_row(const CaseRow& row, Shelf& shelf, std::string& 
     return *found;
 }
 
-Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shelf,
-                     Assumptions& assumptions) {
+Workload workload_of(const CaseRow& row, const Framework& framework, const Overlay& overlay,
+                     Shelf& shelf, Assumptions& assumptions) {
     std::string known_as;
     const ModelFamily& family = family_of_row(row, shelf, known_as);
     Workload w = family.architecture;
@@ -238,19 +239,18 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
         throw ConfigError(
             fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
-    w.row_scales = is_narrow(w.dtype) && contains(lower_case(row.cell("precision")), "rowwise");
     w.optimizer = Optimizer::adam;
-    w = adopted(w, framework);
+    w = adopted(w, framework, overlay);
     if (const auto tied = states_tied(row); tied && *tied != w.tied) {
         w.tied = *tied;
         assumptions.emplace_back(*tied ? "embedding and logits share their weights, as stated"
                                        : "untied, as stated");
     }
-    if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
+    if (framework.unstated.mean_sequence > 0 && w.seq > framework.unstated.mean_sequence) {
         assumptions.push_back(fmt::format(
             "sequences of up to {} tokens: {} in the mean, batches hold those of like length",
-            w.seq, framework.mean_sequence));
-        w.seq = framework.mean_sequence;
+            w.seq, framework.unstated.mean_sequence));
+        w.seq = framework.unstated.mean_sequence;
     }
     read_masked_positions(row, w, assumptions);
     if (w.positions == Positions::relative) w.memory = w.seq;
@@ -267,14 +267,13 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
 
 // CUDA graphs around the experts take the calls of router and dispatch off the host.
 void set_graphs(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
-    if (e.workload.moe.experts == 0 || e.cluster.host.expert_layer == Seconds(0)) return;
-    if (contains(lower_case(row.cell("notes")), "cuda graph")) {
-        e.cluster.host.expert_layer = Seconds(0);
-        e.framework.stated.emplace_back("cluster.host.expert_layer");
+    constexpr const char* key = "cluster.host.expert_layer";
+    const bool by_framework = std::ranges::count(e.overlay.under, key, &Override::key) > 0;
+    if (e.workload.moe.experts == 0 || (e.cluster.host.expert_layer == Seconds(0) && !by_framework))
         return;
-    }
-    adopt_framework(e);
-    if (e.cluster.host.expert_layer == Seconds(0))
+    if (contains(lower_case(row.cell("notes")), "cuda graph"))
+        set_key(e, {key, "0 s"});
+    else if (e.cluster.host.expert_layer == Seconds(0))
         assumptions.emplace_back(
             "CUDA graphs not stated: of router and dispatch, the recipe's on this device");
 }
@@ -305,7 +304,7 @@ void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptio
     if (modules == 0) return;
     // half in each of the two passes
     e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;
-    e.framework.stated.emplace_back("cluster.host.layer");
+    e.overlay.stated.emplace_back("cluster.host.layer");
     assumptions.push_back(fmt::format(
         "{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each",
         modules, 1e3 * e.cluster.host.module_backward.si()));
@@ -403,18 +402,20 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     e.name = result.case_id;
     std::string why;
     e.framework = shelf.framework_of(row, &why);
-    if (states_tied(row)) e.framework.stated.emplace_back("workload.tied");
-    e.workload = workload_of(row, e.framework, shelf, said);
+    if (states_tied(row)) e.overlay.stated.emplace_back("workload.tied");
+    e.workload = workload_of(row, e.framework, e.overlay, shelf, said);
     said.push_back("framework " + e.framework.name + ": " + e.framework.about);
     if (!why.empty()) said.push_back(why);
     result.circumstances = circumstances_of(row, shelf);
+    e.runtime.row_scales =
+        is_narrow(e.workload.dtype) && contains(lower_case(row.cell("precision")), "rowwise");
     set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
-    if (states(row, "dispatch")) e.framework.stated.emplace_back("parallelism.dispatch_once");
-    e.parallelism = split_of(row, ranks, e, said);
+    if (states(row, "dispatch")) e.overlay.stated.emplace_back("runtime.experts.dispatch");
+    set_split(row, ranks, e, said);
     set_graphs(row, e, said);
-    adopt_framework(e);
+    apply_framework(e);
     set_modules_again(row, e, said);
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e);

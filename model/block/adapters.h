@@ -23,10 +23,10 @@ struct AdapterTypes {
     Dtype outside, inside;
     [[nodiscard]] bool cast() const { return outside != inside; }
 };
-inline AdapterTypes adapter_types(const Workload& w, const Linear& l) {
+inline AdapterTypes adapter_types(const Runtime& r, const Linear& l) {
     const Dtype own = between_products(l.dtype),
                 wide = size_of(own) < size_of(Dtype::fp32) ? Dtype::fp32 : own;
-    return w.autocast ? AdapterTypes{wide, own} : AdapterTypes{own, wide};
+    return r.autocast ? AdapterTypes{wide, own} : AdapterTypes{own, wide};
 }
 
 struct Adapters : ElementPass {
@@ -51,7 +51,7 @@ private:
     }
 
     void composed() const {
-        const AdapterTypes types = adapter_types(w, l);
+        const AdapterTypes types = adapter_types(r, l);
         const Bytes outside = size_of(types.outside), inside = size_of(types.inside);
         if (types.cast()) {
             forward("adapter_cast", cast_pass(input, outside, inside));

@@ -37,6 +37,7 @@ struct BlockRules {
     const RankShape& s = c.shape;
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
+    const Runtime& r = c.experiment.runtime;
 
     [[nodiscard]] bool drops() const { return w.dropout > 0; }
     [[nodiscard]] bool drops_scores() const { return drops() && w.score_dropout; }
@@ -50,9 +51,7 @@ struct BlockRules {
     [[nodiscard]] double outer() const { return number(s.outer_tokens * s.hidden); }
 };
 
-inline bool composes(const BlockRules& of, Composed op) {
-    return std::ranges::find(of.p.composed, op) != of.p.composed.end();
-}
+inline bool composes(const BlockRules& of, Composed op) { return composes(of.c.experiment, op); }
 
 // A pass over a block of a transformer; the rules for its kernels derive from it.
 struct BlockPass : PassWriter, BlockRules {

@@ -43,7 +43,7 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
                       .after_norm = name != "query",
                       .adapter_rank = w.adapter_rank};
     };
-    if (w.fused_projections) return b.push_back(linear("qkv", queries + keys * 2, Split::column));
+    if (s.fused_projections) return b.push_back(linear("qkv", queries + keys * 2, Split::column));
     b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden), 3});
     b.insert(b.end(), {linear("query", queries, Split::column), linear("key", keys, Split::none),
                        linear("value", keys, Split::none)});
@@ -261,7 +261,7 @@ Block delta_block(const Workload& w, const RankShape& s) {
     Block b;
     add_norm(b, w, s, "delta_norm", s.matrix);
     const Width wide = rule.around() + rule.inner();
-    if (w.fused_projections) {
+    if (s.fused_projections) {
         b.push_back(linear("delta_in", wide + values * 2, Split::column));
     } else {
         b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden)});
@@ -324,8 +324,8 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
     const Width ffn{w.ffn, s.ffn};
     // A gate and its input are one product, followed by one kernel for gate and activation, or
     // `separate` products.
-    const bool at_once = w.gated && w.fused_projections, separate = w.gated && !w.fused_projections,
-               by_steps = separate && !w.fused_gate;
+    const bool at_once = w.gated && s.fused_projections, separate = w.gated && !s.fused_projections,
+               by_steps = separate && !s.fused_gate;
     const int inputs = w.gated && !by_steps ? 2 : 1;
     const auto up = [&](std::string_view name, Split split) {
         return Linear{.name = name,

@@ -1,4 +1,4 @@
-// Operators that a library composes of PyTorch's own, each with a kernel (`parallelism.composed`):
+// Operators that a library composes of PyTorch's own, each with a kernel (`runtime.composed`):
 // read and written elements of the operator's tensor, and the number of kernels. GELU's steps:
 // gelu_steps.h; adapters: adapters.h.
 #pragma once

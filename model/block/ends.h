@@ -40,7 +40,7 @@ struct Ends : BlockPass {
             back->inputs.collective("tp_all_gather", AllGather{whole}, ranks);
         if (w.adapter_rank > 0) return;
         const double weights = static_cast<double>(s.vocab) * static_cast<double>(s.hidden);
-        const Bytes table = weights * (s.element() + size_of(p.gradient_dtype));
+        const Bytes table = weights * (s.element() + size_of(gradient_type(c.experiment)));
         backward("embedding_gradient", MemoryPass{2.0 * whole + table, whole + table, long_pass},
                  4);
         slices_backward("table_slices", w.table_slices, weights * s.element(), w.table_slices);
@@ -48,16 +48,16 @@ struct Ends : BlockPass {
 
     void operator()(const Loss&) const {
         const double n = static_cast<double>(s.head_tokens) * static_cast<double>(s.vocab);
-        if (w.loss_in_forward == (ahead != nullptr)) loss(n);
+        if (r.loss.in_forward == (ahead != nullptr)) loss(n);
         if (composes(*this, Composed::loss))
             backward("loss_backward",
                      composed_loss(n, 3.0 * wide(), 2.0 * wide(), wide(), s.element()), 4);
-        else if (w.fused_loss)
+        else if (r.loss.fused)
             backward("loss_backward", MemoryPass{n * Bytes(4), n * s.element(), long_pass}, 2);
         else
             backward("loss_backward",
                      MemoryPass{n * Bytes(4 + 4), n * (Bytes(4) + s.element()), long_pass}, 4);
-        slices_backward("loss_slices", w.loss_pieces, tensor(n), w.loss_pieces - 1);
+        slices_backward("loss_slices", r.loss.pieces, tensor(n), r.loss.pieces - 1);
     }
 
 private:
@@ -86,7 +86,7 @@ private:
         const Bytes element = s.element();
         if (composes(*this, Composed::loss))
             planner().compute("loss", composed_loss(n, 3.0 * wide(), wide(), element, wide()), 3);
-        else if (w.fused_loss)
+        else if (r.loss.fused)
             planner().compute("loss", MemoryPass{n * 3.0 * element, n * Bytes(4), long_pass}, 4);
         else
             planner().compute(

@@ -57,7 +57,7 @@ struct Fused : BlockPass {
     // gradient sums those. Fused expert products include this pass.
     void operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
-        if (slots && p.expert_products == ExpertProducts::fused) return;
+        if (slots && r.experts.products == ExpertProducts::fused) return;
         const Bytes inner =
             tensor(static_cast<double>((slots ? experts.most() : s.tokens) * op.width.rank));
         const Bytes inputs = static_cast<double>(op.inputs) * inner;

@@ -56,7 +56,7 @@ struct FusedAttention : BlockPass {
     // Every context-parallel rank receives the keys and values of all; in the backward again, and
     // it sends their gradients back.
     void operator()(const Attend& op) const {
-        const bool ring = p.context_exchange == ContextExchange::ring;
+        const bool ring = r.context_exchange == ContextExchange::ring;
         const Bytes all = tensor(static_cast<double>(s.batch * s.seq) *
                                  static_cast<double>(op.kv_heads * (s.qk_dim + s.value_dim)));
         const Op collective = back != nullptr ? Op(ReduceScatter{2.0 * all}) : Op(AllGather{all});

@@ -77,14 +77,15 @@ struct FusedExperts : BlockPass {
     }
 
 private:
-    [[nodiscard]] bool is_fused() const { return p.expert_products == ExpertProducts::fused; }
+    [[nodiscard]] bool is_fused() const { return r.experts.products == ExpertProducts::fused; }
+    [[nodiscard]] bool once() const { return sends_once(c.experiment); }
     [[nodiscard]] Bytes rows() const { return tensor(static_cast<double>(x.most() * s.hidden)); }
     [[nodiscard]] Bytes slots() const { return tensor(static_cast<double>(x.slots * s.hidden)); }
     // One pass, or the steps of which a library composes it. Kernels that send each token once read
     // and write the tokens in place, so no permutation is needed.
     void permute(std::string_view name, const Composition& steps, const MemoryPass& pass,
                  float kernels) const {
-        if (p.dispatch_once && p.ep > 1) return;
+        if (once() && p.ep > 1) return;
         const bool by_steps = composes(*this, Composed::experts);
         planner().compute(name, by_steps ? moved(steps, slots()) : pass,
                           by_steps ? steps.kernels : kernels);
@@ -107,7 +108,7 @@ private:
     // finds both operands already cast); with block scales (Blackwell) one kernel per operand that
     // reorders the scales (Transformer Engine's GroupedLinear).
     [[nodiscard]] int kernels_of_each(bool weight_gradient) const {
-        if (p.expert_products != ExpertProducts::each) return 0;
+        if (r.experts.products != ExpertProducts::each) return 0;
         if (!is_narrow(s.matrix)) return 1;
         return 1 + (weight_gradient ? 0 : 1) + (is_blackwell(c.experiment.cluster.gpu) ? 2 : 0);
     }
@@ -122,12 +123,12 @@ private:
         Planner& out = planner();
         if (w.moe.shared_experts > 0 && c.experiment.cluster.host.expert_layer > Seconds(0))
             out.host("shared_modules", HostWork{HostWork::Kind::module, 2}, false);
-        if (c.experiment.framework.host.expert_layer && !p.dispatch_once) {
+        if (r.experts.one_by_one && !once()) {
             const auto experts = static_cast<double>(x.rows.front().size());
             out.host("experts", HostWork{HostWork::Kind::expert_layer, experts}, ahead != nullptr);
         }
         if (p.ep == 1) return;
-        if (!p.dispatch_once)
+        if (!once())
             return out.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1},
                             w.moe.capacity_factor == 0);
         out.host("expert_layer", HostWork{HostWork::Kind::expert_layer, 1}, false);
@@ -152,7 +153,7 @@ private:
     void join_ranks() const {
         if (p.sequence_parallel) return;
         const Bytes tokens = tensor(outer());
-        p.expert_tensor_parallel
+        splits_experts(c.experiment)
             ? planner().collective("tp_all_reduce", AllReduce{tokens}, c.groups.tensor)
             : planner().collective("tp_all_gather", AllGather{tokens}, c.groups.tensor);
     }
@@ -160,7 +161,7 @@ private:
     // Rows arrive by source but are computed by expert. A token that arrived once is copied for
     // each of its experts.
     void sort(bool home) const {
-        const bool once = p.dispatch_once;
+        const bool once = this->once();
         if (p.ep == 1 || is_fused() || (x.rows.front().size() == 1 && !once)) return;
         if (!once) return planner().compute("sort_by_expert", MemoryPass{rows(), rows()});
         const Bytes tokens = once_over_slots(w.moe, p.ep) * rows();
@@ -178,7 +179,7 @@ private:
         AllToAll op = stepcast::all_to_all(p.ep, [&](int from, int to) {
             return slots(home ? to : from, home ? from : to) * slot;
         });
-        if (p.dispatch_once) send_once(op);
+        if (once()) send_once(op);
         planner().collective("ep_all_to_all", op, c.groups.expert);
     }
 

@@ -12,8 +12,6 @@
 
 namespace stepcast {
 
-enum class KernelStyle : std::uint8_t { fused, unfused };
-
 void plan_block(const PassWriter& out, const LayerContext& context,
                 std::span<const Operator> operators, KernelStyle style);
 

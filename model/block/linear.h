@@ -33,8 +33,8 @@ inline void plan_input_gradient(Planner& planner, const Linear& l) {
 // Whether a pass adds each weight gradient to that of earlier micro-batches. Under zero 2 and 3
 // gradients are reduced in every micro-batch, so that each rank adds only its shard, one of so
 // many.
-inline bool accumulates(const Parallelism& p) {
-    return !p.fused_accumulation && micro_batches(p) != 1;
+inline bool accumulates(const Experiment& e) {
+    return !e.runtime.gradients.fused_accumulation && micro_batches(e.parallelism) != 1;
 }
 inline int accumulated_shards(const Parallelism& p) {
     return p.zero < 2 ? 1 : p.shard > 0 ? p.shard : p.dp * p.cp;
@@ -43,14 +43,13 @@ inline int accumulated_shards(const Parallelism& p) {
 // The GEMM, and such a pass. Frozen weights have neither.
 inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e) {
     if (e.workload.adapter_rank > 0) return;
-    const Parallelism& p = e.parallelism;
     Gemm gemm = product_of(l, l.out.rank, l.in.rank, l.tokens);
-    gemm.accumulate = p.fused_accumulation && p.gradient_dtype == Dtype::fp32;
+    gemm.accumulate = e.runtime.gradients.fused_accumulation && gradient_type(e) == Dtype::fp32;
     planner.compute(l.name, gemm);
-    if (!accumulates(p)) return;
-    const double added = number(l.out.rank * l.in.rank) / accumulated_shards(p);
+    if (!accumulates(e)) return;
+    const double added = number(l.out.rank * l.in.rank) / accumulated_shards(e.parallelism);
     const Bytes made = size_of(casts_weights(e) ? Dtype::fp32 : between_products(l.dtype)),
-                kept = size_of(p.gradient_dtype);
+                kept = size_of(gradient_type(e));
     planner.compute("accumulate_gradient",
                     MemoryPass{added * (made + kept), added * kept, MemoryPass::Access::optimizer});
 }

@@ -23,12 +23,12 @@ struct SplitLinear : BlockPass {
 
     void forward() const {
         if (l.split != Split::row) {
-            l.split == Split::none ? product() : gather(l.in, p.overlap_tp);
+            l.split == Split::none ? product() : gather(l.in, overlapped());
             return adapter();
         }
         adapter();
-        ahead->overlap(p.overlap_tp, sum_name(), sum(l.out), group, [&] { product(); });
-        if (p.overlap_tp) return;
+        ahead->overlap(overlapped(), sum_name(), sum(l.out), group, [&] { product(); });
+        if (overlapped()) return;
         lay_out(l.out);
         ahead->collective(sum_name(), sum(l.out), group);
     }
@@ -38,19 +38,20 @@ struct SplitLinear : BlockPass {
         const auto weight_gradient = [&] { plan_weight_gradient(back->weights, l, c.experiment); };
         const bool column = l.split == Split::column, apart = &inputs != &weights;
         if (l.split == Split::none && !l.detached) product();
-        if (l.split == Split::row) gather(l.out, p.overlap_tp);
+        if (l.split == Split::row) gather(l.out, overlapped());
         if (column) {
-            gather(l.in, p.overlap_weight_gradient);
+            gather(l.in, r.exchanges.weight_gradient);
             lay_out(l.in);
-            if (!p.overlap_weight_gradient || apart)
+            if (!r.exchanges.weight_gradient || apart)
                 inputs.collective(sum_name(), sum(l.in), group);
         }
-        weights.overlap(column && p.overlap_weight_gradient && !apart, sum_name(), sum(l.in), group,
-                        weight_gradient);
+        weights.overlap(column && r.exchanges.weight_gradient && !apart, sum_name(), sum(l.in),
+                        group, weight_gradient);
         adapter();
     }
 
 private:
+    [[nodiscard]] bool overlapped() const { return overlaps_tensor(c.experiment); }
     // Bytes and kind of the collectives over a tensor with that many columns.
     [[nodiscard]] Bytes whole(Width width) const { return s.inner(width.rank); }
     [[nodiscard]] Op sum(Width width) const {
@@ -63,7 +64,7 @@ private:
     // With several samples, the sequence part of one rank is not contiguous in [batch, sequence,
     // hidden], so it must be copied.
     void lay_out(Width width) const {
-        if (p.gather_copies && p.sequence_parallel && p.tp > 1 && !p.overlap_tp)
+        if (r.gather_copies && p.sequence_parallel && p.tp > 1 && !overlapped())
             planner().compute("tp_copy", MemoryPass{whole(width), whole(width)});
     }
 
@@ -88,7 +89,7 @@ private:
     // maxima. The weights are cast too, once for a product by rows and once for one by columns.
     // Products of the same input share one cast.
     void row_scales() const {
-        if (!w.row_scales || !is_narrow(l.dtype)) return;
+        if (!r.row_scales || !is_narrow(l.dtype)) return;
         const bool is_cast = ahead != nullptr && l.after_norm;
         const double activations =
             is_cast ? 0 : static_cast<double>(l.tokens * (ahead != nullptr ? l.in : l.out).rank);

@@ -20,7 +20,7 @@
 namespace stepcast {
 
 struct Unfused : ElementPass {
-    const Bytes matrix = s.element(), wide = w.autocast ? size_of(Dtype::fp32) : s.element(),
+    const Bytes matrix = s.element(), wide = r.autocast ? size_of(Dtype::fp32) : s.element(),
                 mask = mask_of(1);
 
     // Automatic casting casts the weight and its gradient once per step. The bias gradient is a sum

@@ -1,7 +1,9 @@
 // Rules across keys, one function each. A complaint begins with the key at fault.
 #include "model/input/checks.h"
 #include "model/input/keys.h"
+#include "model/machine/allocator_settings.h"
 #include "model/rank_groups.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {
@@ -86,23 +88,23 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
                                                  "parallelism.layout",
                                                  "parallelism.recompute",
                                                  "parallelism.recompute_layers",
-                                                 "parallelism.overlap_tp",
+                                                 "runtime.exchanges.tensor",
                                                  "parallelism.cut",
-                                                 "parallelism.blocking_p2p",
-                                                 "parallelism.messages_per_tensor",
-                                                 "parallelism.messages_per_tuple",
-                                                 "parallelism.resend_first_stage",
-                                                 "parallelism.gradient_tensors",
-                                                 "parallelism.clip_per_rank",
-                                                 "parallelism.gather_copies",
-                                                 "parallelism.composed",
+                                                 "runtime.pipeline.blocking",
+                                                 "runtime.pipeline.messages_per_tensor",
+                                                 "runtime.pipeline.messages_per_tuple",
+                                                 "runtime.pipeline.resend_first_stage",
+                                                 "runtime.pipeline.gradient_tensors",
+                                                 "runtime.gradients.clip_per_rank",
+                                                 "runtime.gather_copies",
+                                                 "runtime.composed",
                                                  "parallelism.overlap_experts",
                                                  "workload.qk_norm",
                                                  "workload.attention_gate",
                                                  "workload.post_norms",
-                                                 "workload.fused_projections",
-                                                 "workload.fused_gate",
-                                                 "workload.row_scales",
+                                                 "runtime.fused_projections",
+                                                 "runtime.fused_gate",
+                                                 "runtime.row_scales",
                                                  "workload.adapter_rank",
                                                  "workload.adapter_on",
                                                  "workload.moe.ffn",
@@ -121,6 +123,14 @@ void check_modelled(const Experiment& e) {
         e, kind == Workload::Kind::moe_layer ? "workload.optimizer" : "parallelism.moe_system");
 }
 
+void check_optimizer(const Experiment& e) {
+    const Optimizer optimizer = e.workload.optimizer;
+    if (e.workload.kind != Workload::Kind::transformer &&
+        (optimizer == Optimizer::adam8bit || optimizer == Optimizer::adafactor))
+        refuse("workload.optimizer: {} is of transformers; expected none, sgd, adam or lamb",
+               to_string(optimizer));
+}
+
 void check_moe_system(const Experiment& e) {
     const auto& p = e.parallelism;
     if (e.workload.kind != Workload::Kind::moe_layer) return;
@@ -130,11 +140,10 @@ void check_moe_system(const Experiment& e) {
     if (p.moe_system != MoeSystem::alltoall && p.overlap_chunks != 1)
         refuse("parallelism.overlap_chunks: {}, but {} has no overlapping chunks; expected 1",
                p.overlap_chunks, to_string(p.moe_system));
-    if (p.unfused && (p.moe_system != MoeSystem::alltoall || p.overlap_chunks != 1) &&
-        !p.eager_script)
+    if (runs_operations(e) && (p.moe_system != MoeSystem::alltoall || p.overlap_chunks != 1))
         refuse(
-            "parallelism.unfused: true, which of a moe_layer is modelled for alltoall without "
-            "overlap_chunks; expected false");
+            "runtime.kernels: operations, which of a moe_layer is modelled for alltoall without "
+            "overlap_chunks; expected fused");
 }
 
 void check_peak(const Experiment& e) { (void)peak(e.cluster.gpu, e.workload.dtype); }
@@ -166,15 +175,18 @@ void check_experiment(const Experiment& experiment) {
     check_modelled(experiment);
     check_rank_count(experiment);
     check_routing_file(experiment);
-    (void)rank_groups(experiment.parallelism);
+    (void)rank_groups(experiment);
     check_experts(experiment);
     check_batch(experiment);
     check_tokens(experiment);
     check_dropout(experiment);
     check_moe_system(experiment);
+    check_optimizer(experiment);
     if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
     if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);
-    if (experiment.parallelism.eager_script) check_eager(experiment);
+    if (runs_script(experiment)) check_eager(experiment);
+    if (const std::string& settings = experiment.run.allocator; !settings.empty())
+        (void)at_place("run.allocator", [&] { return parse_allocator_settings(settings); });
     check_cluster(experiment.cluster);
     check_peak(experiment);
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "model/input/checks.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
@@ -42,7 +43,9 @@ void check_experts(const Workload& w) {
 }
 
 // If there are fewer key and value heads than ranks, several ranks hold a copy of each head.
-void check_tensor_split(const Workload& w, const Parallelism& p) {
+void check_tensor_split(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
     const auto divides = [&](std::string_view what, int whole) {
         if (whole % p.tp != 0)
             refuse("parallelism.tp: {} does not divide {} = {}", p.tp, what, whole);
@@ -55,7 +58,7 @@ void check_tensor_split(const Workload& w, const Parallelism& p) {
     const bool all_experts = w.moe.experts > 0 && w.moe.dense_layers == 0 && w.moe.interval == 1;
     if (!all_experts) divides("workload.ffn", w.ffn);
     if (w.moe.experts == 0) return;
-    if (p.expert_tensor_parallel)
+    if (splits_experts(e))
         divides(w.moe.ffn > 0 ? "workload.moe.ffn" : "workload.ffn", expert_ffn(w));
     if (w.moe.shared_experts > 0) divides("the shared experts' width", shared_ffn(w));
 }
@@ -63,7 +66,9 @@ void check_tensor_split(const Workload& w, const Parallelism& p) {
 // What the kernels of gated delta nets and of sparse attention are known for. Megatron-Core 0.16.0
 // runs neither with a split context (ssm/gated_delta_net.py, transformer_config.py) and has sparse
 // attention for latent attention only (experimental_attention_variant_module_specs.py).
-void check_delta(const Workload& w, const Parallelism& p) {
+void check_delta(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
     if (w.delta.value_heads == 0) return;
     const int keys = delta_key_heads(w), values = w.delta.value_heads;
     if (values % keys != 0)
@@ -75,7 +80,7 @@ void check_delta(const Workload& w, const Parallelism& p) {
         refuse(
             "parallelism.cp: {}, but gated delta nets are modelled on whole sequences; expected 1",
             p.cp);
-    if (w.mamba.heads > 0 || w.positions == Positions::relative || p.unfused || p.eager_script ||
+    if (w.mamba.heads > 0 || w.positions == Positions::relative || is_written_out(e) ||
         p.moe_system != MoeSystem::alltoall || p.cut == StageCut::modules)
         refuse(
             "workload.delta.value_heads: {}, which is modelled without Mamba-2 blocks, memory and "
@@ -84,10 +89,11 @@ void check_delta(const Workload& w, const Parallelism& p) {
             values);
 }
 
-void check_indexer(const Workload& w, const Parallelism& p) {
+void check_indexer(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
     if (w.indexer.heads == 0) return;
-    if (w.attention != AttentionKind::mla || !w.causal || w.window > 0 || p.unfused ||
-        p.eager_script)
+    if (w.attention != AttentionKind::mla || !w.causal || w.window > 0 || is_written_out(e))
         refuse(
             "workload.indexer.heads: {}, which is modelled for causal latent attention without a "
             "window and in fused passes; expected workload.attention = mla, or 0",
@@ -165,10 +171,12 @@ void check_chunks(const Workload& w, const Parallelism& p) {
 
 // The cases that the splitter's cut by modules, and the blocking messages of such pipelines, are
 // modelled for.
-void check_cut(const Workload& w, const Parallelism& p) {
-    if (p.blocking_p2p && (p.vp > 1 || traits(p.schedule).splits_backward))
+void check_cut(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
+    if (e.runtime.pipeline.blocking && (p.vp > 1 || traits(p.schedule).splits_backward))
         refuse(
-            "parallelism.blocking_p2p: true, but schedule {} with vp = {} would wait for itself; "
+            "runtime.pipeline.blocking: true, but schedule {} with vp = {} would wait for itself; "
             "expected gpipe or "
             "1f1b with vp = 1",
             to_string(p.schedule), p.vp);
@@ -179,11 +187,13 @@ void check_cut(const Workload& w, const Parallelism& p) {
             "pp > 1 (by layers: a last 0 in stage_layers)",
             to_string(p.cut), p.pp);
     if (p.cut == StageCut::layers) return;
-    if (!w.gated || w.fused_projections || w.moe.experts > 0 || w.attention == AttentionKind::mla)
+    if (!w.gated || e.runtime.fused_projections || w.moe.experts > 0 ||
+        w.attention == AttentionKind::mla)
         refuse(
             "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, "
             "act, up, down; "
-            "expected workload.gated = true, fused_projections = false, no experts, no latent "
+            "expected workload.gated = true, runtime.fused_projections = false, no experts, no "
+            "latent "
             "attention");
     if (w.adapter_rank > 0)
         refuse(
@@ -224,12 +234,14 @@ void check_recompute(const Workload& w, const Parallelism& p) {
 
 // The limits of Megatron-Core, whose combined forward-backward passes recompute no layer and gather
 // no weights.
-void check_pairs(const Workload& w, const Parallelism& p) {
+void check_pairs(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
     if (!p.overlap_experts) return;
     const bool turns = p.schedule == Schedule::dualpipe ||
                        (p.schedule == Schedule::one_f_one_b && (p.pp == 1 || p.vp > 1));
     if (w.moe.experts == 0 || p.moe_system != MoeSystem::alltoall || !turns ||
-        recomputes_layers(p) || p.zero == 3 || p.unfused || p.eager_script)
+        recomputes_layers(p) || p.zero == 3 || is_written_out(e))
         refuse(
             "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, "
             "schedule dualpipe, or 1f1b with vp above 1 where "
@@ -272,9 +284,11 @@ void check_window(const Workload& w) {
             w.window);
 }
 
-void check_prediction(const Workload& w, const Parallelism& p) {
+void check_prediction(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
     if (w.mtp_layers == 0) return;
-    if (p.unfused || p.moe_system != MoeSystem::alltoall || w.head == Head::span ||
+    if (runs_operations(e) || p.moe_system != MoeSystem::alltoall || w.head == Head::span ||
         w.adapter_rank > 0 || p.cut == StageCut::modules)
         refuse(
             "workload.mtp_layers: {}, which is modelled for fused kernels, all-to-all, logits and "
@@ -285,56 +299,56 @@ void check_prediction(const Workload& w, const Parallelism& p) {
 
 // The style that runs operation by operation cannot split blocks over tensor-parallel or
 // context-parallel ranks.
-void check_operations(const Workload& w, const Parallelism& p) {
+void check_operations(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
     const bool relative = w.positions == Positions::relative;
     if (w.memory > 0 && !relative)
         refuse("workload.memory: {}, but only workload.positions relative has one; expected 0",
                w.memory);
-    if (relative && !p.unfused)
+    if (relative && !runs_operations(e))
         refuse(
-            "parallelism.unfused: false, but relative positions are known operation by operation "
-            "only");
-    if (w.row_scales && !is_narrow(w.dtype))
+            "runtime.kernels: {}, but relative positions are known operation by operation only; "
+            "expected operations",
+            to_string(e.runtime.kernels));
+    if (e.runtime.row_scales && !is_narrow(w.dtype))
         refuse(
-            "workload.row_scales: true, but products in {} have no scales; expected workload.dtype "
+            "runtime.row_scales: true, but products in {} have no scales; expected workload.dtype "
             "fp8",
             to_string(w.dtype));
-    if (!p.composed.empty() && (p.unfused || p.eager_script))
-        refuse(
-            "parallelism.composed: stated, but parallelism.{} runs every operation by itself; "
-            "expected none",
-            p.unfused ? "unfused" : "eager_script");
     if (w.qk_norm &&
-        (w.attention == AttentionKind::mla || w.positions == Positions::relative || p.eager_script))
+        (w.attention == AttentionKind::mla || w.positions == Positions::relative || runs_script(e)))
         refuse(
             "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
             "norms of queries and keys; expected false");
     if (w.attention_gate &&
-        (w.attention == AttentionKind::mla || w.positions == Positions::relative || p.eager_script))
+        (w.attention == AttentionKind::mla || w.positions == Positions::relative || runs_script(e)))
         refuse(
             "workload.attention_gate: true, but latent and relative attention and eager scripts "
             "have no gate of what attention gives; expected false");
-    if (w.post_norms && (w.positions == Positions::relative || p.eager_script))
+    if (w.post_norms && (w.positions == Positions::relative || runs_script(e)))
         refuse(
             "workload.post_norms: true, but relative attention and eager scripts have no norms "
             "behind blocks; expected false");
-    if (w.autocast && !p.unfused && !p.eager)
+    if (e.runtime.autocast && e.runtime.kernels == KernelStyle::fused)
         refuse(
-            "workload.autocast: true, but parallelism.eager and unfused are false; expected one of "
-            "them");
-    if (p.unfused && (p.recompute == Recompute::selective || p.recompute == Recompute::alternate))
+            "runtime.autocast: true, but runtime.kernels is fused; expected eager or operations");
+    if (runs_operations(e) &&
+        (p.recompute == Recompute::selective || p.recompute == Recompute::alternate))
         refuse(
-            "parallelism.recompute: {}, which is not modelled with parallelism.unfused; expected "
+            "parallelism.recompute: {}, which is not modelled with runtime.kernels = operations; "
+            "expected "
             "none or full",
             to_string(p.recompute));
-    if (p.unfused && p.tp * p.cp != 1)
+    if (runs_operations(e) && p.tp * p.cp != 1)
         refuse(
-            "parallelism.unfused: true, which is not modelled with tp = {} and cp = {}; expected 1",
+            "runtime.kernels: operations, which is not modelled with tp = {} and cp = {}; expected "
+            "1",
             p.tp, p.cp);
-    if (p.unfused &&
+    if (runs_operations(e) &&
         (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))
         refuse(
-            "parallelism.unfused: true, which is modelled for plain attention without rotary "
+            "runtime.kernels: operations, which is modelled for plain attention without rotary "
             "positions and a feed-forward "
             "block without gate");
 }
@@ -347,21 +361,21 @@ void check_transformer(const Experiment& e) {
     check_heads(w);
     if (w.vocab < 1) refuse("workload.vocab: missing; expected vocabulary");
     check_experts(w);
-    check_tensor_split(w, p);
-    check_delta(w, p);
-    check_indexer(w, p);
+    check_tensor_split(e);
+    check_delta(e);
+    check_indexer(e);
     check_sequence_split(w, p);
     check_framework(e);
     check_schedule(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
     check_chunks(w, p);
-    check_cut(w, p);
+    check_cut(e);
     check_recompute(w, p);
     check_shard(p);
     check_moe_system(w, p);
     check_window(w);
-    check_prediction(w, p);
-    check_operations(w, p);
-    check_pairs(w, p);
+    check_prediction(e);
+    check_operations(e);
+    check_pairs(e);
     if (p.overlap_chunks != 1)
         refuse(
             "parallelism.overlap_chunks: {}, but workload.kind transformer does not model it; "

@@ -45,6 +45,7 @@ const std::vector<Key>& all_keys() {
                    "architecture to start from: a family's name or a file");
         add_table("workload", &Experiment::workload);
         add_table("parallelism", &Experiment::parallelism);
+        add_table("runtime", &Experiment::runtime);
         add_table("routing", &Experiment::routing);
         add_table("run", &Experiment::run);
         add_table("recorded", &Experiment::recorded);

@@ -183,6 +183,31 @@ const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_vi
     if (const auto* values = as<std::vector<ConfigValue>>(found)) return *values;
     throw ConfigError(fmt::format("found {}; expected an array of {}", shown(found), of));
 }
+void read_value(const ConfigValue& found, BucketSize& out) {
+    constexpr double least = 1, most = 1e15;
+    const auto* const text = as<std::string>(found);
+    const std::string_view word = text ? trimmed(*text) : "";
+    constexpr std::string_view unit = " weights";
+    if (word == "one") {
+        out = BucketSize::one();
+    } else if (word.ends_with(unit)) {
+        const auto weights = as_number<double>(word.substr(0, word.size() - unit.size()));
+        if (!weights || !(*weights >= least && *weights <= most))
+            wrong(found, "no number of weights", "for example \"40e6 weights\"");
+        out = BucketSize::of_weights(*weights);
+    } else {
+        Bytes bytes;
+        read_value(found, bytes);
+        check_range(bytes, least, most);
+        out = BucketSize(bytes);
+    }
+}
+std::string value_text(const BucketSize& value) {
+    if (value == BucketSize::one()) return "one";
+    return value.weights() > 0 ? fmt::format("{} weights", value.weights())
+                               : value_text(value.bytes(Bytes(1)));
+}
+
 void read_value(const ConfigValue& found, Curve& out) {
     read_rows(found, {"points", "2 values", R"([["4 KiB", "3.1 us"]])"}, out,
               [&](const Values& row) {

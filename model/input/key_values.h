@@ -18,6 +18,8 @@ void read_value(const ConfigValue& found, bool& out);
 void read_value(const ConfigValue& found, double& out);
 void read_value(const ConfigValue& found, std::uint64_t& out);
 void read_value(const ConfigValue& found, std::string& out);
+// "25 MB", "40e6 weights" or "one"
+void read_value(const ConfigValue& found, BucketSize& out);
 // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, Curve& out);
 // [[m, n, k, "fp32", "12 us"], ..]
@@ -68,6 +70,7 @@ requires std::is_arithmetic_v<Number> std::string value_text(Number value) {
     return fmt::format("{}", value);
 }
 inline std::string value_text(const std::string& value) { return value; }
+std::string value_text(const BucketSize& value);
 std::string value_text(const Curve& value);
 std::string value_text(const std::vector<GemmPoint>& value);
 template <int S, int B, int F, int J>
@@ -126,6 +129,7 @@ constexpr std::string_view kind_of() {
     if constexpr (std::is_same_v<T, double>) return "number";
     if constexpr (std::is_same_v<T, Seconds>) return "time";
     if constexpr (std::is_same_v<T, Bytes>) return "bytes";
+    if constexpr (std::is_same_v<T, BucketSize>) return "bytes or weights";
     if constexpr (std::is_same_v<T, BytesPerSecond>) return "bytes per second";
     if constexpr (std::is_same_v<T, FlopsPerSecond>) return "flop per second";
     if constexpr (std::is_same_v<T, Watts>) return "power";

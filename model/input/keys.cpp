@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/input/framework_file.h"
 #include "model/input/key_values.h"
 
 namespace stepcast {
@@ -37,15 +39,20 @@ std::string near_in_a_table(const std::string& path) {
 }  // namespace
 
 const Key* find_key(std::string_view path) {
-    for (const auto& key : all_keys())
-        if (key.path == path) return &key;
-    return nullptr;
+    static const auto by_path = [] {
+        std::unordered_map<std::string_view, const Key*> found;
+        for (const auto* keys : {&all_keys(), &older_keys()})
+            for (const Key& key : *keys) found.emplace(key.path, &key);
+        return found;
+    }();
+    const auto found = by_path.find(path);
+    return found == by_path.end() ? nullptr : found->second;
 }
 
 std::string whole_key(const std::string& word) {
     if (word.empty() || find_key(word)) return word;
     std::string found;
-    for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
+    for (const char* table : {"workload", "parallelism", "runtime", "cluster", "routing", "run"}) {
         const auto path = fmt::format("{}.{}", table, word);
         if (!find_key(path)) continue;
         if (!found.empty())
@@ -76,6 +83,8 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
             !table.empty() && shown.starts_with(table) && rest.find('.') == std::string::npos)
             siblings += (siblings.empty() ? "" : ", ") + rest;
     }
+    if (prefix == "framework.")
+        std::ranges::copy(framework_line_names(), std::back_inserter(valid));
     const auto near = did_you_mean(path, valid);
     if (near.empty() && siblings.empty() && prefix.empty())
         return "unknown key" + near_in_a_table(path);
@@ -165,6 +174,7 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 }
 
 std::string text_of(const Key& key, const Experiment& experiment) {
+    if (key.older_text) return key.older_text(experiment);
     return is_preset(key) ? "" : key.type->text(key.field(&experiment));
 }
 

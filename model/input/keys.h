@@ -43,6 +43,9 @@ struct Key {
     // null: not a field; the key names the file that a table starts from, of kind `preset`
     const FieldType* type = nullptr;
     PresetKind preset{};
+    // of an older name of a field: the present one, and what the step makes of it in older words
+    std::string_view now = {};
+    std::string (*older_text)(const Experiment&) = nullptr;
     [[nodiscard]] void* field(void* holder) const { return static_cast<char*>(holder) + offset; }
     [[nodiscard]] const void* field(const void* holder) const {
         return static_cast<const char*>(holder) + offset;
@@ -50,11 +53,17 @@ struct Key {
 };
 
 inline bool is_preset(const Key& key) { return !key.type; }
+// The present name of the field.
+inline std::string_view canonical(const Key& key) { return key.now.empty() ? key.path : key.now; }
 
 // Every key once, in documentation order.
 const std::vector<Key>& all_keys();
 std::span<const Key> keys_of(std::string_view table);  // "cluster."
-const Key* find_key(std::string_view path);
+const Key* find_key(std::string_view path);            // also by a name that it had before
+// Names that keys had before November 2026, in the words of that time; all_keys() lists none.
+const std::vector<Key>& older_keys();
+// The style of kernels that an older switch (parallelism.eager) turns on; "" of other keys.
+std::string_view older_style(const Key& key);
 
 // Text of the ConfigError for an unknown key. `prefix` is what keys of the file omit ("cluster." in
 // a cluster file).

@@ -6,6 +6,7 @@
 
 #include "model/base/errors.h"
 #include "model/input/families.h"
+#include "model/input/framework_file.h"
 
 namespace stepcast {
 
@@ -15,7 +16,10 @@ bool is_table(const std::string& path) { return !keys_of(path + ".").empty(); }
 
 void check_tables(const TomlFile& file, const std::string& prefix) {
     for (const auto& [path, at] : file.tables) {
-        if (path.empty() || is_table(prefix + path) || key_of_row(prefix + path)) continue;
+        const bool runtime = prefix == "workload." && path.starts_with("runtime");
+        if (path.empty() || runtime || is_table(prefix + path) || key_of_row(prefix + path))
+            continue;
+        if ((prefix + path).starts_with("framework.")) continue;  // its lines are checked
         if (find_key(prefix + path))
             throw ConfigError(at + ": " + path + ": found a table; expected a value");
         bool holds_entries = false;  // then the error of the entry is clearer
@@ -27,7 +31,7 @@ void check_tables(const TomlFile& file, const std::string& prefix) {
 
 // A framework's `tied` is for models that leave it open. A config.json never does: what it omits is
 // the default of its library.
-void keep_tie(Framework& framework) { framework.stated.emplace_back("workload.tied"); }
+void keep_tie(Overlay& overlay) { overlay.stated.emplace_back("workload.tied"); }
 
 }  // namespace
 
@@ -35,9 +39,17 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
     check_tables(file, prefix);
     // lists that this file states; it replaces their earlier content
     std::set<std::string_view> lists;
+    std::vector<TomlEntry> framework_lines;
     for (const auto& entry : file.entries) {
-        const auto full = prefix + entry.path;
+        // a model may state how its software runs it
+        const bool runtime = prefix == "workload." && entry.path.starts_with("runtime.");
+        const auto full = runtime ? entry.path : prefix + entry.path;
         const auto* key = find_key(full);
+        if (const auto line = framework_key(full); !key && !line.empty()) {
+            framework_lines.push_back(entry);
+            framework_lines.back().path = line;
+            continue;
+        }
         if (const Key* list = key ? nullptr : key_of_row(full)) {
             if (lists.insert(list->path).second)
                 assign(*list, layers.experiment, {std::vector<ConfigValue>()});
@@ -60,8 +72,9 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
                               unknown_key(entry.path, prefix));
         at_place(entry.value_at + ": " + entry.path,
                  [&] { assign(*key, layers.experiment, entry.value); });
-        layers.said[full] = {origin, entry.value_at};
+        layers.said[std::string(canonical(*key))] = {origin, entry.value_at};
     }
+    take_framework_lines(layers.experiment.framework, framework_lines);
 }
 
 void lay_workload(Layers& layers, const std::string& path) {
@@ -74,7 +87,7 @@ void lay_workload(Layers& layers, const std::string& path) {
         for (const auto& key : keys_of("workload."))
             if (text_of(key, layers.experiment) != text_of(key, defaults))
                 layers.said[std::string(key.path)] = {Origin::preset, path};
-        keep_tie(layers.experiment.framework);
+        keep_tie(layers.experiment.overlay);
         return;
     }
     auto file = read_toml(path);
@@ -82,7 +95,7 @@ void lay_workload(Layers& layers, const std::string& path) {
         lay_family(layers, *family);
     lay_file(layers, file, "workload.", Origin::preset);
     if (std::ranges::find(file.entries, "tied", &TomlEntry::path) != file.entries.end())
-        keep_tie(layers.experiment.framework);
+        keep_tie(layers.experiment.overlay);
 }
 
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
@@ -134,6 +147,12 @@ void lay_override(Layers& layers, const Override& override) {
     if (override.key == ranks_key) return;
     const auto at = "--set " + override.key + "=" + override.value;
     const auto* key = find_key(override.key);
+    if (const auto line = framework_key(override.key); !key && !line.empty())
+        return at_place(at, [&] {
+            take_framework_lines(
+                layers.experiment.framework,
+                {{std::string(line), value_of_line(line, override.value), at, at}});
+        });
     if (!key) {
         if (is_table(override.key))
             throw ConfigError(at + ": " + override.key + " is a table; expected one of its keys");
@@ -150,7 +169,7 @@ void lay_override(Layers& layers, const Override& override) {
         return lay_file(layers, file, "", Origin::set);
     }
     at_place(at, [&] { assign_text(*key, layers.experiment, override.value); });
-    layers.said[override.key] = {Origin::set, at};
+    layers.said[std::string(canonical(*key))] = {Origin::set, at};
 }
 
 }  // namespace stepcast

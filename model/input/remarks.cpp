@@ -9,6 +9,7 @@
 
 #include "model/input/keys.h"
 #include "model/machine/libraries.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {
@@ -34,12 +35,14 @@ bool has_stages(const Experiment& e) { return e.parallelism.pp > 1; }
 bool has_replicas(const Experiment& e) { return e.parallelism.dp * e.parallelism.cp > 1; }
 
 constexpr Feature features[] = {
-    {"workload.moe. parallelism.expert_tensor_parallel parallelism.dispatch_once "
-     "parallelism.expert_products parallelism.moe_system",
+    {"workload.moe. runtime.experts.tensor_parallel runtime.experts.dispatch "
+     "runtime.experts.products parallelism.moe_system",
      has_experts, "workload.moe.experts is 0"},
     {"workload.moe.shared_ffn workload.moe.shared_gate",
      [](const Experiment& e) { return e.workload.moe.shared_experts > 0 || !has_experts(e); },
      "workload.moe.shared_experts is 0"},
+    {"runtime.kernels", [](const Experiment& e) { return is_transformer(e) || !is_eager(e); },
+     "workload.kind is no transformer"},
     {"workload.moe.top_groups",
      [](const Experiment& e) { return e.workload.moe.groups > 1 || !has_experts(e); },
      "workload.moe.groups is 1"},
@@ -52,31 +55,31 @@ constexpr Feature features[] = {
      "workload.delta.value_heads is 0"},
     {"workload.indexer.", [](const Experiment& e) { return e.workload.indexer.heads > 0; },
      "workload.indexer.heads is 0"},
-    {"workload.kv_heads workload.head_dim workload.vocab workload.max_positions workload.autocast",
+    {"workload.kv_heads workload.head_dim workload.vocab workload.max_positions runtime.autocast",
      has_attention, "its layers have no attention (workload.kind)"},
-    {"workload.vocab_multiple workload.tied workload.memory workload.window workload.token_types "
+    {"runtime.vocab_multiple workload.tied workload.memory workload.window workload.token_types "
      "workload.norm workload.causal "
      "workload.linear_bias workload.qkv_bias workload.head workload.head_share "
      "workload.table_slices workload.mamba.heads workload.delta.value_heads "
      "workload.indexer.heads "
-     "workload.fused_loss workload.fp32_loss workload.loss_pieces workload.loss_in_forward "
-     "workload.reads_loss "
-     "workload.moe.groups workload.moe.router_bias parallelism.head_apart parallelism.eager "
-     "parallelism.fused_accumulation "
-     "parallelism.frees_gradients parallelism.expert_tensor_parallel parallelism.dispatch_once",
+     "runtime.loss.fused workload.fp32_loss runtime.loss.pieces runtime.loss.in_forward "
+     "runtime.optimizer.reads_loss "
+     "workload.moe.groups workload.moe.router_bias parallelism.head_apart "
+     "runtime.gradients.fused_accumulation "
+     "runtime.gradients.freed runtime.experts.tensor_parallel runtime.experts.dispatch",
      is_transformer, "workload.kind is no transformer"},
-    {"workload.clip_scales workload.fused_optimizer workload.optimizer_calls", is_transformer,
-     "workload.kind is no transformer"},
-    {"workload.fused_gate",
-     [](const Experiment& e) { return e.workload.gated && !e.workload.fused_projections; },
+    {"runtime.optimizer.clip_scales runtime.optimizer.fused runtime.optimizer.calls",
+     is_transformer, "workload.kind is no transformer"},
+    {"runtime.fused_gate",
+     [](const Experiment& e) { return e.workload.gated && !e.runtime.fused_projections; },
      "there are no separate projections of a gated feed-forward"},
-    {"workload.optimizer_calls",
-     [](const Experiment& e) { return e.workload.optimizer_groups > 1; },
-     "workload.optimizer_groups is 1"},
-    {"parallelism.join_tied", [](const Experiment& e) { return has_stages(e) && e.workload.tied; },
+    {"runtime.optimizer.calls", [](const Experiment& e) { return optimizer_groups(e) > 1; },
+     "runtime.optimizer.groups is 1"},
+    {"runtime.gradients.join_tied",
+     [](const Experiment& e) { return has_stages(e) && e.workload.tied; },
      "there are no stages with tied embeddings"},
-    {"parallelism.expert_tensor_parallel", has_tensor_ranks, "parallelism.tp is 1"},
-    {"parallelism.dispatch_once", [](const Experiment& e) { return e.parallelism.ep > 1; },
+    {"runtime.experts.tensor_parallel", has_tensor_ranks, "parallelism.tp is 1"},
+    {"runtime.experts.dispatch", [](const Experiment& e) { return e.parallelism.ep > 1; },
      "parallelism.ep is 1"},
     {"routing.skew",
      [](const Experiment& e) { return e.routing.kind != RoutingSpec::Kind::uniform; },
@@ -93,28 +96,29 @@ constexpr Feature features[] = {
     {"workload.vision. workload.decoder. workload.patch workload.pool_queries",
      [](const Experiment& e) { return e.workload.kind == Kind::coca; },
      "workload.kind is not coca"},
-    {"workload.optimizer_groups workload.optimizer_calls workload.clip_scales "
-     "workload.fused_optimizer",
+    {"runtime.optimizer.groups runtime.optimizer.calls runtime.optimizer.clip_scales "
+     "runtime.optimizer.fused",
      [](const Experiment& e) { return e.workload.optimizer != Optimizer::none; },
      "workload.optimizer is none"},
-    {"parallelism.sequence_parallel parallelism.overlap_tp parallelism.overlap_weight_gradient "
-     "parallelism.gather_copies",
+    {"parallelism.sequence_parallel runtime.exchanges.tensor runtime.exchanges.weight_gradient "
+     "runtime.gather_copies",
      has_tensor_ranks, "parallelism.tp is 1"},
-    {"parallelism.vp parallelism.schedule parallelism.overlap_p2p parallelism.blocking_p2p "
-     "parallelism.messages_per_tensor "
-     "parallelism.messages_per_tuple parallelism.resend_first_stage parallelism.gradient_tensors "
-     "parallelism.clip_per_rank "
-     "parallelism.scatter_p2p parallelism.cut",
+    {"parallelism.vp parallelism.schedule runtime.exchanges.sends runtime.pipeline.blocking "
+     "runtime.pipeline.messages_per_tensor "
+     "runtime.pipeline.messages_per_tuple runtime.pipeline.resend_first_stage "
+     "runtime.pipeline.gradient_tensors "
+     "runtime.gradients.clip_per_rank "
+     "runtime.exchanges.scatter_sends parallelism.cut",
      has_stages, "parallelism.pp is 1"},
     {"parallelism.layout",
      [](const Experiment& e) { return e.parallelism.pp * e.parallelism.vp > 1; },
      "there is one stage chunk"},
-    {"parallelism.context_exchange", [](const Experiment& e) { return e.parallelism.cp > 1; },
+    {"runtime.context_exchange", [](const Experiment& e) { return e.parallelism.cp > 1; },
      "parallelism.cp is 1"},
-    {"parallelism.zero parallelism.bucket", has_replicas, "there is one replica"},
-    {"parallelism.eager_traffic", [](const Experiment& e) { return e.parallelism.eager; },
-     "parallelism.eager is false"},
-    {"parallelism.recompute_stops_early",
+    {"parallelism.zero runtime.gradients.bucket", has_replicas, "there is one replica"},
+    {"runtime.eager_traffic", [](const Experiment& e) { return is_eager(e); },
+     "runtime.kernels is not eager"},
+    {"runtime.recompute_stops_early",
      [](const Experiment& e) {
          return e.parallelism.recompute == Recompute::full ||
                 e.parallelism.recompute == Recompute::alternate;
@@ -135,15 +139,14 @@ bool names(std::string_view keys, std::string_view key) {
 }
 
 bool was_replaced(const Experiment& e, std::string_view key) {
-    return std::ranges::find(e.framework.replaced, key, &Override::key) !=
-           e.framework.replaced.end();
+    return std::ranges::find(e.overlay.under, key, &Override::key) != e.overlay.under.end();
 }
 
 // Keys with another value than the default that their step does not read. What a framework or a
 // cluster's file sets counts for many experiments, so it is not looked at.
 void add_idle_keys(const Experiment& e, Remarks& remarks) {
     static const Experiment defaults;
-    for (const std::string_view table : {"workload.", "parallelism.", "routing."})
+    for (const std::string_view table : {"workload.", "parallelism.", "runtime.", "routing."})
         for (const Key& key : keys_of(table)) {
             if (is_preset(key) || was_replaced(e, key.path)) continue;
             const auto feature = std::ranges::find_if(
@@ -210,7 +213,7 @@ void add_odd_machine(const Experiment& e, Remarks& remarks) {
 
 void add_lacks(const Experiment& e, Remarks& remarks) {
     if (!is_transformer(e)) return;
-    for (const char* key : {"workload.attention", "parallelism.dispatch_once"}) {
+    for (const char* key : {"workload.attention", "runtime.experts.dispatch"}) {
         const std::string value = text_of(*find_key(key), e);
         if (const Lack* const lack = lack_of(e.cluster.gpu, key, value))
             remarks.push_back(fmt::format(
@@ -219,24 +222,22 @@ void add_lacks(const Experiment& e, Remarks& remarks) {
                 lack->instead.empty() ? "the forecast is of what cannot run"
                                       : "expected " + lack->instead));
     }
-    const auto& usual = e.framework.attention;
-    const Lack* const lack =
-        usual ? lack_of(e.cluster.gpu, "workload.attention", to_string(*usual)) : nullptr;
-    const bool stated =
-        std::ranges::find(e.framework.stated, "workload.attention") != e.framework.stated.end();
+    const std::string* const usual = ruled_value(e.framework, "workload.attention");
+    const Lack* const lack = usual ? lack_of(e.cluster.gpu, "workload.attention", *usual) : nullptr;
+    const bool stated = is_stated(e, "workload.attention");
     // plain on every device
-    const bool written_out = e.parallelism.unfused || e.parallelism.eager_script;
+    const bool written_out = runs_operations(e) || runs_script(e);
     if (lack && !stated && !written_out && to_string(e.workload.attention) == lack->instead)
         remarks.push_back(fmt::format(
             "workload.attention = {}: {} has no {} kernel below compute capability {} ({})",
-            lack->instead, e.cluster.gpu.name, to_string(*usual), lack->capability, lack->source));
+            lack->instead, e.cluster.gpu.name, *usual, lack->capability, lack->source));
 }
 
 // What a named framework decides of a step that is no transformer.
 void add_framework(const Experiment& e, Remarks& remarks) {
     if (is_transformer(e) || e.framework.name.empty()) return;
     std::vector<std::string_view> keys;
-    for (const Override& one : e.framework.replaced) keys.push_back(one.key);
+    for (const Override& one : e.overlay.under) keys.push_back(one.key);
     const auto kind = to_string(e.workload.kind);
     remarks.push_back(
         keys.empty()
@@ -249,7 +250,7 @@ void add_framework(const Experiment& e, Remarks& remarks) {
 }  // namespace
 
 bool framework_has_effect(const Experiment& e) {
-    return is_transformer(e) || !e.framework.replaced.empty() || e.framework.reserved != 1;
+    return is_transformer(e) || !e.overlay.under.empty() || e.runtime.reserved != 1;
 }
 
 std::vector<std::string> remarks_on(const Experiment& e) {

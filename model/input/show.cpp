@@ -7,6 +7,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
+#include "model/input/framework_file.h"
 #include "model/input/keys.h"
 #include "model/input/layers.h"
 
@@ -59,6 +60,7 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
                                             ? start->second
                                             : std::filesystem::absolute(start->second).string()));
     text += lines;
+    if (table == "framework") text += rules_text(layers.experiment.framework, true);
     if (!off.empty()) text += "# empty, 0 or off by default: " + off + "\n";
     return text;
 }
@@ -66,8 +68,8 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
 std::string experiment_text(const Layers& layers) {
     std::string text = fmt::format("# {}: every key that has a value, and who said it last\n",
                                    layers.experiment.name);
-    for (const char* table :
-         {"workload", "parallelism", "cluster", "framework", "routing", "run", "recorded"})
+    for (const char* table : {"workload", "parallelism", "runtime", "cluster", "framework",
+                              "routing", "run", "recorded"})
         if (table != std::string_view("framework") || !layers.experiment.framework.name.empty())
             text += table_text(layers, table, true);
     return text;

@@ -5,6 +5,7 @@
 
 #include "model/cluster.h"
 #include "model/input/fields.h"
+#include "model/input/framework_file.h"
 #include "model/input/keys.h"
 #include "model/input/layers.h"
 #include "model/machine/priors.h"
@@ -31,6 +32,16 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
 // nameplate already holds it.
 template <class Where>
 void lay_parameter(Layers& layers, const std::string& prefix, const FittedParameter& p, Where at) {
+    if (prefix == "framework." && is_framework_line(p.key)) {
+        const auto take = [&](const std::string& name, const std::string& text, Framework& of) {
+            at_place(at(name) + ": " + p.key, [&] {
+                take_framework_lines(of, {{p.key, value_of_line(p.key, text), at(name), at(name)}});
+            });
+        };
+        Framework scratch;
+        if (!p.prior.empty()) take("prior", p.prior, scratch);
+        return take("value", p.value, layers.experiment.framework);
+    }
     const auto* key = find_key(prefix + p.key);
     if (!key || is_preset(*key))
         throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key +
@@ -90,6 +101,12 @@ std::string nameplate(const Experiment& holder, std::span<const Key> keys,
 // Restores the values that the nameplate had before the fit.
 void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& fitted) {
     for (const auto& p : fitted.parameters) {
+        if (prefix == "framework." && is_framework_line(p.key)) {
+            if (!p.prior.empty())
+                take_framework_lines(holder.framework,
+                                     {{p.key, value_of_line(p.key, p.prior), "", ""}});
+            continue;
+        }
         const auto* key = find_key(prefix + p.key);
         if (!key) throw std::logic_error("write: fitted parameter \"" + p.key + "\" is no key");
         if (!p.prior.empty()) assign_text(*key, holder, p.prior);
@@ -126,9 +143,10 @@ std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::
 
 std::string file_text(Experiment holder, const std::string& prefix,
                       const std::optional<Fitted>& fitted) {
-    if (!fitted) return nameplate(holder, keys_of(prefix), prefix);
-    lay_nameplate(holder, prefix, *fitted);
-    return nameplate(holder, keys_of(prefix), prefix) + text_of_fit(*fitted);
+    if (fitted) lay_nameplate(holder, prefix, *fitted);
+    const std::string rules = prefix == "framework." ? rules_text(holder.framework) : "";
+    return rules + nameplate(holder, keys_of(prefix), prefix) +
+           (fitted ? text_of_fit(*fitted) : "");
 }
 
 // A cluster that starts from another one states only the keys that differ, and keeps the other's

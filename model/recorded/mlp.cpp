@@ -1,3 +1,4 @@
+#include "model/runtime_rules.h"
 #include "model/step.h"
 
 #include "model/recorded/moe/perceptron.h"
@@ -15,6 +16,8 @@ MemoryPass optimizer_pass(const Workload& w, double parameters) {
         case Optimizer::sgd: return {parameters * 2.0 * element, parameters * element};
         case Optimizer::adam:
         case Optimizer::lamb:
+        case Optimizer::adam8bit:
+        case Optimizer::adafactor:
             return {parameters * (element + states), parameters * (element + states)};
     }
     return {};
@@ -50,12 +53,12 @@ TaskGraph build_mlp_step(const Experiment& e) {
             add_layer(backward, Phase::backward);
             if (m + 1 < micro_batches(p)) continue;
             bucket += gradients;
-            if (bucket < p.bucket && l > 0) continue;
-            if (p.overlap) reduce(bucket);
+            if (bucket < bucket_bytes(e) && l > 0) continue;
+            if (overlaps_gradients(e)) reduce(bucket);
             buckets.push_back(std::exchange(bucket, Bytes(0)));
         }
     }
-    for (std::size_t i = 0; i < buckets.size() && !p.overlap; ++i) reduce(buckets[i]);
+    for (std::size_t i = 0; i < buckets.size() && !overlaps_gradients(e); ++i) reduce(buckets[i]);
     if (reduced != no_task) program.follow_all(reduced);
     if (w.optimizer != Optimizer::none)
         program.on_each("optimizer", Phase::optimizer,

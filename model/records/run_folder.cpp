@@ -183,10 +183,10 @@ Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
         require_stamp((root / "routing.csv").string(), head.routing_stamp);
     Experiment experiment = read_experiment((root / "experiment.toml").string());
     experiment.name = head.experiment;
-    experiment.framework.stated = head.stated;
-    experiment.framework.replaced.clear();
+    experiment.overlay.stated = head.stated;
+    experiment.overlay.under.clear();
     for (const std::string& text : head.replaced)
-        experiment.framework.replaced.push_back(parse_override(text));
+        experiment.overlay.under.push_back(parse_override(text));
     return experiment;
 }
 
@@ -224,8 +224,8 @@ RunFolder::RunFolder(const std::string& folder, const Experiment& experiment,
         const Framework& framework = experiment.framework;
         if (!framework.name.empty())
             add(head.framework_stamp, "framework.toml", write_framework(framework));
-        head.stated = framework.stated;
-        for (const auto& one : framework.replaced)
+        head.stated = experiment.overlay.stated;
+        for (const auto& one : experiment.overlay.under)
             head.replaced.push_back(one.key + "=" + one.value);
         head_ = field_lines(head, {head.routing_stamp.empty() ? "stamp.routing" : "",
                                    framework.name.empty() ? "stamp.framework" : ""});

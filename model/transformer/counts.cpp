@@ -86,7 +86,7 @@ Tally tally(const Workload& w, const std::vector<SharedBlock>& blocks) {
     return sum;
 }
 
-RankShape whole(const Workload& w) { return rank_shape(w, {}); }
+RankShape whole(const Workload& w) { return rank_shape(w, {}, {}); }
 Tally layer_tally(const Workload& w, int layer) {
     return tally(w, layer_blocks(w, whole(w), layer));
 }
@@ -147,7 +147,11 @@ ParameterCount layer_parameters(const Workload& w, const RankShape& s, int layer
             .norms = mixing.norms + block.norms};
 }
 
-double adapter_parameters(const Workload& w, int layer) { return layer_tally(w, layer).adapters; }
+double adapter_parameters(const Workload& w, int layer, bool fused_projections) {
+    RankShape shape = whole(w);
+    shape.fused_projections = fused_projections;
+    return tally(w, layer_blocks(w, shape, layer)).adapters;
+}
 double expert_parameters(const Workload& w) {
     return w.moe.experts > 0 ? tally(w, {{1, expert_block(w, whole(w))}}).experts / w.moe.experts
                              : 0;

@@ -54,7 +54,8 @@ ParameterCount layer_parameters(const Workload& workload, int layer);
 // The part on a rank of this shape, with all routed experts. What tensor parallelism does not split
 // counts whole, and a key and value head that several ranks share counts on each.
 ParameterCount layer_parameters(const Workload& workload, const RankShape& shape, int layer);
-double adapter_parameters(const Workload& workload, int layer);
+// Projections of one input that are one product have one adapter.
+double adapter_parameters(const Workload& workload, int layer, bool fused_projections = true);
 double expert_parameters(const Workload& workload);     // one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden
 double position_parameters(const Workload& workload);

@@ -10,7 +10,7 @@ namespace {
 // An unfused framework without autocast updates 16-bit weights in place, with no fp32 copies and no
 // loss scale.
 bool keeps_masters(const Experiment& e) {
-    return e.workload.master_weights && (!e.parallelism.unfused || e.workload.autocast);
+    return e.runtime.optimizer.master_weights && (!runs_operations(e) || e.runtime.autocast);
 }
 
 // Bytes of Adam as nine fp32 operations: first moment (scale, add), second moment (scale, add
@@ -19,6 +19,12 @@ MemoryPass unfused_adam(Bytes state) { return {12.0 * state, 8.0 * state}; }
 // LAMB adds norms of weight and update, and scales and applies the update.
 constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
+// Adafactor, operation by operation on fp32 tensors of the weights' shape: the weight's mean
+// square, the gradient's square, a constant added, means over columns and over rows, their product,
+// times the gradient, its mean square, two scales, negated, added to the weight.
+constexpr MemoryPass adafactor_update{(1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 1 + 2) * Bytes(4),
+                                      8 * Bytes(4)};
+
 // Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master,
 // moments and the weight (unfused: in a copy behind the update). In fp32 training, under automatic
 // casting and without masters, the weight is its own, and all tensors have its type. LAMB also
@@ -26,20 +32,28 @@ constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 MemoryPass state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Bytes stored = size_of(trained_dtype(e));
-    const Bytes state = w.master_weights ? Bytes(4) : stored,
+    const Bytes state = e.runtime.optimizer.master_weights ? Bytes(4) : stored,
                 weight = stored < state && !casts_weights(e) ? stored : Bytes(0);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * stored, stored};
-    if (e.parallelism.unfused && w.optimizer == Optimizer::adam) return unfused_adam(Bytes(4));
-    if (!w.fused_optimizer && w.optimizer == Optimizer::adam) {
+    if (runs_operations(e) && w.optimizer == Optimizer::adam) return unfused_adam(Bytes(4));
+    if (!e.runtime.optimizer.fused && w.optimizer == Optimizer::adam) {
         const MemoryPass update = unfused_adam(state);
         return {update.read + (weight > Bytes(0) ? state : Bytes(0)), update.written + weight};
     }
-    if (e.parallelism.unfused && w.optimizer == Optimizer::lamb) return unfused_lamb;
+    if (runs_operations(e) && w.optimizer == Optimizer::lamb) return unfused_lamb;
+    const Bytes moments(2 * (1 + 4.0 / 256));  // of adam8bit
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {2.0 * state, state + weight};
         case Optimizer::adam: return {4.0 * state, 3.0 * state + weight};
         case Optimizer::lamb: return {(4.0 + 2.0) * state, (3.0 + 1.0) * state + weight};
+        case Optimizer::adam8bit: return {2.0 * state + moments, state + moments + weight};
+        case Optimizer::adafactor:
+            // a weight without fp32 copy is cast for it and back
+            return state < Bytes(4)
+                       ? MemoryPass{adafactor_update.read + state + Bytes(4),
+                                    adafactor_update.written + state + Bytes(4)}
+                       : MemoryPass{adafactor_update.read, adafactor_update.written + weight};
     }
     return {};
 }
@@ -59,8 +73,8 @@ double rounds_of_reduction(const Parallelism& p) {
 // because backward and copies both wait for the memory.
 MemoryPass bucket_copies(const Experiment& e, double gradients) {
     const Parallelism& p = e.parallelism;
-    const Bytes moved = rounds_of_reduction(p) * at_stage(e.framework.gradient_copies, p.zero) *
-                        gradients * size_of(p.gradient_dtype);
+    const Bytes moved = rounds_of_reduction(p) * at_stage(e.runtime.gradients.copies, p.zero) *
+                        gradients * size_of(gradient_type(e));
     return {moved, moved};
 }
 
@@ -75,9 +89,9 @@ Bytes gathered_weight(const Experiment& e) {
 // fp64 is taken before the cast.
 UpdatePasses update_passes(const Experiment& e, double updated, double gradients) {
     const Bytes kept = size_of(trained_gradients(e)), wide(4);
-    const Framework& f = e.framework;
+    const OptimizerKernels& f = e.runtime.optimizer;
     UpdatePasses passes;
-    const double groups = e.workload.optimizer_groups, flat = f.update_copies.empty() ? groups : 1;
+    const double groups = optimizer_groups(e), flat = f.copies.empty() ? groups : 1;
     passes.copies = bucket_copies(e, gradients);
     passes.copies_calls = rounds_of_reduction(e.parallelism) * groups;
     const auto add = [&](std::string_view name, Bytes read, Bytes written, double calls,
@@ -86,24 +100,24 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
         passes.norm_names[i] = name;
         passes.norm[i] = {updated * read, updated * written};
         passes.norm_calls[i] = calls;
-        passes.norm_reads[i] = reads && f.update_waits;
+        passes.norm_reads[i] = reads && f.waits;
     };
     const bool masters = keeps_masters(e), wide_norm = f.wide_norm && e.parallelism.zero > 0;
-    if (const double copies = at_stage(f.update_copies, e.parallelism.zero); copies > 0)
+    if (const double copies = at_stage(f.copies, e.parallelism.zero); copies > 0)
         add("copy_gradients", copies * kept, copies * kept,
-            groups * std::max(1.0, at_stage(f.update_calls, e.parallelism.zero)), true);
+            groups * std::max(1.0, at_stage(f.copy_calls, e.parallelism.zero)), true);
     if (wide_norm) add("widen_gradients", kept, Bytes(8), groups);
     if (wide_norm) add("gradient_norm", Bytes(8), Bytes(0), groups, true);
     if (masters && kept < wide) add("cast_gradients", kept, wide, flat);
     if (masters && e.workload.dtype == Dtype::fp16) add("unscale_gradients", wide, wide, flat);
     const Bytes gradient = masters ? wide : kept;
     if (!wide_norm) add("gradient_norm", gradient, Bytes(0), flat, true);
-    if (e.workload.clip_scales) add("clip_gradients", gradient, gradient, flat);
+    if (e.runtime.optimizer.clip_scales) add("clip_gradients", gradient, gradient, flat);
     const MemoryPass state = state_bytes(e);
-    passes.optimizer_calls = flat * e.workload.optimizer_calls;
+    passes.optimizer_calls = flat * f.calls;
     passes.optimizer = {updated * state.read, updated * state.written,
                         MemoryPass::Access::optimizer};
-    if (!e.parallelism.frees_gradients)
+    if (!e.runtime.gradients.freed)
         passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
     return passes;
 }
@@ -153,8 +167,8 @@ void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
 void DataParallel::close(Bucket& bucket) {
     if (bucket.elements == 0) return;
     const bool exchanged = bucket.ranks > 1 || bucket.replicas.size() > 1;
-    if (exchanged && context_.experiment.parallelism.overlap) collective(bucket, stage_.last());
-    if (exchanged && !context_.experiment.parallelism.overlap) waiting_.push_back(bucket);
+    if (exchanged && overlaps_gradients(context_.experiment)) collective(bucket, stage_.last());
+    if (exchanged && !overlaps_gradients(context_.experiment)) waiting_.push_back(bucket);
     bucket.elements = 0;
 }
 
@@ -164,8 +178,8 @@ void DataParallel::add_gradients(const RankWeights& weights, bool last) {
     dense_.elements += weights.dense;
     experts_.elements += weights.experts;
     for (Bucket* bucket : {&dense_, &experts_})
-        if (p.zero == 3 ||
-            bucket->elements * size_of(trained_gradients(context_.experiment)) >= p.bucket)
+        if (p.zero == 3 || bucket->elements * size_of(trained_gradients(context_.experiment)) >=
+                               bucket_bytes(context_.experiment))
             close(*bucket);
 }
 
@@ -189,7 +203,7 @@ void DataParallel::add_norm() {
     const Experiment& e = context_.experiment;
     const UpdatePasses passes = update_passes(e, updated(), total_.all());
     Planner planner(graph_);
-    if (e.framework.update_waits)
+    if (e.runtime.optimizer.waits)
         planner.host("backward_end", HostWork{HostWork::Kind::read, 0}, true);
     for (std::size_t i = 0; i < static_cast<std::size_t>(passes.norm_passes); ++i) {
         planner.compute(passes.norm_names[i], passes.norm[i],
@@ -205,16 +219,16 @@ void DataParallel::add_optimizer() {
     const Parallelism& p = e.parallelism;
     const UpdatePasses passes = update_passes(e, updated(), total_.all());
     Planner planner(graph_);
-    if (e.workload.reads_loss)
+    if (e.runtime.optimizer.reads_loss)
         planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
     const Bytes copied = 2.0 * total_.dense * size_of(trained_gradients(e));
     // A framework that stores gradients outside of the buckets copies them in and back.
-    if (p.unfused && p.zero == 0 && dense_.ranks > 1)
+    if (runs_operations(e) && p.zero == 0 && dense_.ranks > 1)
         planner.compute("bucket_copies", MemoryPass{copied, copied});
     planner.compute("optimizer", passes.optimizer, static_cast<float>(passes.optimizer_calls));
-    if (!p.frees_gradients) planner.compute("zero_gradients", passes.zero_gradients);
+    if (!e.runtime.gradients.freed) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
-    if ((p.zero == 1 || p.zero == 2) && !p.overlap_params)
+    if ((p.zero == 1 || p.zero == 2) && !e.runtime.exchanges.parameters)
         stage_.follow(gather(total_, Phase::optimizer, stage_.last()));
 }
 

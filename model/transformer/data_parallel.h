@@ -5,9 +5,9 @@
 //   gathered layer by layer before forward and backward, gradients scattered after each backward;
 //           a layer is fetched while the previous one runs (Zhao et al., PyTorch FSDP, arXiv
 //           2304.11277)
-// A bucket closes when it holds parallelism.bucket bytes; layers fill it in the order of their
-// backward. Without overlap the buckets are sent after the last backward. Expert weights have their
-// own group and bucket. Source: ZeRO, arXiv 1910.02054; PyTorch DDP, arXiv 2006.15704.
+// A bucket closes when it holds runtime.gradients.bucket bytes; layers fill it in the order of
+// their backward. Without overlap the buckets are sent after the last backward. Expert weights have
+// their own group and bucket. Source: ZeRO, arXiv 1910.02054; PyTorch DDP, arXiv 2006.15704.
 #pragma once
 
 #include <array>

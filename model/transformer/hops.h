@@ -32,8 +32,13 @@ inline HopLoad tensors_of_cut(const LayerContext& c, const Chunk& chunk) {
 inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, bool back) {
     const Parallelism& p = c.experiment.parallelism;
     HopLoad load = tensors_of_cut(c, path[static_cast<std::size_t>(position)]);
-    if (back) return {p.gradient_tensors > 0 ? p.gradient_tensors : load.tensors, 0, load.bytes};
-    if (position > 0 && p.resend_first_stage) load += tensors_of_cut(c, path.front());
+    if (back)
+        return {c.experiment.runtime.pipeline.gradient_tensors > 0
+                    ? c.experiment.runtime.pipeline.gradient_tensors
+                    : load.tensors,
+                0, load.bytes};
+    if (position > 0 && c.experiment.runtime.pipeline.resend_first_stage)
+        load += tensors_of_cut(c, path.front());
     // Mask [seq, seq], cosine and sine [seq, head width]. The shape is the same for all sequences
     // of a micro-batch.
     const double shared =
@@ -42,8 +47,8 @@ inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, b
     return load;
 }
 
-inline int messages_of(const HopLoad& load, const Parallelism& p) {
-    return load.tuples * p.messages_per_tuple + load.tensors * p.messages_per_tensor;
+inline int messages_of(const HopLoad& load, const StageMessages& m) {
+    return load.tuples * m.messages_per_tuple + load.tensors * m.messages_per_tensor;
 }
 
 class Hops {
@@ -58,12 +63,12 @@ public:
             arrived_[arrival] = {};
             return;
         }
-        if (p_.blocking_p2p) {
+        if (messages().blocking) {
             waiting_.push_back({state.index, target, at, arrival});
             return;
         }
         TasksByRank sent = write(state, *stages_[static_cast<std::size_t>(target)], at);
-        if (!p_.overlap_p2p) state.stage.follow(sent);
+        if (!context_.experiment.runtime.exchanges.sends) state.stage.follow(sent);
         arrived_[arrival] = std::move(sent);
     }
 
@@ -74,8 +79,8 @@ public:
         const auto found = arrived_.find(at);
         if (found == arrived_.end()) return false;
         if (!found->second.empty())
-            state.stage.follow(sends_parts(p_) ? gathered(state, at, found->second)
-                                               : found->second);
+            state.stage.follow(sends_parts(context_.experiment) ? gathered(state, at, found->second)
+                                                                : found->second);
         arrived_.erase(found);
         return true;
     }
@@ -109,7 +114,7 @@ private:
     // A blocking hop overlaps with nothing on either end: it occupies both hosts and follows the
     // earlier work of both devices.
     TasksByRank write(StageState& from, StageState& to, const At& at) {
-        const bool up = flow_.goes_up(at), blocking = p_.blocking_p2p;
+        const bool up = flow_.goes_up(at), blocking = messages().blocking;
         const Lane out = blocking ? Lane::host : up ? Lane::send_up : Lane::send_down;
         const Lane in = blocking ? Lane::host : up ? Lane::receive_up : Lane::receive_down;
         const GroupId group = graph_.add_group(between_stages(context_, from.index, to.index));
@@ -137,13 +142,17 @@ private:
         const auto [known, fresh] = ops_.try_emplace(At{0, at.direction, at.position, at.back});
         if (!fresh) return known->second;
         const HopLoad load = hop_load(context_, flow_.path(at), DataFlow::hop(at), at.back);
-        const Bytes bytes = load.bytes / (sends_parts(p_) ? static_cast<double>(p_.tp) : 1.0);
-        return known->second =
-                   graph_.add_op(SendRecv{bytes, messages_of(load, p_), p_.blocking_p2p});
+        const Bytes bytes =
+            load.bytes / (sends_parts(context_.experiment) ? static_cast<double>(p_.tp) : 1.0);
+        return known->second = graph_.add_op(
+                   SendRecv{bytes, messages_of(load, messages()), messages().blocking});
     }
 
     TaskGraph& graph_;
     const LayerContext& context_;
+    [[nodiscard]] const StageMessages& messages() const {
+        return context_.experiment.runtime.pipeline;
+    }
     const Parallelism& p_ = context_.experiment.parallelism;
     const Stages& stages_;
     const DataFlow& flow_;

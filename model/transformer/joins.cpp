@@ -38,7 +38,7 @@ void across(TaskGraph& graph, const LayerContext& c, const Stages& stages,
 // Automatic casting casts the weights of a rank's experts once per step, and their gradients back.
 void add_weight_casts(Program& program, const LayerContext& c, Phase phase) {
     const Workload& w = c.experiment.workload;
-    if (!w.autocast) return;
+    if (!c.experiment.runtime.autocast) return;
     const double weights =
         expert_parameters(w) * (static_cast<double>(w.moe.experts) / c.experiment.parallelism.ep);
     const Bytes narrow = weights * size_of(w.dtype), wide = weights * size_of(Dtype::fp32);
@@ -65,9 +65,11 @@ void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stag
     const Parallelism& p = c.experiment.parallelism;
     const int first = path.front().stage, last = path.back().stage;
     const Workload& w = c.experiment.workload;
-    if (!w.tied || w.adapter_rank > 0 || !p.join_tied || p.pp == 1 || first == last) return;
+    if (!w.tied || w.adapter_rank > 0 || !c.experiment.runtime.gradients.join_tied || p.pp == 1 ||
+        first == last)
+        return;
     const Bytes bytes = static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden) *
-                        size_of(p.gradient_dtype);
+                        size_of(gradient_type(c.experiment));
     across(graph, c, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)},
            "embedding_all_reduce", bytes, c.groups.embedding, Phase::gradient_sync);
 }
@@ -77,7 +79,7 @@ void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stage
     for (const auto& state : stages) state->data.add_norm();
     std::vector<std::size_t> all;
     for (std::size_t s = 0; s < stages.size(); ++s) all.push_back(s);
-    if (everybody > 1 && !c.experiment.parallelism.clip_per_rank)
+    if (everybody > 1 && !c.experiment.runtime.gradients.clip_per_rank)
         across(graph, c, stages, all, "norm_all_reduce", Bytes(8), Group{everybody, 1},
                Phase::optimizer);
     for (const auto& state : stages) state->data.add_optimizer();

@@ -4,6 +4,7 @@
 #include "model/experiment.h"
 #include "model/rank_groups.h"
 #include "model/routing.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/plan.h"
 
@@ -27,7 +28,10 @@ struct RankShape {
     long mamba_heads = 0, mamba_groups = 0;
     long delta_key_heads = 0, delta_value_heads = 0;
     long qk_dim = 0, value_dim = 0;  // width of a head's query and key, and of its value
-    Dtype matrix = Dtype::bf16;      // type of matrix products
+    // query, key and value are one product, gate and up another; else activation and gate may be
+    // one
+    bool fused_projections = true, fused_gate = false;
+    Dtype matrix = Dtype::bf16;  // type of matrix products
     // type of activations in memory and of attention: bf16 if matrices are fp8
     Dtype storage = Dtype::bf16;
     [[nodiscard]] Bytes element() const { return size_of(storage); }
@@ -41,9 +45,10 @@ struct RankShape {
 };
 
 // Parts that do not divide evenly are rounded up, because the largest rank determines the time.
-RankShape rank_shape(const Workload& workload, const Parallelism& parallelism);
-inline RankShape rank_shape(const Experiment& experiment) {
-    return rank_shape(experiment.workload, experiment.parallelism);
+RankShape rank_shape(const Workload& workload, const Parallelism& parallelism,
+                     const Runtime& runtime);
+inline RankShape rank_shape(const Experiment& e) {
+    return rank_shape(e.workload, e.parallelism, e.runtime);
 }
 
 struct LayerContext {

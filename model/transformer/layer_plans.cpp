@@ -23,7 +23,7 @@ double modules_in(const Block& block) {
 // positions.
 void plan_hooks(Planner& planner, const LayerContext& c, double holders,
                 std::initializer_list<Block> blocks) {
-    if (c.experiment.parallelism.zero != 3 || !hooks_modules(c.experiment.framework)) return;
+    if (c.experiment.parallelism.zero != 3 || !c.experiment.runtime.module_hooks) return;
     double modules = holders;
     for (const Block& block : blocks) modules += modules_in(block);
     planner.host("hooks", HostWork{HostWork::Kind::module, modules}, false);
@@ -42,8 +42,7 @@ template <bool attends>
 void plan_module(Planner& planner, const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     plan_hooks(planner, c, 3, {mixing_block(w, c.shape, attends), feed_forward_block(w, c.shape)});
-    planner.host("layer", HostWork{HostWork::Kind::layer, 1},
-                 c.experiment.framework.launch_blocking.value_or(false));
+    planner.host("layer", HostWork{HostWork::Kind::layer, 1}, c.experiment.runtime.blocking_layers);
     if (c.experiment.parallelism.tp > 1 && c.experiment.cluster.host.exchange > Seconds(0))
         planner.host("exchanges",
                      HostWork{HostWork::Kind::exchange,
@@ -170,16 +169,17 @@ const PassPlans& LayerPlans::of_layer(const Workload& w, int layer) const {
 }
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
-    const Workload& w = c.experiment.workload;
-    const Parallelism& p = c.experiment.parallelism;
+    const Experiment& e = c.experiment;
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
     const bool split = traits(p.schedule).splits_backward;
     // Kernels that run operation by operation state all their bytes.
-    const Maker m{graph, c, p.eager && !p.unfused ? p.eager_traffic : 1.0, split};
-    const KernelStyle style = p.unfused ? KernelStyle::unfused : KernelStyle::fused;
+    const Maker m{graph, c, is_eager(e) ? e.runtime.eager_traffic : 1.0, split};
+    const KernelStyle style = runs_operations(e) ? KernelStyle::operations : KernelStyle::fused;
     const Block mixing = mixing_block(w, c.shape), block = feed_forward_block(w, c.shape);
     const std::span<const Operator> feed_forward(block);
     LayerPlans plans;
-    const bool early = style == KernelStyle::fused && p.recompute_stops_early;
+    const bool early = style == KernelStyle::fused && e.runtime.recompute_stops_early;
     const std::size_t again = early ? last_needed(w, feed_forward) : feed_forward.size();
     plans.dense = passes_of(m, {mixing, style}, {feed_forward, style}, again);
     const bool grouped = w.moe.experts > 0 && p.moe_system == MoeSystem::alltoall;
@@ -212,14 +212,14 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Block last_mixing = mixing_block(w, c.shape, has_attention(w, w.layers - 1));
     const Block last_layer = has_experts(w, w.layers - 1) ? expert_block(w, c.shape) : block;
     const Part first[] = {{embedding, style}};
-    std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::unfused : style}};
+    std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::operations : style}};
     for (int i = 0; i < w.mtp_layers; ++i)
         last.insert(
             last.end(),
             {{prediction, style}, {last_mixing, style}, {last_layer, style}, {head, style}});
     // A loss that a framework computes step by step (model/block/ends.h) already counts all its
     // traffic.
-    const Maker ends{graph, c, w.fused_loss ? m.traffic : 1.0, split};
+    const Maker ends{graph, c, e.runtime.loss.fused ? m.traffic : 1.0, split};
     plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
     plans.head = ends.make(last, plan_head, plan_head);
     return plans;

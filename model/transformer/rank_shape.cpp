@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -12,7 +13,9 @@ long share(long whole, long parts) { return (whole + parts - 1) / parts; }
 
 }  // namespace
 
-RankShape rank_shape(const Workload& w, const Parallelism& p) {
+RankShape rank_shape(const Workload& w, const Parallelism& p, const Runtime& r) {
+    const bool split = splits_experts(w, r.experts);
+    const int multiple = r.vocab_multiple;
     RankShape s;
     s.batch = p.micro_batch;
     s.seq = w.seq;
@@ -20,13 +23,13 @@ RankShape rank_shape(const Workload& w, const Parallelism& p) {
     s.tokens = s.batch * s.seq_q;
     s.outer_tokens = p.sequence_parallel ? share(s.tokens, p.tp) : s.tokens;
     s.head_tokens = std::max(1L, std::lround(w.head_share * static_cast<double>(s.tokens)));
-    s.routed_tokens = p.expert_tensor_parallel ? s.outer_tokens : share(s.tokens, p.tp);
+    s.routed_tokens = split ? s.outer_tokens : share(s.tokens, p.tp);
     s.hidden = w.hidden;
     s.ffn = share(w.ffn, p.tp);
-    s.vocab = share(w.vocab, long{p.tp} * w.vocab_multiple) * w.vocab_multiple;
+    s.vocab = share(w.vocab, long{p.tp} * multiple) * multiple;
     s.heads = share(w.heads, p.tp);
     s.kv_heads = share(kv_heads(w), p.tp);
-    s.expert_ffn = share(expert_ffn(w), p.expert_tensor_parallel ? p.tp : 1);
+    s.expert_ffn = share(expert_ffn(w), split ? p.tp : 1);
     s.shared_ffn = share(shared_ffn(w), p.tp);
     s.mamba_heads = share(w.mamba.heads, p.tp);
     s.mamba_groups = share(w.mamba.groups, p.tp);
@@ -35,6 +38,8 @@ RankShape rank_shape(const Workload& w, const Parallelism& p) {
     const bool mla = w.attention == AttentionKind::mla;
     s.qk_dim = mla ? w.mla.nope_dim + w.mla.rope_dim : head_dim(w);
     s.value_dim = mla ? w.mla.value_dim : head_dim(w);
+    s.fused_projections = r.fused_projections;
+    s.fused_gate = r.fused_gate;
     s.matrix = w.dtype;
     s.storage = between_products(w.dtype);
     return s;

@@ -47,8 +47,9 @@ Group between_stages(const LayerContext& context, int a, int b);
 
 // Whether the tensor-parallel ranks, which hold equal activations, each send a part that the
 // receivers gather (arXiv 2104.04473, 4.1).
-inline bool sends_parts(const Parallelism& p) {
-    return p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
+inline bool sends_parts(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    return e.runtime.exchanges.scatter_sends && !p.sequence_parallel && p.tp > 1;
 }
 
 // Adds the experts of the index-th layer with experts as a MoE system writes them, forward or

@@ -18,7 +18,7 @@ public:
         : e_(e),
           p_(e.parallelism),
           graph_(folded ? p_.pp : p_.pp * ranks_of_stage(p_), e.cluster.launch_blocking),
-          context_{e, rank_shape(e), rank_groups(p_), routing},
+          context_{e, rank_shape(e), rank_groups(e), routing},
           plans_(layer_plans(graph_, context_)),
           flow_(e.workload, p_),
           stages_(make_stages(graph_, context_, plans_, flow_, folded)),
@@ -42,7 +42,8 @@ private:
     // zero 1, 2: parameters that the previous step's optimizer updated are gathered during the
     // first forward.
     void fetch_updated_parameters() {
-        if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
+        if (!(p_.zero == 1 || p_.zero == 2) || !context_.experiment.runtime.exchanges.parameters)
+            return;
         for (auto& state : stages_)
             for (const auto& units : state->chunks)
                 for (const Unit& unit : units)
@@ -245,7 +246,7 @@ private:
 bool can_fold(const Experiment& e, const Routing& routing) {
     if (!routing.counts.empty()) return false;
     if (!e.cluster.gpu.rank_rates.empty() && ranks_of_stage(e.parallelism) > 1) return false;
-    const RankGroups g = rank_groups(e.parallelism);
+    const RankGroups g = rank_groups(e);
     return std::ranges::all_of(
         std::initializer_list<Group>{g.tensor, g.context, g.data, g.data_context, g.expert,
                                      g.expert_data, g.shard, g.shard_replicas, g.expert_shard,

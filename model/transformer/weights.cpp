@@ -26,7 +26,8 @@ double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
 UnitWeights layer_weights(const LayerContext& c, int layer) {
     return unit_weights(
         c, all_weights(c, layer),
-        adapter_parameters(c.experiment.workload, layer) / c.experiment.parallelism.tp);
+        adapter_parameters(c.experiment.workload, layer, c.shape.fused_projections) /
+            c.experiment.parallelism.tp);
 }
 
 UnitWeights embedding_weights(const LayerContext& c) {

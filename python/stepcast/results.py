@@ -72,7 +72,7 @@ class _Kept:
 
 
 for _kind in (_core.Simulated, _core.Swept, _core.Compared):
-    copyreg.pickle(_kind, lambda core: (_Kept, (core.json, core.text)))
+    copyreg.pickle(_kind, lambda core: typing.cast(Any, (_Kept, (core.json, core.text))))
 
 
 @dataclass(frozen=True)

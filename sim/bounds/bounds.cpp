@@ -28,38 +28,27 @@
 namespace stepcast {
 namespace {
 
-// The values that cached tables depend on: where ranks are, the shape of a rank's share, which
-// pipeline runs, and what it sends.
+// The values that cached tables depend on, of those that vary in a base: where ranks are, the shape
+// of a rank's share, which pipeline runs, and what it sends.
 auto ranks_of(const Parallelism& p) {
-    return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.expert_tensor_parallel, p.rank_order,
-                    p.clip_per_rank);
-}
-// One bit each.
-int composed_of(const Parallelism& p) {
-    int bits = 0;
-    for (const Composed one : p.composed) bits |= 1 << static_cast<int>(one);
-    return bits;
+    return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.rank_order);
 }
 // Full recompute is counted apart from the shape, so it shares a shape with no recompute.
 int of_shape(Recompute recompute) {
     return recompute == Recompute::full ? 0 : static_cast<int>(recompute);
 }
-auto shape_of(const Parallelism& p) {
+auto shape_of(const ParallelPlan& plan, const Gradients& gradients) {
+    const auto& [p, x] = plan;
+    const bool accumulates = !gradients.fused_accumulation && micro_batches(p) != 1;
     return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
-                      p.recompute_stops_early, p.overlap_tp, p.gather_copies,
-                      p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype, p.eager,
-                      p.fused_accumulation, accumulates(p) ? accumulated_shards(p) : 0,
-                      p.expert_tensor_parallel, p.dispatch_once, p.expert_products, p.eager_traffic,
-                      composed_of(p));
+                      overlaps_tensor(x, p), x.weight_gradient,
+                      accumulates ? accumulated_shards(p) : 0);
 }
-auto pipeline_of(const Parallelism& p) {
-    return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, p.overlap_p2p,
+auto pipeline_of(const ParallelPlan& plan) {
+    const auto& [p, x] = plan;
+    return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, x.sends,
                     p.stage_layers, p.layout);
 }
-auto sends_of(const Parallelism& p) {
-    return std::tie(p.scatter_p2p, p.messages_per_tensor, p.join_tied);
-}
-auto data_of(const Parallelism& p) { return std::tie(p.zero, p.bucket, p.frees_gradients); }
 
 constexpr const char* default_order = "tp-cp-dp-pp";
 
@@ -67,11 +56,12 @@ constexpr const char* default_order = "tp-cp-dp-pp";
 
 bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
+    const StageMessages& m = e.runtime.pipeline;
     return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 &&
            e.workload.mamba.heads == 0 && e.workload.delta.value_heads == 0 &&
-           p.cut == StageCut::layers && !p.blocking_p2p && !p.overlap_experts &&
-           !p.resend_first_stage && p.messages_per_tuple == 0 && p.gradient_tensors == 0 &&
-           !p.unfused && !p.eager_script && p.moe_system == MoeSystem::alltoall &&
+           p.cut == StageCut::layers && !m.blocking && !p.overlap_experts &&
+           !m.resend_first_stage && m.messages_per_tuple == 0 && m.gradient_tensors == 0 &&
+           !is_written_out(e) && p.moe_system == MoeSystem::alltoall &&
            e.cluster.gpu.rank_rates.empty();
 }
 
@@ -85,26 +75,29 @@ StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> p
     if (base.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("StepBounds: the workload is no transformer");
     Experiment one = base_;
-    one.parallelism = {};
+    set_plan(one, {});
     reference_ = bound_shape(one, {}, prices_).estimate;
 }
 
 // With another rank order, the groups of a shape depend on all sizes.
-StepBounds::ShapeKey StepBounds::shape_key(const Parallelism& p) {
+StepBounds::ShapeKey StepBounds::shape_key(const ParallelPlan& plan) const {
+    const Parallelism& p = plan.parallelism;
     const bool usual = p.rank_order == default_order;
     const auto numbers = [&](auto... part) {
         return std::array{static_cast<double>(part)..., usual ? 0.0 : p.dp, usual ? 0.0 : p.pp};
     };
-    return {std::apply(numbers, shape_of(p)), usual ? std::string() : p.rank_order};
+    return {std::apply(numbers, shape_of(plan, base_.runtime.gradients)),
+            usual ? std::string() : p.rank_order};
 }
 
-PipelineKey StepBounds::pipeline_key(const Parallelism& p) const {
+PipelineKey StepBounds::pipeline_key(const ParallelPlan& plan) const {
+    const Parallelism& p = plan.parallelism;
     PipelineKey key{.schedule = p.schedule,
                     .pp = p.pp,
                     .chunks = chunks_per_stage(p),
                     .micro_batches = rounds_of(p.schedule, p.pp, micro_batches(p)).least,
                     .recompute_layers = recomputes_layers(p) ? p.recompute_layers : 0,
-                    .overlap_p2p = p.overlap_p2p,
+                    .overlap_p2p = plan.exchanges.sends,
                     .node = base_.cluster.gpus_per_node,
                     .stride = groups_.pipeline_neighbour.stride,
                     .stage_layers = p.layout == StageLayout::even
@@ -171,8 +164,8 @@ Directions StepBounds::directions(const PipelineKey& key) const {
     for (const double host : {1.3, 10.0}) add({.send = 0.03, .host = host});
     // zero 3: collectives of a layer of several lengths, and the waits that they cause.
     found.sharded = found.times.size();
-    Parallelism sharded = parallelism_of(key);
-    sharded.zero = 3;
+    ParallelPlan sharded{parallelism_of(key), {}};
+    sharded.parallelism.zero = 3;
     UnitCounts units{};
     units[at(kind)] = 1;
     for (const double gather : {0.5, 1.0, 2.5})
@@ -187,49 +180,55 @@ Directions StepBounds::directions(const PipelineKey& key) const {
     return found;
 }
 
-void StepBounds::bind(const Parallelism& p) {
-    const Parallelism last = std::exchange(now_.parallelism, p);
+void StepBounds::bind(const ParallelPlan& plan) {
+    const ParallelPlan before = plan_of(now_);
+    set_plan(now_, plan);
+    const auto& [p, x] = plan;
+    const auto& [last, last_x] = before;
+    const Gradients& gradients = base_.runtime.gradients;
     const bool fresh = shape_ == nullptr;
     const bool ranks = fresh || ranks_of(p) != ranks_of(last);
-    const bool shape = fresh || shape_of(p) != shape_of(last) || p.rank_order != last.rank_order ||
+    const bool shape = fresh || shape_of(plan, gradients) != shape_of(before, gradients) ||
+                       p.rank_order != last.rank_order ||
                        // the same condition as in shape_key()
                        (ranks && p.rank_order != default_order);
     if (ranks) bind_groups();
     if (shape) bind_shape();
     if (ranks || shape)
         context_.emplace(LayerContext{now_, shape_->shape, groups_, shape_->routing});
-    const bool pipeline =
-        ranks || micro_batches(p) != micro_batches(last) || pipeline_of(p) != pipeline_of(last);
+    const bool pipeline = ranks || micro_batches(p) != micro_batches(last) ||
+                          pipeline_of(plan) != pipeline_of(before);
     if (pipeline) bind_pipeline();
-    const bool times = pipeline || shape || sends_of(p) != sends_of(last);
+    const bool times = pipeline || shape || x.scatter_sends != last_x.scatter_sends;
     if (times) bind_sends();
     if (shape || pipeline) bind_memory();
     if (times) bind_slots();
-    const bool data = times || data_of(p) != data_of(last);
+    const bool data = times || p.zero != last.zero;
     if (data) bind_data();
-    if (data || p.overlap != last.overlap) bind_least();
+    if (data || x.gradients != last_x.gradients) bind_least();
     bind_ends();
 }
 
 void StepBounds::bind_groups() {
     const Parallelism& p = now_.parallelism;
-    groups_ = rank_groups(p);
+    groups_ = rank_groups(now_);
     data_.bind(groups_);
     const int everybody = p.dp * p.tp * p.pp * p.cp;
-    norm_all_reduce_ = base_.workload.optimizer == Optimizer::none || p.clip_per_rank
-                           ? 0
-                           : all_reduce(Bytes(8), Group{everybody, 1});
+    norm_all_reduce_ =
+        base_.workload.optimizer == Optimizer::none || base_.runtime.gradients.clip_per_rank
+            ? 0
+            : all_reduce(Bytes(8), Group{everybody, 1});
 }
 
 void StepBounds::bind_shape() {
-    const auto [known, is_new] = shapes_.try_emplace(shape_key(now_.parallelism));
+    const auto [known, is_new] = shapes_.try_emplace(shape_key(plan_of(now_)));
     if (is_new) known->second = bound_shape(now_, routing_of(now_, draw_), prices_);
     shape_ = &known->second;
 }
 
 void StepBounds::bind_pipeline() {
     const Parallelism& p = now_.parallelism;
-    key_ = pipeline_key(p);
+    key_ = pipeline_key(plan_of(now_));
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
     const Pipeline*& entry = met_[key_];
     if (!entry)
@@ -277,8 +276,8 @@ void StepBounds::bind_memory() {
     }
 }
 
-StepBound StepBounds::operator()(const Parallelism& p) {
-    bind(p);
+StepBound StepBounds::operator()(const ParallelPlan& plan) {
+    bind(plan);
     StepBound bound;
     time(bound);
     for (const FullStage& stage : full_) {

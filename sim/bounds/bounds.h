@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "model/runtime_rules.h"
 #include "sim/bounds/least.h"
 #include "sim/bounds/tail.h"
 
@@ -50,7 +51,7 @@ private:
 // The bounds for one workload, cluster and draw of the routing; keeps what it priced. One object is
 // for one thread. Objects may share the pipelines, which do not depend on the draw. Meant for
 // nested loops: the cost depends on what changed since the last call.
-//   zero, overlap, overlap_params, bucket                               innermost: tens of
+//   zero, exchanges.gradients, .parameters                               innermost: tens of
 //   nanoseconds (zero: if no pass accumulates) schedule, pp, vp, dp, global_batch, scatter_p2p,
 //   overlap_p2p        hundreds of nanoseconds, if their pipelines are known tp, cp, ep,
 //   micro_batch, sequence_parallel, recompute, all others   a look-up if known, else tens of
@@ -59,8 +60,8 @@ class StepBounds {
 public:
     // Whether the closed forms model everything in the step. They do not cover: other workloads
     // than transformers, adapters, Mamba layers, stages cut between modules, blocking sends and
-    // resent tensors, overlap_experts, operations counted one by one (parallelism.unfused,
-    // eager_script), MoE systems other than alltoall, and ranks of different rates.
+    // resent tensors, overlap_experts, operations counted one by one (runtime.kernels), MoE systems
+    // other than alltoall, and ranks of different rates.
     [[nodiscard]] static bool cover(const Experiment& experiment);
 
     // Throws std::logic_error for a workload that is no transformer.
@@ -71,13 +72,13 @@ public:
     StepBounds(const StepBounds&) = delete;
     StepBounds& operator=(const StepBounds&) = delete;
 
-    // `p` must be a split that check_experiment() accepts with this workload and cluster, and that
-    // cover() covers.
-    StepBound operator()(const Parallelism& p);
+    // `plan` must be a split that check_experiment() accepts with this workload and cluster, and
+    // that cover() covers.
+    StepBound operator()(const ParallelPlan& plan);
 
 private:
     // shape_of() and two sizes; rank_order
-    using ShapeKey = std::pair<std::array<double, 22>, std::string>;
+    using ShapeKey = std::pair<std::array<double, 11>, std::string>;
     // A path with the micro-batches of this call. `meets` is how often the path contains each
     // feature. `lower` and `estimate` are the times of its features that data parallelism does not
     // change.
@@ -105,11 +106,11 @@ private:
         Activations moment;
     };
 
-    [[nodiscard]] static ShapeKey shape_key(const Parallelism& p);
-    [[nodiscard]] PipelineKey pipeline_key(const Parallelism& p) const;
+    [[nodiscard]] ShapeKey shape_key(const ParallelPlan& plan) const;
+    [[nodiscard]] PipelineKey pipeline_key(const ParallelPlan& plan) const;
     [[nodiscard]] Directions directions(const PipelineKey& key) const;
     // Each computes what depends on the parallelism of this call.
-    void bind(const Parallelism& p);
+    void bind(const ParallelPlan& plan);
     void bind_shape();
     void bind_groups();
     void bind_pipeline();

@@ -47,7 +47,7 @@ double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
 
 double DataPrices::gradients(const DataInputs& in, double dense, double experts) {
     const Parallelism& p = in.context.experiment.parallelism;
-    const double element = size_of(p.gradient_dtype).si();
+    const double element = size_of(gradient_type(in.context.experiment)).si();
     const Kind kind = p.zero >= 1 ? Kind::reduce_scatter : Kind::all_reduce;
     const RankGroups& groups = in.context.groups;
     double time =
@@ -69,7 +69,8 @@ double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
 // Units close buckets in the order head, layers, embedding. Every chunk ends its last bucket.
 void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
-    const double limit = p.bucket.si() / size_of(p.gradient_dtype).si();
+    const double limit = bucket_bytes(in.context.experiment).si() /
+                         size_of(gradient_type(in.context.experiment)).si();
     const int layers = all_layers(units);
     const int of_chunk = std::max(1, (layers + in.chunks - 1) / in.chunks);
     RankWeights layer;
@@ -112,7 +113,8 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
     times.norm = passes.copies.read > Bytes(0) ? time(passes.copies) : 0;
     for (int i = 0; i < passes.norm_passes; ++i)
         times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
-    times.update = time(passes.optimizer) + (p.frees_gradients ? 0 : time(passes.zero_gradients));
+    times.update =
+        time(passes.optimizer) + (e.runtime.gradients.freed ? 0 : time(passes.zero_gradients));
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 
@@ -124,7 +126,8 @@ void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTi
     times.elements = shared_out(in.context, all, 1);
     const int of_copy = micro_batches(p) / directions(p);  // of the copy with fewer
     const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
-    const double bucket = p.bucket / size_of(p.gradient_dtype);
+    const double bucket =
+        bucket_bytes(in.context.experiment) / size_of(gradient_type(in.context.experiment));
     double least = all.dense, one_by_one = 0, gathered = 0;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         const RankWeights& unit = in.weights[k].trained;

@@ -64,7 +64,7 @@ void StepBounds::bind_slots() {
 double StepBounds::copy_join(int stage, const DataTimes& data) {
     const Parallelism& p = now_.parallelism;
     if (stepcast::directions(p) == 1) return 0;
-    return all_reduce(data.elements * size_of(p.gradient_dtype),
+    return all_reduce(data.elements * size_of(gradient_type(now_)),
                       between_stages(*context_, stage, p.pp - 1 - stage));
 }
 
@@ -81,9 +81,8 @@ void StepBounds::bind_data() {
 
 // The longest paths, with the least delay by collectives.
 void StepBounds::bind_least() {
-    const Features times = least_collectives_
-                               ? least_collectives_->features(now_.parallelism, ends_[0].least)
-                               : lower_;
+    const Features times =
+        least_collectives_ ? least_collectives_->features(plan_of(now_), ends_[0].least) : lower_;
     least_parameters_ = std::numeric_limits<double>::infinity();
     for (GroupEnd& end : ends_) {
         end.lower_by_host = end.lower_by_slots = 0;
@@ -97,22 +96,25 @@ void StepBounds::bind_least() {
 }
 
 void StepBounds::bind_ends() {
-    const Parallelism& p = now_.parallelism;
-    const bool awaits = p.zero == 3 || ((p.zero == 1 || p.zero == 2) && p.overlap_params);
+    const ParallelPlan plan = plan_of(now_);
+    const Parallelism& p = plan.parallelism;
+    const bool awaits =
+        p.zero == 3 || ((p.zero == 1 || p.zero == 2) && now_.runtime.exchanges.parameters);
     const double start = least_collectives_ && awaits
                              ? least_collectives_->start(p, ends_[0].least, least_parameters_)
                              : 0;
     const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
     for (GroupEnd& end : ends_) {
         const StageGroup& group = *end.group;
-        const double exchanged = p.overlap ? end.least.least_last : end.least.least_waited;
+        const double exchanged =
+            overlaps_gradients(now_) ? end.least.least_last : end.least.least_waited;
         const double slots = end.lower_by_slots > 0
                                  ? std::max(end.lower_by_host, end.lower_by_slots + start)
                                  : end.lower_by_host;
         end.lower = std::max(slots + std::max(exchanged, end.least_join), end.least.least_lane);
         const auto finish = [&](const Features& times, double last_slot) {
             const Tail tail =
-                tail_of({p, times, group, end.most, key_.chunks, n, end.slowdown}, last_slot);
+                tail_of({plan, times, group, end.most, key_.chunks, n, end.slowdown}, last_slot);
             end.estimate = last_slot + tail.delay + std::max(tail.exposed, end.join);
         };
         if (p.zero < 3) {
@@ -120,7 +122,7 @@ void StepBounds::bind_ends() {
             continue;
         }
         const Features times =
-            with_sharding(estimate_, shape_->computing, p, end.most, group.most,
+            with_sharding(estimate_, shape_->computing, plan, end.most, group.most,
                           base_.cluster.interference.compute_slowdown * (1 - sending_));
         finish(times, latest(end.paths, end.paths.size(), times));
     }
@@ -130,7 +132,7 @@ void StepBounds::bind_ends() {
 // norm, and then all update.
 void StepBounds::time(StepBound& bound) const {
     const Parallelism& p = now_.parallelism;
-    const bool gathers = (p.zero == 1 || p.zero == 2) && !p.overlap_params;
+    const bool gathers = (p.zero == 1 || p.zero == 2) && !now_.runtime.exchanges.parameters;
     const auto has_ends = [](const GroupEnd& end) { return all_ends(end.group->most) > 0; };
     double joined = 0;
     for (const GroupEnd& end : ends_)

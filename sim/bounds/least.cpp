@@ -99,11 +99,12 @@ LeastCollectives::LeastCollectives(const LeastInputs& in)
                 ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
 }
 
-Features LeastCollectives::features(const Parallelism& p, const DataTimes& data) const {
+Features LeastCollectives::features(const ParallelPlan& plan, const DataTimes& data) const {
+    const Parallelism& p = plan.parallelism;
     Features f = in_.lower;
     if (p.zero == 3)
-        shard(f, p, data);
-    else if (p.overlap)
+        shard(f, plan, data);
+    else if (overlaps_gradients(plan.exchanges, p))
         collective(f, p, data);
     return f;
 }
@@ -199,10 +200,11 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
 // gradients of the layer before. For the first and last layer of a slot this is certain only if the
 // slots before and after are of the same stage, so slots that wait for their input subtract it.
 // Between split backwards nothing is gathered.
-void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
+void LeastCollectives::shard(Features& f, const ParallelPlan& plan, const DataTimes& data) const {
     if (split_) return;
+    const bool overlaps = overlaps_gradients(plan.exchanges, plan.parallelism);
     const double gather = of_layers(data.gathered),
-                 scatter = p.overlap ? of_layers(data.exchanged) : 0;
+                 scatter = overlaps ? of_layers(data.exchanged) : 0;
     const double both = longer(backward_, gather + scatter, true);
     const double next = in_.chunk_layers < 2
                             ? 0
@@ -213,7 +215,7 @@ void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes&
     f[feature::filling_single] = -both;
     add(f, Pass::forward, next);
     f[feature::opened] = 2 * next;
-    f[feature::filled] = f[feature::filled_single] = next + (p.overlap ? gather + scatter : 0);
+    f[feature::filled] = f[feature::filled_single] = next + (overlaps ? gather + scatter : 0);
     // An end of the model in the place of such a layer may take less time, or move less.
     const auto less = [&](UnitKind kind, const auto& times, double usual) {
         return std::max(0.0, usual - times[at(kind)]);

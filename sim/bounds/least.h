@@ -33,7 +33,7 @@ public:
     // `lower` with the delays by collectives: under zero 3 inside and between slots, otherwise by
     // gradients that overlap slots. `data` may be of any stage, because units of one kind are
     // alike.
-    [[nodiscard]] Features features(const Parallelism& p, const DataTimes& data) const;
+    [[nodiscard]] Features features(const ParallelPlan& plan, const DataTimes& data) const;
     // By how much a path that begins with the first slot gets longer, because its slots wait for
     // parameters and are slowed by their gathers. Under zero 1 and 2 every stage gathers for at
     // least `parameters` seconds without a gap.
@@ -53,7 +53,7 @@ private:
     [[nodiscard]] double overlapping_first(double collectives) const;
     void add(Features& f, Pass pass, double time) const;
     void collective(Features& f, const Parallelism& p, const DataTimes& data) const;
-    void shard(Features& f, const Parallelism& p, const DataTimes& data) const;
+    void shard(Features& f, const ParallelPlan& plan, const DataTimes& data) const;
 
     LeastInputs in_;
     // share of an overlapping collective's time that kernels lose

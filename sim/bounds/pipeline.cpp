@@ -153,7 +153,6 @@ Parallelism parallelism_of(const PipelineKey& key) {
     p.pp = key.pp;
     p.vp = key.chunks;
     p.global_batch = key.micro_batches;
-    p.overlap_p2p = key.overlap_p2p;
     p.recompute_layers = key.recompute_layers;
     p.stage_layers = key.stage_layers;
     return p;

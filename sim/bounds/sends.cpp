@@ -8,9 +8,11 @@ namespace stepcast {
 
 double StepBounds::send_time(int a, int b) {
     const Parallelism& p = now_.parallelism;
-    const Bytes bytes = shape_->shape.outer() / (sends_parts(p) ? static_cast<double>(p.tp) : 1.0);
+    const Bytes bytes =
+        shape_->shape.outer() / (sends_parts(now_) ? static_cast<double>(p.tp) : 1.0);
     return prices_
-        .collective(SendRecv{bytes, p.messages_per_tensor}, between_stages(*context_, a, b))
+        .collective(SendRecv{bytes, now_.runtime.pipeline.messages_per_tensor},
+                    between_stages(*context_, a, b))
         .si();
 }
 
@@ -20,7 +22,7 @@ double StepBounds::send_time(int a, int b) {
 // own send overlaps the first kernels of the next slot, unless that slot waits for it, and it
 // receives at any moment.
 void StepBounds::bind_entry(double gather, double send) {
-    const bool waits = !now_.parallelism.overlap_p2p;
+    const bool waits = !now_.runtime.exchanges.sends;
     const double s = base_.cluster.interference.compute_slowdown;
     const BoundShape& shape = *shape_;
     const UnitCounts& units = pipeline_->groups.back().most;
@@ -80,16 +82,16 @@ void StepBounds::bind_sends() {
             (*f)[feature::send_far] = distant;
             (*f)[feature::send_wrap] = around;
         }
-        lower_[feature::arrival] = sends_parts(p) ? shape_->gather.si() : 0;
+        lower_[feature::arrival] = sends_parts(now_) ? shape_->gather.si() : 0;
         bind_entry(lower_[feature::arrival], std::max(close, distant));
     }
     units_ = shape_->units;
     const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
     if (apart) units_.weights[at(UnitKind::head)] = shape_->copied_head;
     const double embedding = static_cast<double>(shape_->shape.vocab * shape_->shape.hidden);
-    const bool joins = base_.workload.tied && p.join_tied && apart;
+    const bool joins = base_.workload.tied && base_.runtime.gradients.join_tied && apart;
     embedding_all_reduce_ =
-        joins ? all_reduce(embedding * size_of(p.gradient_dtype), groups_.embedding) : 0;
+        joins ? all_reduce(embedding * size_of(gradient_type(now_)), groups_.embedding) : 0;
 }
 
 }  // namespace stepcast

@@ -177,7 +177,7 @@ BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpP
     BoundShape s;
     s.routing = routing;
     s.shape = rank_shape(e);
-    const RankGroups groups = rank_groups(e.parallelism);
+    const RankGroups groups = rank_groups(e);
     const LayerContext context{e, s.shape, groups, routing};
     TaskGraph ops(1, e.cluster.launch_blocking);
     const LayerPlans plans = layer_plans(ops, context);

@@ -25,7 +25,7 @@ struct Work {
 
 Work work_of(const TailInputs& in) {
     const UnitCounts& u = in.group.most;
-    const bool split = traits(in.p.schedule).splits_backward;
+    const bool split = traits(in.plan.parallelism.schedule).splits_backward;
     Work work;
     for (const UnitKind kind : all_kinds) {
         const bool layer = kind <= UnitKind::experts;
@@ -64,15 +64,17 @@ LastBackward last_backward(const TailInputs& in, const Work& work) {
 }
 
 double lost_by_later_stages(const TailInputs& in, double lost) {
-    return traits(in.p.schedule).splits_backward ? 0 : lost * (in.p.pp - 1);
+    return traits(in.plan.parallelism.schedule).splits_backward
+               ? 0
+               : lost * (in.plan.parallelism.pp - 1);
 }
 
 // zero 0 and 1: buckets are reduced during the last backwards of the chunks.
 void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
     const LastBackward last = last_backward(in, work);
     const double chunks = in.chunks, running = last.window + last.lost;
-    const double between = traits(in.p.schedule).chunks == StageChunks::rounds
-                               ? in.p.pp * work.whole / chunks
+    const double between = traits(in.plan.parallelism.schedule).chunks == StageChunks::rounds
+                               ? in.plan.parallelism.pp * work.whole / chunks
                                : work.backward;
     tail.delay += last.lost * chunks + lost_by_later_stages(in, last.lost);
     tail.exposed = std::max({in.data.last_bucket, last.gradients - running,
@@ -83,20 +85,21 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
 // with GPipe behind all others. Under dualpipe a copy's path is one chunk of each stage. Under
 // dualpipe and zb-v the path ends at the first stage.
 double first_bucket(const TailInputs& in, const Work& work) {
-    const ScheduleTraits& schedule = traits(in.p.schedule);
+    const ScheduleTraits& schedule = traits(in.plan.parallelism.schedule);
     const bool ends_first = schedule.chunks == StageChunks::there_and_back;
     const double forward = work.forward / schedule.copies;
     const double sends =
-        in.p.pp * in.chunks *
+        in.plan.parallelism.pp * in.chunks *
         (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = schedule.forwards_first ? in.micro_batches - 1 : 0;
     // Split backwards: a stage makes weight gradients after its own input gradients, and other
     // stages only pass on input gradients.
     const double inputs = schedule.splits_backward ? (work.whole - work.backward) / in.chunks : 0;
     const double handed = schedule.splits_backward ? inputs : work.whole / in.chunks;
-    const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * handed : 0;
-    return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + inputs +
-           in.data.first_layers * work.layer_backward;
+    const double back =
+        in.group.first_stage == 0 && !ends_first ? (in.plan.parallelism.pp - 1) * handed : 0;
+    return (in.plan.parallelism.pp > 1 ? sends : 0) + (in.plan.parallelism.pp + ahead) * forward +
+           back + inputs + in.data.first_layers * work.layer_backward;
 }
 
 // zero 2: collectives run from the first backward on, during all that a stage does, but in the last
@@ -107,10 +110,10 @@ void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail&
     const LastBackward last = last_backward(in, work);
     // Interleaved stages end with (chunks - 1) * pp backwards in a row, as they began with as many
     // forwards.
-    const ScheduleTraits& schedule = traits(in.p.schedule);
+    const ScheduleTraits& schedule = traits(in.plan.parallelism.schedule);
     const bool interleaved = schedule.chunks == StageChunks::rounds && in.chunks > 1;
     const double apart = schedule.forwards_first ? n
-                         : interleaved           ? (in.chunks - 1) * in.p.pp
+                         : interleaved           ? (in.chunks - 1) * in.plan.parallelism.pp
                                                  : in.group.last_weights;
     const double draining = std::clamp(apart - 1, 0.0, n * in.chunks - 1);
     const double lost_draining = lost_to_overlap(last.slot, last.gradients, in.slowdown);
@@ -127,12 +130,12 @@ void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail&
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
     const double chunks = in.chunks, slot = work.forward / chunks,
                  of_chunk = in.data.parameters / chunks;
-    const double fill = work.forward / chunks * in.p.pp;
+    const double fill = work.forward / chunks * in.plan.parallelism.pp;
     tail.delay += lost_to_overlap(fill, in.data.parameters, in.slowdown);
     const double running = slot + lost_to_overlap(slot, of_chunk, in.slowdown);
     const double first = of_chunk + work.layer_forward - running;
-    const double last =
-        in.data.parameters + work.layer_forward - running - (chunks - 1) * in.p.pp * slot;
+    const double last = in.data.parameters + work.layer_forward - running -
+                        (chunks - 1) * in.plan.parallelism.pp * slot;
     tail.delay += std::max({0.0, first, last});
 }
 
@@ -182,13 +185,15 @@ double slowdown_of(const Features& times, const Features& computing, const UnitC
 // zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients
 // of the unit before go first. The gather for the next slot waits for the gradients of the last
 // unit, and overlaps nothing.
-Features with_sharding(Features times, const Features& computing, const Parallelism& p,
+Features with_sharding(Features times, const Features& computing, const ParallelPlan& plan,
                        const DataTimes& data, const UnitCounts& units, double slowdown) {
+    const Parallelism& p = plan.parallelism;
+    const bool overlaps = overlaps_gradients(plan.exchanges, p);
     if (p.zero != 3) return times;
     const bool split = traits(p.schedule).splits_backward;
     for (const UnitKind kind : all_kinds) {
         const double gather = data.gathered[at(kind)],
-                     scatter = p.overlap ? data.exchanged[at(kind)] : 0;
+                     scatter = overlaps ? data.exchanged[at(kind)] : 0;
         const double again = kind <= UnitKind::experts ? times[feature::again(kind)] : 0;
         double& forward = times[feature::unit(kind, Pass::forward)];
         double& backward = times[feature::unit(kind, Pass::backward)];
@@ -223,17 +228,17 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         weights = overlapped(weights, scatter, of_weights);
         if (kind != (units[1] > units[0] ? UnitKind::experts : UnitKind::dense)) continue;
         times[feature::opened] = forward - slowed_forward;
-        set_boundary(times, between, p.overlap);
+        set_boundary(times, between, overlaps);
     }
     return times;
 }
 
 Tail tail_of(const TailInputs& in, double end) {
-    const Parallelism& p = in.p;
+    const Parallelism& p = in.plan.parallelism;
     const Work work = work_of(in);
     const double n = in.micro_batches;
     Tail tail;
-    if (!p.overlap) {
+    if (!overlaps_gradients(in.plan.exchanges, p)) {
         tail.exposed = in.data.gradients * (p.zero >= 2 ? n : 1);
     } else if (p.zero < 2) {
         add_last_backwards(in, work, tail);
@@ -242,7 +247,8 @@ Tail tail_of(const TailInputs& in, double end) {
     } else {
         tail.exposed = in.data.last_bucket;
     }
-    if ((p.zero == 1 || p.zero == 2) && p.overlap_params) add_first_forwards(in, work, tail);
+    if ((p.zero == 1 || p.zero == 2) && in.plan.exchanges.parameters)
+        add_first_forwards(in, work, tail);
     if (p.zero == 3)
         tail.delay += in.data.gathered[at(
             in.group.most[at(UnitKind::embedding)] > 0 ? UnitKind::embedding : UnitKind::dense)];

@@ -15,7 +15,7 @@ inline double lost_to_overlap(double work, double collective, double slowdown) {
 
 // The times of layers and ends under zero 3, where units are gathered and gradients exchanged in
 // every micro-batch, on a stage with these units. `computing` is that of BoundShape.
-Features with_sharding(Features times, const Features& computing, const Parallelism& p,
+Features with_sharding(Features times, const Features& computing, const ParallelPlan& plan,
                        const DataTimes& data, const UnitCounts& units, double slowdown);
 // By how much overlapping communication slows all that a stage does: `slowdown` times the kernels'
 // share of the time.
@@ -29,7 +29,7 @@ struct Tail {
     double exposed = 0;  // between the last slot and the norm
 };
 struct TailInputs {
-    const Parallelism& p;
+    const ParallelPlan& plan;
     const Features& times;  // after with_sharding()
     const StageGroup& group;
     const DataTimes& data;

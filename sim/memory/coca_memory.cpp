@@ -65,20 +65,21 @@ Activations activations_of(const TowerContext& c) {
 }  // namespace
 
 MemoryUse coca_memory(const Experiment& e) {
-    const TowerContext c{e, rank_groups(e.parallelism).data};
+    const TowerContext c{e, rank_groups(e).data};
     const Parallelism& p = e.parallelism;
-    const double parameters = elements_of(parameter_groups(e.workload));
+    const double parameters = elements_of(parameter_groups(e));
     const Activations activations = activations_of(c);
     double owned = 0;
-    for (const ParameterGroup& group : parameter_groups(e.workload))
+    for (const ParameterGroup& group : parameter_groups(e))
         owned += piece_elements(group, c.data.size());
     MemoryUse use;
     use.weights = parameters * c.element();
-    use.gradients = parameters * size_of(p.gradient_dtype);
-    use.optimizer = owned * optimizer_bytes(e.workload, c.element());
+    use.gradients = parameters * size_of(gradient_type(e));
+    use.optimizer = owned * optimizer_bytes(e, c.element());
     use.activations = activations.kept;
     use.buffers =
-        activations.work + (c.data.size() > 1 ? (p.overlap ? 2.0 : 1.0) * p.bucket : Bytes(0));
+        activations.work +
+        (c.data.size() > 1 ? (overlaps_gradients(e) ? 2.0 : 1.0) * bucket_bytes(e) : Bytes(0));
     return summed_up(use, e);
 }
 

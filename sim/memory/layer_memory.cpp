@@ -49,19 +49,23 @@ double imbalance(const LayerContext& c) {
     return *std::ranges::max_element(slots) * p.ep / std::reduce(slots.begin(), slots.end());
 }
 
+}  // namespace
+
 // An expert that is split over the tensor-parallel ranks gets the slots of all these ranks, a whole
 // expert those of its own rank.
 double expert_slots(const LayerContext& c) {
     const Moe& moe = c.experiment.workload.moe;
     const Parallelism& p = c.experiment.parallelism;
-    const double routed = number(c.shape.tokens) / (p.expert_tensor_parallel ? 1 : p.tp);
+    const double routed = number(c.shape.tokens) / (splits_experts(c.experiment) ? 1 : p.tp);
     return routed * moe.top_k * (moe.capacity_factor > 0 ? moe.capacity_factor : imbalance(c));
 }
+
+namespace {
 
 // Whether the gradients of the layer's own weights or of its adapters need its input as it is.
 bool keeps_input(const Experiment& e, const Linear& l) {
     if (e.workload.adapter_rank == 0) return true;
-    return l.adapter_rank > 0 && !(widens_adapters(e) && adapter_types(e.workload, l).cast());
+    return l.adapter_rank > 0 && !(widens_adapters(e) && adapter_types(e.runtime, l).cast());
 }
 
 // No product behind it reads what was made before it.
@@ -96,87 +100,93 @@ bool norm_keeps_fp32(const BlockRules& rules) {
 struct Rules : BlockRules {
     bool read = true;  // a product keeps the operator's result
 
-    Activations operator()(const Normalize& op) const {
+    OperatorMemory operator()(const Normalize& op) const {
         const bool both = read || op.inner || norm_keeps_fp32(*this);
         const Dtype result = w.adapter_rank > 0 ? s.storage : op.product;
-        return {number(op.rows * op.width) * (s.element() + (both ? size_of(result) : Bytes(0))),
-                {}};
+        const double elements = number(op.rows * op.width);
+        return {{elements * s.element(), both ? elements * size_of(result) : Bytes(0)}, {}};
     }
     // Latent attention keeps the shared rotary key and the keys' own part as they were before their
     // concatenation.
-    Activations operator()(const HeadLayout& op) const {
+    OperatorMemory operator()(const HeadLayout& op) const {
         if (!latent()) return {};
         // queries as they were before they met the keys' weights
-        if (selects_keys(w)) return {s.inner(op.heads * w.mla.nope_dim), {}};
-        return {(number(s.outer_tokens) * w.mla.rope_dim +
-                 number(s.tokens * op.heads) * w.mla.nope_dim) *
-                    s.element(),
+        if (selects_keys(w)) return {{s.inner(op.heads * w.mla.nope_dim)}, {}};
+        return {{number(s.outer_tokens) * w.mla.rope_dim * s.element(),
+                 number(s.tokens * op.heads) * w.mla.nope_dim * s.element()},
                 {}};
     }
-    Activations operator()(const Attend& op) const { return attention(op.heads, op.kv_heads); }
-    Activations operator()(const AttendRelative&) const { return attention(s.heads, s.kv_heads); }
-    Activations operator()(const Activate& op) const {
+    OperatorMemory operator()(const Attend& op) const { return attention(op.heads, op.kv_heads); }
+    OperatorMemory operator()(const AttendRelative&) const {
+        return attention(s.heads, s.kv_heads);
+    }
+    OperatorMemory operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         const double rows = slots ? expert_slots(c) : number(s.tokens),
                      inner = rows * number(op.width.rank);
-        const bool by_steps = p.eager && op.inputs == 2;
+        const bool by_steps = is_eager(c.experiment) && op.inputs == 2;
         // then the product reads another tensor
         const bool dropped = w.inner_dropout && drops() && !slots;
         const bool reads_result = w.activation == Activation::relu && op.inputs == 1 &&
                                   op.into_product && s.matrix == s.storage && !dropped;
-        const Bytes result =
-            (op.into_product && !reads_result && read ? kept_element() : Bytes(0)) +
-            kept_by_steps();
-        return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
-                (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};
+        OperatorMemory memory{{inner * op.inputs * s.element()}, {inner * op.inputs * s.element()}};
+        if (by_steps) memory.kept.add(inner * s.element());
+        if (op.into_product && !reads_result && read) memory.kept.add(inner * kept_element());
+        memory.kept.add(inner * kept_by_steps());
+        if (slots) memory.work.add(rows * number(s.hidden) * s.element());
+        return memory;
     }
-    Activations operator()(const Elementwise& op) const {
-        const Bytes result = op.into_product && read ? op.written * kept_element() : Bytes(0);
-        return {(p.eager ? op.read : op.kept) * s.element() + result, op.read * s.element()};
+    OperatorMemory operator()(const Elementwise& op) const {
+        OperatorMemory memory{{(is_eager(c.experiment) ? op.read : op.kept) * s.element()},
+                              {op.read * s.element()}};
+        if (op.into_product && read) memory.kept.add(op.written * kept_element());
+        return memory;
     }
-    Activations operator()(const Scan& op) const { return {s.inner(op.around().rank), {}}; }
+    OperatorMemory operator()(const Scan& op) const { return {{s.inner(op.around().rank)}, {}}; }
     // Work: states of all chunks and their gradients, and for each value head the tensors that the
     // kernels of the backward pass on: three and a gradient as wide as a key, five as wide as a
     // value.
-    Activations operator()(const DeltaRule& op) const {
+    OperatorMemory operator()(const DeltaRule& op) const {
         constexpr long chunk = 64;
         const double heads = number(s.tokens * op.value_heads.rank);
-        const long states = op.key_dim * op.value_dim / chunk;
-        return {s.inner(op.around().rank) + heads * (chunk + 1) * s.element() + heads * Bytes(4),
-                heads *
-                    (4.0 * number(op.key_dim) + 5.0 * number(op.value_dim) + 2.0 * number(states)) *
-                    s.element()};
+        const Bytes key = heads * number(op.key_dim) * s.element(),
+                    value = heads * number(op.value_dim) * s.element(),
+                    states = heads * number(op.key_dim * op.value_dim / chunk) * s.element();
+        return {{s.inner(op.around().rank), heads * (chunk + 1) * s.element(), heads * Bytes(4)},
+                {4.0 * key, 5.0 * value, 2.0 * states}};
     }
-    Activations operator()(const Index&) const {
+    OperatorMemory operator()(const Index&) const {
         const Indexer& x = w.indexer;
         const double selected = number(s.tokens) * number(std::min<long>(x.top_k, s.seq));
-        const long width = long{x.heads + 1} * x.head_dim + x.heads;
-        return {s.inner(width) + selected * Bytes(w.adapter_rank > 0 ? 4 : 4 + 4 + 4),
-                s.inner(width)};
+        const Bytes read_by_scores = s.inner(long{x.heads + 1} * x.head_dim + x.heads);
+        OperatorMemory memory{{read_by_scores, selected * Bytes(4)}, {read_by_scores}};
+        if (w.adapter_rank == 0) memory.kept.add({selected * Bytes(4), selected * Bytes(4)});
+        return memory;
     }
-    Activations operator()(const Residual&) const { return {mask_of(outer()), {}}; }
-    Activations operator()(const Route&) const {
-        return {number(s.routed_tokens) * w.moe.experts * Bytes(4 + 4 + 1), {}};
+    OperatorMemory operator()(const Residual&) const { return {{mask_of(outer())}, {}}; }
+    OperatorMemory operator()(const Route&) const {
+        const double scores = number(s.routed_tokens) * w.moe.experts;
+        return {{scores * Bytes(4), scores * Bytes(4), scores * Bytes(1)}, {}};
     }
-    Activations operator()(const ToExperts&) const {
-        return {read ? expert_slots(c) * number(s.hidden) * size_of(s.matrix) : Bytes(0), {}};
+    OperatorMemory operator()(const ToExperts&) const {
+        if (!read) return {};
+        return {{expert_slots(c) * number(s.hidden) * size_of(s.matrix)}, {}};
     }
     // What adapters' products read besides the layer's input. Work of composed ones: gradients of
     // the result, scaled and not, of x and of its copy.
-    Activations operator()(const Linear& op) const {
+    OperatorMemory operator()(const Linear& op) const {
         if (op.adapter_rank == 0) return {};
-        if (!widens_adapters(c.experiment))
-            return {number(op.tokens * op.adapter_rank) * s.element(), {}};
-        const AdapterTypes types = adapter_types(w, op);
+        const double inner = number(op.tokens * op.adapter_rank);
+        if (!widens_adapters(c.experiment)) return {{inner * s.element()}, {}};
+        const AdapterTypes types = adapter_types(r, op);
         const Bytes inside = size_of(types.inside), outside = size_of(types.outside);
         const double x = number(op.tokens * op.in.rank), y = number(op.tokens * op.out.rank);
         const Bytes copy = types.cast() ? x * inside : Bytes(0);
-        return {copy + number(op.tokens * op.adapter_rank) * inside,
-                (2.0 * y + x) * inside + x * outside};
+        return {{copy, inner * inside}, {y * inside, y * inside, x * inside, x * outside}};
     }
     // These operators keep nothing: the rules of other operators count what their backward reads.
-    Activations operator()(const OneOf<GroupedLinear, Fork, Cast, WithMemory, FromExperts,
-                                       AddShared, Embed, Loss, SpanLoss> auto&) const {
+    OperatorMemory operator()(const OneOf<GroupedLinear, Fork, Cast, WithMemory, FromExperts,
+                                          AddShared, Embed, Loss, SpanLoss> auto&) const {
         return {};
     }
 
@@ -198,48 +208,57 @@ private:
     // the ring, or of all ranks.
     [[nodiscard]] Bytes context(Bytes own) const {
         return p.cp == 1 ? Bytes(0)
-                         : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
+                         : 2.0 * own * (r.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
     }
 
     // Queries as wide as the keys' latent, that latent, the result as wide, and the result that the
     // output projection reads.
-    [[nodiscard]] Activations attention_to_latents(long heads) const {
+    [[nodiscard]] OperatorMemory attention_to_latents(long heads) const {
         const long key = w.mla.kv_rank + w.mla.rope_dim;
-        const Bytes wide = s.inner(heads * (key + w.mla.kv_rank) + key);
-        return {wide + s.inner(heads * s.value_dim) + number(s.tokens * heads) * Bytes(4), wide};
+        const Bytes queries = s.inner(heads * key), latent = s.inner(key),
+                    result = s.inner(heads * w.mla.kv_rank);
+        return {{queries, latent, result, s.inner(heads * s.value_dim),
+                 number(s.tokens * heads) * Bytes(4)},
+                {queries, latent, result}};
     }
 
     // Work: gradients of result, queries, keys, values; for plain attention of the scores around
     // the softmax, and what is recomputed.
-    [[nodiscard]] Activations attention(long heads, long kv_heads) const {
+    [[nodiscard]] OperatorMemory attention(long heads, long kv_heads) const {
         if (selects_keys(w)) return attention_to_latents(heads);
         const bool plain = w.attention == AttentionKind::plain;
         const bool again = plain && p.recompute == Recompute::selective;
-        const Bytes result = s.inner(heads * s.value_dim),
-                    copy = number(s.tokens * heads * s.value_dim) * size_of(s.matrix);
-        const Bytes queries = s.inner(heads * s.qk_dim),
-                    keys = s.inner(kv_heads * (s.qk_dim + s.value_dim));
-        const Bytes kept_keys = latent() ? s.inner(heads * (s.qk_dim + s.value_dim)) : keys;
+        const Bytes result = s.inner(heads * s.value_dim), queries = s.inner(heads * s.qk_dim),
+                    keys = s.inner(kv_heads * s.qk_dim), values = s.inner(kv_heads * s.value_dim);
+        const long kept_heads = latent() ? heads : kv_heads;
         const double all = number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
-        const Bytes scores = all * (drops_scores() ? 2.0 * s.element() + Bytes(1) : s.element());
-        Activations memory{queries + kept_keys + result, result + queries + keys + context(keys)};
+        const Bytes scores = all * s.element();
+        TensorSizes of_scores{scores};  // the softmax; dropped, and the mask
+        if (drops_scores()) of_scores.add({scores, all * Bytes(1)});
+        OperatorMemory memory{
+            {queries, s.inner(kept_heads * s.qk_dim), s.inner(kept_heads * s.value_dim), result},
+            {result, queries, keys, values, context(keys + values)}};
         // the copy that the output projection reads
-        if (s.matrix != s.storage && w.adapter_rank == 0) memory.kept += copy;
-        if (plain && !again) memory.kept += scores;
-        if (!plain) memory.kept += number(s.tokens * heads) * Bytes(4);
-        if (plain) memory.work += 2.0 * all * s.element();
-        if (again) memory.work += scores;
+        if (s.matrix != s.storage && w.adapter_rank == 0)
+            memory.kept.add(number(s.tokens * heads * s.value_dim) * size_of(s.matrix));
+        if (plain && !again) memory.kept.add(of_scores);
+        if (!plain) memory.kept.add(number(s.tokens * heads) * Bytes(4));
+        if (plain) memory.work.add({scores, scores});
+        if (again) memory.work.add(of_scores);
         return memory;
     }
 };
 
+OperatorMemory memory_of(const Block& block, std::size_t i, const LayerContext& c) {
+    return std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
+}
+
 Activations memory_of(const Block& block, const LayerContext& c) {
     Activations sum;
     for (std::size_t i = 0; i < block.size(); ++i) {
-        const Activations of =
-            std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
-        sum.kept += of.kept;
-        sum.work = std::max(sum.work, of.work);
+        const OperatorMemory of = memory_of(block, i, c);
+        sum.kept += of.kept.sum();
+        sum.work = std::max(sum.work, of.work.sum());
     }
     sum.work += 2.0 * c.shape.inner(c.shape.hidden);
     return sum;
@@ -249,7 +268,7 @@ Activations memory_of(const Block& block, const LayerContext& c) {
 Bytes exchanged(const Operator& op, const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     if (c.experiment.parallelism.ep == 1) return Bytes(0);
-    if (std::holds_alternative<ToExperts>(op)) return Rules{{c}}(ToExperts{}).kept;
+    if (std::holds_alternative<ToExperts>(op)) return Rules{{c}}(ToExperts{}).kept.sum();
     if (!std::holds_alternative<FromExperts>(op)) return Bytes(0);
     const double share = w.moe.capacity_factor > 0 ? w.moe.capacity_factor : 1;
     return number(c.shape.routed_tokens * w.moe.top_k) * share * number(c.shape.hidden) *
@@ -258,32 +277,36 @@ Bytes exchanged(const Operator& op, const LayerContext& c) {
 
 // Results of products, of attention and of the exchanges of experts, which an alternate recompute
 // keeps.
-Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
+TensorSizes kept_by_alternate(const Block& block, std::size_t i, bool runs_again,
+                              const LayerContext& c) {
     const RankShape& s = c.shape;
+    TensorSizes kept{exchanged(block[i], c)};
+    if (runs_again) return kept;
+    const auto* linear = std::get_if<Linear>(&block[i]);
+    if (const auto* attend = std::get_if<Attend>(&block[i]))
+        kept.add(s.inner(attend->heads * s.value_dim));
+    else if (linear == nullptr)
+        kept.add(memory_of(block, i, c).kept);
+    else
+        kept.add(linear->split == Split::row
+                     ? s.outer()
+                     : number(linear->tokens * linear->out.rank) * s.element());
+    return kept;
+}
+
+Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
     Bytes sum;
-    for (std::size_t i = 0; i < block.size(); ++i) {
-        sum += exchanged(block[i], c);
-        if (runs[i]) continue;
-        const auto* linear = std::get_if<Linear>(&block[i]);
-        if (const auto* attend = std::get_if<Attend>(&block[i]))
-            sum += s.inner(attend->heads * s.value_dim);
-        else if (linear == nullptr)
-            sum +=
-                std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]).kept;
-        else
-            sum += linear->split == Split::row
-                       ? s.outer()
-                       : number(linear->tokens * linear->out.rank) * s.element();
-    }
+    for (std::size_t i = 0; i < block.size(); ++i)
+        sum += kept_by_alternate(block, i, runs[i], c).sum();
     return sum;
 }
 
 // The blocks as if all projections of one input were one matrix, even where they run separately.
 std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
-    Workload w = c.experiment.workload;
-    w.fused_projections = true;
-    return layer_blocks(w, c.shape, layer);
+    RankShape shape = c.shape;
+    shape.fused_projections = true;
+    return layer_blocks(c.experiment.workload, shape, layer);
 }
 
 // For fused blocks, in which each product has an input of its own, so that no shared input counts
@@ -325,39 +348,51 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
     return memory;
 }
 
-// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix.
+OperatorMemories operator_memories(const Block& block, const LayerContext& c) {
+    const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
+    OperatorMemories memories;
+    for (std::size_t i = 0; i < block.size(); ++i) {
+        memories.operators.push_back(memory_of(block, i, c));
+        memories.kept_by_alternate.push_back(kept_by_alternate(block, i, runs[i], c));
+    }
+    return memories;
+}
+
 // Beside adapters both are frozen.
-static Bytes table_gradient(const LayerContext& c) {
+Bytes table_gradient(const LayerContext& c) {
     return c.experiment.workload.adapter_rank > 0
                ? Bytes(0)
                : number(c.shape.vocab * c.shape.hidden) * c.shape.element();
 }
 
 Activations embedding_memory(const LayerContext& c) {
-    return {Rules{{c}}(Residual{}).kept, table_gradient(c)};
+    return {Rules{{c}}(Residual{}).kept.sum(), table_gradient(c)};
 }
 
 // The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32
 // probabilities, which become the gradient, with the logits or the cast gradient beside them. Eager
 // passes keep the logits, their fp32 copy and its softmax, and make the gradient in addition. A
-// composed loss keeps its result, and makes a gradient of that and one of the logits. Work: also
-// the gradients of the matrix and of its input, and the gathered input.
+// composed loss keeps its result, and makes a gradient of that and one of the logits.
+LossMemory loss_memory(const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    const Bytes element = c.shape.element();
+    const bool eager = is_eager(c.experiment), composed = composes(Rules{{c}}, Composed::loss);
+    const Bytes wide = composed && !w.fp32_loss ? element : Bytes(4);
+    if (composed) return {wide, 2.0 * wide};
+    if (c.experiment.runtime.loss.fused) return {element, Bytes(0)};
+    if (eager) return {element + 2.0 * wide, wide};
+    return {wide, element};
+}
+
+// Work: also the gradients of the matrix and of its input, and the gathered input.
 static Activations logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
-    const Workload& w = c.experiment.workload;
     const double logits = number(s.head_tokens) * number(s.vocab);
-    const bool eager = c.experiment.parallelism.eager,
-               composed = composes(Rules{{c}}, Composed::loss);
-    const Bytes wide = composed && !w.fp32_loss ? s.element() : Bytes(4);
-    const Bytes kept = composed       ? wide
-                       : w.fused_loss ? s.element()
-                       : eager        ? s.element() + 2.0 * wide
-                                      : wide;
-    const Bytes made = composed ? 2.0 * wide : w.fused_loss ? Bytes(0) : eager ? wide : s.element();
+    const LossMemory loss = loss_memory(c);
     // then the result of the final norm is freed
-    const bool frozen = w.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});
-    return {(frozen ? 1.0 : 2.0) * c.shape.outer() + logits * kept,
-            table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * made};
+    const bool frozen = c.experiment.workload.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});
+    return {(frozen ? 1.0 : 2.0) * s.outer() + logits * loss.kept,
+            table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * loss.made};
 }
 
 // Multi-token prediction layers keep their tensors as well, until their backward has run.

@@ -2,11 +2,54 @@
 // them: tensors kept for the backward, and those that exist only while it runs.
 #pragma once
 
+#include <array>
+#include <initializer_list>
 #include <vector>
 
+#include "model/block/operators.h"
 #include "model/transformer/layer.h"
 
 namespace stepcast {
+
+// Sizes of tensors, without empty ones.
+class TensorSizes {
+public:
+    TensorSizes() = default;
+    TensorSizes(std::initializer_list<Bytes> sizes) { add(sizes); }
+    void add(Bytes size) {
+        if (size > Bytes(0)) sizes_.at(count_++) = size;
+    }
+    void add(std::initializer_list<Bytes> sizes) {
+        for (const Bytes size : sizes) add(size);
+    }
+    void add(const TensorSizes& others) {
+        for (const Bytes size : others) add(size);
+    }
+    [[nodiscard]] const Bytes* begin() const { return sizes_.data(); }
+    [[nodiscard]] const Bytes* end() const { return sizes_.data() + count_; }
+    [[nodiscard]] Bytes sum() const {
+        Bytes all;
+        for (const Bytes size : *this) all += size;
+        return all;
+    }
+
+private:
+    std::array<Bytes, 12> sizes_{};
+    std::size_t count_ = 0;
+};
+
+// What one operator keeps for its backward, and what its backward makes on top.
+struct OperatorMemory {
+    TensorSizes kept, work;
+};
+// Of each operator of a block, and what an alternate recompute keeps of it.
+struct OperatorMemories {
+    std::vector<OperatorMemory> operators;
+    std::vector<TensorSizes> kept_by_alternate;
+};
+OperatorMemories operator_memories(const Block& block, const LayerContext& context);
+// The slots of experts that this rank computes.
+double expert_slots(const LayerContext& context);
 
 // Of a block, one micro-batch: `kept` lasts from the forward to the backward, `work` comes on top
 // while the backward of the block runs. Of a stage at some moment: what is kept for later
@@ -32,6 +75,13 @@ struct LayerMemory {
 LayerMemory layer_memory(const LayerContext& context, int layer);
 Activations embedding_memory(const LayerContext& context);
 Activations head_memory(const LayerContext& context);  // final norm, logits, loss
+// Of the loss, for a logit: what it keeps for the backward, and what that makes.
+struct LossMemory {
+    Bytes kept, made;
+};
+LossMemory loss_memory(const LayerContext& context);
+// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix.
+Bytes table_gradient(const LayerContext& context);
 
 // One weight matrix of a layer on a rank; all experts together have one entry.
 struct Matrix {

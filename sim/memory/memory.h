@@ -5,18 +5,21 @@
 #include <vector>
 
 #include "model/experiment.h"
+#include "model/runtime_rules.h"
 #include "sim/results/forecast.h"
 
 namespace stepcast {
 
 // Completes a result from its weights, gradients, optimizer, activations and buffers. Adds to the
-// buffers what the allocator reserves beyond them (framework.reserved: free pieces that nothing
+// buffers what the allocator reserves beyond them (runtime.reserved: free pieces that nothing
 // fits into), and computes the peak, the device's overheads, and `fits`.
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
 // Bytes of optimizer state for a parameter that takes `stored` bytes: a master copy if that is less
 // than fp32, and Adam's moments. Without master weights only the moments, in the parameter's type.
-Bytes optimizer_bytes(const Workload& workload, Bytes stored);
+Bytes optimizer_bytes(const Experiment& experiment, Bytes stored);
+// The moments of it.
+Bytes moment_bytes(const Experiment& experiment, Bytes stored);
 
 // A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and
 // buffers. The first function returns the fullest stage. `routing` is of one expert-parallel group,
@@ -35,7 +38,7 @@ std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage,
 // A contrastive captioner under ZeRO stage 1.
 MemoryUse coca_memory(const Experiment& experiment);
 
-// A plain eager PyTorch step on one GPU (parallelism.eager_script), tensor by tensor as automatic
+// A plain eager PyTorch step on one GPU (runtime.kernels = script), tensor by tensor as automatic
 // differentiation saves them. It is what torch.cuda.max_memory_allocated() returns, without the
 // allocator's rounding.
 MemoryUse eager_memory(const Experiment& experiment);

@@ -1,11 +1,12 @@
 // Bytes of a parameter in mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks
 // share what a stage shards):
-//   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
+//   weight 2; gradient 2 or 4 (runtime.gradients.type); fp32 master and two moments 12
 // Automatic casting: fp32 weights 4, their 16-bit casts, which the backward reads, 2, moments 8.
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they
 //   are used
 // PEFT's adapters: fp32 weights 4, gradients 4, moments 8, beside frozen weights 2.
-// Without workload.master_weights the moments take 2 each and there is no master. fp32 training: 4
+// Without runtime.optimizer.master_weights the moments take 2 each and there is no master. fp32
+// training: 4
 // + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for
 // each operand order. Experts are sharded over their own data-parallel group; with
 // parallelism.shard, over the ranks of that group that hold one copy.
@@ -25,13 +26,6 @@ namespace {
 // cuBLAS takes 32 MiB for each stream on current devices, and grouped products run on four streams.
 const Bytes workspaces = parse_bytes("128 MiB");
 
-// Elements that this rank shares with other ranks. What it holds alone is neither gathered nor
-// exchanged.
-double in_common(const LayerContext& c, const RankWeights& weights) {
-    return (c.groups.shard.size() > 1 ? weights.dense : 0) +
-           (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
-}
-
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
     const Bytes stored = c.shape.element();
     const Experiment& e = c.experiment;
@@ -42,10 +36,9 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     if (is_narrow(c.shape.matrix))
         use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
     use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
-    const bool own_master = e.workload.master_weights && !widens_adapters(e);
-    use.optimizer =
-        shared_out(c, stage.all, 1) *
-        (optimizer_bytes(e.workload, size_of(trained_dtype(e))) - (own_master ? master : Bytes(0)));
+    const bool own_master = e.runtime.optimizer.master_weights && !widens_adapters(e);
+    use.optimizer = shared_out(c, stage.all, 1) * (optimizer_bytes(e, size_of(trained_dtype(e))) -
+                                                   (own_master ? master : Bytes(0)));
 }
 
 // Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused
@@ -53,8 +46,8 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
 // such gradient exists for a moment. Frozen matrices have none.
 Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
     if (c.experiment.workload.adapter_rank > 0) return Bytes(0);
-    return (c.experiment.parallelism.fused_accumulation ? stage.matrices.sum
-                                                        : stage.matrices.largest) *
+    return (c.experiment.runtime.gradients.fused_accumulation ? stage.matrices.sum
+                                                              : stage.matrices.largest) *
            c.shape.element();
 }
 
@@ -64,8 +57,10 @@ Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
 // models, tensor parallel over 8 and 16).
 Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
-    const bool widened = size_of(p.gradient_dtype) > c.shape.element() && !p.fused_accumulation;
-    if (!p.eager || !widened || p.zero > 1 || c.groups.data_context.size() == 1) return Bytes(0);
+    const bool widened = size_of(gradient_type(c.experiment)) > c.shape.element() &&
+                         !c.experiment.runtime.gradients.fused_accumulation;
+    if (!is_eager(c.experiment) || !widened || p.zero > 1 || c.groups.data_context.size() == 1)
+        return Bytes(0);
     return stage.all.all() * c.shape.element();
 }
 
@@ -77,7 +72,7 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     if (p.zero < 2 || c.groups.data_context.size() == 1) return Bytes(0);
     const Bytes gradients = in_common(c, stage.all) * size_of(trained_gradients(c.experiment));
     const Bytes bucket = stage.largest_unit * size_of(trained_gradients(c.experiment));
-    if (p.zero == 2) return std::min(2.0 * std::max(p.bucket, bucket), gradients);
+    if (p.zero == 2) return std::min(2.0 * std::max(bucket_bytes(c.experiment), bucket), gradients);
     return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
 }
 
@@ -86,8 +81,8 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
 // beside the gradients. No activations are there then.
 Bytes update_tensors(const LayerContext& c, const StageWeights& stage) {
     const Experiment& e = c.experiment;
-    if (e.framework.update_copies.empty() || !e.workload.master_weights) return Bytes(0);
-    const Bytes kept = size_of(e.parallelism.gradient_dtype), wide = size_of(Dtype::fp32);
+    if (e.runtime.optimizer.copies.empty() || !e.runtime.optimizer.master_weights) return Bytes(0);
+    const Bytes kept = size_of(gradient_type(e)), wide = size_of(Dtype::fp32);
     return shared_out(c, stage.all, 1) * (kept + (kept < wide ? wide : Bytes(0)));
 }
 
@@ -97,6 +92,11 @@ Bytes pipeline_buffers(const LayerContext& c) {
 }
 
 }  // namespace
+
+double in_common(const LayerContext& c, const RankWeights& weights) {
+    return (c.groups.shard.size() > 1 ? weights.dense : 0) +
+           (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
+}
 
 void add_units(StageWeights& stage, const LayerContext& c, int count, const UnitWeights& unit) {
     if (count == 0) return;
@@ -222,7 +222,7 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Ac
                   pipeline_buffers(c);
     // Gradients that are freed after the update exist when the backward has ended, activations when
     // it begins.
-    const bool freed = e.parallelism.frees_gradients && micro_batches(e.parallelism) == 1;
+    const bool freed = e.runtime.gradients.freed && micro_batches(e.parallelism) == 1;
     const Bytes update = update_tensors(c, weights), arrive = freed ? use.gradients : Bytes(0);
     if (arrive + update > moment.sum()) {
         use.activations = {};

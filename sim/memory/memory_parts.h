@@ -68,6 +68,10 @@ struct StageWeights {
     UnitMemory::Matrices matrices;
 };
 
+// Elements that this rank shares with other ranks. What it holds alone is neither gathered nor
+// exchanged.
+double in_common(const LayerContext& context, const RankWeights& weights);
+
 // Adds `count` units of one kind to the stage.
 void add_units(StageWeights& stage, const LayerContext& context, int count,
                const UnitWeights& unit);

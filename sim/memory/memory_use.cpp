@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "model/recorded/moe/layer.h"
+#include "model/runtime_rules.h"
 #include "model/step.h"
 #include "sim/memory/memory.h"
 #include "sim/predict.h"
@@ -25,18 +26,33 @@ std::vector<double> slots_computed(const Experiment& e, const Routing& routing) 
 
 }  // namespace
 
-Bytes optimizer_bytes(const Workload& w, Bytes stored) {
+Bytes optimizer_bytes(const Experiment& e, Bytes stored) {
+    const Workload& w = e.workload;
     if (w.optimizer == Optimizer::none) return Bytes(0);
-    const Bytes state = w.master_weights ? Bytes(4) : stored,
-                master = stored < state ? state : Bytes(0);
-    return w.optimizer == Optimizer::sgd ? master : master + 2.0 * state;
+    const Bytes master =
+        e.runtime.optimizer.master_weights && stored < Bytes(4) ? Bytes(4) : Bytes(0);
+    return master + moment_bytes(e, stored);
+}
+
+Bytes moment_bytes(const Experiment& e, Bytes stored) {
+    const Workload& w = e.workload;
+    switch (w.optimizer) {
+        case Optimizer::none:
+        case Optimizer::sgd: return Bytes(0);
+        case Optimizer::adam:
+        case Optimizer::lamb: return 2.0 * (e.runtime.optimizer.master_weights ? Bytes(4) : stored);
+        case Optimizer::adam8bit: return Bytes(2 * (1 + 4.0 / 256));
+        case Optimizer::adafactor:  // a row and a column of a matrix as wide as the model
+            return Bytes(2 * 4.0 / std::max(w.hidden, 1));
+    }
+    return Bytes(0);
 }
 
 MemoryUse summed_up(MemoryUse use, const Experiment& e) {
     const Bytes tensors =
         use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
-    use.buffers += (e.framework.reserved - 1) * tensors;
-    use.peak = e.framework.reserved * tensors;
+    use.buffers += (e.runtime.reserved - 1) * tensors;
+    use.peak = e.runtime.reserved * tensors;
     use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
     use.capacity = e.cluster.gpu.memory;
     use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
@@ -47,7 +63,7 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::coca) return coca_memory(e);
     if (w.kind == Workload::Kind::transformer)
-        return e.parallelism.eager_script ? eager_memory(e) : transformer_memory(e, routing);
+        return runs_script(e) ? eager_memory(e) : transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
     const double hidden = w.hidden, ffn = w.ffn,
                  tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
@@ -61,11 +77,11 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     use.gradients = use.weights;
     use.optimizer =
         parameters *
-        (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(w, size_of(w.dtype)));
+        (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(e, size_of(w.dtype)));
     use.activations = w.layers *
                       (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) *
                       size_of(w.dtype);
-    use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);
+    use.buffers = dense ? bucket_bytes(e) : (routed + rows) * hidden * size_of(w.dtype);
     return summed_up(use, e);
 }
 

@@ -51,7 +51,7 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
 }  // namespace
 
 std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Routing& routing) {
-    const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
+    const LayerContext context{e, rank_shape(e), rank_groups(e), routing};
     const auto s = static_cast<std::size_t>(stage);
     const auto chunks = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp);
     const StageMemory memory = stage_memory(context, unit_memory(context), chunks[s]);
@@ -64,7 +64,7 @@ std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Ro
 }
 
 std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& routing) {
-    const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
+    const LayerContext context{e, rank_shape(e), rank_groups(e), routing};
     const UnitMemory units = unit_memory(context);
     const std::vector<Order> orders = schedule_orders(e.parallelism);
     std::vector<MemoryUse> stages;

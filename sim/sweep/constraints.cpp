@@ -83,7 +83,7 @@ void read_value(Constraint& c, std::string_view text) {
     Experiment scratch;
     const SplitField& field = split_fields[c.split_key];
     set_key(scratch, {std::string(field.key), std::string(text)});
-    c.value = field.get(scratch.parallelism);
+    c.value = field.get(plan_of(scratch));
 }
 
 Constraint parse_one(std::string_view text) {
@@ -133,10 +133,10 @@ void narrow(Allowed& range, const Constraint& c) {
 
 void check_axis(const Constraint& c, std::span<const Axis> axes, const Experiment& experiment) {
     const SplitField& field = split_fields[c.split_key];
-    const auto axis = std::ranges::find(axes, field.key, &Axis::key);
+    const auto axis = std::ranges::find_if(
+        axes, [&](const Axis& one) { return split_index(one.key) == c.split_key; });
     if (axis == axes.end()) {
-        if (!varies_every_split(axes) &&
-            !c.relation.holds(field.get(experiment.parallelism), c.value))
+        if (!varies_every_split(axes) && !c.relation.holds(field.get(plan_of(experiment)), c.value))
             throw ConfigError(fmt::format(
                 "--where \"{}\": {} is {} and does not vary; expected --vary {}=..", c.text,
                 field.key, get_key(experiment, std::string(field.key)), field.key));
@@ -146,7 +146,7 @@ void check_axis(const Constraint& c, std::span<const Axis> axes, const Experimen
         if (value == "rest") return;
         Experiment tried = experiment;
         set_key(tried, {axis->key, value});
-        if (c.relation.holds(field.get(tried.parallelism), c.value)) return;
+        if (c.relation.holds(field.get(plan_of(tried)), c.value)) return;
     }
     throw ConfigError(
         fmt::format("--where \"{}\": no value of --vary {} satisfies it", c.text, axis->key));

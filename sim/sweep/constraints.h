@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/experiment.h"
+#include "model/runtime_rules.h"
 #include "sim/sweep/axes.h"
 
 namespace stepcast {
@@ -36,7 +37,7 @@ struct Constraint {
 
 // What is known of a configuration without its step. Must not outlive the split that it refers to.
 struct PointFacts {
-    const Parallelism& split;
+    const ParallelPlan& split;
     Bytes peak;
     double tokens = 0;          // in a step
     double price = 0;           // of all ranks, a second

@@ -28,7 +28,7 @@ MapCollector::MapCollector(const SweepSpace& space, bool of_token)
     if (keys_.size() > most_map_keys) keys_.resize(most_map_keys);
 }
 
-AlongKeys MapCollector::positions(PointId id, const Parallelism& split) const {
+AlongKeys MapCollector::positions(PointId id, const ParallelPlan& split) const {
     AlongKeys at{};
     for (std::size_t k = 0; k < keys_.size(); ++k)
         at[k] = static_cast<std::uint32_t>(space_->position(keys_[k], id.base, split));
@@ -54,7 +54,7 @@ MapCollector::Place* MapCollector::won(std::uint64_t number, double score, Point
     return &place(number);
 }
 
-void MapCollector::note(const Candidate& c, const Parallelism& split) {
+void MapCollector::note(const Candidate& c, const ParallelPlan& split) {
     if (c.estimate <= Seconds(0)) return;
     const double score = of_token_ ? c.estimate.si() / c.tokens : c.estimate.si();
     const AlongKeys at = positions(c.id, split);

@@ -38,9 +38,9 @@ struct MapCandidate {
 class MapCollector {
 public:
     MapCollector(const SweepSpace& space, bool of_token);
-    void note(const Candidate& candidate, const Parallelism& split);
+    void note(const Candidate& candidate, const ParallelPlan& split);
     void add(const MapCollector& other);
-    [[nodiscard]] AlongKeys positions(PointId id, const Parallelism& split) const;
+    [[nodiscard]] AlongKeys positions(PointId id, const ParallelPlan& split) const;
     [[nodiscard]] const std::vector<VariedKey>& keys() const { return keys_; }
     // Each point that is the best of some place. Joins limits, `limits_joined` into one, until
     // there are at most `most` points.

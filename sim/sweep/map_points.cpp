@@ -68,9 +68,8 @@ std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& 
     }
     for (const auto& [id, known] : search.simulated())
         if (!points.contains(id))
-            points.emplace(id,
-                           MapCandidate{0, known.first,
-                                        found.positions(id, space.experiment_of(id).parallelism)});
+            points.emplace(id, MapCandidate{0, known.first,
+                                            found.positions(id, plan_of(space.experiment_of(id)))});
     SweepMap map{.keys = {},
                  .points = {},
                  .limits = {},

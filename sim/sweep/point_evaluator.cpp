@@ -18,7 +18,7 @@ PointEvaluator::PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipe
       flops_of_token_(model_flops(base, 1)),
       bounded_(base.routing.draws == 1 || !has_noise(base.cluster.noise)) {}
 
-StepBound PointEvaluator::bound(const Parallelism& split) {
+StepBound PointEvaluator::bound(const ParallelPlan& split) {
     if (closed_forms_.empty()) {
         if (!StepBounds::cover(experiment_)) return memory_alone(split);
         for (int d = 0; d < std::max(1, drawn_routings(experiment_)); ++d)
@@ -29,7 +29,7 @@ StepBound PointEvaluator::bound(const Parallelism& split) {
     return found;
 }
 
-StepBound PointEvaluator::bound_draws(const Parallelism& split) {
+StepBound PointEvaluator::bound_draws(const ParallelPlan& split) {
     std::vector<double> lower, estimate;
     StepBound all;
     for (StepBounds& closed_form : closed_forms_) {
@@ -44,14 +44,15 @@ StepBound PointEvaluator::bound_draws(const Parallelism& split) {
     return all;
 }
 
-StepBound PointEvaluator::memory_alone(const Parallelism& split) {
-    experiment_.parallelism = split;
+StepBound PointEvaluator::memory_alone(const ParallelPlan& split) {
+    set_plan(experiment_, split);
     const MemoryUse use = fullest_memory(experiment_);
     return {.lower = {}, .estimate = {}, .peak = use.peak, .fits = use.fits};
 }
 
-PointFacts PointEvaluator::facts(const Parallelism& split, Bytes peak) const {
-    const double tokens = static_cast<double>(sequences_of_step(split)) * experiment_.workload.seq;
+PointFacts PointEvaluator::facts(const ParallelPlan& split, Bytes peak) const {
+    const double tokens =
+        static_cast<double>(sequences_of_step(split.parallelism)) * experiment_.workload.seq;
     return {split, peak, tokens, price_, tokens * flops_of_token_, peak_flops_};
 }
 

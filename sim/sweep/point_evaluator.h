@@ -20,13 +20,13 @@ public:
                                                         std::make_shared<FoundPipelines>());
 
     // lower = estimate = 0 if no closed form covers the workload.
-    [[nodiscard]] StepBound bound(const Parallelism& split);
-    [[nodiscard]] PointFacts facts(const Parallelism& split, Bytes peak) const;
+    [[nodiscard]] StepBound bound(const ParallelPlan& split);
+    [[nodiscard]] PointFacts facts(const ParallelPlan& split, Bytes peak) const;
     [[nodiscard]] int ranks() const { return ranks_; }
 
 private:
-    [[nodiscard]] StepBound bound_draws(const Parallelism& split);
-    [[nodiscard]] StepBound memory_alone(const Parallelism& split);
+    [[nodiscard]] StepBound bound_draws(const ParallelPlan& split);
+    [[nodiscard]] StepBound memory_alone(const ParallelPlan& split);
 
     Experiment experiment_;
     std::shared_ptr<FoundPipelines> pipelines_;

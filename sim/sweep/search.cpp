@@ -18,7 +18,7 @@ constexpr std::size_t batch = 8;  // points simulated until the incumbents are u
 
 // Whether gradients or parameters, of dense units or of experts, are exchanged with another rank.
 bool exchanges_data(const Experiment& e) {
-    const RankGroups groups = rank_groups(e.parallelism);
+    const RankGroups groups = rank_groups(e);
     return groups.data_context.size() > 1 ||
            (e.workload.moe.experts > 0 && groups.expert_data.size() > 1);
 }
@@ -27,20 +27,22 @@ bool exchanges_data(const Experiment& e) {
 
 // The code that reads each switch: model/block/split_linear.h,
 // model/transformer/{hops.h,data_parallel.cpp,step.cpp}.
-Parallelism without_idle_switches(const Experiment& e) {
-    Parallelism p = e.parallelism;
-    if (e.workload.kind != Workload::Kind::transformer) return p;
-    const Parallelism usual;
+ParallelPlan without_idle_switches(const Experiment& e) {
+    ParallelPlan plan = plan_of(e);
+    if (e.workload.kind != Workload::Kind::transformer) return plan;
+    const Parallelism& p = plan.parallelism;
+    Exchanges& x = plan.exchanges;
+    const Exchanges usual;
     if (p.tp == 1) {
-        p.overlap_tp = usual.overlap_tp;
-        p.overlap_weight_gradient = usual.overlap_weight_gradient;
+        x.tensor = usual.tensor;
+        x.weight_gradient = usual.weight_gradient;
     }
-    if (p.pp == 1) p.overlap_p2p = usual.overlap_p2p;
-    if (p.pp == 1 || p.tp == 1 || p.sequence_parallel) p.scatter_p2p = usual.scatter_p2p;
+    if (p.pp == 1) x.sends = usual.sends;
+    if (p.pp == 1 || p.tp == 1 || p.sequence_parallel) x.scatter_sends = usual.scatter_sends;
     const bool exchanges = exchanges_data(e);
-    if (!exchanges) p.overlap = usual.overlap;
-    if (!exchanges || p.zero == 0 || p.zero == 3) p.overlap_params = usual.overlap_params;
-    return p;
+    if (!exchanges) x.gradients = usual.gradients;
+    if (!exchanges || p.zero == 0 || p.zero == 3) x.parameters = usual.parameters;
+    return plan;
 }
 
 class SweepProgress {
@@ -211,7 +213,7 @@ void SweepSearch::simulate_promising() {
 }
 
 SweepSearch::StepKey SweepSearch::step_key(PointId id) const {
-    const Parallelism split = without_idle_switches(space_.experiment_of(id));
+    const ParallelPlan split = without_idle_switches(space_.experiment_of(id));
     StepKey key{id.base, {}};
     for (std::size_t k = 0; k < split_key_count; ++k) key.second[k] = split_fields[k].get(split);
     return key;

@@ -19,7 +19,7 @@ namespace stepcast {
 // of 1, a stage without neighbours or a lone replica overlaps what it never exchanges. Splits of
 // one workload and cluster that become equal have the same step and peak, to the last digit.
 // Workloads other than transformers stay unchanged. Throws ConfigError as rank_groups() does.
-Parallelism without_idle_switches(const Experiment& experiment);
+ParallelPlan without_idle_switches(const Experiment& experiment);
 
 class SweepProgress;
 

@@ -7,6 +7,8 @@
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/input/keys.h"
+#include "model/runtime_rules.h"
 #include "sim/bounds/bounds.h"
 
 namespace stepcast {
@@ -33,7 +35,7 @@ int integer_of(const std::string& key, const std::string& text, const Experiment
     if (key == "parallelism.dp" && text == "rest") return SweepBase::rest;
     Experiment tried = experiment;
     set_key(tried, {key, text});
-    return split_fields[split_index(key)].get(tried.parallelism);
+    return split_fields[split_index(key)].get(plan_of(tried));
 }
 
 // With two copies of the model, programs run forwards beside backwards of the other copy, which
@@ -99,8 +101,8 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
       every_split_(varies_every_split(axes_)) {
     check_axes(axes_, experiment);
     for (const Axis& axis : axes_)  // the framework must not set a key that varies
-        if (decides(experiment_.framework, axis.key))
-            experiment_.framework.stated.push_back(axis.key);
+        if (const Key* key = find_key(axis.key); key && may_be_ruled(canonical(*key)))
+            experiment_.overlay.stated.emplace_back(canonical(*key));
     find_beyond(experiment_);
     for (const Axis& axis : axes_)
         for (const auto& value : lays_preset(axis) ? axis.values : std::vector<std::string>{}) {
@@ -142,12 +144,14 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
 }
 
 bool SweepSpace::is_inner(std::string_view key) const {
-    return split_index(key) < split_key_count && std::ranges::find(beyond_, key) == beyond_.end();
+    const std::size_t index = split_index(key);
+    return index < split_key_count &&
+           std::ranges::find(beyond_, split_fields[index].key) == beyond_.end();
 }
 
 void SweepSpace::find_beyond(const Experiment& e) {
-    for (const std::string_view key : split_keys_beyond(e))
-        if (is_inner(key)) beyond_.push_back(key);
+    for (const std::string_view key : condition_keys(e.framework))
+        if (is_inner(key)) beyond_.emplace_back(key);
 }
 
 void SweepSpace::add_outer_axes() {
@@ -192,13 +196,14 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
         const SplitField& field = split_fields[k];
         if (every_split_ && is_inner(field.key))
             base.values[k] = every_value(static_cast<SplitKey>(k), e);
-        const auto axis = std::ranges::find(axes_, field.key, &Axis::key);
+        const auto axis =
+            std::ranges::find_if(axes_, [&](const Axis& one) { return split_index(one.key) == k; });
         if (axis != axes_.end() && is_inner(field.key)) {
             base.values[k].clear();
             for (const auto& text : axis->values)
                 base.values[k].push_back(integer_of(axis->key, text, e));
         }
-        if (base.values[k].empty()) base.values[k] = {field.get(e.parallelism)};
+        if (base.values[k].empty()) base.values[k] = {field.get(plan_of(e))};
     }
     if (e.workload.kind == Workload::Kind::transformer) {
         base.rules.emplace(e, every_split_);
@@ -209,7 +214,7 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
 
 Experiment SweepSpace::experiment_of(PointId id) const {
     SweepBase found = base(id.base);
-    found.experiment.parallelism = found.split_of(id.inner);
+    set_plan(found.experiment, found.split_of(id.inner));
     return found.experiment;
 }
 
@@ -251,11 +256,12 @@ Settings SweepSpace::settings_of(PointId id) const {
     const Experiment e = experiment_of(id);
     Settings settings;
     for (const VariedKey& key : varied_)
-        settings.emplace_back(key.name, value_at(key, position(key, id.base, e.parallelism)));
+        settings.emplace_back(key.name, value_at(key, position(key, id.base, plan_of(e))));
     return settings;
 }
 
-int SweepSpace::position(const VariedKey& key, std::uint64_t base, const Parallelism& split) const {
+int SweepSpace::position(const VariedKey& key, std::uint64_t base,
+                         const ParallelPlan& split) const {
     return key.split < split_key_count ? split_fields[key.split].get(split)
                                        : static_cast<int>(outer_value(key.axis, base));
 }
@@ -264,7 +270,9 @@ std::string SweepSpace::value_at(const VariedKey& key, int position) const {
     if (key.split == split_key_count)
         return axes_[key.axis].values[static_cast<std::size_t>(position)];
     Experiment e = experiment_;
-    split_fields[key.split].set(e.parallelism, position);
+    ParallelPlan plan = plan_of(e);
+    split_fields[key.split].set(plan, position);
+    set_plan(e, plan);
     return get_key(e, key.name);
 }
 

@@ -20,7 +20,7 @@ struct PointId {
 };
 
 struct SweepVisitor {
-    std::function<void(std::uint64_t inner, const Parallelism&)> legal;
+    std::function<void(std::uint64_t inner, const ParallelPlan&)> legal;
     std::function<void(std::string_view reason, std::uint64_t points)> illegal;
 };
 
@@ -39,7 +39,7 @@ struct SweepBase {
     [[nodiscard]] std::uint64_t items() const;
     // Visits the splits of one part in rising order: legal ones one by one, illegal ones as counts.
     void visit(std::uint64_t item, const SweepVisitor& visitor) const;
-    [[nodiscard]] Parallelism split_of(std::uint64_t inner) const;
+    [[nodiscard]] ParallelPlan split_of(std::uint64_t inner) const;
 };
 
 struct VariedKey {
@@ -82,7 +82,7 @@ public:
     // The position of a point along a varied key: the index of its value in the axis, or the value
     // of a SplitKey.
     [[nodiscard]] int position(const VariedKey& key, std::uint64_t base,
-                               const Parallelism& split) const;
+                               const ParallelPlan& split) const;
     [[nodiscard]] std::string value_at(const VariedKey& key, int position) const;
 
 private:
@@ -100,7 +100,7 @@ private:
     std::vector<Axis> axes_;
     std::vector<Override> stated_;
     bool every_split_;
-    std::vector<std::string_view> beyond_;  // split_keys_beyond() of all presets that are laid
+    std::vector<std::string> beyond_;  // that rules of frameworks ask for, of all presets laid
     // indices of the axes that are not walked in a base, slowest first
     std::vector<std::size_t> outer_;
     std::vector<VariedKey> varied_;

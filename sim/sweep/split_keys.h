@@ -1,5 +1,5 @@
-// The keys of [parallelism] that a sweep varies as plain integers, without reading text. Other keys
-// vary through set_key().
+// The keys of [parallelism] and [runtime.exchanges] that a sweep varies as plain integers, without
+// reading text. Other keys vary through set_key().
 #pragma once
 
 #include <array>
@@ -7,21 +7,21 @@
 #include <string_view>
 
 #include "model/base/names.h"
-#include "model/parallelism.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 
 // In the order of the walk, slowest first: keys that are costly to change in StepBounds come early.
 // A rule applies once its keys are set.
 NAMED_ENUM(SplitKey, "a key that a sweep walks", global_batch, tp, cp, sequence_parallel,
-           micro_batch, ep, recompute, recompute_layers, overlap_tp, overlap_weight_gradient, pp,
-           dp, schedule, vp, layout, overlap_p2p, scatter_p2p, zero, overlap, overlap_params);
+           micro_batch, ep, recompute, recompute_layers, tensor, weight_gradient, pp, dp, schedule,
+           vp, layout, sends, scatter_sends, zero, gradients, parameters);
 
 // Reads and sets a key as an integer; enumerators and booleans by their numbers.
 struct SplitField {
     std::string key;  // "parallelism.tp"
-    int (*get)(const Parallelism&);
-    void (*set)(Parallelism&, int);
+    int (*get)(const ParallelPlan&);
+    void (*set)(ParallelPlan&, int);
 };
 inline constexpr std::size_t split_key_count = name_list<SplitKey>.size();
 

@@ -7,6 +7,7 @@
 
 #include "model/base/errors.h"
 #include "model/rank_groups.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
@@ -19,6 +20,7 @@ struct Split {
     const Workload& w;
     const FrameworkAbilities& can;
     long ranks;
+    bool splits_experts;
 };
 using Is = bool(const Split& split);
 
@@ -50,14 +52,14 @@ bool divides_feed_forward(const Split& s) {
     const auto divides = [&](int width) { return width % s.p.tp == 0; };
     const bool all_experts = moe.experts > 0 && moe.dense_layers == 0 && moe.interval == 1;
     return (all_experts || divides(s.w.ffn)) &&
-           (moe.experts == 0 || ((!s.p.expert_tensor_parallel || divides(expert_ffn(s.w))) &&
+           (moe.experts == 0 || ((!s.splits_experts || divides(expert_ffn(s.w))) &&
                                  (moe.shared_experts == 0 || divides(shared_ffn(s.w)))));
 }
 
-bool groups_experts(const Parallelism& p) {
+bool groups_experts(const Parallelism& p, bool splits_experts) {
     if (p.ep == 1 && p.shard == 0) return true;
     try {
-        (void)rank_groups(p);
+        (void)rank_groups(p, splits_experts);
     } catch (const ConfigError&) {
         return false;
     }
@@ -156,7 +158,7 @@ constexpr Rule rules[] = {
     {SplitKey::dp, not_the_batch,
      [](const Split& s) { return s.p.global_batch % (long{s.p.dp} * s.p.micro_batch) != 0; }},
     {SplitKey::dp, "ep does not divide its ranks into regular groups",
-     [](const Split& s) { return !groups_experts(s.p); }},
+     [](const Split& s) { return !groups_experts(s.p, s.splits_experts); }},
     {SplitKey::schedule, "a schedule other than 1f1b without a pipeline",
      [](const Split& s) { return s.p.pp == 1 && s.p.schedule != Parallelism{}.schedule; }, true},
     framework(SplitKey::schedule, "schedules",
@@ -214,12 +216,14 @@ SplitRules::SplitRules(const Experiment& experiment, bool once)
       not_in_framework_("not in " + experiment.framework.name),
       can_(experiment.framework.can),
       ranks_(rank_count(experiment.cluster)),
+      splits_experts_(splits_experts(experiment)),
       once_(once) {}
 
 std::vector<std::string> beyond_framework(const Experiment& e) {
     std::vector<std::string> found;
     if (e.framework.name.empty() || e.workload.kind != Workload::Kind::transformer) return found;
-    const Split split{e.parallelism, e.workload, e.framework.can, rank_count(e.cluster)};
+    const Split split{e.parallelism, e.workload, e.framework.can, rank_count(e.cluster),
+                      splits_experts(e)};
     for (const Rule& rule : rules) {
         if (rule.ability.empty() || !rule.broken(split)) continue;
         const std::string key = split_field(rule.key).key,
@@ -231,7 +235,7 @@ std::vector<std::string> beyond_framework(const Experiment& e) {
 }
 
 std::string_view SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
-    const Split split{p, workload_, can_, ranks_};
+    const Split split{p, workload_, can_, ranks_, splits_experts_};
     for (const Rule& rule : std::ranges::equal_range(rules, key, {}, &Rule::key))
         if ((once_ || !rule.once) && rule.broken(split))
             return rule.text.empty() ? not_in_framework_ : rule.text;

@@ -31,6 +31,7 @@ private:
     std::string not_in_framework_;
     FrameworkAbilities can_;
     long ranks_;
+    bool splits_experts_;
     bool once_;
 };
 

@@ -114,7 +114,7 @@ std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& sear
     if (cells.empty()) {
         map.simulated = true;
         for (const auto& [id, found] : search.simulated()) {
-            const Parallelism split = space.experiment_of(id).parallelism;
+            const ParallelPlan split = plan_of(space.experiment_of(id));
             const std::pair at{space.position(keys[0], id.base, split),
                                space.position(keys[1], id.base, split)};
             merge(cells, {{at, tokens ? found.second / found.first.tokens : found.second}});

@@ -25,7 +25,7 @@ Prefix prefix_of(const SweepBase& base) {
 class SplitWalk {
 public:
     SplitWalk(const SweepBase& base, const SweepVisitor& visitor)
-        : base_(base), visitor_(visitor), split_(base.experiment.parallelism) {
+        : base_(base), visitor_(visitor), split_(plan_of(base.experiment)) {
         std::uint64_t below = 1;
         for (std::size_t level = split_key_count; level-- > 0;) {
             below_[level] = below;
@@ -65,38 +65,33 @@ public:
     }
 
     // The split with this number, legal or not.
-    Parallelism at(std::uint64_t inner) {
+    ParallelPlan at(std::uint64_t inner) {
         for (std::size_t level = 0; level < split_key_count; ++level)
             set(level, base_.values[level][inner / below_[level] % base_.values[level].size()]);
-        follow_framework(base_.experiment, split_);
         return split_;
     }
 
 private:
     void set(std::size_t level, int value) {
         if (static_cast<SplitKey>(level) == SplitKey::dp && value == SweepBase::rest) {
-            const long taken = static_cast<long>(split_.tp) * split_.cp * split_.pp;
+            const Parallelism& p = split_.parallelism;
+            const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
             value = static_cast<int>(std::max(1L, rank_count(base_.experiment.cluster) / taken));
         }
         split_fields[level].set(split_, value);
-        // Rules of tp and dp read whether experts are split over tensor-parallel ranks, which a
-        // framework derives from tp.
-        if (static_cast<SplitKey>(level) == SplitKey::tp)
-            follow_framework(base_.experiment, split_);
     }
 
     bool breaks_rule(std::size_t level) {
-        if (base_.rules) reason_ = base_.rules->broken_by(static_cast<SplitKey>(level), split_);
+        if (base_.rules)
+            reason_ = base_.rules->broken_by(static_cast<SplitKey>(level), split_.parallelism);
         return !reason_.empty();
     }
 
     // A split with all keys set. The fast rules may not cover everything.
     void leaf() {
-        // later levels than the keys that they follow, so set anew for each split
-        follow_framework(base_.experiment, split_);
         if (base_.rules_suffice) return visitor_.legal(inner_, split_);
         Experiment tried = base_.experiment;
-        tried.parallelism = split_;
+        set_plan(tried, split_);
         try {
             check_experiment(tried);
         } catch (const ConfigError& error) {
@@ -108,7 +103,7 @@ private:
     const SweepBase& base_;
     const SweepVisitor& visitor_;
     std::array<std::uint64_t, split_key_count> below_{};
-    Parallelism split_;
+    ParallelPlan split_;
     std::uint64_t inner_ = 0;
     std::string_view reason_;
 };
@@ -123,7 +118,7 @@ void SweepBase::visit(std::uint64_t item, const SweepVisitor& visitor) const {
     if (walk.enter(prefix, item)) walk.descend(prefix.depth);
 }
 
-Parallelism SweepBase::split_of(std::uint64_t inner) const {
+ParallelPlan SweepBase::split_of(std::uint64_t inner) const {
     return SplitWalk(*this, {}).at(inner);
 }
 

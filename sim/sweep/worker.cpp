@@ -156,7 +156,7 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
     Base& base = at_base(space_.base_of_item(item));
     const SweepVisitor visitor{
         .legal =
-            [&](std::uint64_t inner, const Parallelism& split) {
+            [&](std::uint64_t inner, const ParallelPlan& split) {
                 screen_point(base, inner, split, incumbents, out);
             },
         .illegal = [&](std::string_view reason,
@@ -168,14 +168,14 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
 
 // Returns nothing for a point that does not count, and counts the reason.
 std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner,
-                                            const Parallelism& split, Screened& out) const {
+                                            const ParallelPlan& split, Screened& out) const {
     const auto because = [&](std::string_view reason) {
         count_infeasible(out, reason);
         return std::nullopt;
     };
     if (!base.evaluator) {
         Experiment tried = base.base.experiment;
-        tried.parallelism = split;
+        set_plan(tried, split);
         tried.cluster.price_per_gpu_hour = price_per_gpu_hour(question_, tried.cluster);
         try {
             check_experiment(tried);  // also checks what the rules about splits do not cover
@@ -203,7 +203,7 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner,
                      .ranks = base.evaluator->ranks()};
 }
 
-void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split,
+void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                                const Incumbents& incumbents, Screened& out) {
     const auto candidate = judge(base, inner, split, out);
     if (!candidate) return;
@@ -222,7 +222,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelis
 }
 
 // Neighbours in the walk mostly share a cell.
-void SweepWorker::note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate,
+void SweepWorker::note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate,
                             Cells& cells) {
     if (map_keys_.empty()) return;
     const std::pair at{space_.position(map_keys_[0], base, split),
@@ -244,7 +244,7 @@ SimulatedPoint SweepWorker::simulate(const Candidate& c) const {
         point.refused = error.what();
         return point;
     }
-    const PointFacts facts = PointEvaluator(e).facts(e.parallelism, c.peak);
+    const PointFacts facts = PointEvaluator(e).facts(plan_of(e), c.peak);
     for (const Constraint& constraint : question_.where)
         if (!holds(constraint, facts, point.step)) point.refused = "not " + constraint.text;
     return point;

@@ -126,11 +126,11 @@ private:
     };
     Base& at_base(std::uint64_t number);
     void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
-    std::optional<Candidate> judge(Base& base, std::uint64_t inner, const Parallelism& split,
+    std::optional<Candidate> judge(Base& base, std::uint64_t inner, const ParallelPlan& split,
                                    Screened& out) const;
-    void screen_point(Base& base, std::uint64_t inner, const Parallelism& split,
+    void screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                       const Incumbents& incumbents, Screened& out);
-    void note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate, Cells& cells);
+    void note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate, Cells& cells);
     SimulatedPoint simulate(const Candidate& candidate) const;
 
     const SweepSpace& space_;

@@ -10,6 +10,7 @@
 #include "model/input/fields.h"
 #include "model/input/keys.h"
 #include "model/input/presets.h"
+#include "model/runtime_rules.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "sim/costs/costs.h"
@@ -64,8 +65,7 @@ constexpr std::pair<CauseNeeds, Needs*> needs[] = {
          return e.workload.attention != AttentionKind::plain &&
                 e.workload.attention != AttentionKind::mla;
      }},
-    {CauseNeeds::fused,
-     [](const Experiment& e) { return !e.parallelism.eager && !e.parallelism.unfused; }},
+    {CauseNeeds::fused, [](const Experiment& e) { return !is_eager(e) && !runs_operations(e); }},
     {CauseNeeds::no_recompute,
      [](const Experiment& e) {
          return e.parallelism.recompute != Recompute::full || e.parallelism.recompute_layers > 0;

@@ -25,8 +25,8 @@ TEST_CASE("a long step is continued from two shorter ones, and its slopes are th
           StepRow{.id = "b", .dp = 2, .batches = 9}, StepRow{.id = "c", .dp = 2, .batches = 2}}) {
         CAPTURE(row.id);
         Case what = cases_of(folder, {row}).front();
-        what.experiment.parallelism.eager = true;
-        what.experiment.parallelism.eager_traffic = 2;
+        what.experiment.runtime.kernels = KernelStyle::eager;
+        what.experiment.runtime.eager_traffic = 2;
         const std::vector<std::string> keys{"kernel.training_gemm", "kernel.memory_efficiency",
                                             eager_traffic_key};
         CHECK(step_with_slopes(what, {}, {}).step.si() ==
@@ -34,14 +34,14 @@ TEST_CASE("a long step is continued from two shorter ones, and its slopes are th
         // Scaling by factors must equal an experiment with the scaled values.
         Experiment moved = what.experiment;
         moved.cluster = with_scaled(moved.cluster, "kernel.training_gemm", 0.9);
-        moved.parallelism.eager_traffic = 3;
+        moved.runtime.eager_traffic = 3;
         const StepSlopes s = step_with_slopes(what, keys, {0.9, 1, 1.5});
         CHECK(s.step.si() == Approx(simulated_step(moved)).epsilon(1e-4));
         for (std::size_t j = 0; j < keys.size(); ++j) {
             const auto at = [&](double by) {
                 Experiment e = moved;
                 if (keys[j] == eager_traffic_key)
-                    e.parallelism.eager_traffic *= std::exp(by);
+                    e.runtime.eager_traffic *= std::exp(by);
                 else
                     e.cluster = with_scaled(e.cluster, keys[j], std::exp(by));
                 return std::log(simulated_step(e));
@@ -51,7 +51,7 @@ TEST_CASE("a long step is continued from two shorter ones, and its slopes are th
         }
         CHECK(s.slopes[0] < -0.1);
         CHECK(s.slopes[2] > 0.01);
-        what.experiment.parallelism.eager = false;
+        what.experiment.runtime.kernels = KernelStyle::fused;
         CHECK(step_with_slopes(what, keys, {0.9, 1, 1.5}).slopes[2] == 0);
     }
 }
@@ -174,7 +174,7 @@ TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     CHECK(setup_of(FitTarget::cluster).empty());
     CHECK(setup_of(FitTarget::hardware) == "none");
     CHECK(setup_of(FitTarget::framework) == "host.exchange_setup");
-    experts.experiment.framework.host.exchange_setup = Seconds(1e-4);
+    set_rule(experts.experiment.framework, "cluster.host.exchange_setup", "100 us");
     CHECK(setup_of(FitTarget::cluster) == "none");
     // Attention that was measured alone stays as it is in a cluster from which other fits start.
     const auto moves_attention = [&](FitTarget target, int tile) {

@@ -186,11 +186,11 @@ std::string steps_table(const Cluster& c, MeasuringNoise& noise) {
                 w.ffn = 3072;
                 w.vocab = 50304;
                 w.seq = 1024;
-                w.tied = w.fused_loss = false;
+                w.tied = false;
                 w.dtype = parse_name<Dtype>(dtype);
                 w.attention = parse_name<AttentionKind>(attention);
                 w.optimizer = Optimizer::adam;
-                e.parallelism.eager_script = true;
+                e.runtime.kernels = KernelStyle::script;
                 e.parallelism.micro_batch = batch;
                 e.cluster = c;
                 const Forecast f = predict(e);

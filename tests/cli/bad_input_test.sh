@@ -24,6 +24,12 @@ stderr_has "no CUDA device: driver not found"
 refused '--steps' '0' '1 to 1000000' -- execute host_moe --device host --steps 0
 
 # Keys and values.
+refused 'run.allocator' 'expandable_segments:true' "Expected 'True' or 'False' at index 2 in ConfigTokenizer but got 'true'" -- \
+    simulate gpt3_175b_a100 --set run.allocator=expandable_segments:true
+refused 'memory over time' 'transformers' -- simulate moe_layer_fast_moe --memory
+refused '--memory' 'one experiment' -- simulate gpt3_175b_a100 moe_layer_mix_moe --memory
+refused 'cluster.overheads.context' 'less than cluster.gpu.memory' -- \
+    simulate gpt3_175b_a100 --memory --set "cluster.gpu.memory=1 GiB" --set "cluster.overheads.context=2 GiB"
 refused 'workload.hiden' 'did you mean "workload.hidden"?' -- simulate moe_layer_fast_moe --set workload.hiden=1024
 refused 'cluster.link.intra.bandwidth' '900 has no unit' 'GB/s' -- \
     simulate moe_layer_fast_moe --set cluster.link.intra.bandwidth=900

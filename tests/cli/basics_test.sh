@@ -33,6 +33,19 @@ cp .stdout first.json
 run 0 simulate moe_layer_fast_moe --json
 cmp -s first.json .stdout || fail "two runs of $command_line differ"
 
+# Memory as the allocator sees it: fits, or the tensor that fails and what would help.
+run 0 simulate gpt3_175b_a100 --memory --set run.allocator=expandable_segments:True
+stdout_has "memory as PyTorch's allocator sees it, two steps, stage 0: allocated"
+stdout_has "80.00 GiB are left after the context: fits"
+run 0 simulate gpt3_175b_a100 --memory --set micro_batch=4 --set cluster.gpu.memory="64 GiB"
+stdout_has "OUT OF MEMORY in the forward of micro-batch"
+stdout_has "run.allocator = expandable_segments:True: -"
+stdout_has "parallelism.recompute = full: -"
+run 0 simulate gpt3_175b_a100 --memory --json
+json allocator_bytes.allocated allocator_bytes.reserved allocator_bytes.fragmentation allocator_bytes.fits \
+    allocator_bytes.fullest.operator allocator_bytes.kinds.weights allocator_bytes.layers.0.activations \
+    allocator_bytes.stages.7.reserved allocator_bytes.over_time.0.1
+
 # Why: the same forecast, and an explanation beside it.
 run 0 simulate moe_layer_fast_moe --json --explain
 json step_s.mean explain.step_s explain.critical_path.0.kind explain.critical_path_by_link_s.node \
@@ -139,6 +152,58 @@ for script in "$sources"/scripts/*.sh; do
     [ -s .stdout ] || fail "$script --help says nothing"
     [ "$before" = "$(ls -la "$sources" "$sources/scripts" 2>/dev/null; ls -la "$sources/out" 2>/dev/null)" ] ||
         fail "$script --help changed the folder"
+done
+
+# Names from before November 2026, as files and scripts still have them, say what the present ones do (docs/formats.md).
+same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
+cat >earlier.toml <<'END'
+name = "mine"
+attention = "flash"
+eager = true
+gradients = "training"
+bucket_weights = 40e6
+overlap = false
+overlap_tp = true
+expert_tensor_parallel = false
+tied = false
+[host]
+layer = "1 ms"
+module_forward = "0.4 ms"
+END
+cat >present.toml <<'END'
+name = "mine"
+workload.attention = "flash"
+[runtime]
+kernels = "eager"
+module_hooks = true
+gradients.type = "training"
+gradients.bucket = "40e6 weights"
+exchanges.gradients = "zero3"
+exchanges.tensor = "split_sequence"
+experts.tensor_parallel = "none"
+[cluster.host]
+layer = "1 ms"
+[unstated]
+tied = false
+[[when]]
+if = {parallelism.zero = 3}
+set = {cluster.host.module_forward = "0.4 ms"}
+END
+for start in "mixtral-8x7b --cluster dgx-h100 --gpus 16 --set tp=2 --set ep=4 --set sequence_parallel=true" \
+    "gpt2-124m --cluster dgx-h100 --gpus 8 --set parallelism.zero=3"; do
+    for framework in earlier present; do
+        run 0 simulate $start --set micro_batch=1 --framework $framework.toml --json
+        cp .stdout $framework.json
+    done
+    same earlier.json present.json
+    earlier=(--set parallelism.eager=false --set parallelism.overlap=false --set parallelism.gradient_dtype=fp32 --set workload.fused_loss=false)
+    present=(--set runtime.kernels=fused --set runtime.exchanges.gradients=never --set runtime.gradients.type=fp32 --set runtime.loss.fused=false)
+    run 0 simulate $start --set micro_batch=1 --framework present.toml --json "${earlier[@]}"
+    cp .stdout earlier.json
+    run 0 simulate $start --set micro_batch=1 --framework present.toml --json "${present[@]}"
+    cp .stdout stated.json
+    same earlier.json stated.json
+    ! cmp -s present.json stated.json || fail "$start: neither name changes the forecast"
 done
 
 finish

@@ -4,8 +4,10 @@
 #include <functional>
 
 #include "model/experiment.h"
+#include "model/input/keys.h"
 #include "model/input/presets.h"
 #include "model/machine/generation.h"
+#include "model/runtime_rules.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"
 
@@ -45,11 +47,10 @@ TEST_CASE("an experiment without a framework has the default one") {
     const Experiment e = read(run_13b);
     CHECK(e.framework.name == "default");
     CHECK(e.workload.attention == AttentionKind::flash);
-    CHECK(e.parallelism.gradient_dtype == Dtype::fp32);
-    CHECK(e.parallelism.bucket > Bytes(4.0 * 13e9));
-    CHECK(e.parallelism.eager);
-    CHECK_FALSE(
-        (e.parallelism.overlap || e.parallelism.overlap_params || e.parallelism.overlap_tp));
+    CHECK(gradient_type(e) == Dtype::fp32);
+    CHECK(bucket_bytes(e) > Bytes(4.0 * 13e9));
+    CHECK(is_eager(e));
+    CHECK_FALSE((overlaps_gradients(e) || overlaps_parameters(e) || overlaps_tensor(e)));
 }
 
 TEST_CASE("a framework may be others, which have to be known") {
@@ -65,35 +66,30 @@ TEST_CASE("a framework may be others, which have to be known") {
 TEST_CASE("keys that an experiment states stay as its framework finds them") {
     const std::string recipe = run_13b + "[framework]\npreset = \"nemo-2\"\n";
     const Experiment e = read(recipe);
-    CHECK(e.parallelism.gradient_dtype == Dtype::bf16);
-    CHECK(e.parallelism.bucket == Bytes(80e6));
-    CHECK(e.parallelism.overlap_tp);
-    CHECK_FALSE(read(recipe, {{"parallelism.sequence_parallel", "false"}}).parallelism.overlap_tp);
+    CHECK(gradient_type(e) == Dtype::bf16);
+    CHECK(bucket_bytes(e) == Bytes(80e6));
+    CHECK(overlaps_tensor(e));
+    CHECK_FALSE(overlaps_tensor(read(recipe, {{"parallelism.sequence_parallel", "false"}})));
     const Experiment stated =
         read(recipe, {{"parallelism.gradient_dtype", "fp32"}, {"parallelism.overlap", "false"}});
-    CHECK(stated.parallelism.gradient_dtype == Dtype::fp32);
-    CHECK(stated.parallelism.bucket == Bytes(160e6));
-    CHECK_FALSE(stated.parallelism.overlap);
+    CHECK(gradient_type(stated) == Dtype::fp32);
+    CHECK(bucket_bytes(stated) == Bytes(160e6));
+    CHECK_FALSE(overlaps_gradients(stated));
     const Experiment plain = read(run_13b + "[framework]\npreset = \"native\"\n");
-    CHECK(plain.parallelism == [&] {
-        Parallelism p = plain.parallelism;
-        const Parallelism usual;
-        p.gradient_dtype = usual.gradient_dtype;
-        p.bucket = usual.bucket;
-        p.overlap_tp = usual.overlap_tp;
-        return p;
-    }());
+    CHECK(gradient_type(plain) == Dtype::fp32);
+    CHECK(bucket_bytes(plain) == Bytes(25e6));
+    CHECK_FALSE(overlaps_tensor(plain));
 }
 
 TEST_CASE("naming another framework gives back what the one before had replaced") {
     const Experiment first = read(run_13b, {{"framework.preset", "megatron-lm-2021"}});
     CHECK(first.workload.attention == AttentionKind::plain);
     CHECK(first.workload.dropout == 0.1);
-    CHECK_FALSE(first.parallelism.overlap);
+    CHECK_FALSE(overlaps_gradients(first));
     Experiment second = first;
     set_key(second, {"framework.preset", "native"});
     CHECK(second.workload.dropout == 0);
-    CHECK(second.parallelism.overlap);
+    CHECK(overlaps_gradients(second));
     CHECK(second == read(run_13b, {{"framework.preset", "native"}}));
     set_key(second, {"framework.preset", "megatron-lm-2021"});
     CHECK(second == first);
@@ -143,13 +139,13 @@ TEST_CASE("a framework's fused experts are one by one where no such kernel runs"
     const auto on = [&](const std::string& cluster, const std::string& dtype) {
         set_key(e, {"cluster.preset", cluster});
         set_key(e, {"workload.dtype", dtype});
-        return e.parallelism.expert_products;
+        return e.runtime.experts.products;
     };
     CHECK(on("dgx-h100", "fp8") == ExpertProducts::each);
     CHECK(on("b200-x8", "bf16") == ExpertProducts::each);
     CHECK(on("b200-x8", "fp8") == ExpertProducts::fused);
     CHECK(read(run_13b, {{"framework.preset", "nemo"}, {"workload.moe.experts", "8"}})
-              .parallelism.expert_products == ExpertProducts::grouped);
+              .runtime.experts.products == ExpertProducts::grouped);
 }
 
 TEST_CASE("each cost of a framework's own code takes the place of the cluster's of that name") {
@@ -177,7 +173,7 @@ TEST_CASE("the cost of a module's hooks takes the place of the cluster's under Z
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "500 us");
         hooked.back().value = "3";
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "7 ms");
-        CHECK(split_keys_beyond(read(run_13b, hooked)) ==
+        CHECK(condition_keys(read(run_13b, hooked).framework) ==
               std::vector<std::string_view>{"parallelism.zero"});
     }
 }
@@ -193,17 +189,17 @@ TEST_CASE("what a framework does with experts holds where they are split") {
                                   {"parallelism.tp", "2"},
                                   {"parallelism.ep", "4"}};
         all.insert(all.end(), more.begin(), more.end());
-        return read(run_13b, all).parallelism;
+        return read(run_13b, all);
     };
-    CHECK(e({}).dispatch_once);
-    CHECK_FALSE(e({{"parallelism.ep", "1"}}).dispatch_once);
-    CHECK_FALSE(e({{"workload.moe.capacity_factor", "1.5"}}).dispatch_once);
-    CHECK_FALSE(e({{"framework.dispatch_once", "false"}}).dispatch_once);
-    CHECK(e({}).expert_tensor_parallel);
+    CHECK(sends_once(e({})));
+    CHECK_FALSE(sends_once(e({{"parallelism.ep", "1"}})));
+    CHECK_FALSE(sends_once(e({{"workload.moe.capacity_factor", "1.5"}})));
+    CHECK_FALSE(sends_once(e({{"framework.dispatch_once", "false"}})));
+    CHECK(splits_experts(e({})));
     // as wide as the model
-    CHECK(e({{"workload.moe.ffn", "5120"}}).expert_tensor_parallel);
-    CHECK_FALSE(e({{"workload.moe.ffn", "5118"}}).expert_tensor_parallel);
-    CHECK_FALSE(e({{"framework.expert_tensor_parallel", "false"}}).expert_tensor_parallel);
+    CHECK(splits_experts(e({{"workload.moe.ffn", "5120"}})));
+    CHECK_FALSE(splits_experts(e({{"workload.moe.ffn", "5118"}})));
+    CHECK_FALSE(splits_experts(e({{"framework.expert_tensor_parallel", "false"}})));
 }
 
 // 8 experts over 2 ranks and 40 layers over 2 stages make 4 x 20 experts of two tensors on a rank,
@@ -214,14 +210,14 @@ TEST_CASE("experts that run one by one are tensors that the optimizer goes over"
                                             {"workload.moe.experts", "8"},
                                             {"workload.moe.top_k", "2"},
                                             {"parallelism.ep", ep}});
-        return std::pair{e.workload.optimizer_groups, e.workload.optimizer_calls};
+        return std::pair{optimizer_groups(e), e.runtime.optimizer.calls};
     };
     CHECK(groups("megatron-lm-profiled", "2") == std::pair{161, 12});
     CHECK(groups("megatron-lm-profiled", "1") == std::pair{321, 12});
-    CHECK(groups("megatron-lm", "2") == std::pair{1, Workload{}.optimizer_calls});
-    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.optimizer_groups ==
-          1);
-    CHECK(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).workload.reads_loss);
+    CHECK(groups("megatron-lm", "2") == std::pair{1, OptimizerKernels{}.calls});
+    CHECK(optimizer_groups(read(run_13b, {{"framework.preset", "megatron-lm-profiled"}})) == 1);
+    CHECK(
+        read(run_13b, {{"framework.preset", "megatron-lm-profiled"}}).runtime.optimizer.reads_loss);
     const auto split = [](const std::string& framework, const std::string& pp,
                           const std::string& dp) {
         return read(run_13b, {{"framework.preset", framework},
@@ -229,14 +225,13 @@ TEST_CASE("experts that run one by one are tensors that the optimizer goes over"
                               {"workload.moe.top_k", "2"},
                               {"workload.moe.ffn", "1408"},
                               {"parallelism.pp", pp},
-                              {"parallelism.dp", dp}})
-            .parallelism;
+                              {"parallelism.dp", dp}});
     };
-    CHECK(split("megatron-lm-profiled", "2", "2").expert_tensor_parallel);
-    CHECK_FALSE(split("megatron-lm", "2", "2").expert_tensor_parallel);
-    CHECK(split("megatron-lm-profiled", "2", "2").blocking_p2p);
-    CHECK_FALSE(split("megatron-lm-profiled", "1", "4").blocking_p2p);
-    CHECK_FALSE(split("megatron-lm", "2", "2").blocking_p2p);
+    CHECK(splits_experts(split("megatron-lm-profiled", "2", "2")));
+    CHECK_FALSE(splits_experts(split("megatron-lm", "2", "2")));
+    CHECK(split("megatron-lm-profiled", "2", "2").runtime.pipeline.blocking);
+    CHECK_FALSE(split("megatron-lm-profiled", "1", "4").runtime.pipeline.blocking);
+    CHECK_FALSE(split("megatron-lm", "2", "2").runtime.pipeline.blocking);
 }
 
 namespace {
@@ -284,20 +279,20 @@ TEST_CASE("each sentence of a framework sets its key") {
     for (const auto& [key, value, decided, becomes] : all) {
         INFO(key << " = " << value);
         CHECK(get_key(under(key, value), decided) == becomes);
-        CHECK(decides(under(key, value).framework, decided));
+        CHECK(may_be_ruled(canonical(*find_key(decided))));
         Experiment stating = small_gpt();
-        stating.framework.stated = {decided};
+        stating.overlay.stated = {std::string(canonical(*find_key(decided)))};
         CHECK(get_key(under(key, value, stating), decided) == get_key(small_gpt(), decided));
     }
-    CHECK_FALSE(decides(under("dropout", "0").framework, "workload.hidden"));
-    CHECK_FALSE(decides(Framework{}, "workload.dropout"));
+    CHECK_FALSE(may_be_ruled("workload.hidden"));
+    CHECK_FALSE(may_be_ruled("parallelism.zero"));
 }
 
 TEST_CASE("gradients of the training type are of its 16 bits") {
     const auto gradients = [](const std::string& word, Dtype training) {
         Experiment e = small_gpt();
         e.workload.dtype = training;
-        return under("gradients", word, e).parallelism.gradient_dtype;
+        return gradient_type(under("gradients", word, e));
     };
     CHECK(gradients("training", Dtype::fp32) == Dtype::fp32);
     CHECK(gradients("training", Dtype::tf32) == Dtype::fp32);
@@ -310,12 +305,12 @@ TEST_CASE("gradients of the training type are of its 16 bits") {
 // Four layers with 5 parameter groups each, and one more layer for the ends, make 25 groups.
 TEST_CASE("sentences of a framework that hold under a condition") {
     Experiment e = under("optimizer_calls", "3", under("optimizer_groups_a_layer", "5"));
-    CHECK(e.workload.optimizer_groups == 25);
-    CHECK(e.workload.optimizer_calls == 3);
+    CHECK(optimizer_groups(e) == 25);
+    CHECK(e.runtime.optimizer.calls == 3);
     e = small_gpt();
-    e.workload.optimizer_groups = 7;
-    CHECK(under("optimizer_calls", "3", e).workload.optimizer_groups == 7);
-    CHECK(under("optimizer_calls", "3", e).workload.optimizer_calls == e.workload.optimizer_calls);
+    e.runtime.optimizer.groups = 7;
+    CHECK(optimizer_groups(under("optimizer_calls", "3", e)) == 7);
+    CHECK(under("optimizer_calls", "3", e).runtime.optimizer.calls == e.runtime.optimizer.calls);
     e.workload.head_share = 0.5;  // stated by the model; a framework that makes all logits keeps it
     CHECK(under("head_share", "1", e).workload.head_share == 0.5);
 
@@ -338,12 +333,14 @@ TEST_CASE("sentences of a framework that hold under a condition") {
           AttentionKind::mla);
     CHECK(attention([](Experiment& m) { m.workload.positions = Positions::relative; }) ==
           AttentionKind::plain);
-    CHECK(attention([](Experiment& m) { m.parallelism.unfused = true; }) == AttentionKind::plain);
-    CHECK(attention([](Experiment& m) { m.parallelism.eager_script = true; }) ==
+    CHECK(attention([](Experiment& m) { m.runtime.kernels = KernelStyle::operations; }) ==
+          AttentionKind::plain);
+    CHECK(attention([](Experiment& m) { m.runtime.kernels = KernelStyle::script; }) ==
           AttentionKind::plain);
     CHECK(attention([](Experiment& m) {
-              m.parallelism.unfused = true;
-              m.framework.unfused = true;  // the framework's own way: its kernel stands
+              m.runtime.kernels = KernelStyle::operations;
+              set_rule(m.framework, "runtime.kernels",
+                       "operations");  // the framework's own way: its kernel stands
           }) == AttentionKind::flash);
 
     // Latent and relative attention have their own projections, so the framework's key for query,
@@ -352,8 +349,8 @@ TEST_CASE("sentences of a framework that hold under a condition") {
         Experiment model = small_gpt();
         model.workload.attention = kind;
         model.workload.positions = positions;
-        model.workload.fused_projections = true;
-        return under("fused_projections", "false", model).workload.fused_projections;
+        model.runtime.fused_projections = true;
+        return under("fused_projections", "false", model).runtime.fused_projections;
     };
     CHECK_FALSE(fused(AttentionKind::flash, Positions::rotary));
     CHECK(fused(AttentionKind::mla, Positions::rotary));
@@ -369,8 +366,7 @@ TEST_CASE("overlaps follow the split") {
         e.parallelism.sequence_parallel = sequence;
         e = under("overlap", "false",
                   under("overlap_params", "false", under("overlap_tp", "true", e)));
-        return std::array{e.parallelism.overlap, e.parallelism.overlap_params,
-                          e.parallelism.overlap_tp};
+        return std::array{overlaps_gradients(e), overlaps_parameters(e), overlaps_tensor(e)};
     };
     CHECK(overlaps(2, false) == std::array{false, false, false});
     CHECK(overlaps(3, true) == std::array{true, true, true});
@@ -402,8 +398,8 @@ TEST_CASE("a framework decides of a step that is no transformer what that step r
     CHECK(coca.cluster.host.call == Seconds(9e-6));
     CHECK(coca.cluster.host.update == Seconds(7e-3));
     CHECK(coca.cluster.host.layer == Seconds(5e-3));
-    CHECK(coca.parallelism.bucket == Bytes(1e9));  // the experiment states it, and overlap = false
-    CHECK_FALSE(coca.parallelism.overlap);
+    CHECK(bucket_bytes(coca) == Bytes(1e9));  // the experiment states it, and overlap = false
+    CHECK_FALSE(overlaps_gradients(coca));
     CHECK(coca.workload.attention == AttentionKind::plain);
     CHECK(coca.workload.dropout == 0);
     CHECK(of("moe_layer_alltoall").cluster.host.call == Seconds(9e-6));
@@ -411,8 +407,8 @@ TEST_CASE("a framework decides of a step that is no transformer what that step r
           read_experiment("moe_layer_alltoall").cluster.host.layer);
     CHECK(of("host_ddp").cluster.host.call == Seconds(9e-6));
     const auto unfused = [](const char* experiment) {
-        return read_experiment(experiment, std::vector<Override>{{"framework.preset", "tutel"}})
-            .parallelism.unfused;
+        return runs_operations(
+            read_experiment(experiment, std::vector<Override>{{"framework.preset", "tutel"}}));
     };
     CHECK(unfused("moe_layer_alltoall"));
     CHECK_FALSE(unfused("moe_layer_mix_moe"));  // whose kernels are one by one already

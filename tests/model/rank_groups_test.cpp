@@ -188,14 +188,13 @@ TEST_CASE(
                     const int pool = experts_over_tensor_ranks ? tp * cp * dp : cp * dp;
                     if (pool % n != 0) continue;
                     p.ep = n;
-                    p.expert_tensor_parallel = !experts_over_tensor_ranks;
                     if (!experts_over_tensor_ranks) p.shard = n;
                     const int count = tp * cp * dp * pp;
                     INFO(order << " tp " << tp << " cp " << cp << " dp " << dp << " pp " << pp
                                << " n " << n);
                     RankGroups groups;
                     try {
-                        groups = rank_groups(p);
+                        groups = rank_groups(p, !experts_over_tensor_ranks);
                     } catch (const ConfigError&) {
                         // refused only where runs end inside a pattern of the pool, so that not all
                         // of them look alike
@@ -230,8 +229,7 @@ TEST_CASE("replicas of an expert share it within a copy of the model") {
         auto p = split_of(tp, 1, 16, 1, "tp-cp-dp-pp");
         p.ep = ep;
         p.shard = shard;
-        p.expert_tensor_parallel = tp == 1;
-        return rank_groups(p);
+        return rank_groups(p, tp == 1);
     };
     const auto shares = [&](int tp, int ep, int shard) {
         const RankGroups g = groups(tp, ep, shard);

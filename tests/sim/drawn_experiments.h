@@ -198,7 +198,8 @@ inline Experiment draw(std::uint64_t seed, std::string& taken) {
     graphs::RandomSource random(1000 + seed);
     if (random.one_in(10)) {
         e.cluster.nodes = e.cluster.gpus_per_node = 1;
-        e.parallelism = {.global_batch = e.parallelism.micro_batch, .eager_script = true};
+        e.parallelism = {.global_batch = e.parallelism.micro_batch};
+        e.runtime = {.kernels = KernelStyle::script};
         e.workload.attention = AttentionKind::plain;
         taken = " one rank, eager";
     }

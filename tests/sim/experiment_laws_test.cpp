@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "model/input/keys.h"
+#include "model/runtime_rules.h"
 #include "model/step.h"
 #include "sim/explain/cluster_parameters.h"
 #include "sim/explain/explain.h"
@@ -33,7 +34,8 @@ void for_experiments(const Law& law, std::uint64_t count = drawn) {
         const Experiment e = random_experiment(seed);
         const Parallelism& p = e.parallelism;
         CAPTURE(seed, p.tp, p.pp, p.vp, p.dp, p.cp, p.ep, p.zero, p.micro_batch, p.global_batch,
-                to_string(p.schedule), to_string(p.recompute), p.overlap, p.sequence_parallel);
+                to_string(p.schedule), to_string(p.recompute), overlaps_gradients(e),
+                p.sequence_parallel);
         law(e);
     }
 }
@@ -86,7 +88,7 @@ TEST_CASE(
     for_experiments(
         [](const Experiment& e) {
             if (!StepBounds::cover(e)) return;
-            const StepBound bound = StepBounds(e)(e.parallelism);
+            const StepBound bound = StepBounds(e)(plan_of(e));
             CHECK(bound.lower <= simulated_step(e) * (1 + 1e-9));
             CHECK(bound.estimate >= bound.lower);
             CHECK(bound.peak == memory_use(e, routing_of(e)).peak);
@@ -158,7 +160,7 @@ TEST_CASE("any experiment: on one replica the ZeRO stage changes nothing") {
         p.dp = p.cp = p.ep = e.cluster.nodes = 1;
         e.cluster.gpus_per_node = p.tp * p.pp;
         p.global_batch = batches * p.micro_batch;
-        p.fused_accumulation = batches == 1;
+        e.runtime.gradients.fused_accumulation = batches == 1;
         p.zero = 0;
         check_experiment(e);
         const Seconds step = simulated_step(e);
@@ -181,7 +183,7 @@ TEST_CASE("any experiment: gradients that are added up are a rank's shard from z
     int accumulating = 0;
     for_experiments([&](Experiment e) {
         Parallelism& p = e.parallelism;
-        p.fused_accumulation = false;
+        e.runtime.gradients.fused_accumulation = false;
         const auto added = [&] {
             const TaskGraph graph = build_step(e, routing_of(e));
             double bytes = 0;
@@ -258,6 +260,7 @@ TEST_CASE("any experiment: written key by key as TOML it reads equal") {
                     CHECK(text_of(key, read) == text_of(key, e));
                 }
             read.framework = e.framework;
+            read.overlay = e.overlay;
             CHECK(read == e);
         },
         40);

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/rank_groups.h"
+#include "model/runtime_rules.h"
 #include "model/step.h"
 #include "model/transformer/step.h"
 #include "sim/bounds/bounds.h"
@@ -48,11 +49,13 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     Experiment e = small_gpt();
     e.parallelism.dp = 8;
     e.parallelism.global_batch = 16;
-    e.parallelism.bucket = Bytes(1e5);
+    e.runtime.gradients.bucket = BucketSize(Bytes(1e5));
     for (const int zero : {0, 1, 2, 3})
         for (const bool overlap : {true, false}) {
             e.parallelism.zero = zero;
-            e.parallelism.overlap = e.parallelism.overlap_params = overlap;
+            e.runtime.exchanges.gradients =
+                overlap ? GradientOverlap::always : GradientOverlap::never;
+            e.runtime.exchanges.parameters = overlap;
             check_folds(e);
         }
     e.parallelism.zero = 3;
@@ -66,7 +69,7 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     for (const int ep : {2, 4}) {
         e.parallelism.ep = ep;
         check_folds(e);
-        CHECK(StepBounds(e)(e.parallelism).lower <= predict(e).step.p50 * (1 + 1e-9));
+        CHECK(StepBounds(e)(plan_of(e)).lower <= predict(e).step.p50 * (1 + 1e-9));
     }
 }
 
@@ -77,13 +80,14 @@ TEST_CASE("folded equals unfolded under tensor, sequence and context parallelism
     for (const bool sequence : {false, true})
         for (const bool overlap : {false, true}) {
             e.parallelism.sequence_parallel = sequence;
-            e.parallelism.overlap_tp = e.parallelism.overlap_weight_gradient = overlap;
+            e.runtime.exchanges.tensor = overlap ? TensorOverlap::always : TensorOverlap::never;
+            e.runtime.exchanges.weight_gradient = overlap;
             check_folds(e);
         }
     e.parallelism.cp = 2;
     e.workload.attention = AttentionKind::flash;
     for (const ContextExchange exchange : {ContextExchange::ring, ContextExchange::all_gather}) {
-        e.parallelism.context_exchange = exchange;
+        e.runtime.context_exchange = exchange;
         check_folds(e);
     }
 }
@@ -122,7 +126,7 @@ TEST_CASE("folded equals unfolded under expert parallelism") {
     e.parallelism.tp = 2;
     e.parallelism.sequence_parallel = true;
     for (const bool split : {true, false}) {
-        e.parallelism.expert_tensor_parallel = split;
+        e.runtime.experts.tensor_parallel = split ? ExpertSplit::all : ExpertSplit::none;
         check_folds(e);
     }
 }

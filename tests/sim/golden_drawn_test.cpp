@@ -38,7 +38,7 @@ GoldenFile::Values values_of(const Experiment& e) {
                               f.doubts.draws_faster,
                               f.doubts.draws_slower};
     if (!StepBounds::cover(e)) return values;
-    const StepBound bound = StepBounds(e)(e.parallelism);
+    const StepBound bound = StepBounds(e)(plan_of(e));
     // with several draws the memory is the fullest draw's
     if (f.draws == 1) CHECK(bound.peak.si() == Approx(m.peak.si()).epsilon(1e-12));
     values[11] = bound.lower.si();

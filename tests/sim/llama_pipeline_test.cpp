@@ -32,8 +32,8 @@ Experiment blocking_pair() {
     e.workload.optimizer = Optimizer::none;
     e.parallelism.pp = e.cluster.gpus_per_node = 2;
     e.parallelism.global_batch = 6;
-    e.parallelism.blocking_p2p = true;
-    e.parallelism.messages_per_tensor = 5;
+    e.runtime.pipeline.blocking = true;
+    e.runtime.pipeline.messages_per_tensor = 5;
     e.cluster.host = {};
     e.cluster.host.call = e.cluster.host.layer = Seconds(0);
     return e;
@@ -201,8 +201,8 @@ TEST_CASE(
     "way") {
     Experiment e = recorded();
     const double with_headers = step_of(e).si();
-    e.parallelism.messages_per_tensor = 1;
-    e.parallelism.messages_per_tuple = 0;
+    e.runtime.pipeline.messages_per_tensor = 1;
+    e.runtime.pipeline.messages_per_tuple = 0;
     const double saved = with_headers - step_of(e).si();
     CHECK(saved == Approx(39 * 68 * 102e-6).epsilon(0.15));
 }

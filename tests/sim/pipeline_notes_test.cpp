@@ -21,9 +21,9 @@ Experiment blocking_stages() {
     e.cluster.host.message = 3_ms;
     e.parallelism.pp = 2;
     e.parallelism.global_batch = 4;
-    e.parallelism.blocking_p2p = true;
-    e.parallelism.messages_per_tensor = 3;
-    e.parallelism.messages_per_tuple = 2;
+    e.runtime.pipeline.blocking = true;
+    e.runtime.pipeline.messages_per_tensor = 3;
+    e.runtime.pipeline.messages_per_tuple = 2;
     return e;
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("what limits a pipeline is the rank that is busiest, else the one that
           "rank 0 limits the pipeline: 70 % of the step computing or in messages, rank 1 as the "
           "next 60 %");
     Experiment other = blocking_stages();
-    other.parallelism.blocking_p2p = false;
+    other.runtime.pipeline.blocking = false;
     CHECK(pipeline_notes(other, pipelined.graph, pipelined.timeline).empty());
     other = blocking_stages();
     other.parallelism.pp = 1;
@@ -88,8 +88,8 @@ TEST_CASE(
     };
     Experiment free = e, data_alone = e, gpipe = e, faster = e;
     free.cluster.host.message = Seconds(0);
-    data_alone.parallelism.messages_per_tensor = 1;
-    data_alone.parallelism.messages_per_tuple = 0;
+    data_alone.runtime.pipeline.messages_per_tensor = 1;
+    data_alone.runtime.pipeline.messages_per_tuple = 0;
     gpipe.parallelism.schedule = Schedule::gpipe;
     faster.cluster.intra.bandwidth *= 2;
     const double step = ms_of(e);

@@ -136,7 +136,7 @@ TEST_CASE("what does not fit says so, exactly from one byte too little") {
 // context: 1.125 x 1.1 x 1,792 + 100 = 2,317.6.
 TEST_CASE("overheads and what an allocator reserves count for a layer of experts") {
     Experiment e = small_experiment();
-    e.framework.reserved = 1.1;
+    e.runtime.reserved = 1.1;
     e.cluster.overheads = {Bytes(100), 0.125};
     e.cluster.gpu.memory = Bytes(2318);
     CHECK(predict(e).memory.fits);
@@ -181,10 +181,10 @@ TEST_CASE("overlapping the gradient exchange shortens an MLP's step and never it
     e.workload.moe = {.experts = 0, .top_k = 2, .capacity_factor = 0, .shared_experts = 0};
     e.workload.layers = 4;
     e.parallelism.ep = 1;
-    e.parallelism.bucket = Bytes(1);
+    e.runtime.gradients.bucket = BucketSize(Bytes(1));
     e.cluster.host.call = Seconds(0);
     const Forecast beside = predict(e);
-    e.parallelism.overlap = false;
+    e.runtime.exchanges.gradients = GradientOverlap::never;
     const Forecast after = predict(e);
     CHECK(beside.step.p50 < after.step.p50);
     CHECK(beside.breakdown.compute.si() == Approx(after.breakdown.compute.si()));
@@ -236,8 +236,8 @@ TEST_CASE("a forecast says what it is of, and on what it rests") {
     e.cluster.name = "machine";
     e.framework.name = "trainer";
     // what a step of this kind reads of a framework
-    e.framework.host.call = 2 * e.cluster.host.call + Seconds(1e-6);
-    adopt_framework(e);
+    set_rule(e.framework, "cluster.host.call", exact_text(2 * e.cluster.host.call + Seconds(1e-6)));
+    apply_framework(e);
     e.run.seed = 3;
     const Prediction p = predict_step(e);
     const Forecast& f = p.forecast;
@@ -339,7 +339,7 @@ TEST_CASE("memory is that of the fullest draw") {
         const Forecast f = predict(e);
         CHECK(memory_use(e, routing_of(e, 0)).peak < fullest);
         CHECK(f.memory.peak == fullest);
-        CHECK(PointEvaluator(e).bound(e.parallelism).peak.si() == Approx(fullest.si()));
+        CHECK(PointEvaluator(e).bound(plan_of(e)).peak.si() == Approx(fullest.si()));
     }
 }
 
@@ -390,14 +390,14 @@ TEST_CASE("a vocabulary with unaligned rows is told, and what is counted in its 
     e.workload.vocab = 50256;
     CHECK(notes().empty());
     e.workload.vocab = 50257;
-    e.workload.vocab_multiple = 128;
+    e.runtime.vocab_multiple = 128;
     CHECK(notes().empty());  // 50304 is 0.1 % more
     e.workload.vocab = 1000;
     e.parallelism.tp = 2;
     e.cluster.gpus_per_node = 2;
     CHECK(notes() ==
           std::vector<std::string>{
-              "vocabulary of 1000 words counted as 1024: workload.vocab_multiple is 128"});
+              "vocabulary of 1000 words counted as 1024: runtime.vocab_multiple is 128"});
 }
 
 // Ranks were late by 0.86 s in steps of 1.7 s. They hold up a layer of 10 ms by their share of it,

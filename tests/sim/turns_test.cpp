@@ -72,7 +72,7 @@ TEST_CASE("dualpipe's slots run one after the other: the bubble is (p/2 - 1)(F +
         e.parallelism.pp = pp;
         e.parallelism.schedule = Schedule::dualpipe;
         e.parallelism.global_batch = 4 * pp;
-        e.parallelism.gradient_dtype = Dtype::fp32;
+        e.runtime.gradients.type = GradientType::fp32;
         const TaskGraph graph = build_transformer_step(e, {});
         Costs costs;
         for (TaskId t = 0; t < graph.size(); ++t) {

@@ -53,20 +53,20 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
                                                  "workload.head",
                                                  "workload.memory",
                                                  "workload.token_types",
-                                                 "workload.loss_pieces",
-                                                 "workload.fused_loss",
-                                                 "parallelism.eager",
-                                                 "parallelism.unfused",
+                                                 "runtime.loss.pieces",
+                                                 "runtime.loss.fused",
+                                                 "runtime.kernels",
+                                                 "runtime.kernels",
                                                  "parallelism.schedule",
                                                  "parallelism.stage_layers",
                                                  "parallelism.layout",
-                                                 "parallelism.overlap_tp",
-                                                 "workload.fused_gate",
+                                                 "runtime.exchanges.tensor",
+                                                 "runtime.fused_gate",
                                                  "workload.qk_norm",
                                                  "workload.post_norms",
-                                                 "parallelism.composed",
-                                                 "workload.row_scales",
-                                                 "parallelism.gather_copies",
+                                                 "runtime.composed",
+                                                 "runtime.row_scales",
+                                                 "runtime.gather_copies",
                                                  "parallelism.shard",
                                                  "parallelism.recompute_layers",
                                                  "parallelism.overlap_chunks",
@@ -74,9 +74,9 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
 
 void check_unmodelled(const Experiment& e) {
     for (const auto path : transformer_keys) check_default(e, path);
-    if (e.parallelism.overlap_params)
+    if (e.runtime.exchanges.parameters)
         refuse(
-            "parallelism.overlap_params: true, but workload.kind coca gathers parameters at the "
+            "runtime.exchanges.parameters: true, but workload.kind coca gathers parameters at the "
             "end of its step; "
             "expected false");
 }
@@ -105,7 +105,7 @@ void check_coca(const Experiment& e) {
     check_towers(e.workload);
     check_unmodelled(e);
     check_split(e.parallelism);
-    (void)parameter_groups(e.workload);
+    (void)parameter_groups(e);
 }
 
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 
 #include "model/base/units.h"
 #include "model/block/block_pass.h"
+#include "model/runtime_rules.h"
 #include "model/workload.h"
 
 namespace stepcast {
@@ -55,8 +56,8 @@ struct ParameterTensor {
 using ParameterGroup = std::vector<ParameterTensor>;
 
 // The groups that layer-wise learning rates create, with neighbours joined until
-// workload.optimizer_groups are left. Throws ConfigError with that key if there are fewer.
-std::vector<ParameterGroup> parameter_groups(const Workload& workload);
+// runtime.optimizer.groups are left. Throws ConfigError with that key if there are fewer.
+std::vector<ParameterGroup> parameter_groups(const Experiment& experiment);
 
 // Elements of a list of groups, or only of the units of one tower.
 double elements_of(const std::vector<ParameterGroup>& groups, std::string_view tower = "");
@@ -86,9 +87,7 @@ struct TowerContext {
     [[nodiscard]] long batch() const { return experiment.parallelism.micro_batch; }
     [[nodiscard]] Bytes element() const { return size_of(experiment.workload.dtype); }
     // Whether autocast makes fp32 copies of 16-bit tensors, with twice their bytes.
-    [[nodiscard]] bool casts() const {
-        return experiment.workload.autocast && element() < Bytes(4);
-    }
+    [[nodiscard]] bool casts() const { return experiment.runtime.autocast && element() < Bytes(4); }
 };
 
 // Sizes of a block's tensors: rows of the model's width, of the attended positions, of the inner

@@ -72,7 +72,8 @@ void add_layers(std::vector<ParameterGroup>& groups, const std::string& tower,
 
 }  // namespace
 
-std::vector<ParameterGroup> parameter_groups(const Workload& w) {
+std::vector<ParameterGroup> parameter_groups(const Experiment& e) {
+    const Workload& w = e.workload;
     std::vector<ParameterGroup> groups;
     const double vision = w.vision.hidden, h = w.hidden;
     add_groups(
@@ -92,10 +93,10 @@ std::vector<ParameterGroup> parameter_groups(const Workload& w) {
     const double decoder = w.decoder.hidden;
     add_groups(groups, "decoder.end", {{decoder, decoder}, {decoder * w.vocab}});
     groups.push_back({{1, "scale"}});
-    const auto wanted = static_cast<std::size_t>(w.optimizer_groups);
+    const auto wanted = static_cast<std::size_t>(optimizer_groups(e));
     if (wanted > groups.size())
         refuse(
-            "workload.optimizer_groups: {}, but the layers make {} groups; expected at most those",
+            "runtime.optimizer.groups: {}, but the layers make {} groups; expected at most those",
             wanted, groups.size());
     std::vector<ParameterGroup> joined(wanted);
     for (std::size_t i = 0; i < groups.size(); ++i) {

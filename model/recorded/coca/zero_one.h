@@ -27,7 +27,7 @@ public:
         : graph_(graph),
           context_(context),
           stage_(stage),
-          groups_(parameter_groups(context.workload())) {
+          groups_(parameter_groups(context.experiment)) {
         std::vector<int> tensors(static_cast<std::size_t>(ranks()));
         for (const ParameterGroup& group : groups_)
             for (int r = 0; r < ranks(); ++r)
@@ -37,14 +37,14 @@ public:
 
     // Call after the backward of a unit was written.
     void gradients_ready(const std::string& unit) {
-        if (p_.overlap)
+        if (overlaps())
             add(Phase::backward,
                 [&](const ParameterTensor& tensor) { return tensor.unit == unit; });
     }
 
     // Call after the last backward.
     void finish_gradients() {
-        if (!p_.overlap) add(Phase::gradient_sync, [](const ParameterTensor&) { return true; });
+        if (!overlaps()) add(Phase::gradient_sync, [](const ParameterTensor&) { return true; });
         close();
         for (const TasksByRank& tasks : sent_) stage_.follow(tasks);
     }
@@ -83,8 +83,9 @@ private:
     }
 
     void add(double elements, const std::vector<Slice>& slices, Phase phase) {
-        const Bytes element = size_of(p_.gradient_dtype);
-        if (filled_ > 0 && (filled_ + elements) * element > p_.bucket) close();
+        const Bytes element = size_of(gradient_type(context_.experiment));
+        if (filled_ > 0 && (filled_ + elements) * element > bucket_bytes(context_.experiment))
+            close();
         Planner planner(graph_);
         planner.compute("bucket_copy", MemoryPass{elements * element, elements * element});
         stage_.stamp(planner.take(), phase);
@@ -102,8 +103,9 @@ private:
     void close() {
         if (runs_.empty()) return;
         Planner planner(graph_);
-        planner.compute("bucket_divide", MemoryPass{p_.bucket, p_.bucket});
-        stage_.stamp(planner.take(), p_.overlap ? Phase::backward : Phase::gradient_sync);
+        planner.compute("bucket_divide", MemoryPass{bucket_bytes(context_.experiment),
+                                                    bucket_bytes(context_.experiment)});
+        stage_.stamp(planner.take(), overlaps() ? Phase::backward : Phase::gradient_sync);
         const NameId name = graph_.name_id("gradient_reduce");
         const GroupId group = graph_.add_group(context_.data);
         TasksByRank done;
@@ -111,10 +113,11 @@ private:
         for (const Slice& run : runs_)
             done = stage_.collective(
                 name, Phase::gradient_sync,
-                graph_.add_op(Reduce{run.elements * size_of(p_.gradient_dtype), run.rank}), group,
-                Lane::data, ready);
+                graph_.add_op(
+                    Reduce{run.elements * size_of(gradient_type(context_.experiment)), run.rank}),
+                group, Lane::data, ready);
         sent_.push_back(std::move(done));
-        const std::size_t buffers = p_.overlap ? 2 : 1;
+        const std::size_t buffers = overlaps() ? 2 : 1;
         if (sent_.size() >= buffers) stage_.follow(sent_[sent_.size() - buffers]);
         runs_.clear();
         filled_ = 0;
@@ -124,7 +127,9 @@ private:
     void read_norms(Planner& planner, const ParameterGroup& group, std::string_view pass,
                     std::string_view read) const {
         planner.compute(
-            pass, MemoryPass{piece_elements(group, ranks()) * size_of(p_.gradient_dtype), Bytes(0)},
+            pass,
+            MemoryPass{piece_elements(group, ranks()) * size_of(gradient_type(context_.experiment)),
+                       Bytes(0)},
             0);
         planner.host(read,
                      HostWork{HostWork::Kind::read,
@@ -155,6 +160,7 @@ private:
 
     TaskGraph& graph_;
     const TowerContext& context_;
+    [[nodiscard]] bool overlaps() const { return overlaps_gradients(context_.experiment); }
     const Parallelism& p_ = context_.experiment.parallelism;
     Stage& stage_;
     std::vector<ParameterGroup> groups_;

@@ -1,4 +1,4 @@
-// alltoall operation by operation (parallelism.unfused), as Tutel's first releases run it (arXiv
+// alltoall operation by operation (runtime.kernels), as Tutel's first releases run it (arXiv
 // 2206.03382; its tutel/impls of November 2021). Every expert takes a fixed capacity of top_k
 // ceil(T / E) slots from each rank, whatever the routing. Encode fills a buffer with zeros and
 // writes the tokens into it, with one kernel for each of the top_k choices. After one all-to-all

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "model/input/checks.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -19,9 +20,9 @@ MoeLayer moe_layer_of(const Experiment& e) {
             .ffn = expert_ffn(w),
             .dtype = w.dtype,
             .overlap_chunks = e.parallelism.overlap_chunks,
-            .weight_dtype = whole_model && w.autocast ? Dtype::fp32 : w.dtype,
+            .weight_dtype = whole_model && e.runtime.autocast ? Dtype::fp32 : w.dtype,
             .behind_attention = whole_model,
-            .unfused = e.parallelism.unfused};
+            .unfused = runs_operations(e)};
 }
 
 void add_gate_forward(Program& program, const MoeLayer& layer) {

@@ -55,7 +55,7 @@ void check_eager(const Experiment& e) {
     const auto check = [&](std::initializer_list<Rule> rules) {
         for (const auto& [key, holds, expected] : rules)
             if (!holds)
-                refuse("{}: {}, with parallelism.eager_script expected {}", key,
+                refuse("{}: {}, with runtime.kernels = script expected {}", key,
                        text_of(*find_key(key), e), expected);
     };
     check({{"cluster.gpus_per_node", e.cluster.gpus_per_node == 1, "1 rank"},
@@ -75,7 +75,7 @@ void check_eager(const Experiment& e) {
            {"workload.linear_bias", w.linear_bias, "true"},
            {"workload.qkv_bias", w.qkv_bias, "true"},
            {"workload.dropout", w.dropout == 0, "0"},
-           {"workload.autocast", !w.autocast, "false"},
+           {"runtime.autocast", !e.runtime.autocast, "false"},
            {"workload.kv_heads", w.kv_heads == 0 || w.kv_heads == w.heads, "as many as heads"},
            {"workload.heads", w.heads > 0 && head_dim(w) * w.heads == w.hidden,
             "a divisor of hidden"},

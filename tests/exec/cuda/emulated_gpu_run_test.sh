@@ -22,8 +22,8 @@ case "\$1 \$2" in
     "execute one_gpu_llama3_4_layers") small layers=2 hidden=64 heads=4 kv_heads=2 ffn=128 vocab=256 seq=32 ;;
     "execute coca_zero1")
         small layers=1 hidden=64 heads=4 vision.layers=1 vision.hidden=64 vision.heads=4 decoder.layers=1 \\
-            decoder.hidden=64 decoder.heads=4 optimizer_groups=4 vocab=256 ffn=128 vision.ffn=128 decoder.ffn=128
-        shapes+=(--set parallelism.micro_batch=2) ;;
+            decoder.hidden=64 decoder.heads=4 vocab=256 ffn=128 vision.ffn=128 decoder.ffn=128
+        shapes+=(--set parallelism.micro_batch=2 --set runtime.optimizer.groups=4) ;;
     "execute "*) small layers=2 hidden=64 heads=4 ffn=128 vocab=256 seq=32 ;;
     "calibrate "*) shapes=(--steps 2) ;;
 esac

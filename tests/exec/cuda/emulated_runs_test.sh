@@ -73,7 +73,7 @@ one_rank() {
             --set workload.seq=64 --set workload.dtype=$dtype
     done
     sets cluster.preset=dgx-h200 cluster.gpus_per_node=1 parallelism.dp=1 parallelism.micro_batch=2
-    sets_of_coca=(--set workload.optimizer_groups=4)
+    sets_of_coca=(--set runtime.optimizer.groups=4)
     for tower in workload workload.vision workload.decoder; do
         for one in layers=1 hidden=64 heads=4 ffn=128; do sets_of_coca+=(--set "$tower.$one"); done
     done
@@ -89,7 +89,7 @@ threads() {
     both 4 parallelism.pp=2 parallelism.tp=2 parallelism.micro_batch=2
     both 2 parallelism.cp=2
     both 2 parallelism.pp=2 parallelism.vp=2 workload.layers=4 parallelism.micro_batch=2
-    sets cluster.gpus_per_node=2 parallelism.pp=2 parallelism.micro_batch=2 parallelism.blocking_p2p=true
+    sets cluster.gpus_per_node=2 parallelism.pp=2 parallelism.micro_batch=2 runtime.pipeline.blocking=true
     expect 0 'executed on cuda' "${gpt2[@]}" "${set[@]}"
     sets workload.hidden=64 workload.ffn=128 workload.seq=64 workload.moe.experts=8
     for system in alltoall fast_moe faster_moe mix_moe; do

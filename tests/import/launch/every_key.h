@@ -42,8 +42,7 @@ inline std::vector<Experiment> bases() {
     };
     const Override tp{"parallelism.tp", "2"}, split{"parallelism.sequence_parallel", "true"},
         pp{"parallelism.pp", "2"};
-    const Override cp{"parallelism.cp", "2"},
-        gathered{"parallelism.context_exchange", "all-gather"};
+    const Override cp{"parallelism.cp", "2"}, gathered{"runtime.context_exchange", "all-gather"};
     const auto dp = [](const char* n) { return Override{"parallelism.dp", n}; };
     const auto zero = [](const char* n) { return Override{"parallelism.zero", n}; };
     const auto batch = [](const char* n) { return Override{"parallelism.global_batch", n}; };
@@ -67,7 +66,7 @@ inline std::vector<Experiment> bases() {
                          dp("8"),
                          batch("64"),
                          {"parallelism.vp", "2"},
-                         {"parallelism.eager", "true"},
+                         {"runtime.kernels", "eager"},
                          {"workload.window", "512"},
                          {"workload.window_share", "0.75"}}),
         with_experts({tp, split, pp, dp("4"), zero("1"), batch("32")}),

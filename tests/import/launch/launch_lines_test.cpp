@@ -514,3 +514,17 @@ TEST_CASE("the file of --model stands in the working folder or beside the file t
     CHECK(layers("llama3-8b") == 32);
     fs::current_path(before);
 }
+
+TEST_CASE("settings of PyTorch's allocator come from a script's environment") {
+    const auto with = [](const std::string& settings) {
+        return read("export PYTORCH_CUDA_ALLOC_CONF=" + settings +
+                    "\ntorchrun --nproc_per_node 8 pretrain_gpt.py" + sizes + "\n");
+    };
+    check_values(with("expandable_segments:True"), {{"run.allocator", "expandable_segments:True"}});
+    // the run is read all the same
+    const Translation refused = with("expandable_segments:true");
+    check_values(refused, {{"run.allocator", ""}, {"workload.layers", "8"}});
+    CHECK_THAT(lines(refused.problems),
+               Contains("PYTORCH_CUDA_ALLOC_CONF") && Contains("Expected 'True' or 'False'"));
+    CHECK_THAT(lines(with("backend:cudaMallocAsync").problems), Contains("is not modelled"));
+}

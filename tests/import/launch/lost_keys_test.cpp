@@ -87,9 +87,9 @@ TEST_CASE("a key that changes the forecast changes what is emitted, or is named"
     }
     // What the issue names, and enough of the rest that the law was not empty.
     for (const char* key : {"workload.mtp_layers", "workload.window", "workload.causal",
-                            "workload.head_share", "workload.optimizer", "workload.fused_loss",
+                            "workload.head_share", "workload.optimizer", "runtime.loss.fused",
                             "workload.moe.interval", "workload.moe.dense_layers",
-                            "parallelism.fused_accumulation", "parallelism.blocking_p2p"})
+                            "runtime.gradients.fused_accumulation", "runtime.pipeline.blocking"})
         CHECK(tried.contains(fmt::format("megatron {}", key)));
     for (const EmitFormat format : formats) {
         const auto count = std::ranges::count_if(tried, [&](const std::string& one) {
@@ -250,7 +250,7 @@ TEST_CASE(
                                         "workload.indexer.heads",
                                         "parallelism.cut",
                                         "parallelism.head_apart",
-                                        "parallelism.eager_script",
+                                        "runtime.kernels",
                                         "parallelism.overlap_chunks",
                                         "routing.file"};
     std::string never;

@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 
+#include "model/runtime_rules.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"
 
@@ -825,8 +826,8 @@ TEST_CASE("a torchtitan file that does not compile runs as the preset of uncompi
                          "= \"llama3-8b\"\n[parallelism]\ndp = 8\nzero = 3\n"
                          "global_batch = 8\n");
     for (const Experiment* each : {&e, &preset})
-        CHECK(std::tuple(each->parallelism.eager, each->workload.fused_loss,
-                         each->workload.fused_gate) == std::tuple(true, false, false));
+        CHECK(std::tuple(is_eager(*each), each->runtime.loss.fused, each->runtime.fused_gate) ==
+              std::tuple(true, false, false));
 }
 
 TEST_CASE("torchtitan's training.dtype puts all states into bf16") {

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "import/tables/cases.h"
+#include "model/runtime_rules.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -221,6 +222,6 @@ TEST_CASE("columns that may be added say what the source leaves open") {
     const Case named = case_of(rows[0], ""), open = case_of(rows[1], "");
     CHECK(named.experiment.framework.name == "nanotron");
     CHECK(open.experiment.framework.name == "default");
-    CHECK(named.experiment.parallelism.dispatch_once);
-    CHECK_FALSE(open.experiment.parallelism.dispatch_once);
+    CHECK(sends_once(named.experiment));
+    CHECK_FALSE(sends_once(open.experiment));
 }

@@ -1,8 +1,12 @@
 // Memory as published tables measured it, against sim/memory.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 
 #include "import/tables/cases.h"
+#include "model/step.h"
+#include "sim/memory/allocator_forecast.h"
+#include "sim/memory/lifetimes.h"
 #include "sim/memory/memory.h"
 #include "tests/model/files.h"
 #include "tests/truth.h"
@@ -53,4 +57,104 @@ TEST_CASE(
     }
     REQUIRE(compared > 100);
     CHECK(sum / compared < 0.12);
+}
+
+namespace {
+
+AllocatorReplay first_stage(const Experiment& e) {
+    return replay(lifetimes_of(e, routing_of(e), 0).events,
+                  parse_allocator_settings(e.run.allocator));
+}
+
+}  // namespace
+
+// The closed form with one factor for what the allocator loses is 10 % off.
+TEST_CASE(
+    "what the allocator reserves in nanotron's runs is met within 7 % in the mean (where "
+    "shared/truth is there)") {
+    const std::string file = truth_file("nanotron.csv");
+    if (is_absent(file, "nanotron.csv")) return;
+    double sum = 0, bias = 0, compared = 0;
+    for (const CaseRow& row : read_cases(file)) {
+        const Case found = case_of(row, "dgx-h100");
+        if (!found.measured_peak) continue;
+        const double error = static_cast<double>(first_stage(found.experiment).peak.reserved) /
+                                 found.measured_peak->si() -
+                             1;
+        sum += std::abs(error);
+        bias += error;
+        ++compared;
+    }
+    REQUIRE(compared > 100);
+    CHECK(sum / compared < 0.07);
+    CHECK(std::abs(bias / compared) < 0.02);
+}
+
+TEST_CASE(
+    "what tensors take in simumax_b200.csv is met within 4 %, tensor by tensor (where "
+    "shared/truth is there)") {
+    const std::string file = truth_file("simumax_b200.csv");
+    if (is_absent(file, "simumax_b200.csv")) return;
+    double sum = 0, compared = 0;
+    for (const CaseRow& row : read_cases(file)) {
+        const Case found = case_of(row, "b200-x8");
+        if (!found.measured_peak) continue;
+        CAPTURE(found.case_id);
+        double most = 0;
+        for (const auto& stage : allocator_forecast(found.experiment).stages)
+            most = std::max(most, stage.allocated.si());
+        CHECK(most / found.measured_peak->si() == Approx(1).margin(0.04));
+        sum += std::abs(most / found.measured_peak->si() - 1);
+        ++compared;
+    }
+    REQUIRE(compared > 10);
+    CHECK(sum / compared < 0.012);
+}
+
+// Every row of these tables ran. The closed forms refuse 34 of them.
+TEST_CASE("of steps that ran, few are said to run out of memory (where shared/truth is there)") {
+    const std::string folder = truth_file("new");
+    if (is_absent(folder, "new")) return;
+    int rows = 0, refused = 0;
+    for (const auto& file : std::filesystem::directory_iterator(folder)) {
+        if (file.path().extension() != ".csv") continue;
+        for (const Comparison& c : read_comparisons(file.path().string(), "")) {
+            const Experiment& e = c.what.experiment;
+            if (!c.refused_because.empty() || runs_script(e) ||
+                e.workload.kind != Workload::Kind::transformer)
+                continue;
+            ++rows;
+            const Bytes available = e.cluster.gpu.memory - e.cluster.overheads.context;
+            const auto stages = memory_of_stages(e, routing_of(e));
+            const auto fullest = std::ranges::max_element(stages, {}, &MemoryUse::peak);
+            const auto list =
+                lifetimes_of(e, routing_of(e), static_cast<int>(fullest - stages.begin()));
+            if (replay(list.events, {}, static_cast<std::int64_t>(available.si())).failed)
+                ++refused;
+        }
+    }
+    CHECK(rows > 350);
+    CHECK(refused <= 27);
+}
+
+// CCL-Bench, run 16 of torchtitan's Llama 3.1 8B on one A100 without FSDP: fp32 weights, automatic
+// casting, 32 sequences of 1,024 tokens. It ran out of memory: capacity 39.49 GiB, 39.19 GiB used
+// by the process, 38.15 GiB allocated, tried to allocate 896 MiB (32,768 tokens x 14,336 x 2 B).
+TEST_CASE("the tensor that a published run failed at is found") {
+    const Experiment e = read_experiment(
+        "llama3-8b", std::vector<Override>{{"framework.preset", "torchtitan-autocast"},
+                                           {"cluster.preset", "dgx-a100"},
+                                           {"cluster.gpus", "1"},
+                                           {"cluster.gpu.memory", "39.49 GiB"},
+                                           {"cluster.overheads.context", "0.3 GiB"},
+                                           {"parallelism.micro_batch", "32"},
+                                           {"parallelism.recompute", "alternate"},
+                                           {"workload.seq", "1024"}});
+    const AllocatorForecast forecast = allocator_forecast(e);
+    REQUIRE(forecast.failure);
+    CHECK(forecast.failure->asked == parse_bytes("896 MiB"));
+    CHECK(forecast.failure->moment.phase == Phase::forward);
+    CHECK(forecast.failure->moment.step == 0);
+    CHECK(forecast.failure->allocated / parse_bytes("38.15 GiB") == Approx(1).margin(0.03));
+    for (const auto& remedy : forecast.remedies) CHECK_FALSE(remedy.fits);
 }

@@ -1,6 +1,7 @@
 #include "import/tables/cases.h"
 
 #include "model/experiment.h"
+#include "model/runtime_rules.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -47,7 +48,7 @@ TEST_CASE("a row of PyTorch steps is a script's GPT with its phases and peak") {
     CHECK(!w.causal);  // the script masks nothing without flash attention
     CHECK(!w.tied);
     CHECK(c.experiment.parallelism.micro_batch == 8);
-    CHECK(c.experiment.parallelism.eager_script);
+    CHECK(runs_script(c.experiment));
 }
 
 TEST_CASE("the script has one GPU on a cluster of many") {

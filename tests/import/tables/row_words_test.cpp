@@ -1,5 +1,6 @@
 // What the words of a row say of its split: shards, recompute, stages, experts and positions.
 #include "import/tables/cases.h"
+#include "model/runtime_rules.h"
 #include "tests/import/tables/cases_home.h"
 #include "tests/import/tables/transformer_rows.h"
 
@@ -26,7 +27,7 @@ TEST_CASE("ZeRO stages are read from the words that tables use") {
     CHECK(gpt_refusal({{"zero", "offload"}}) ==
           "c.csv:2: zero: \"offload\" is not understood; expected 0, 1, 2 or 3");
     // ZeRO 3 gathers ahead in every framework
-    CHECK(gpt_case_with({{"zero", "3"}}).experiment.parallelism.overlap);
+    CHECK(overlaps_gradients(gpt_case_with({{"zero", "3"}}).experiment));
 }
 
 TEST_CASE("recompute is read from the words that tables use") {
@@ -65,8 +66,8 @@ TEST_CASE(
                                   {"precision", "float8 (linears)"}});
     CHECK(c.experiment.parallelism.recompute == Recompute::alternate);
     CHECK(c.experiment.workload.dtype == Dtype::fp8);
-    CHECK_FALSE(c.experiment.workload.row_scales);
-    CHECK(c.experiment.parallelism.gradient_dtype == Dtype::fp32);
+    CHECK_FALSE(c.experiment.runtime.row_scales);
+    CHECK(gradient_type(c.experiment) == Dtype::fp32);
     CHECK(takes_for_granted(c,
                             "recompute selective (op): every second matrix product of each layer"));
     CHECK(gpt_case_with({{"source", "torchtitan"},
@@ -111,9 +112,9 @@ TEST_CASE(
                                      {"sp", "on"},
                                      {"precision", "float8 rowwise"},
                                      {"notes", "async TP; compile"}});
-    CHECK(rows.experiment.workload.row_scales);
-    CHECK(rows.experiment.parallelism.overlap_tp);
-    CHECK_FALSE(rows.experiment.workload.fused_projections);
+    CHECK(rows.experiment.runtime.row_scales);
+    CHECK(overlaps_tensor(rows.experiment));
+    CHECK_FALSE(rows.experiment.runtime.fused_projections);
 }
 
 // nanotron's blocks by matrix products (models/base.py, build_model), 16 layers of 67.1 million and
@@ -168,11 +169,12 @@ TEST_CASE("fine-grained experts stay whole under tensor parallelism, wide ones a
     for (const auto& [column, text] : std::vector<std::pair<std::string, std::string>>{
              {"gpus", "16"}, {"tp", "2"}, {"sp", "on"}, {"dp", "8"}, {"ep", "16"}})
         cells.emplace_back(column, text);
-    CHECK_FALSE(gpt_case_with(cells).experiment.parallelism.expert_tensor_parallel);
+    CHECK_FALSE(splits_experts(gpt_case_with(cells).experiment));
     cells.emplace_back("ep", "32");
     CHECK(gpt_refusal(cells) == "c.csv:2: parallelism.ep: 32 does not divide dp x cp x tp = 16");
-    CHECK(gpt_case_with({{"model", "mixtral-8x7b"}, {"experts", "8"}, {"topk", "2"}, {"ep", "8"}})
-              .experiment.parallelism.expert_tensor_parallel);
+    const Case mixtral =
+        gpt_case_with({{"model", "mixtral-8x7b"}, {"experts", "8"}, {"topk", "2"}, {"ep", "8"}});
+    CHECK(splits_experts(mixtral.experiment));
 }
 
 // MPT rows state their parameters. 12 x 768^2 x 12 + 50368 x 768 = 123,617,280 without positions
@@ -191,7 +193,7 @@ TEST_CASE("a stated parameter count decides between learned positions and attent
                               {"notes", "mode PURE; params " + params}});
     };
     CHECK(with("125311488").experiment.workload.positions == Positions::learned);
-    CHECK(with("125311488").experiment.parallelism.gradient_dtype == Dtype::fp16);
+    CHECK(gradient_type(with("125311488").experiment) == Dtype::fp16);
     const Case alibi = with("123636480");
     CHECK(alibi.experiment.workload.positions == Positions::none);
     CHECK_FALSE(alibi.experiment.workload.linear_bias);

@@ -73,37 +73,48 @@ TEST_CASE("a table's sizes on a family give the published number of parameters")
     CHECK(architecture("phi3-mini") == architecture("llama3-8b"));
 }
 
+namespace {
+
+// What the framework sets the key to in every step; "" if nothing.
+std::string rule(const std::string& source, const std::string& words, const char* key) {
+    const Framework found = framework(source, words);
+    const std::string* const value = ruled_value(found, key);
+    return value ? *value : "";
+}
+
+}  // namespace
+
 TEST_CASE("a framework is known by its source, and by the case where a source has several") {
-    CHECK(framework("vtrain_multi", "").attention == AttentionKind::plain);
-    CHECK(framework("megatron_sc21_table1", "").overlap == false);
-    CHECK(framework("megatron_sc21_table1", "").overlap_weight_gradient == false);
-    CHECK(framework("korthikanti2022_table5", "").overlap_weight_gradient == true);
-    CHECK(framework("megatron_core_h100_table", "").gradients == GradientType::fp32);
-    CHECK(framework("megatron_core_h100_table", "").tied == false);
-    CHECK(framework("mlperf_training", "").gradients == GradientType::training);
-    CHECK(framework("nemo_docs_2407", "").overlap_tp == true);
-    CHECK(framework("simumax_b200", "").overlap_p2p == false);
-    CHECK(framework("dgxc_benchmarking", "dgxc_maxtext_llama2-70b JAX MaxText").recompute ==
-          Recompute::none);
-    CHECK_FALSE(framework("dgxc_benchmarking", "dgxc_llama3-8b").recompute);
-    CHECK(framework("dgxc_benchmarking", "dgxc_24.11.1_pretrain_grok1").expert_tensor_parallel ==
-          true);
-    CHECK(framework("dgxc_benchmarking", "dgxc_25.05_pretrain_grok1").expert_tensor_parallel ==
-          false);
-    CHECK(framework("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3").attention ==
-          AttentionKind::plain);
-    CHECK(framework("megatron_bridge_perf", "").dispatch_once);
-    CHECK(framework("megatron_bridge_perf", "NeMo container 26.04.01; pretrain").expert_products ==
-          ExpertProducts::each);
-    CHECK(framework("megatron_bridge_perf", "NeMo container 26.06.01; pretrain").expert_products ==
-          ExpertProducts::fused);
+    CHECK(rule("vtrain_multi", "", "workload.attention") == "plain");
+    CHECK(rule("megatron_sc21_table1", "", "runtime.exchanges.gradients") == "zero3");
+    CHECK(rule("megatron_sc21_table1", "", "runtime.exchanges.weight_gradient") == "false");
+    CHECK(rule("korthikanti2022_table5", "", "runtime.exchanges.weight_gradient") == "true");
+    CHECK(rule("megatron_core_h100_table", "", "runtime.gradients.type") == "fp32");
+    CHECK(framework("megatron_core_h100_table", "").unstated.tied == false);
+    CHECK(rule("mlperf_training", "", "runtime.gradients.type") == "training");
+    CHECK(rule("nemo_docs_2407", "", "runtime.exchanges.tensor") == "split_sequence");
+    CHECK(rule("simumax_b200", "", "runtime.exchanges.sends") == "false");
     CHECK(
-        framework("megatron_bridge_perf", "NeMo container 26.06; Muon optimizer").expert_products ==
-        ExpertProducts::each);
-    CHECK_FALSE(framework("nemo_docs", "").dispatch_once);
-    CHECK(framework("mosaic_mpt", "mixed-precision mode DEFAULT").gradients == GradientType::fp32);
-    CHECK(framework("mosaic_mpt", "mixed-precision mode PURE").gradients == GradientType::training);
-    CHECK(framework("deeplearningexamples_bert", "").optimizer == Optimizer::lamb);
+        framework("dgxc_benchmarking", "dgxc_maxtext_llama2-70b JAX MaxText").unstated.recompute ==
+        Recompute::none);
+    CHECK_FALSE(framework("dgxc_benchmarking", "dgxc_llama3-8b").unstated.recompute);
+    CHECK(rule("dgxc_benchmarking", "dgxc_24.11.1_pretrain_grok1",
+               "runtime.experts.tensor_parallel") == "wide");
+    CHECK(rule("dgxc_benchmarking", "dgxc_25.05_pretrain_grok1",
+               "runtime.experts.tensor_parallel") == "none");
+    CHECK(rule("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3", "workload.attention") ==
+          "plain");
+    CHECK(rule("megatron_bridge_perf", "", "runtime.experts.dispatch") == "once_dropless");
+    CHECK(rule("megatron_bridge_perf", "NeMo container 26.04.01; pretrain",
+               "runtime.experts.products") == "each");
+    CHECK(framework("megatron_bridge_perf", "NeMo container 26.06.01; pretrain").name ==
+          "megatron-bridge-26.06");
+    CHECK(rule("megatron_bridge_perf", "NeMo container 26.06; Muon optimizer",
+               "runtime.experts.products") == "each");
+    CHECK(rule("nemo_docs", "", "runtime.experts.dispatch").empty());
+    CHECK(rule("mosaic_mpt", "mixed-precision mode DEFAULT", "runtime.gradients.type") == "fp32");
+    CHECK(rule("mosaic_mpt", "mixed-precision mode PURE", "runtime.gradients.type") == "training");
+    CHECK(rule("deeplearningexamples_bert", "", "workload.optimizer") == "lamb");
     CHECK(framework("my_cluster", "").name == "default");
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include "import/tables/cases.h"
 
+#include "model/runtime_rules.h"
 #include "tests/import/tables/cases_home.h"
 #include "tests/import/tables/transformer_rows.h"
 #include "tests/truth.h"
@@ -30,8 +31,8 @@ TEST_CASE("a row of a transformer becomes the experiment that its columns say") 
     CHECK(e.parallelism.micro_batch == 8);
     CHECK(e.parallelism.global_batch == 512);
     CHECK(e.parallelism.recompute == Recompute::full);
-    CHECK_FALSE(e.parallelism.overlap);
-    CHECK(e.parallelism.gradient_dtype == Dtype::fp16);
+    CHECK_FALSE(overlaps_gradients(e));
+    CHECK(gradient_type(e) == Dtype::fp16);
     CHECK(e.cluster.nodes == 8);
     CHECK(e.cluster.gpus_per_node == 8);
     CHECK(e.cluster.network.nics == 8);
@@ -203,8 +204,8 @@ TEST_CASE(
     CHECK(c.experiment.routing.kind == RoutingSpec::Kind::uniform);
     CHECK(takes_for_granted(c, "routing not stated: uniform"));
     CHECK(c.measured_peak == parse_bytes("104.3 GiB"));
-    CHECK_FALSE(c.experiment.parallelism.overlap_p2p);
-    CHECK(c.experiment.parallelism.gradient_dtype == Dtype::fp32);
+    CHECK_FALSE(c.experiment.runtime.exchanges.sends);
+    CHECK(gradient_type(c.experiment) == Dtype::fp32);
 }
 
 TEST_CASE(
@@ -269,7 +270,7 @@ TEST_CASE("what a row says of its embedding stands against its framework") {
         CHECK(e.framework.name == framework);
         CHECK(e.workload.tied == tied);
         Experiment again = e;
-        adopt_framework(again);
+        apply_framework(again);
         CHECK(again.workload.tied == tied);
     }
 }

@@ -7,6 +7,7 @@
 
 #include "import/tables/cases.h"
 #include "model/base/errors.h"
+#include "model/runtime_rules.h"
 
 using namespace stepcast;
 
@@ -170,18 +171,17 @@ TEST_CASE("what a recipe states and its table does not is taken from it, on its 
 
     const auto once = [](const std::string& gpu, const std::string& dispatch,
                          const std::string& source = "megatron_bridge_perf") {
-        return with({{"source", source},
-                     {"model", "gpt-oss-120b"},
-                     {"layers", ""},
-                     {"hidden", ""},
-                     {"heads", ""},
-                     {"kv_heads", ""},
-                     {"ffn", ""},
-                     {"vocab", ""},
-                     {"ep", "8"},
-                     {"gpu", gpu},
-                     {"dispatch", dispatch}})
-            .parallelism.dispatch_once;
+        return sends_once(with({{"source", source},
+                                {"model", "gpt-oss-120b"},
+                                {"layers", ""},
+                                {"hidden", ""},
+                                {"heads", ""},
+                                {"kv_heads", ""},
+                                {"ffn", ""},
+                                {"vocab", ""},
+                                {"ep", "8"},
+                                {"gpu", gpu},
+                                {"dispatch", dispatch}}));
     };
     CHECK_FALSE(once("H100", ""));
     CHECK(once("H100", "once"));
@@ -217,14 +217,13 @@ TEST_CASE("a recipe is of its precisions, and from its first container on") {
                      {"ep", "8"},
                      {"gpu", "B200"},
                      {"precision", precision},
-                     {"notes", "NeMo container " + container + "; pretrain"}})
-            .parallelism;
+                     {"notes", "NeMo container " + container + "; pretrain"}});
     };
-    CHECK_FALSE(qwen("BF16", "26.06.01").dispatch_once);
-    CHECK_FALSE(qwen("FP8", "26.08").dispatch_once);
-    CHECK(qwen("BF16", "26.04.01").dispatch_once);
-    CHECK(qwen("MXFP8", "26.06").dispatch_once);
-    CHECK_FALSE(qwen("MXFP8", "26.06").overlap_experts);
+    CHECK_FALSE(sends_once(qwen("BF16", "26.06.01")));
+    CHECK_FALSE(sends_once(qwen("FP8", "26.08")));
+    CHECK(sends_once(qwen("BF16", "26.04.01")));
+    CHECK(sends_once(qwen("MXFP8", "26.06")));
+    CHECK_FALSE(qwen("MXFP8", "26.06").parallelism.overlap_experts);
     CHECK(with({{"overlap_experts", "true"},
                 {"model", "mixtral-8x7b"},
                 {"experts", "8"},
@@ -285,11 +284,11 @@ TEST_CASE("dropless expert rows of recipes dispatch once, those with a capacity 
     dropped.push_back(
         {"notes", "pretrain; tokendrop; routing force-balanced, dropless unless tagged tokendrop"});
     other.push_back({"source", "nemo_docs"});
-    CHECK(with(dropless).parallelism.dispatch_once);
+    CHECK(sends_once(with(dropless)));
     CHECK(with(dropless).workload.moe.capacity_factor == 0);
-    CHECK_FALSE(with(dropped).parallelism.dispatch_once);
+    CHECK_FALSE(sends_once(with(dropped)));
     CHECK(with(dropped).workload.moe.capacity_factor == 1);
-    CHECK_FALSE(with(other).parallelism.dispatch_once);
+    CHECK_FALSE(sends_once(with(other)));
     // Router and dispatch are captured on Blackwell, not on Hopper.
     CHECK(with(dropless).cluster.host.expert_layer > Seconds(0));
     dropless.push_back({"gpu", "GB200"});
@@ -316,10 +315,10 @@ TEST_CASE("a single layer is experts or the dense layer that is as wide as they 
     CHECK(with(experts).workload.kind == Workload::Kind::moe_layer);
     CHECK(with(layer).workload.kind == Workload::Kind::mlp);
     CHECK(with(layer).workload.ffn == 4096);
-    CHECK_FALSE(with(experts).parallelism.unfused);
+    CHECK_FALSE(runs_operations(with(experts)));
     experts.back() = {"notes", "Tutel MoE under DDP wrapper; 2 local experts"};
     experts.push_back({"topk", "2"});
-    CHECK(with(experts).parallelism.unfused);
+    CHECK(runs_operations(with(experts)));
     deepspeed.push_back({"case_id", "tutel_deepspeed_b8"});
     CHECK(refused(deepspeed).find("one-hot masks") != std::string::npos);
 }

@@ -19,7 +19,7 @@ namespace {
 std::vector<Experiment> kinds() {
     Experiment llama = small_model(), separate = llama, latent = llama, hybrid = llama,
                experts = llama;
-    separate.workload.fused_projections = false;
+    separate.runtime.fused_projections = false;
     latent.workload.attention = AttentionKind::mla;
     latent.workload.kv_heads = 0;
     latent.workload.mla = {
@@ -74,7 +74,7 @@ TEST_CASE("what tensor parallelism leaves a rank, times the ranks, is the whole"
     for (Experiment e : kinds())
         for (const int tp : {1, 2, 4}) {
             e.parallelism.tp = tp;
-            e.parallelism.expert_tensor_parallel = true;
+            e.runtime.experts.tensor_parallel = ExpertSplit::all;
             for (const Block& block : blocks_of(e))
                 for (const Operator& op : block) {
                     if (const auto* l = std::get_if<Linear>(&op)) {
@@ -135,7 +135,7 @@ TEST_CASE("a padded vocabulary gives each rank whole multiples and aligned rows"
     };
     CHECK(logits().out.rank == 12565);
     CHECK(alignment_of(logits()) == Gemm::Alignment::odd);
-    e.workload.vocab_multiple = 128;
+    e.runtime.vocab_multiple = 128;
     CHECK(logits().out.rank == 12672);
     CHECK(alignment_of(logits()) == Gemm::Alignment::full);
 }
@@ -146,7 +146,7 @@ TEST_CASE("a padded vocabulary gives each rank whole multiples and aligned rows"
 // optimizer's, these passes are long.
 TEST_CASE("passes over the logits are long ones and counted whole") {
     Experiment e = small_model();
-    e.workload.fused_loss = false;
+    e.runtime.loss.fused = false;
     const RankShape s = rank_shape(e);
     const Kernels head(e, head_block(e.workload, s), KernelStyle::fused);
     const auto pass = [&](const Plan& plan, std::string_view name) {
@@ -166,7 +166,7 @@ TEST_CASE("passes over the logits are long ones and counted whole") {
 // queries, keys and values twice.
 TEST_CASE("a tensor that several products read gets the sum of their gradients") {
     Experiment e = small_model();
-    e.workload.fused_projections = false;
+    e.runtime.fused_projections = false;
     const RankShape s = rank_shape(e);
     const Kernels up(e, feed_forward_block(e.workload, s), KernelStyle::fused);
     const Kernels attention(e, attention_block(e.workload, s), KernelStyle::fused);
@@ -183,8 +183,8 @@ TEST_CASE("a tensor that several products read gets the sum of their gradients")
     e.workload.gated = false;
     e.workload.attention = AttentionKind::plain;
     e.workload.positions = Positions::learned;
-    e.parallelism.unfused = true;
-    const Kernels steps(e, attention_block(e.workload, s), KernelStyle::unfused);
+    e.runtime.kernels = KernelStyle::operations;
+    const Kernels steps(e, attention_block(e.workload, s), KernelStyle::operations);
     CHECK(steps.count(steps.forward, "query") == 1);
     CHECK(steps.count(steps.forward, "qkv") == 0);
 }
@@ -264,8 +264,8 @@ TEST_CASE("attention operation by operation: every pass and its bytes") {
     w.gated = false;
     w.attention = AttentionKind::plain;
     w.positions = Positions::learned;
-    e.parallelism.unfused = true;
-    const Kernels kernels(e, attention_block(w, rank_shape(e)), KernelStyle::unfused);
+    e.runtime.kernels = KernelStyle::operations;
+    const Kernels kernels(e, attention_block(w, rank_shape(e)), KernelStyle::operations);
     const double a = 48 * 64 * 2, s = 3 * 8 * 16 * 16 * 2;
     using Passes = std::vector<std::tuple<double, double, float>>;  // read, written, kernels
     const auto passes = [&](const Plan& plan) {
@@ -298,8 +298,8 @@ TEST_CASE("attention operation by operation: every pass and its bytes") {
 // ranks the sum of the result is kept.
 TEST_CASE("an alternate recompute runs every second product and the passes") {
     Experiment e = small_model();
-    e.workload.fused_projections = false;
-    e.workload.fused_gate = true;
+    e.runtime.fused_projections = false;
+    e.runtime.fused_gate = true;
     const RankShape s = rank_shape(e);
     const Block attention = attention_block(e.workload, s),
                 feed_forward = feed_forward_block(e.workload, s);
@@ -342,11 +342,11 @@ TEST_CASE("exchanges of [batch, sequence, hidden] put the whole in order") {
         return std::pair(k.count(k.forward, "tp_copy"), k.count(k.backward, "tp_copy"));
     };
     CHECK(copies() == std::pair(0, 0));
-    e.parallelism.gather_copies = true;
+    e.runtime.gather_copies = true;
     CHECK(copies() == std::pair(2, 3));
     const Kernels k(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
     CHECK(std::ranges::count(lines_of(k.graph, k.backward), "tp_copy r6144 w6144") == 3);
-    e.parallelism.overlap_tp = true;
+    e.runtime.exchanges.tensor = TensorOverlap::always;
     CHECK(copies() == std::pair(0, 0));
 }
 
@@ -356,7 +356,7 @@ TEST_CASE("exchanges of [batch, sequence, hidden] put the whole in order") {
 TEST_CASE("a scale a row reads what is cast twice more, and the weights") {
     Experiment e = small_model();
     e.workload.dtype = Dtype::fp8;
-    e.workload.row_scales = true;
+    e.runtime.row_scales = true;
     const Kernels k(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
     const auto scales = [&k](const Plan& plan) {
         auto lines = lines_of(k.graph, plan);
@@ -376,8 +376,8 @@ TEST_CASE("a scale a row reads what is cast twice more, and the weights") {
 // one, and a second kernel reads its result with the other.
 TEST_CASE("a gate of its own product has one kernel or two") {
     Experiment e = small_model();
-    e.workload.fused_projections = false;
-    e.workload.fused_gate = true;
+    e.runtime.fused_projections = false;
+    e.runtime.fused_gate = true;
     const auto passes = [&e] {
         const Kernels k(e, feed_forward_block(e.workload, rank_shape(e)), KernelStyle::fused);
         auto lines = lines_of(k.graph, k.forward);
@@ -388,6 +388,6 @@ TEST_CASE("a gate of its own product has one kernel or two") {
     };
     using Lines = std::vector<std::string>;
     CHECK(passes() == Lines{"activation r24576 w12288"});
-    e.workload.fused_gate = false;
+    e.runtime.fused_gate = false;
     CHECK(passes() == Lines{"activation r12288 w12288", "gate_product r24576 w12288"});
 }

@@ -17,8 +17,8 @@ ListedBlock attention_of(const Experiment& e) {
 
 Experiment eager() {
     Experiment e = small_model();
-    e.parallelism.fused_accumulation = false;
-    e.parallelism.eager = true;
+    e.runtime.gradients.fused_accumulation = false;
+    e.runtime.kernels = KernelStyle::eager;
     return e;
 }
 
@@ -29,7 +29,7 @@ Experiment eager() {
 // kernels each. All heads with the values are 12288 bytes.
 TEST_CASE("composed norms and rotary positions are many kernels with many times the bytes") {
     Experiment e = eager();
-    e.parallelism.composed = {Composed::norms, Composed::rotary};
+    e.runtime.composed = {Composed::norms, Composed::rotary};
     const ListedBlock of = attention_of(e);
     CHECK(of.forward == Lines{"attention_norm r73728 w61440 x7", "qkv 48x128x64",
                               "rotary r105984 w82944 x10",
@@ -43,7 +43,7 @@ TEST_CASE("composed norms and rotary positions are many kernels with many times 
                 "residual_backward r12288 w6144"});
     e.workload.norm = Norm::layernorm;  // one kernel of PyTorch
     CHECK(attention_of(e).forward[0] == "attention_norm r6144 w6144");
-    e.parallelism.composed = {Composed::activation, Composed::experts};
+    e.runtime.composed = {Composed::activation, Composed::experts};
     CHECK(attention_of(e).forward[2] == "rotary r12288 w12288 x3");
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("GELU in steps is one kernel unless it is composed") {
     CHECK(lines(of.backward, "activation") == Lines{"activation_backward r24576 w12288"});
     CHECK(lines(of.backward, "bias_gradient") ==
           Lines{"bias_gradient r6144 w0", "bias_gradient r12288 w0"});
-    e.parallelism.composed = {Composed::activation};
+    e.runtime.composed = {Composed::activation};
     of = listed_block(e, feed_forward_block(e.workload, rank_shape(e)));
     CHECK(lines(of.forward, "activation") ==
           Lines{"activation r12288 w12288", "activation r24576 w24576 x2",
@@ -88,7 +88,7 @@ TEST_CASE(
     Experiment e = eager();
     e.workload.moe.experts = 4;
     e.workload.moe.top_k = 2;
-    e.parallelism.composed = {Composed::experts};
+    e.runtime.composed = {Composed::experts};
     const ListedBlock of = listed_block(e, expert_block(e.workload, rank_shape(e)));
     const auto has = [](const Lines& lines, const std::string& line) {
         return std::ranges::find(lines, line) != lines.end();
@@ -106,7 +106,7 @@ TEST_CASE(
 // logits as they are 6 and 2, then 6 and 4.
 TEST_CASE("PyTorch's cross entropy reads the logits three times, with a cast or without") {
     Experiment e = eager();
-    e.parallelism.composed = {Composed::loss};
+    e.runtime.composed = {Composed::loss};
     const auto loss = [&] {
         const ListedBlock of = listed_block(e, head_block(e.workload, rank_shape(e)));
         return Lines{of.forward.back(), of.backward.front()};
@@ -129,7 +129,7 @@ TEST_CASE("gradients of biases and norms are column sums in kernels of their own
         return found;
     };
     CHECK(sums() == Lines{"bias_gradient r12288 w0"});
-    e.parallelism.composed = {Composed::column_sums};
+    e.runtime.composed = {Composed::column_sums};
     CHECK(sums() == Lines{"bias_gradient r12288 w0", "norm_weight_gradient r12288 w0"});
     const auto access = [&] {
         TaskGraph graph(1, false);
@@ -152,7 +152,7 @@ TEST_CASE("gradients of biases and norms are column sums in kernels of their own
     CHECK(access() == std::vector{MemoryPass::Access::strided});
     e.workload.adapter_rank = 4;  // frozen norms
     CHECK(sums() == Lines{"bias_gradient r12288 w0"});
-    e.parallelism.composed = {};
+    e.runtime.composed = {};
     CHECK(access() == std::vector{MemoryPass::Access::stream});
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("gradients of biases and norms are column sums in kernels of their own
 // cast, and their gradients back; so is the norm's result, for each product that reads it.
 TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights and inputs") {
     Experiment e = eager();
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     const ListedBlock of = attention_of(e);
     CHECK(of.forward == Lines{"attention_norm r12288 w12288", "cast r12288 w6144",
                               "cast r32768 w16384", "qkv 48x128x64", "rotary r12288 w12288 x3",
@@ -174,7 +174,7 @@ TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights
                 "cast r16384 w32768", "qkv 48x64x128", "qkv 128x64x48", "cast r6144 w12288",
                 "attention_norm_backward r24576 w12288 x2", "residual_backward r24576 w12288"});
     // keys and values cast the norm's result anew: three times
-    e.workload.fused_projections = false;
+    e.runtime.fused_projections = false;
     const ListedBlock apart = attention_of(e);
     CHECK(std::ranges::count(apart.forward, "cast r12288 w6144") == 3);
     e.workload.dtype = Dtype::tf32;  // tensors are fp32 already
@@ -187,7 +187,7 @@ TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights
 // to cast back.
 TEST_CASE("automatic casting casts the weights of all local experts") {
     Experiment e = eager();
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     e.workload.moe.experts = 4;
     e.workload.moe.top_k = 2;
     const auto casts = [&] {
@@ -212,7 +212,7 @@ TEST_CASE("automatic casting casts the weights of all local experts") {
 TEST_CASE("adapters as PEFT composes them are fp32 products between casts, a scaling and a sum") {
     Experiment e = eager();
     e.workload.adapter_rank = 8;
-    e.parallelism.composed = {Composed::adapters};
+    e.runtime.composed = {Composed::adapters};
     const auto adapter = [](const Lines& lines) {
         Lines found;
         std::ranges::copy_if(lines, std::back_inserter(found),
@@ -231,8 +231,8 @@ TEST_CASE("adapters as PEFT composes them are fp32 products between casts, a sca
                        "adapter_in 48x64x8 fp32",
                        "adapter_cast_backward r12288 w6144",
                        "adapter_sum_backward r12288 w6144"};
-    for (const KernelStyle style : {KernelStyle::fused, KernelStyle::unfused}) {
-        if (style == KernelStyle::unfused) e.workload.attention = AttentionKind::plain;
+    for (const KernelStyle style : {KernelStyle::fused, KernelStyle::operations}) {
+        if (style == KernelStyle::operations) e.workload.attention = AttentionKind::plain;
         const ListedBlock of = listed_block(e, attention_block(e.workload, rank_shape(e)), style);
         const Lines forward = adapter(of.forward), backward = adapter(of.backward);
         CHECK(forward.size() == 12);
@@ -242,14 +242,14 @@ TEST_CASE("adapters as PEFT composes them are fp32 products between casts, a sca
     // Autocast: x is cast to 16 bit and its gradient back, the products and the result are in 16
     // bit, and sums of gradients in fp32.
     e.workload.attention = AttentionKind::flash;
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     const Lines forward = adapter(attention_of(e).forward),
                 backward = adapter(attention_of(e).backward);
     CHECK(forward[6] == "adapter_cast r12288 w6144");
     CHECK(forward[7] == "adapter_in 48x8x64");
     CHECK(backward[8] == "adapter_sum_backward r24576 w12288");
     // fp32 needs no casts.
-    e.workload.autocast = false;
+    e.runtime.autocast = false;
     e.workload.dtype = Dtype::fp32;
     CHECK(adapter(attention_of(e).forward).size() == 8);
     CHECK(adapter(attention_of(e).backward).size() == 12);

@@ -17,7 +17,7 @@ using Lines = std::vector<std::string>;
 
 Experiment weights_added_later() {
     Experiment e = small_model();
-    e.parallelism.fused_accumulation = false;
+    e.runtime.gradients.fused_accumulation = false;
     return e;
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     e.workload.seq = 14;
     e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
     e.parallelism.dp = e.parallelism.ep = 2;
-    e.parallelism.dispatch_once = true;
+    e.runtime.experts.dispatch = TokenDispatch::once;
     const auto block = [&] { return expert_block(e.workload, rank_shape(e)); };
     const std::string rows = "[21,21,21,21]";
     const ListedBlock once = listed_block(e, block());
@@ -89,7 +89,7 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
                 "ep_all_to_all all_to_all 8448", "router_choice_backward r2688 w1344 x4",
                 "router 42x64x8", "router 8x64x42", "ffn_norm_backward r10752 w5376 x2",
                 "residual_backward r10752 w5376"});
-    e.parallelism.dispatch_once = false;
+    e.runtime.experts.dispatch = TokenDispatch::all_to_all;
     const auto ahead = [&] { return listed_block(e, block()).forward; };
     const Lines slots = ahead();
     CHECK(Lines(slots.begin() + 3, slots.begin() + 7) ==
@@ -98,14 +98,14 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     CHECK(Lines(slots.end() - 4, slots.end()) ==
           Lines{"sort_by_expert r10752 w10752", "ep_all_to_all all_to_all 10752",
                 "unpermute r10752 w5376 x3", "residual r10752 w5376"});
-    e.parallelism.expert_products = ExpertProducts::fused;  // the all-to-all's kernels sort
+    e.runtime.experts.products = ExpertProducts::fused;  // the all-to-all's kernels sort
     CHECK(std::ranges::count_if(
               ahead(), [](const std::string& line) { return line.starts_with("sort"); }) == 0);
-    e.parallelism.expert_products = ExpertProducts::grouped;
-    e.framework.host.expert_layer = Seconds(1e-4);  // it issues each of the four
+    e.runtime.experts.products = ExpertProducts::grouped;
+    e.runtime.experts.one_by_one = true;  // it issues each of the four
     CHECK(ahead()[3] == "experts 4 calls waits");
     e.parallelism.dp = e.parallelism.ep = 1;
-    e.parallelism.dispatch_once = true;  // one rank sends nothing, and permutes
+    e.runtime.experts.dispatch = TokenDispatch::once;  // one rank sends nothing, and permutes
     CHECK(ahead()[3] == "permute r10752 w10752 x4");
 }
 
@@ -132,13 +132,13 @@ TEST_CASE("experts on tensor-parallel ranks without sequence parallelism make wh
     CHECK(behind(of().backward, "permute_backward r12288") == "tp_all_reduce all_reduce 6144");
     CHECK(collectives(of().forward) == 1);
     CHECK(collectives(of().backward) == 1);
-    e.parallelism.expert_tensor_parallel = false;
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
     CHECK(behind(of().forward, "unpermute r6144 w3072") == "tp_all_gather all_gather 6144");
     CHECK(behind(of().backward, "permute_backward r6144") == "tp_all_gather all_gather 6144");
     e.parallelism.sequence_parallel = true;
     CHECK(collectives(of().forward) + collectives(of().backward) == 0);
     // 48 tokens of both ranks, 96 slots, gathered and scattered
-    e.parallelism.expert_tensor_parallel = true;
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
     CHECK(collectives(of().forward) == 2);
     CHECK(collectives(of().backward) == 2);
     e.parallelism.sequence_parallel = false;
@@ -208,11 +208,12 @@ TEST_CASE("slots of a drawn routing go where their experts are, and back") {
     CHECK(sent == std::vector<std::vector<double>>{{3, 7, 11, 15}, {3, 11, 7, 15}});
     CHECK(rows_of(graph) == std::vector<std::vector<long>>{{6, 8}, {10, 12}, {6, 8}, {10, 12}});
     e.parallelism.tp = 2;
-    e.parallelism.sequence_parallel = e.parallelism.expert_tensor_parallel = true;
+    e.parallelism.sequence_parallel = true;
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
     CHECK(rows_of(graph_of()).front() == std::vector<long>{12, 16});
-    e.parallelism.expert_tensor_parallel = false;
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
     CHECK(rows_of(graph_of()).front() == std::vector<long>{6, 8});
-    e.parallelism.expert_tensor_parallel = true;
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
     e.parallelism.sequence_parallel = false;
     CHECK(rows_of(graph_of()).front() == std::vector<long>{6, 8});
 }

@@ -22,7 +22,7 @@ ListedBlock feed_forward_of(const Experiment& e, KernelStyle style = KernelStyle
 
 Experiment model() {
     Experiment e = small_model();
-    e.parallelism.fused_accumulation = false;
+    e.runtime.gradients.fused_accumulation = false;
     return e;
 }
 
@@ -38,7 +38,7 @@ Experiment step_by_step() {
     e.workload.gated = false;
     e.workload.positions = Positions::learned;
     e.workload.dropout = 0.1;
-    e.parallelism.unfused = true;
+    e.runtime.kernels = KernelStyle::operations;
     return e;
 }
 
@@ -53,7 +53,7 @@ TEST_CASE(
     e.workload.dropout = 0.1;
     e.workload.qkv_bias = e.workload.linear_bias = true;
     e.parallelism.cp = 2;
-    e.parallelism.context_exchange = ContextExchange::all_gather;
+    e.runtime.context_exchange = ContextExchange::all_gather;
     const ListedBlock of = attention_of(e);
     CHECK(of.forward == Lines{"attention_norm r3072 w3072", "qkv 24x128x64",
                               "rotary r6144 w6144 x3", "cp_all_gather all_gather 6144",
@@ -224,12 +224,12 @@ TEST_CASE("a gated delta net: the products of each of its kernels") {
                                "delta_norm_backward r66048 w33024 x2",
                                "residual_backward r66048 w33024"});
     // As transformers has them: step sizes and decays of a product by themselves.
-    e.workload.fused_projections = false;
+    e.runtime.fused_projections = false;
     const ListedBlock apart = listed_block(e, delta_block(e.workload, rank_shape(e)));
     CHECK(apart.forward[1] == "delta_in 258x128x64");
     CHECK(apart.forward[2] == "delta_gates_in 258x8x64");
     // Two tensor-parallel ranks have half of the heads each and sum their results.
-    e.workload.fused_projections = true;
+    e.runtime.fused_projections = true;
     e.parallelism.tp = 2;
     const ListedBlock half = listed_block(e, delta_block(e.workload, rank_shape(e)));
     CHECK(half.forward[1] == "delta_in 258x68x64 unaligned");
@@ -316,12 +316,12 @@ TEST_CASE("a gated feed-forward block with biases, whose gradients are added up"
                 "bias_gradient r24576 w0", "ffn_up 48x64x256", "ffn_up 256x64x48",
                 "accumulate_gradient r98304 w65536 long", "ffn_norm_backward r12288 w6144 x2",
                 "residual_backward r12288 w6144"});
-    e.parallelism.fused_accumulation = true;
+    e.runtime.gradients.fused_accumulation = true;
     CHECK(feed_forward_of(e).backward[2] == "ffn_down 64x128x48 accumulate");
     CHECK(feed_forward_of(e).backward[3] == "activation_backward r36864 w24576");
-    e.parallelism.gradient_dtype = Dtype::bf16;
+    e.runtime.gradients.type = GradientType::bf16;
     CHECK(feed_forward_of(e).backward[2] == "ffn_down 64x128x48");
-    e.parallelism.fused_accumulation = false;
+    e.runtime.gradients.fused_accumulation = false;
     CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r32768 w16384 long");
     e.parallelism.zero = 3;  // one replica holds all of them, each of four a quarter
     CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r32768 w16384 long");
@@ -374,7 +374,7 @@ TEST_CASE("a split feed-forward block and its collectives, with and without sequ
                 "activation_backward r18432 w12288", "tp_all_gather all_gather 6144",
                 "ffn_up 48x64x128", "tp_reduce_scatter reduce_scatter 6144", "ffn_up 128x64x48",
                 "ffn_norm_backward r6144 w3072 x2", "residual_backward r6144 w3072"});
-    e.parallelism.overlap_tp = true;  // the result is sent beside the product
+    e.runtime.exchanges.tensor = TensorOverlap::always;  // the result is sent beside the product
     of = feed_forward_of(e);
     CHECK(of.forward[4] == "tp_reduce_scatter reduce_scatter 6144");
     CHECK(of.forward[5] == "ffn_down 48x64x64");
@@ -404,7 +404,7 @@ TEST_CASE("adapters stand beside frozen products") {
 TEST_CASE("adapters stand beside separate projections, and beside all linear layers if asked") {
     Experiment e = model();
     e.workload.adapter_rank = 8;
-    e.workload.fused_projections = false;
+    e.runtime.fused_projections = false;
     const auto adapted = [](const Lines& lines) {
         Lines found;
         std::ranges::copy_if(lines, std::back_inserter(found), [](const std::string& line) {
@@ -422,7 +422,7 @@ TEST_CASE("adapters stand beside separate projections, and beside all linear lay
     CHECK(adapted(feed_forward_of(e).forward).size() == 3);
     e.workload.moe.experts = 4;
     e.workload.moe.shared_experts = 1;
-    e.workload.fused_projections = true;
+    e.runtime.fused_projections = true;
     // up and down of the shared expert
     CHECK(adapted(listed_block(e, expert_block(e.workload, rank_shape(e))).forward).size() == 2);
     CHECK(adapted(listed_block(e, prediction_block(e.workload, rank_shape(e))).forward).empty());
@@ -442,13 +442,13 @@ TEST_CASE("the ends of a model") {
     CHECK(head().backward == Lines{"loss_backward r192000 w96000 long x2", "logits 48x64x1000",
                                    "logits 1000x64x48", "final_norm_backward r12288 w6144 x2",
                                    "residual_backward r12288 w6144"});
-    w.loss_pieces = 3;
+    e.runtime.loss.pieces = 3;
     CHECK(head().backward[1] == "loss_slices r96000 w384000 long x6");
     CHECK(head().backward[2] == "loss_slices r384000 w192000 long x2");
-    w.loss_in_forward = false;
+    e.runtime.loss.in_forward = false;
     CHECK(head().forward.size() == 2);
     CHECK(head().backward[0] == "loss r288000 w192000 long x4");
-    w.fused_loss = false;
+    e.runtime.loss.fused = false;
     CHECK(head().backward[0] == "loss r864000 w576000 long x12");
     CHECK(head().backward[1] == "loss_backward r384000 w288000 long x4");
     const ListedBlock ends = listed_block(e, embedding_block());
@@ -465,7 +465,7 @@ TEST_CASE("the ends of a model") {
           Lines{"table_slices r128000 w640000 long x8", "table_slices r1024000 w512000 long x4"});
     w.table_slices = 1;
     e.parallelism.tp = 2;
-    w.loss_in_forward = true;
+    e.runtime.loss.in_forward = true;
     const Lines split = head().forward;
     CHECK(Lines(split.begin() + 2, split.end()) ==
           Lines{"loss r432000 w288000 long x12", "loss_all_reduce all_reduce 192",
@@ -483,9 +483,9 @@ TEST_CASE("the ends of a model") {
 // cast to 4 bytes.
 TEST_CASE("attention operation by operation under automatic casting, causal and not") {
     Experiment e = step_by_step();
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     e.workload.qkv_bias = e.workload.linear_bias = true;
-    const ListedBlock of = attention_of(e, KernelStyle::unfused);
+    const ListedBlock of = attention_of(e, KernelStyle::operations);
     CHECK(of.forward ==
           Lines{"attention_norm r12288 w12288", "cast r12288 w6144", "cast r49152 w24576",
                 "qkv 48x192x64", "head_layout r18432 w18432 x3", "scores 16x16x8 *24",
@@ -518,7 +518,7 @@ TEST_CASE("attention operation by operation under automatic casting, causal and 
                                "attention_norm_backward r49152 w12288 x2",
                                "residual_backward r24576 w12288"});
     e.workload.causal = false;
-    const ListedBlock whole = attention_of(e, KernelStyle::unfused);
+    const ListedBlock whole = attention_of(e, KernelStyle::operations);
     CHECK(Lines(whole.forward.begin() + 6, whole.forward.begin() + 11) ==
           Lines{"scale r12288 w12288", "mask r12288 w24576", "softmax r24576 w24576",
                 "score_dropout r24576 w30720", "cast r24576 w12288"});
@@ -532,10 +532,10 @@ TEST_CASE("attention operation by operation under automatic casting, causal and 
 // factor (8, 8); sum (6, 4); factor, tanh, plus one (12, 12); product (6, 4); cast back.
 TEST_CASE("an activation step by step, with dropout inside the block") {
     Experiment e = step_by_step();
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     e.workload.activation = Activation::gelu_steps;
     e.workload.inner_dropout = true;
-    ListedBlock of = feed_forward_of(e, KernelStyle::unfused);
+    ListedBlock of = feed_forward_of(e, KernelStyle::operations);
     CHECK(Lines(of.forward.begin() + 4, of.forward.end() - 4) ==
           Lines{"activation r12288 w12288", "cast r12288 w24576", "activation r49152 w49152 x2",
                 "activation r36864 w24576", "activation r73728 w73728 x3",
@@ -547,8 +547,8 @@ TEST_CASE("an activation step by step, with dropout inside the block") {
                 "cast r24576 w12288", "activation_backward r122880 w98304 x4", "cast r24576 w12288",
                 "activation_backward r61440 w36864 x3"});
     e.workload.activation = Activation::gelu;
-    e.workload.inner_dropout = e.workload.autocast = false;
-    of = feed_forward_of(e, KernelStyle::unfused);
+    e.workload.inner_dropout = e.runtime.autocast = false;
+    of = feed_forward_of(e, KernelStyle::operations);
     CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64",
                               "activation r12288 w12288", "ffn_down 48x64x128",
                               "dropout r6144 w9216", "residual r12288 w6144"});
@@ -558,7 +558,7 @@ TEST_CASE("an activation step by step, with dropout inside the block") {
                 "ffn_norm_backward r24576 w6144 x2", "residual_backward r12288 w6144"});
     // Two scores per token in two bytes.
     e.workload.head = Head::span;
-    of = listed_block(e, head_block(e.workload, rank_shape(e)), KernelStyle::unfused);
+    of = listed_block(e, head_block(e.workload, rank_shape(e)), KernelStyle::operations);
     CHECK(of.forward == Lines{"span 48x2x64 unaligned", "loss r192 w192 x12"});
     CHECK(of.backward == Lines{"loss_backward r384 w192 x12", "span 48x64x2 unaligned",
                                "span 2x64x48 unaligned", "bias_gradient r192 w0"});
@@ -570,7 +570,7 @@ TEST_CASE("attention with memory and relative positions, operation by operation"
     Experiment e = step_by_step();
     e.workload.positions = Positions::relative;
     e.workload.memory = 8;
-    const ListedBlock of = attention_of(e, KernelStyle::unfused);
+    const ListedBlock of = attention_of(e, KernelStyle::operations);
     CHECK(of.forward ==
           Lines{"memory r9216 w9216", "qkv 72x192x64", "position_projection 24x64x64",
                 "position_bias r12288 w12288 x2", "head_layout r18432 w18432 x2",
@@ -603,6 +603,6 @@ TEST_CASE("attention with memory and relative positions, operation by operation"
                                "memory_backward r6144 w6144",
                                "residual_backward r12288 w6144"});
     e.workload.score_dropout = false;
-    CHECK(attention_of(e, KernelStyle::unfused).forward.size() == of.forward.size() - 1);
-    CHECK(attention_of(e, KernelStyle::unfused).backward.size() == of.backward.size() - 1);
+    CHECK(attention_of(e, KernelStyle::operations).forward.size() == of.forward.size() - 1);
+    CHECK(attention_of(e, KernelStyle::operations).backward.size() == of.backward.size() - 1);
 }

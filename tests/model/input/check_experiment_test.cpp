@@ -83,12 +83,12 @@ TEST_CASE("what nothing models yet is refused by its key") {
           "parallelism.vp: 2" + (kind + std::string("1")));
     CHECK(told([](Experiment& e) { e.parallelism.cp = 2; }) ==
           "parallelism.cp: 2" + (kind + std::string("1")));
-    CHECK(told([](Experiment& e) { e.parallelism.gather_copies = true; }) ==
-          "parallelism.gather_copies: true" + (kind + std::string("false")));
-    CHECK(told([](Experiment& e) { e.workload.fused_gate = true; }) ==
-          "workload.fused_gate: true" + (kind + std::string("false")));
-    CHECK(told([](Experiment& e) { e.workload.row_scales = true; }) ==
-          "workload.row_scales: true" + (kind + std::string("false")));
+    CHECK(told([](Experiment& e) { e.runtime.gather_copies = true; }) ==
+          "runtime.gather_copies: true" + (kind + std::string("false")));
+    CHECK(told([](Experiment& e) { e.runtime.fused_gate = true; }) ==
+          "runtime.fused_gate: true" + (kind + std::string("false")));
+    CHECK(told([](Experiment& e) { e.runtime.row_scales = true; }) ==
+          "runtime.row_scales: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.workload.adapter_rank = 8; }) ==
           "workload.adapter_rank: 8" + (kind + std::string("0")));
     CHECK(told([](Experiment& e) { e.workload.moe.ffn = 8; }) ==
@@ -140,15 +140,15 @@ TEST_CASE(
     CHECK(told([](Experiment& e) { e.parallelism.overlap_chunks = 2; }).empty());
     const auto unfused = [](MoeSystem system, int chunks) {
         return told([&](Experiment& e) {
-            e.parallelism.unfused = true, e.parallelism.moe_system = system,
+            e.runtime.kernels = KernelStyle::operations, e.parallelism.moe_system = system,
             e.parallelism.overlap_chunks = chunks;
         });
     };
     CHECK(unfused(MoeSystem::alltoall, 1).empty());
     for (const auto& refused : {unfused(MoeSystem::alltoall, 2), unfused(MoeSystem::fast_moe, 1)})
         CHECK(refused ==
-              "parallelism.unfused: true, which of a moe_layer is modelled for alltoall without "
-              "overlap_chunks; expected false");
+              "runtime.kernels: operations, which of a moe_layer is modelled for alltoall without "
+              "overlap_chunks; expected fused");
 }
 
 TEST_CASE("links that the split crosses have a bandwidth") {

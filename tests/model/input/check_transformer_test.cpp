@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include <functional>
+#include <concepts>
 
 #include "model/experiment.h"
 #include "tests/model/files.h"
@@ -35,10 +35,16 @@ Experiment valid() {
     c.inter.bandwidth = BytesPerSecond(25e9);
     return e;
 }
-using Change = std::function<void(Workload&, Parallelism&)>;
-std::string told(const Change& change) {
+// A change of the workload and the split, or of these and the runtime.
+void make(const auto& change, Workload& w, Parallelism& p, Runtime& r) {
+    if constexpr (std::invocable<decltype(change), Workload&, Parallelism&, Runtime&>)
+        change(w, p, r);
+    else
+        change(w, p);
+}
+std::string told(const auto& change) {
     auto e = valid();
-    change(e.workload, e.parallelism);
+    make(change, e.workload, e.parallelism, e.runtime);
     return complaint([&] { check_experiment(e); });
 }
 // tp also takes the ranks of cp and dp.
@@ -100,13 +106,13 @@ TEST_CASE("experts are divided by the ranks that split them") {
     CHECK(told([&](auto& w, auto&) { mixture(w); }).empty());
     CHECK(told([&](auto& w, auto& p) { mixture(w), widen(p, 4); }) ==
           "parallelism.tp: 4 does not divide workload.moe.ffn = 1366");
-    CHECK(told([&](auto& w, auto& p) {
-              mixture(w), widen(p, 4), p.expert_tensor_parallel = false;
+    CHECK(told([&](auto& w, auto& p, auto& r) {
+              mixture(w), widen(p, 4), r.experts.tensor_parallel = ExpertSplit::none;
           }).empty());
     CHECK(told([&](auto& w, auto& p) { mixture(w), p.ep = 8; }) ==
           "parallelism.ep: 8 does not divide dp x cp = 4");
-    CHECK(told([&](auto& w, auto& p) {
-              mixture(w), p.ep = 8, p.expert_tensor_parallel = false;
+    CHECK(told([&](auto& w, auto& p, auto& r) {
+              mixture(w), p.ep = 8, r.experts.tensor_parallel = ExpertSplit::none;
           }).empty());
     CHECK(told([&](auto& w, auto&) {
               mixture(w), w.moe.shared_experts = 1, w.moe.shared_ffn = 1001;
@@ -198,9 +204,9 @@ TEST_CASE("recompute by layers and shards of zero 3 are refused where they mean 
 TEST_CASE(
     "MoE systems need all ranks of one expert-parallel group, and have no overlapping chunks") {
     const auto with_experts = [](auto change) {
-        return told([&](auto& w, auto& p) {
+        return told([&](auto& w, auto& p, auto& r) {
             w.moe.experts = 8, p.moe_system = MoeSystem::fast_moe, p.ep = p.dp;
-            change(w, p);
+            make(change, w, p, r);
         });
     };
     CHECK(with_experts([](auto&, auto& p) { p.ep = 1; }) ==
@@ -223,14 +229,14 @@ TEST_CASE(
 TEST_CASE(
     "passes go by turns where experts are exchanged, under dualpipe or 1f1b in chunks, without "
     "layers computed or gathered again") {
-    const auto paired = [](const Change& change) {
-        return told([&](auto& w, auto& p) {
+    const auto paired = [](const auto& change) {
+        return told([&](auto& w, auto& p, auto& r) {
             w.moe.experts = 4;
             p.ep = 2;
             p.pp = 1;
             p.dp = 4;
             p.overlap_experts = true;
-            change(w, p);
+            make(change, w, p, r);
         });
     };
     CHECK(paired([](auto&, auto&) {}).empty());
@@ -251,27 +257,27 @@ TEST_CASE(
     "memory, relative positions and automatic casting are known operation by operation only") {
     CHECK(told([](auto& w, auto&) { w.memory = 64; }) ==
           "workload.memory: 64, but only workload.positions relative has one; expected 0");
-    CHECK(
-        told([](auto& w, auto&) { w.positions = Positions::relative; }) ==
-        "parallelism.unfused: false, but relative positions are known operation by operation only");
-    CHECK(told([](auto& w, auto&) { w.autocast = true; }) ==
-          "workload.autocast: true, but parallelism.eager and unfused are false; expected one of "
-          "them");
-    CHECK(told([](auto& w, auto& p) { w.autocast = p.eager = true; }).empty());
+    CHECK(told([](auto& w, auto&) { w.positions = Positions::relative; }) ==
+          "runtime.kernels: fused, but relative positions are known operation by operation only; "
+          "expected operations");
+    CHECK(told([](auto& w, auto&, auto& r) { r.autocast = true; }) ==
+          "runtime.autocast: true, but runtime.kernels is fused; expected eager or operations");
+    CHECK(told([](auto& w, auto& p, auto& r) {
+              r.autocast = true, r.kernels = KernelStyle::eager;
+          }).empty());
     CHECK(told([](auto& w, auto&) {
               w.qk_norm = true, w.attention = AttentionKind::mla,
               w.mla.kv_rank = w.mla.nope_dim = w.mla.value_dim = 8;
           }) ==
           "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
           "norms of queries and keys; expected false");
-    CHECK(told([](auto& w, auto& p) { w.attention_gate = p.eager_script = true; }) ==
+    CHECK(told([](auto& w, auto& p, auto& r) {
+              w.attention_gate = true, r.kernels = KernelStyle::script;
+          }) ==
           "workload.attention_gate: true, but latent and relative attention and eager scripts have "
           "no gate of what attention gives; expected false");
-    CHECK(told([](auto&, auto& p) { p.composed = {Composed::norms}, p.unfused = true; }) ==
-          "parallelism.composed: stated, but parallelism.unfused runs every operation by itself; "
-          "expected none");
-    CHECK(told([](auto& w, auto&) { w.row_scales = true, w.dtype = Dtype::bf16; }) ==
-          "workload.row_scales: true, but products in bf16 have no scales; expected workload.dtype "
+    CHECK(told([](auto& w, auto&, auto& r) { r.row_scales = true, w.dtype = Dtype::bf16; }) ==
+          "runtime.row_scales: true, but products in bf16 have no scales; expected workload.dtype "
           "fp8");
 }
 
@@ -289,29 +295,30 @@ TEST_CASE("the least of each size is enough") {
               w.layers = 2, p.recompute = Recompute::full, p.recompute_layers = 1;
           }).empty());
     CHECK(told([](auto& w, auto& p) { w.moe.experts = 1, w.moe.top_k = 1, p.ep = 1; }).empty());
-    CHECK(told([](auto& w, auto& p) {
+    CHECK(told([](auto& w, auto& p, auto& r) {
               w.moe.experts = 8, w.moe.ffn = 1366, w.moe.dense_layers = 15, w.ffn = 4095,
-              p.expert_tensor_parallel = true;
+              r.experts.tensor_parallel = ExpertSplit::all;
           }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");  // the dense layers are
                                                                            // split as well
-    CHECK(told([](auto& w, auto& p) {
+    CHECK(told([](auto& w, auto& p, auto& r) {
               w.moe.experts = 8, w.moe.ffn = 1366, w.moe.interval = 2, w.ffn = 4095,
-              p.expert_tensor_parallel = true;
+              r.experts.tensor_parallel = ExpertSplit::all;
           }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
-    CHECK(told([](auto& w, auto& p) {
-              w.moe.experts = 8, w.moe.ffn = 1366, w.ffn = 4095, p.expert_tensor_parallel = true;
+    CHECK(told([](auto& w, auto& p, auto& r) {
+              w.moe.experts = 8, w.moe.ffn = 1366, w.ffn = 4095,
+              r.experts.tensor_parallel = ExpertSplit::all;
           }).empty());
-    CHECK(told([](auto& w, auto& p) {
-              w.moe.experts = 8, w.ffn = 4095, p.expert_tensor_parallel = true;
+    CHECK(told([](auto& w, auto& p, auto& r) {
+              w.moe.experts = 8, w.ffn = 4095, r.experts.tensor_parallel = ExpertSplit::all;
           }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
 }
 
 TEST_CASE("gated delta nets and sparse attention are refused with what they are not known for") {
     const auto delta = [](auto change) {
-        return told([&](auto& w, auto& p) {
+        return told([&](auto& w, auto& p, auto& r) {
             w.delta = {.value_heads = 8, .key_heads = 4};
             widen(p, 2);
-            change(w, p);
+            make(change, w, p, r);
         });
     };
     CHECK(delta([](auto&, auto&) {}).empty());
@@ -328,17 +335,17 @@ TEST_CASE("gated delta nets and sparse attention are refused with what they are 
             "passes operation by operation");
     };
     CHECK(refused([](auto& w, auto&) { w.mamba.heads = 4; }));
-    CHECK(refused([](auto&, auto& p) { p.unfused = true; }));
+    CHECK(refused([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::operations; }));
     CHECK(refused([](auto& w, auto&) { w.positions = Positions::relative; }));
     CHECK(refused([](auto&, auto& p) { p.cut = StageCut::modules; }));
-    CHECK(refused([](auto&, auto& p) { p.eager_script = true; }));
+    CHECK(refused([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::script; }));
     CHECK(refused([](auto& w, auto& p) { w.moe.experts = 8, p.moe_system = MoeSystem::fast_moe; }));
     const auto indexer = [](auto change) {
-        return told([&](auto& w, auto& p) {
+        return told([&](auto& w, auto& p, auto& r) {
             w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128};
             w.indexer.heads = 8;
             widen(p, 2);
-            change(w, p);
+            make(change, w, p, r);
         });
     };
     CHECK(indexer([](auto&, auto&) {}).empty());
@@ -352,15 +359,15 @@ TEST_CASE("gated delta nets and sparse attention are refused with what they are 
     CHECK(latent([](auto& w, auto&) { w.attention = AttentionKind::flash; }));
     CHECK(latent([](auto& w, auto&) { w.causal = false; }));
     CHECK(latent([](auto& w, auto&) { w.window = 64; }));
-    CHECK(latent([](auto&, auto& p) { p.unfused = true; }));
-    CHECK(latent([](auto&, auto& p) { p.eager_script = true; }));
+    CHECK(latent([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::operations; }));
+    CHECK(latent([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::script; }));
 }
 
 TEST_CASE(
     "windows, further predictions and MoE systems are refused with what is not modelled beside "
     "them") {
     const auto window = [](auto change) {
-        return told([&](auto& w, auto& p) { w.window = 1, change(w, p); });
+        return told([&](auto& w, auto& p, auto& r) { w.window = 1, make(change, w, p, r); });
     };
     CHECK(window([](auto&, auto&) {}).empty());
     const std::string refused =
@@ -371,20 +378,21 @@ TEST_CASE(
               w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128};
           }).empty());
     const auto prediction = [](auto change) {
-        return told([&](auto& w, auto& p) { w.mtp_layers = 1, change(w, p); }).substr(0, 48);
+        return told([&](auto& w, auto& p, auto& r) { w.mtp_layers = 1, make(change, w, p, r); })
+            .substr(0, 48);
     };
     CHECK(prediction([](auto&, auto&) {}).empty());
     const std::string none = "workload.mtp_layers: 1, which is modelled for fu";
-    CHECK(prediction([](auto&, auto& p) { p.unfused = true; }) == none);
+    CHECK(prediction([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::operations; }) == none);
     CHECK(prediction([](auto& w, auto&) { w.head = Head::span; }) == none);
     CHECK(prediction([](auto& w, auto&) { w.adapter_rank = 4; }) == none);
     CHECK(prediction([](auto&, auto& p) { p.moe_system = MoeSystem::mix_moe; }) == none);
     const auto on_all = [](auto change) {
-        return told([&](auto& w, auto& p) {
+        return told([&](auto& w, auto& p, auto& r) {
             p.tp = p.pp = p.cp = 1;
             p.dp = p.ep = p.global_batch = w.moe.experts = 16;
             p.moe_system = MoeSystem::faster_moe;
-            change(w, p);
+            make(change, w, p, r);
         });
     };
     CHECK(on_all([](auto&, auto&) {}).empty());
@@ -401,27 +409,29 @@ TEST_CASE(
 // Blocks operation by operation: plain attention, learned positions, no gate, one rank a model.
 TEST_CASE("operation by operation nothing is split, gated or turned") {
     const auto unfused = [](auto change) {
-        return told([&](auto& w, auto& p) {
-            p.unfused = true, p.tp = p.cp = 1, p.dp = 8;
+        return told([&](auto& w, auto& p, auto& r) {
+            r.kernels = KernelStyle::operations, p.tp = p.cp = 1, p.dp = 8;
             w.gated = false, w.attention = AttentionKind::plain, w.positions = Positions::learned;
-            change(w, p);
+            make(change, w, p, r);
         });
     };
     CHECK(unfused([](auto&, auto&) {}).empty());
     CHECK(unfused([](auto&, auto& p) { p.recompute = Recompute::full; }).empty());
-    CHECK(unfused([](auto& w, auto&) { w.autocast = true; }).empty());
+    CHECK(unfused([](auto& w, auto&, auto& r) { r.autocast = true; }).empty());
     CHECK(unfused([](auto& w, auto&) { w.positions = Positions::relative, w.memory = 1; }).empty());
     CHECK(unfused([](auto& w, auto&) { w.memory = 1; }) ==
           "workload.memory: 1, but only workload.positions relative has one; expected 0");
     CHECK(unfused([](auto&, auto& p) { p.recompute = Recompute::selective; }) ==
-          "parallelism.recompute: selective, which is not modelled with parallelism.unfused; "
+          "parallelism.recompute: selective, which is not modelled with runtime.kernels = "
+          "operations; "
           "expected none or full");
     CHECK(unfused([](auto&, auto& p) { p.tp = 2, p.dp = 4; }) ==
-          "parallelism.unfused: true, which is not modelled with tp = 2 and cp = 1; expected 1");
+          "runtime.kernels: operations, which is not modelled with tp = 2 and cp = 1; expected 1");
     CHECK(unfused([](auto&, auto& p) { p.cp = 2, p.dp = 4; }) ==
-          "parallelism.unfused: true, which is not modelled with tp = 1 and cp = 2; expected 1");
+          "runtime.kernels: operations, which is not modelled with tp = 1 and cp = 2; expected 1");
     const std::string others =
-        "parallelism.unfused: true, which is modelled for plain attention without rotary positions "
+        "runtime.kernels: operations, which is modelled for plain attention without rotary "
+        "positions "
         "and a feed-forward block without gate";
     CHECK(unfused([](auto& w, auto&) { w.gated = true; }) == others);
     CHECK(unfused([](auto& w, auto&) { w.attention = AttentionKind::flash; }) == others);

@@ -27,11 +27,10 @@ const std::set<std::string_view> at_least_one{"workload.layers",
                                               "workload.delta.conv",
                                               "workload.indexer.head_dim",
                                               "workload.indexer.top_k",
-                                              "workload.loss_pieces",
-                                              "workload.vocab_multiple",
+                                              "runtime.loss.pieces",
+                                              "runtime.vocab_multiple",
                                               "workload.table_slices",
-                                              "workload.optimizer_groups",
-                                              "workload.optimizer_calls",
+                                              "runtime.optimizer.calls",
                                               "workload.patch",
                                               "workload.pool_queries",
                                               "workload.moe.top_k",
@@ -46,8 +45,8 @@ const std::set<std::string_view> at_least_one{"workload.layers",
                                               "parallelism.cp",
                                               "parallelism.micro_batch",
                                               "parallelism.overlap_chunks",
-                                              "parallelism.messages_per_tensor",
-                                              "parallelism.bucket",
+                                              "runtime.pipeline.messages_per_tensor",
+                                              "runtime.gradients.bucket",
                                               "routing.draws",
                                               "run.steps",
                                               "cluster.nodes",
@@ -57,8 +56,7 @@ const std::set<std::string_view> at_least_one{"workload.layers",
                                               "cluster.gpu.memory_bandwidth",
                                               "cluster.network.nodes_per_leaf",
                                               "cluster.link.intra.dispatch.sms",
-                                              "framework.optimizer_calls",
-                                              "framework.reserved"};
+                                              "runtime.reserved"};
 // These are shares or probabilities.
 const std::set<std::string_view> parts{"cluster.power.busy_share",
                                        "workload.window_share",
@@ -124,7 +122,7 @@ TEST_CASE("limits of keys follow from what the keys mean, and are kept") {
         if (at_least_one.contains(key.path))
             CHECK(key.least == 1);
         else if (key.least != 0)
-            CHECK((key.path == "parallelism.eager_traffic"
+            CHECK((key.path == "runtime.eager_traffic"
                        ? key.least == 0.5
                        : key.least < 1 && is_power(key.least, std::log10)));
         if (parts.contains(key.path))

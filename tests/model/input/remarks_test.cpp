@@ -4,6 +4,7 @@
 
 #include "model/input/presets.h"
 #include "model/machine/libraries.h"
+#include "model/runtime_rules.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"
 
@@ -54,18 +55,18 @@ TEST_CASE("a key whose feature is off is named with the feature") {
                {{"parallelism.vp", "2"}, {"parallelism.pp", "2"}},
                {{"parallelism.schedule", "gpipe"}, {"parallelism.pp", "2"}},
                {{"parallelism.layout", "light_last"}, {"parallelism.pp", "2"}},
-               {{"parallelism.scatter_p2p", "false"}, {"parallelism.pp", "2"}},
-               {{"parallelism.context_exchange", "all-gather"}, {"parallelism.cp", "2"}},
-               {{"parallelism.eager_traffic", "3"}, {"parallelism.eager", "true"}},
-               {{"parallelism.expert_products", "each"}, {"workload.moe.experts", "8"}},
-               {{"workload.fused_gate", "true"}, {"workload.gated", "true"}},
-               {{"workload.optimizer_calls", "9"}, {"workload.optimizer_groups", "9"}},
+               {{"runtime.exchanges.scatter_sends", "false"}, {"parallelism.pp", "2"}},
+               {{"runtime.context_exchange", "all-gather"}, {"parallelism.cp", "2"}},
+               {{"runtime.eager_traffic", "3"}, {"runtime.kernels", "eager"}},
+               {{"runtime.experts.products", "each"}, {"workload.moe.experts", "8"}},
+               {{"runtime.fused_gate", "true"}, {"workload.gated", "true"}},
+               {{"runtime.optimizer.calls", "9"}, {"runtime.optimizer.groups", "9"}},
                {{"routing.kind", "zipf"}, {"workload.moe.experts", "8"}}};
     for (const auto& [idle, feature] : all) {
         INFO(idle.key);
         Experiment e = plain_gpt();
         e.workload.positions = Positions::rotary;
-        e.workload.fused_projections = false;
+        e.runtime.fused_projections = false;
         e = with(e, {idle});
         CHECK(says(remarks_on(e), idle.key + " = " + get_key(e, idle.key) + " changes nothing"));
         CHECK_FALSE(says(remarks_on(with(e, {feature})), idle.key + " ="));
@@ -92,14 +93,14 @@ TEST_CASE("a key that a step of this kind does not read is named with the kind")
                                      {"workload.tied", "false"},
                                      {"workload.window", "9"},
                                      {"workload.norm", "rmsnorm"},
-                                     {"workload.fused_loss", "false"},
-                                     {"parallelism.eager", "true"},
-                                     {"workload.reads_loss", "true"},
+                                     {"runtime.loss.fused", "false"},
+                                     {"runtime.kernels", "eager"},
+                                     {"runtime.optimizer.reads_loss", "true"},
                                      {"workload.patch", "8"}}) {
             INFO(preset << " " << idle.key);
             CHECK(says(told(preset, idle), idle.key + " = " + idle.value + " changes nothing"));
         }
-    CHECK(says(told("coca_zero1", {"workload.clip_scales", "true"}),
+    CHECK(says(told("coca_zero1", {"runtime.optimizer.clip_scales", "true"}),
                "workload.kind is no transformer"));
     CHECK(told("coca_zero1", {"workload.vocab", "1000"}).empty());
 }
@@ -108,13 +109,13 @@ TEST_CASE("a key that a step of this kind does not read is named with the kind")
 TEST_CASE("a key that the framework set is not named") {
     Experiment e = small_gpt();
     e.framework.name = "mine";
-    e.framework.overlap_weight_gradient = false;
-    adopt_framework(e);
-    CHECK_FALSE(e.parallelism.overlap_weight_gradient);
+    set_rule(e.framework, "runtime.exchanges.weight_gradient", "false");
+    apply_framework(e);
+    CHECK_FALSE(e.runtime.exchanges.weight_gradient);
     CHECK(remarks_on(e).empty());
-    set_key(e, {"parallelism.overlap_weight_gradient", "false"});  // stated now
+    set_key(e, {"runtime.exchanges.weight_gradient", "false"});  // stated now
     CHECK(says(remarks_on(e),
-               "parallelism.overlap_weight_gradient = false changes nothing: parallelism.tp is 1"));
+               "runtime.exchanges.weight_gradient = false changes nothing: parallelism.tp is 1"));
 }
 
 // small_gpt() has 128 tokens, width 64, 1000 words.
@@ -211,7 +212,7 @@ TEST_CASE("a framework's flash attention is plain where the device has no such k
         Experiment newer = e;  // bf16 and tf32 make it an A100
         newer.cluster.gpu.peaks[Dtype::bf16] = newer.cluster.gpu.peaks[Dtype::tf32] =
             FlopsPerSecond(4e12);
-        adopt_framework(newer);
+        apply_framework(newer);
         CHECK(to_string(newer.workload.attention) == kind);
         CHECK(remarks_on(newer).empty());
         // Whoever states the kernel gets it, and is told.
@@ -224,7 +225,7 @@ TEST_CASE("a framework's flash attention is plain where the device has no such k
     // A preset model's flash attention is no statement either.
     Experiment preset = on_volta({});
     preset.workload.attention = AttentionKind::flash;
-    adopt_framework(preset);
+    apply_framework(preset);
     CHECK(preset.workload.attention == AttentionKind::plain);
     // Latent attention is the model's: it stays, and the forecast says that it cannot run.
     CHECK(says(remarks_on(on_volta({{"workload.attention", "mla"}})),
@@ -238,8 +239,8 @@ TEST_CASE("tokens are dispatched once only where the device has such kernels") {
         moe.parallelism.dp = moe.parallelism.ep = 2;
         return with(moe, {{"workload.moe.experts", "4"}, {"framework.dispatch_once", "true"}});
     };
-    CHECK(e(false).parallelism.dispatch_once);
-    CHECK_FALSE(e(true).parallelism.dispatch_once);
+    CHECK(sends_once(e(false)));
+    CHECK_FALSE(sends_once(e(true)));
 }
 
 TEST_CASE("a peak that a device lacks is refused with the capability where it begins") {

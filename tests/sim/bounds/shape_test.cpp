@@ -69,7 +69,7 @@ Experiment chained(double call) {
     e.parallelism.tp = 2;
     e.parallelism.dp = e.parallelism.ep = 2;
     e.parallelism.global_batch = 4;
-    e.parallelism.overlap_weight_gradient = false;
+    e.runtime.exchanges.weight_gradient = false;
     e.parallelism.schedule = Schedule::zb_h1;
     e.cluster.interference = {};
     e.cluster.host = no_host_costs();

@@ -38,7 +38,9 @@ Features tail_times() {
 // backward 3 x 9 + 2 x 12 + 2 = 53; a layer on average 3.8 and 10.2. Four stages of two chunks, six
 // micro-batches.
 struct TailStage {
-    Parallelism p;
+    ParallelPlan plan;
+    Parallelism& p = plan.parallelism;
+    Exchanges& x = plan.exchanges;
     Features f = tail_times();
     StageGroup group;
     DataTimes data;
@@ -54,7 +56,7 @@ struct TailStage {
         data.gathered = {13, 17, 19, 23};
     }
     [[nodiscard]] Tail tail(double end = 300) const {
-        return tail_of({p, f, group, data, chunks, 6, slowing}, end);
+        return tail_of({plan, f, group, data, chunks, 6, slowing}, end);
     }
 };
 
@@ -86,10 +88,10 @@ TEST_CASE("without sharding gradients go beside the last backwards") {
     stage.data.gradients = 400;
     check_tail(stage.tail(), 5 * lost, 400 - 6.1 - lost - 4 * 26.5);
     stage.p.zero = 1;
-    stage.p.overlap_params = false;
+    stage.x.parameters = false;
     check_tail(stage.tail(), 5 * lost, 400 - 6.1 - lost - 4 * 26.5);
     // all gradients after the backward
-    stage.p.overlap = false;
+    stage.x.gradients = GradientOverlap::never;
     check_tail(stage.tail(), 0, 400);
     stage.p.zero = 2;
     check_tail(stage.tail(), 0, 6 * 400);
@@ -102,7 +104,7 @@ TEST_CASE("without sharding gradients go beside the last backwards") {
 TEST_CASE("parameters that are gathered beside the first forwards delay them") {
     TailStage stage;
     stage.p.zero = 1;
-    stage.p.overlap_params = true;
+    stage.x.parameters = true;
     const double before = 5 * slowing * 6.1;
     check_tail(stage.tail(), before + lost_part * 46 + 23 + 3.8 - 12.5, 17 - 6.1 * (1 + slowing));
     stage.data.parameters = 146;
@@ -133,7 +135,7 @@ TEST_CASE("split backwards fill buckets in slots of their own") {
 TEST_CASE("under zero 2 gradients go beside every backward") {
     TailStage stage;
     stage.p.zero = 2;
-    stage.p.overlap_params = false;
+    stage.x.parameters = false;
     const double lost = slowing * 6.1, delay = lost_part * 8 * 17 + 3 * lost_part * 17 + 4 * lost;
     const double full = 8 * 0.875 + 4 * 20 + 3 * 26.5 + 2 * 10.2;
     check_tail(stage.tail(300), delay, full + 6 * 34 - 300 - delay);
@@ -148,7 +150,7 @@ TEST_CASE("under zero 2 gradients go beside every backward") {
     stage.data.gradients = 100;
     const double kept = slowing * 8 * 36.5 + 3 * slowing * 26.5 + 4 * lost;
     check_tail(stage.tail(1000), kept, 50 - 6.1 * (1 + slowing) + 3 * (50 - 26.5 * (1 + slowing)));
-    stage.p.overlap_params = true;
+    stage.x.parameters = true;
     CHECK(stage.tail(1000).delay == Approx(kept + lost_part * 46 + 23 + 3.8 - 12.5));
 }
 
@@ -157,7 +159,7 @@ TEST_CASE("under zero 2 gradients go beside every backward") {
 TEST_CASE("under zero 2 with all forwards first all backwards drain") {
     TailStage stage;
     stage.p.zero = 2;
-    stage.p.overlap_params = false;
+    stage.x.parameters = false;
     stage.p.schedule = Schedule::gpipe;
     stage.chunks = 1;
     const double window = 53 - 2 * 10.2, delay = 5 * lost_part * 34 + 4 * lost_part * 34;
@@ -174,7 +176,7 @@ TEST_CASE("under zero 2 with all forwards first all backwards drain") {
 TEST_CASE("under zero 2 split backwards wait for gradients of inputs alone") {
     TailStage stage;
     stage.p.zero = 2;
-    stage.p.overlap_params = false;
+    stage.x.parameters = false;
     stage.p.schedule = Schedule::zb_h1;
     stage.chunks = 1;
     stage.group.last_weights = 2;
@@ -229,13 +231,14 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
     computing[unit(UnitKind::dense, Pass::backward)] = 3.5;
     Parallelism p;
+    Exchanges x;
     p.zero = 3;
     DataTimes data;
     data.gathered = {1, 2, 0.5, 40};
     data.exchanged = {4, 3, 0.25, 6};
     const auto lost = [](double slowdown) { return slowdown / (1 + slowdown); };
     const double forward = slowing * 0.8, backward = slowing * 5.5 / 9;
-    Features f = with_sharding(tail_times(), computing, p, data, {3, 2, 1, 1}, slowing);
+    Features f = with_sharding(tail_times(), computing, {p, x}, data, {3, 2, 1, 1}, slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + lost(forward) * 1));
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + lost(backward) * 5));
     // the scatter outlasts it: slowed it would end after 3.75
@@ -255,7 +258,7 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     CHECK(f[feature::filled_single] == Approx(1 + 4));
     CHECK(f[feature::opened] == Approx(0).margin(1e-12));
     // more layers with experts
-    f = with_sharding(tail_times(), tail_times(), p, data, {2, 3, 1, 1}, slowing);
+    f = with_sharding(tail_times(), tail_times(), {p, x}, data, {2, 3, 1, 1}, slowing);
     CHECK(f[feature::filled] == Approx(2 + 3));
     CHECK(f[feature::filling_single] == Approx(12 - (12 + lost_part * 5)));
 }
@@ -265,11 +268,13 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
 // the next slot waits for the remainder.
 TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     Parallelism p;
+    Exchanges x;
     p.zero = 3;
     DataTimes data;
     data.gathered.fill(13);
     data.exchanged.fill(30);
-    const Features f = with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing);
+    const Features f =
+        with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
     const double slowed = 9 * (1 + slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == 13);
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(43 - 2));
@@ -278,16 +283,16 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     CHECK(f[feature::filling] == Approx(13 + slowed - 2 * 43));
     CHECK(f[feature::filled] == Approx(13 + 30 + 30 - slowed));
     // Without overlap the gather for the next layer begins with the backward's own 7 s.
-    p.overlap = false;
+    x.gradients = GradientOverlap::never;
     const Features after =
-        with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing);
+        with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
     CHECK(after[unit(UnitKind::dense, Pass::backward)] == Approx(13 - 2));
     CHECK(after[feature::filling] == Approx(9 - 7 + 7 * (1 + slowing) - 13));
     CHECK(after[feature::filling_single] == after[feature::filling]);
     CHECK(after[feature::filled] == Approx(13 - 7 * (1 + slowing)));
     CHECK(after[feature::filled_single] == after[feature::filled]);
     p.zero = 2;
-    CHECK(with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing) ==
+    CHECK(with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing) ==
           tail_times());
 }
 
@@ -296,12 +301,14 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
 // slot is subtracted there.
 TEST_CASE("under zero 3 split backwards gather for the inputs and scatter from the weights") {
     Parallelism p;
+    Exchanges x;
     p.zero = 3;
     p.schedule = Schedule::zb_h1;
     DataTimes data;
     data.gathered.fill(1);
     data.exchanged.fill(2);
-    const Features f = with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing);
+    const Features f =
+        with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
     CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
     CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == Approx(3 + lost_part * 2));
     const double middle = 3 + lost_part * 2, ungathered = lost_part * 1;

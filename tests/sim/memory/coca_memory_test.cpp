@@ -25,7 +25,7 @@ Experiment captioner() {
     w.dtype = Dtype::fp16;
     w.optimizer = Optimizer::adam;
     e.parallelism.micro_batch = 5;
-    e.parallelism.gradient_dtype = Dtype::fp16;
+    e.runtime.gradients.type = GradientType::fp16;
     return e;
 }
 
@@ -48,7 +48,7 @@ Experiment with(void (*change)(Experiment&)) {
 // rows around the activation 2 x 960.
 TEST_CASE("a block of a captioner keeps its norms, its attention and its inner tensors") {
     CHECK(of_a_layer(captioner()) == 2 * 960 + 4 * 480 + 720 + 2 * 960);
-    CHECK(of_a_layer(with([](Experiment& e) { e.workload.autocast = true; })) ==
+    CHECK(of_a_layer(with([](Experiment& e) { e.runtime.autocast = true; })) ==
           2 * 960 + 4 * 480 + 3 * 720 + 2 * 960);
     CHECK(of_a_layer(with([](Experiment& e) { e.workload.vision.gated = true; })) ==
           2 * 960 + 4 * 480 + 720 + 4 * 960);
@@ -74,24 +74,24 @@ TEST_CASE("the fullest backward of a captioner, and its buckets") {
         return coca_memory(with(change)).buffers.si();
     };
     CHECK(buffers([](Experiment&) {}) == 2 * 960);
-    CHECK(buffers([](Experiment& e) { e.workload.autocast = true; }) == 4 * 720);
+    CHECK(buffers([](Experiment& e) { e.runtime.autocast = true; }) == 4 * 720);
     CHECK(buffers([](Experiment& e) { e.parallelism.recompute = Recompute::full; }) ==
           2 * 960 + 6480);
     CHECK(buffers([](Experiment& e) { e.workload.vocab = 2000; }) == 160'000);
     CHECK(buffers([](Experiment& e) {
               e.workload.vocab = 2000;
-              e.workload.autocast = true;
+              e.runtime.autocast = true;
           }) == 320'000);
     const auto two = [](Experiment& e) {
         e.parallelism.dp = 2;
-        e.parallelism.bucket = Bytes(1000);
-        e.parallelism.overlap = true;
+        e.runtime.gradients.bucket = BucketSize(Bytes(1000));
+        e.runtime.exchanges.gradients = GradientOverlap::always;
     };
     CHECK(buffers(two) == 2 * 960 + 2000);
     CHECK(buffers([](Experiment& e) {
               e.parallelism.dp = 2;
-              e.parallelism.bucket = Bytes(1000);
-              e.parallelism.overlap = false;
+              e.runtime.gradients.bucket = BucketSize(Bytes(1000));
+              e.runtime.exchanges.gradients = GradientOverlap::never;
           }) == 2 * 960 + 1000);
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("the fullest backward of a captioner, and its buckets") {
 TEST_CASE("logits of a captioner are kept with the loss's") {
     const auto more = [](bool autocast) {
         Experiment e = captioner();
-        e.workload.autocast = autocast;
+        e.runtime.autocast = autocast;
         const double before = coca_memory(e).activations.si();
         e.workload.vocab = 11;
         return coca_memory(e).activations.si() - before;
@@ -113,7 +113,7 @@ TEST_CASE("logits of a captioner are kept with the loss's") {
 TEST_CASE("states of a captioner under ZeRO 1") {
     Experiment e = captioner();
     e.parallelism.dp = 2;
-    const auto groups = parameter_groups(e.workload);
+    const auto groups = parameter_groups(e);
     double owned = 0;
     for (const ParameterGroup& group : groups) owned += piece_elements(group, 2);
     REQUIRE(owned >= elements_of(groups) / 2);

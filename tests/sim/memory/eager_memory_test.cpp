@@ -27,7 +27,7 @@ Experiment experiment_of(const Shape& s) {
     w.dtype = s.dtype;
     w.attention = s.attention;
     w.optimizer = Optimizer::adam;
-    e.parallelism.eager_script = true;
+    e.runtime.kernels = KernelStyle::script;
     e.parallelism.micro_batch = s.batch;
     return e;
 }

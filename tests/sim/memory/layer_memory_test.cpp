@@ -75,9 +75,9 @@ TEST_CASE("GELU in steps keeps what its operators' backwards read") {
             .feed_forward.kept;
     };
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
-    e.parallelism.composed = {Composed::activation};
+    e.runtime.composed = {Composed::activation};
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128 + 3 * 128));
-    e.workload.autocast = true;
+    e.runtime.autocast = true;
     CHECK(kept() == 48 * Bytes(2 * (128 + 128 + 128) + (2 + 3 * 4) * 128));
     e.workload.activation = Activation::gelu;
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
@@ -91,7 +91,7 @@ TEST_CASE("composed adapters keep a copy of each input and their inner tensor") 
     Experiment e = small_model();
     e.workload.adapter_rank = 4;
     e.workload.adapter_on = Adapted::linear;
-    e.parallelism.composed = {Composed::adapters};
+    e.runtime.composed = {Composed::adapters};
     const Routing balanced;
     const auto memory = [&] {
         return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0);
@@ -100,15 +100,15 @@ TEST_CASE("composed adapters keep a copy of each input and their inner tensor") 
           48 * 2.0 * Bytes(64 + 256) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
     CHECK(memory().attention.kept == 48 * 2.0 * Bytes(64 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) +
                                          48 * 4.0 * Bytes(64 + 4 + 64 + 4));
-    e.parallelism.composed = {Composed::norms, Composed::adapters};
+    e.runtime.composed = {Composed::norms, Composed::adapters};
     CHECK(memory().feed_forward.kept ==
           48 * 2.0 * Bytes(256) + 48 * 4.0 * Bytes(64) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
-    e.parallelism.composed = {Composed::adapters};
+    e.runtime.composed = {Composed::adapters};
     CHECK(memory().feed_forward.work ==
           48 * 2.0 * Bytes(128 + 64) + 48 * 4.0 * Bytes(2 * 256 + 64));
     e.workload.adapter_on = Adapted::attention;
     CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(64 + 256));
-    e.workload.fused_projections = false;  // queries, keys and values each cast the input
+    e.runtime.fused_projections = false;  // queries, keys and values each cast the input
     CHECK(memory().attention.kept == 48 * 2.0 * Bytes(64 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) +
                                          48 * 4.0 * Bytes(4 * (64 + 4)));
 }
@@ -138,9 +138,9 @@ TEST_CASE("frozen layers keep no inputs but what their adapters read") {
               48 * 2.0 * Bytes(128 + 64 + 64 + 64 + 4 + 4) + 48 * 8.0 * Bytes(4));
     }
     e.workload.dtype = Dtype::bf16;
-    e.workload.fused_projections = false;
+    e.runtime.fused_projections = false;
     // the gate's product is an operation of its own; of it the two factors are kept
-    e.workload.fused_gate = false;
+    e.runtime.fused_gate = false;
     const Bytes by_steps = memory().feed_forward.kept;
     e.workload.adapter_on = Adapted::linear;
     CHECK(memory().feed_forward.kept - by_steps == 48 * 2.0 * Bytes(64 + 128 + 3 * 4));
@@ -210,9 +210,9 @@ TEST_CASE("weight gradients that are put off are those of adapters where layers 
 // of 16-bit logits as they are 2 and 4.
 TEST_CASE("a composed loss keeps its result and makes two gradients") {
     Experiment e = small_model();
-    e.workload.fused_loss = false;
-    e.parallelism.eager = true;
-    e.parallelism.composed = {Composed::loss};
+    e.runtime.loss.fused = false;
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.composed = {Composed::loss};
     const Routing balanced;
     const auto head = [&] {
         return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
@@ -252,7 +252,7 @@ TEST_CASE("ReLU keeps one tensor, squared ReLU two") {
 // that of the largest.
 TEST_CASE("each further token that is predicted keeps a layer and logits of its own") {
     Experiment e = small_model();
-    e.workload.fused_loss = false;
+    e.runtime.loss.fused = false;
     const Routing balanced;
     const auto head = [&](int tokens) {
         e.workload.mtp_layers = tokens;

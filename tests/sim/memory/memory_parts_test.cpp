@@ -16,8 +16,8 @@ Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
     e.parallelism.dp = dp;
     e.parallelism.pp = pp;
     e.parallelism.zero = zero;
-    e.parallelism.bucket = bucket;
-    e.parallelism.gradient_dtype = Dtype::fp32;
+    e.runtime.gradients.bucket = BucketSize(bucket);
+    e.runtime.gradients.type = GradientType::fp32;
     const RankGroups groups = rank_groups(e.parallelism);
     const Routing balanced;
     const LayerContext context{e, rank_shape(e), groups, balanced};
@@ -83,11 +83,11 @@ TEST_CASE("zero 3 shards frozen weights") {
 TEST_CASE("adapters that PEFT keeps in fp32 have states of that type") {
     Experiment e = small_gpt();
     e.workload.adapter_rank = 8;
-    e.workload.master_weights = false;
-    e.parallelism.gradient_dtype = Dtype::bf16;
-    e.parallelism.fused_accumulation = false;
+    e.runtime.optimizer.master_weights = false;
+    e.runtime.gradients.type = GradientType::bf16;
+    e.runtime.gradients.fused_accumulation = false;
     const MemoryUse narrow = transformer_memory(e);
-    e.parallelism.composed = {Composed::adapters};
+    e.runtime.composed = {Composed::adapters};
     const MemoryUse use = transformer_memory(e);
     CHECK((use.weights - narrow.weights).si() == Approx(2 * 4 * 3072));
     CHECK(use.gradients.si() == Approx(4 * 4 * 3072));
@@ -97,7 +97,7 @@ TEST_CASE("adapters that PEFT keeps in fp32 have states of that type") {
     trained.workload.adapter_rank = 0;
     CHECK((transformer_memory(trained).buffers - use.buffers).si() ==
           Approx(2 * 256 * 64 + 2 * 1000 * 64));
-    e.workload.master_weights = true;
+    e.runtime.optimizer.master_weights = true;
     CHECK(transformer_memory(e).optimizer == use.optimizer);
 }
 

@@ -21,7 +21,7 @@ Experiment gpt(int layers, int hidden, int heads, int seq, int vocab) {
     w.seq = seq;
     w.vocab = vocab;
     w.optimizer = Optimizer::adam;
-    e.parallelism.gradient_dtype = Dtype::fp16;
+    e.runtime.gradients.type = GradientType::fp16;
     return e;
 }
 
@@ -105,15 +105,30 @@ TEST_CASE("states of GPT-2 on eight ranks are those of ZeRO's table") {
     }
 }
 
+// Moments in 8 bits with an fp32 factor for each 256: 2 x (1 + 4/256) bytes a weight. Adafactor's
+// rows and columns: 2 x 4 / 768. Both beside an fp32 copy of 4 bytes, where there is one.
+TEST_CASE("optimizers with small states take what their libraries allocate") {
+    Experiment e = gpt2();
+    const double weights = 124439808;
+    for (const auto& [optimizer, bytes] :
+         {std::pair(Optimizer::adam8bit, 2.03125), std::pair(Optimizer::adafactor, 8.0 / 768)}) {
+        e.workload.optimizer = optimizer;
+        e.runtime.optimizer.master_weights = true;
+        CHECK(transformer_memory(e).optimizer.si() == Approx(weights * (4 + bytes)));
+        e.runtime.optimizer.master_weights = false;
+        CHECK(transformer_memory(e).optimizer.si() == Approx(weights * bytes));
+    }
+}
+
 // GPT-2's 124,439,808 fp32 gradients take 498 MB. Of eight sequences the activations are larger, of
 // one with full recompute and a hundredth of the logits smaller. With a second micro-batch the
 // gradients of the first are there all the time.
 TEST_CASE("gradients that are freed after the update meet no activations") {
     Experiment e = gpt2();
-    e.parallelism.gradient_dtype = Dtype::fp32;
+    e.runtime.gradients.type = GradientType::fp32;
     e.parallelism.micro_batch = 8;
     const MemoryUse both = transformer_memory(e);
-    e.parallelism.frees_gradients = true;
+    e.runtime.gradients.freed = true;
     const MemoryUse without_gradients = transformer_memory(e);
     CHECK(both.gradients.si() == Approx(4 * 124439808.0));
     CHECK(without_gradients.gradients == Bytes(0));
@@ -127,7 +142,7 @@ TEST_CASE("gradients that are freed after the update meet no activations") {
     const MemoryUse at_the_end = transformer_memory(e);
     CHECK(at_the_end.gradients == both.gradients);
     CHECK(at_the_end.activations == Bytes(0));
-    e.parallelism.frees_gradients = false;
+    e.runtime.gradients.freed = false;
     CHECK(at_the_end.peak < transformer_memory(e).peak);
 }
 
@@ -138,14 +153,14 @@ TEST_CASE("an update in steps holds its gradients flat and in fp32") {
     Experiment e = gpt2();
     e.parallelism.dp = 4;
     e.parallelism.zero = 1;
-    e.parallelism.frees_gradients = true;
+    e.runtime.gradients.freed = true;
     e.workload.seq = 32;
     e.workload.max_positions = 1024;
     for (const auto& [dtype, bytes] : {std::pair(Dtype::fp16, 6.0), {Dtype::fp32, 4.0}}) {
-        e.parallelism.gradient_dtype = dtype;
-        e.framework.update_copies = {};
+        e.runtime.gradients.type = parse_name<GradientType>(to_string(dtype));
+        e.runtime.optimizer.copies = {};
         const MemoryUse usual = transformer_memory(e);
-        e.framework.update_copies = {1};
+        e.runtime.optimizer.copies = {1};
         const MemoryUse in_steps = transformer_memory(e);
         CHECK(in_steps.activations == Bytes(0));
         CHECK((in_steps.buffers - usual.buffers).si() == Approx(bytes * 124439808.0 / 4));
@@ -153,7 +168,7 @@ TEST_CASE("an update in steps holds its gradients flat and in fp32") {
     e.parallelism.micro_batch = 8;
     e.workload.seq = 1024;
     const MemoryUse full = transformer_memory(e);
-    e.framework.update_copies = {};
+    e.runtime.optimizer.copies = {};
     CHECK(full == transformer_memory(e));
 }
 
@@ -164,21 +179,21 @@ TEST_CASE("an update in steps holds its gradients flat and in fp32") {
 TEST_CASE("states follow the weights' dtype, the gradients' and the optimizer") {
     Experiment e = gpt2();
     const double weights = 124439808;
-    e.parallelism.gradient_dtype = Dtype::fp32;
+    e.runtime.gradients.type = GradientType::fp32;
     CHECK(states(transformer_memory(e)).si() == Approx(18 * weights));
     e.workload.dtype = Dtype::fp32;
     CHECK(states(transformer_memory(e)).si() == Approx(16 * weights));
     e.workload.dtype = Dtype::fp16;
-    e.parallelism.gradient_dtype = Dtype::fp16;
+    e.runtime.gradients.type = GradientType::fp16;
     e.workload.optimizer = Optimizer::sgd;
     CHECK(states(transformer_memory(e)).si() == Approx(8 * weights));
-    e.workload.master_weights = false;
+    e.runtime.optimizer.master_weights = false;
     CHECK(states(transformer_memory(e)).si() == Approx(4 * weights));
     e.workload.optimizer = Optimizer::adam;
     CHECK(states(transformer_memory(e)).si() == Approx(8 * weights));
     e = llama();
     e.workload.dtype = Dtype::fp8;
-    e.parallelism.gradient_dtype = Dtype::fp32;
+    e.runtime.gradients.type = GradientType::fp32;
     const double all = 8030261248, layers = all - 2.0 * 128256 * 4096 - 4096;
     CHECK(states(transformer_memory(e)).si() == Approx(18 * all + 2 * layers));
 }
@@ -188,8 +203,9 @@ TEST_CASE("states follow the weights' dtype, the gradients' and the optimizer") 
 // bytes of its 8,030,261,248 weights, beside the adapters.
 TEST_CASE("states under automatic casting are fp32 weights with casts beside them") {
     Experiment e = gpt2();
-    e.parallelism.eager = e.workload.autocast = true;
-    e.parallelism.gradient_dtype = Dtype::fp32;
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.autocast = true;
+    e.runtime.gradients.type = GradientType::fp32;
     const double weights = 124439808;
     MemoryUse use = transformer_memory(e);
     CHECK(use.weights.si() == Approx(6 * weights));
@@ -198,7 +214,8 @@ TEST_CASE("states under automatic casting are fp32 weights with casts beside the
     e.parallelism.zero = 1;
     CHECK(states(transformer_memory(e)).si() == Approx(11 * weights));
     e = llama();
-    e.parallelism.eager = e.workload.autocast = true;
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.autocast = true;
     e.workload.adapter_rank = 16;
     use = transformer_memory(e);
     CHECK(use.weights.si() > 6 * 8030261248.0);
@@ -286,7 +303,7 @@ TEST_CASE("split experts keep every slot, whole ones the slots of their rank") {
     const double rest = 2048.0 * (2 * (2 * 5120 + 3 * 3072) + 1440);
     CHECK(layer_of(e, 1).feed_forward.kept.si() ==
           Approx(rest + 4096.0 * 6 * 2 * (5120 + 3 * 768)));
-    p.expert_tensor_parallel = false;
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
     CHECK(layer_of(e, 1).feed_forward.kept.si() ==
           Approx(rest + 2048.0 * 6 * 2 * (5120 + 3 * 1536)));
 }
@@ -320,7 +337,7 @@ TEST_CASE("the rank that receives most slots counts, unless a capacity evens the
 TEST_CASE("a loss step by step keeps probabilities in fp32 beside the logits") {
     Experiment e = llama();
     const Activations fused = head_of(e);
-    e.workload.fused_loss = false;
+    e.runtime.loss.fused = false;
     const Activations stepwise = head_of(e);
     const double logits = 8192.0 * 128256;
     CHECK(fused.kept == Bytes(8192.0 * 4096 * 2 * 2 + 2 * logits));
@@ -333,9 +350,9 @@ TEST_CASE("a loss step by step keeps probabilities in fp32 beside the logits") {
 // its softmax 4, and the gradient 4 while it runs.
 TEST_CASE("eager passes keep what each operation reads") {
     Experiment e = llama();
-    e.workload.fused_loss = false;
+    e.runtime.loss.fused = false;
     const Bytes fused = layer_of(e, 0).feed_forward.kept;
-    e.parallelism.eager = true;
+    e.runtime.kernels = KernelStyle::eager;
     CHECK(layer_of(e, 0).feed_forward.kept - fused == Bytes(8192.0 * 14336 * 2));
     const double logits = 8192.0 * 128256;
     const Activations head = head_of(e);
@@ -344,7 +361,7 @@ TEST_CASE("eager passes keep what each operation reads") {
     // GELU of one product keeps its input and its result, as in a fused pass.
     Experiment g = gpt2();
     const Bytes gelu = layer_of(g, 0).feed_forward.kept;
-    g.parallelism.eager = true;
+    g.runtime.kernels = KernelStyle::eager;
     CHECK(layer_of(g, 0).feed_forward.kept == gelu);
 }
 
@@ -352,13 +369,13 @@ TEST_CASE("eager passes keep what each operation reads") {
 // one rank, and none where products add to the accumulator directly.
 TEST_CASE("eager data parallelism keeps its buckets beside an fp32 accumulator") {
     Experiment e = gpt2();
-    e.parallelism.eager = true;
-    e.parallelism.fused_accumulation = false;
-    e.parallelism.gradient_dtype = Dtype::fp32;
+    e.runtime.kernels = KernelStyle::eager;
+    e.runtime.gradients.fused_accumulation = false;
+    e.runtime.gradients.type = GradientType::fp32;
     const Bytes alone = transformer_memory(e).buffers;
     e.parallelism.dp = 4;
     CHECK((transformer_memory(e).buffers - alone).si() == Approx(2.0 * 124439808));
-    e.parallelism.fused_accumulation = true;
+    e.runtime.gradients.fused_accumulation = true;
     const Bytes fused = transformer_memory(e).buffers;
     e.parallelism.dp = 1;
     CHECK(transformer_memory(e).buffers == fused);
@@ -367,7 +384,7 @@ TEST_CASE("eager data parallelism keeps its buckets beside an fp32 accumulator")
 TEST_CASE("an allocator that holds 5 % more than tensors take holds 5 % more of all") {
     Experiment e = gpt2();
     const Bytes tensors = transformer_memory(e).peak;
-    e.framework.reserved = 1.05;
+    e.runtime.reserved = 1.05;
     const MemoryUse use = transformer_memory(e);
     CHECK(use.peak.si() == Approx(1.05 * tensors.si()));
     CHECK(

@@ -49,7 +49,7 @@ TEST_CASE("the option --where refuses what it cannot read") {
 }
 
 TEST_CASE("each relation holds on its own side of the value") {
-    const Parallelism split;
+    const ParallelPlan split;
     const auto all = [&](const char* relation) {
         std::vector<bool> found;
         for (const double step : {1.0, 2.0, 3.0})
@@ -97,7 +97,7 @@ TEST_CASE("constraints that exclude each other are refused before work") {
 // 1,000 tokens per step, a price of 2 per second, 1e15 useful operations at a peak of 1e15/s. A
 // step of 0.5 s: 2,000 tokens/s, 1,000 money per million tokens, utilization 2.
 TEST_CASE("a constraint holds by the step and can hold by its lower bound") {
-    const Parallelism split;
+    const ParallelPlan split;
     const PointFacts facts{split, Bytes(5e9), 1000, 2, Flops(1e15), FlopsPerSecond(1e15)};
     const auto one = [](const std::string& text) { return parsed({text}).front(); };
     const Seconds step(0.5);

@@ -20,11 +20,12 @@ Candidate at_memory(std::uint64_t number, double estimate, Bytes peak, double to
     return {{0, number}, Seconds(0), Seconds(estimate), peak, tokens, 0, 1};
 }
 
-Parallelism split(int tp, int pp) {
-    Parallelism p;
+ParallelPlan split(int tp, int pp) {
+    ParallelPlan plan;
+    Parallelism& p = plan.parallelism;
     p.tp = tp;
     p.pp = pp;
-    return p;
+    return plan;
 }
 
 std::vector<std::uint64_t> numbers(const MapCollector& map, std::size_t most, int joined) {

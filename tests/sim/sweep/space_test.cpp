@@ -19,7 +19,7 @@ std::vector<Axis> axes(const std::vector<std::string>& texts) {
 
 struct Walked {
     std::vector<PointId> legal;
-    std::vector<Parallelism> splits;
+    std::vector<ParallelPlan> splits;
     std::uint64_t illegal = 0;
     std::map<std::string, std::uint64_t> reasons;
 };
@@ -30,7 +30,7 @@ Walked walk(const SweepSpace& space) {
         const std::uint64_t number = space.base_of_item(item);
         space.visit(space.base(number), item,
                     {.legal =
-                         [&](std::uint64_t inner, const Parallelism& split) {
+                         [&](std::uint64_t inner, const ParallelPlan& split) {
                              walked.legal.push_back({number, inner});
                              walked.splits.push_back(split);
                          },
@@ -101,7 +101,7 @@ TEST_CASE("every point is met once: legal where check_experiment() accepts it, e
         CHECK(walked.legal.size() == expected);
         for (std::size_t i = 0; i < walked.legal.size(); i += 7) {
             const Experiment found = space.experiment_of(walked.legal[i]);
-            CHECK(found.parallelism == walked.splits[i]);
+            CHECK(plan_of(found) == walked.splits[i]);
             CHECK(is_legal(found));
         }
     }
@@ -115,14 +115,21 @@ TEST_CASE(
     Experiment e = on_eight(small_moe());
     Framework& f = e.framework;
     f.name = "trainer";
-    f.expert_tensor_parallel = f.overlap = f.overlap_params = f.overlap_tp = true;
-    f.dispatch_once = true;
-    e.parallelism.expert_tensor_parallel = false;
+    for (const auto& [key, value] :
+         std::vector<std::pair<const char*, const char*>>{{"experts.tensor_parallel", "wide"},
+                                                          {"exchanges.gradients", "always"},
+                                                          {"exchanges.tensor", "split_sequence"},
+                                                          {"experts.dispatch", "once_dropless"}})
+        set_rule(f, std::string("runtime.") + key, value);
+    e.runtime.experts.tensor_parallel = ExpertSplit::none;
     for (const bool more : {false, true}) {
         if (more) {
-            f.shard_rate = 0.5;
-            f.blocking_p2p = true;
-            f.optimizer_calls = 3;
+            const Condition zero_3{"parallelism.zero", {"3"}}, one_chunk{"parallelism.vp", {"1"}},
+                one_stage{"parallelism.pp", {"1"}};
+            f.rules.push_back({{zero_3}, {}, {"cluster.link.inter.training", "0.5"}});
+            f.rules.push_back({{one_chunk}, {one_stage}, {"runtime.pipeline.blocking", "true"}});
+            set_rule(f, "runtime.optimizer.calls", "3");
+            set_rule(f, "runtime.optimizer.visits_experts", "true");
         }
         for (const int tp : {1, 2}) {
             set_key(e, {"parallelism.tp", std::to_string(tp)});
@@ -141,6 +148,7 @@ TEST_CASE(
                       "parallelism.zero", "parallelism.sequence_parallel"})
                     set_key(set, {key, get_key(found, key)});
                 CHECK(found.parallelism == set.parallelism);
+                CHECK(found.runtime == set.runtime);
                 CHECK(found.cluster == set.cluster);
                 CHECK(found.workload == set.workload);
             }
@@ -163,8 +171,8 @@ TEST_CASE(
     e.parallelism.global_batch = 64;
     e.framework.name = "trainer";
     for (const bool whole : {true, false}) {
-        e.framework.expert_tensor_parallel = !whole;
-        adopt_framework(e);
+        set_rule(e.framework, "runtime.experts.tensor_parallel", whole ? "none" : "wide");
+        apply_framework(e);
         const SweepSpace space(e, axes({"parallelism.tp=1,2,4,8", "parallelism.dp=rest",
                                         "parallelism.ep=1,2,4,8,16"}));
         const Walked walked = walk(space);
@@ -175,13 +183,14 @@ TEST_CASE(
                 Experiment tried = e;
                 tried.parallelism.tp = tp, tried.parallelism.dp = 64 / tp,
                 tried.parallelism.ep = ep;
-                adopt_framework(tried);
+                apply_framework(tried);
                 expected += is_legal(tried) ? 1 : 0;
             }
         CHECK(walked.legal.size() == expected);
         CHECK(expected == (whole ? 20U : 5 + 5 + 5));  // split: 68 / 8 is no whole number
-        const bool there = std::ranges::any_of(
-            walked.splits, [](const Parallelism& p) { return p.tp == 8 && p.ep == 16; });
+        const bool there = std::ranges::any_of(walked.splits, [](const ParallelPlan& plan) {
+            return plan.parallelism.tp == 8 && plan.parallelism.ep == 16;
+        });
         CHECK(there == whole);
     }
 }
@@ -192,7 +201,7 @@ TEST_CASE("parallelism=all makes legal splits only, each once") {
     const SweepSpace space(e, axes({"parallelism=all"}));
     const Walked walked = walk(space);
     CHECK(walked.legal.size() + walked.illegal == space.point_count());
-    for (const Parallelism& split : walked.splits) {
+    for (const auto& [split, exchanges] : walked.splits) {
         Experiment tried = e;
         tried.parallelism = split;
         REQUIRE(is_legal(tried));
@@ -241,7 +250,7 @@ TEST_CASE("data-parallel ranks are what the other splits leave") {
         axes({"parallelism.dp=rest", "parallelism.tp=1,2,4", "cluster.nodes=1,2"}));
     const Walked walked = walk(space);
     std::vector<int> replicas;
-    for (const Parallelism& p : walked.splits) replicas.push_back(p.dp);
+    for (const auto& [p, exchanges] : walked.splits) replicas.push_back(p.dp);
     CHECK(replicas ==
           // on two nodes tp = 1 would be dp 8: 12 sequences do not divide
           std::vector<int>{4, 2, 1, 4, 2});

@@ -18,24 +18,26 @@ TEST_CASE("a switch is idle where what it overlaps has no partner") {
     p = {};
     p.dp = 8;
     p.global_batch = 16;
-    const Parallelism plain = p;
-    p.overlap_p2p = p.scatter_p2p = p.overlap_params = p.overlap_weight_gradient = false;
-    p.overlap_tp = true;
+    Exchanges& x = e.runtime.exchanges;
+    x = {};
+    const ParallelPlan plain = plan_of(e);
+    x.sends = x.scatter_sends = x.parameters = x.weight_gradient = false;
+    x.tensor = TensorOverlap::always;
     CHECK(without_idle_switches(e) == plain);
-    p.overlap = false;
-    CHECK_FALSE(without_idle_switches(e).overlap);
+    x.gradients = GradientOverlap::never;
+    CHECK(without_idle_switches(e).exchanges.gradients == GradientOverlap::never);
     p.zero = 1;
-    CHECK_FALSE(without_idle_switches(e).overlap_params);
+    CHECK_FALSE(without_idle_switches(e).exchanges.parameters);
     p.dp = 4;
     p.pp = 2;
-    CHECK_FALSE(without_idle_switches(e).overlap_p2p);
+    CHECK_FALSE(without_idle_switches(e).exchanges.sends);
     p.dp = 1;
     p.tp = 4;
-    CHECK(without_idle_switches(e).overlap);
-    CHECK_FALSE(without_idle_switches(e).scatter_p2p);
-    CHECK(without_idle_switches(e).overlap_tp);
+    CHECK(without_idle_switches(e).exchanges.gradients == GradientOverlap::always);
+    CHECK_FALSE(without_idle_switches(e).exchanges.scatter_sends);
+    CHECK(without_idle_switches(e).exchanges.tensor == TensorOverlap::always);
     p.sequence_parallel = true;
-    CHECK(without_idle_switches(e).scatter_p2p);
+    CHECK(without_idle_switches(e).exchanges.scatter_sends);
 }
 
 // With experts that tensor-parallel ranks hold whole, a single replica of the model contains two
@@ -46,22 +48,23 @@ TEST_CASE("splits that differ in idle switches have the same step, bound and pea
         base.parallelism = {};
         base.parallelism.global_batch = 16;
         int i = 0, differ = 0;
-        for_each_split(base, [&](Parallelism p) {
+        for_each_split(base, [&](const ParallelPlan& p) {
             if (i++ % 211 != 0) return;
             Experiment e = base;
             for (const int bits : {0, 7, 9, 14}) {
-                e.parallelism = p;
-                e.parallelism.overlap = bits & 1;
-                e.parallelism.overlap_params = bits & 2;
-                e.parallelism.overlap_p2p = bits & 4;
-                e.parallelism.scatter_p2p = bits & 8;
+                set_plan(e, p);
+                e.runtime.exchanges.gradients =
+                    bits & 1 ? GradientOverlap::always : GradientOverlap::never;
+                e.runtime.exchanges.parameters = bits & 2;
+                e.runtime.exchanges.sends = bits & 4;
+                e.runtime.exchanges.scatter_sends = bits & 8;
                 Experiment plain = e;
-                plain.parallelism = without_idle_switches(e);
-                if (plain.parallelism == e.parallelism) continue;
+                set_plan(plain, without_idle_switches(e));
+                if (plan_of(plain) == plan_of(e)) continue;
                 ++differ;
                 REQUIRE(simulated_step(plain) == simulated_step(e));
                 StepBounds bounds(base);
-                REQUIRE(bounds(plain.parallelism) == bounds(e.parallelism));
+                REQUIRE(bounds(plan_of(plain)) == bounds(plan_of(e)));
             }
         });
         CHECK(differ > 20);

@@ -38,9 +38,9 @@ inline std::vector<MetPoint> simulate_all(const SweepQuestion& q) {
         const SweepBase base = space.base(number);
         space.visit(base, item,
                     {.legal =
-                         [&](std::uint64_t inner, const Parallelism& split) {
+                         [&](std::uint64_t inner, const ParallelPlan& split) {
                              Experiment e = base.experiment;
-                             e.parallelism = split;
+                             set_plan(e, split);
                              PointEvaluator evaluator(e);
                              const StepBound bound = evaluator.bound(split);
                              if (!bound.fits) return;

@@ -138,10 +138,10 @@ TEST_CASE("a split fits where the worst of its routings does") {
     e.routing.kind = RoutingSpec::Kind::random_gate;
     e.routing.draws = 3;
     e.cluster.gpu.memory = Bytes(1e15);
-    const StepBound roomy = PointEvaluator(e).bound(e.parallelism);
+    const StepBound roomy = PointEvaluator(e).bound(plan_of(e));
     CHECK(roomy.fits);
     e.cluster.gpu.memory = 0.5 * roomy.peak;
-    CHECK_FALSE(PointEvaluator(e).bound(e.parallelism).fits);
+    CHECK_FALSE(PointEvaluator(e).bound(plan_of(e)).fits);
 }
 
 // 3,600 per hour and rank, four ranks: four per second. 16 sequences of 128 tokens.
@@ -152,7 +152,7 @@ TEST_CASE("what is known of a point beside its step follows from the machine and
     e.parallelism.micro_batch = 5;
     const PointEvaluator evaluator(e);
     const double a_token = model_flops(e, 1).si();
-    const PointFacts facts = evaluator.facts(e.parallelism, Bytes(3));
+    const PointFacts facts = evaluator.facts(plan_of(e), Bytes(3));
     CHECK(facts.tokens == 2 * 5 * 128);
     CHECK(facts.price == 4);
     CHECK(facts.peak == Bytes(3));
@@ -160,5 +160,5 @@ TEST_CASE("what is known of a point beside its step follows from the machine and
     CHECK(facts.peak_flops == 4 * peak(e.cluster.gpu, Dtype::bf16));
     CHECK(evaluator.ranks() == 4);
     e.parallelism.global_batch = 16;
-    CHECK(evaluator.facts(e.parallelism, Bytes(3)).tokens == 16 * 128);
+    CHECK(evaluator.facts(plan_of(e), Bytes(3)).tokens == 16 * 128);
 }

@@ -119,7 +119,7 @@ TEST_CASE("slow steps at equal distances are checkpoints, others waits for data"
 TEST_CASE("phases tell causes apart that explain the same step") {
     Experiment e = two_nodes();
     e.cluster.inter.bandwidth = BytesPerSecond(1e9);
-    e.parallelism.overlap = false;
+    e.runtime.exchanges.gradients = GradientOverlap::never;
     const auto tried = try_causes(e, read_causes(), 1);
     Experiment slow = e;
     slow.cluster.inter.bandwidth = BytesPerSecond(1e8);

@@ -143,7 +143,7 @@ TEST_CASE("more than twelve differing keys are grouped by table") {
     KernelCosts& k = b.cluster.kernel;
     k.launch = 9_us;
     b.parallelism.micro_batch = 2;
-    b.parallelism.bucket = Bytes(1e5);
+    b.runtime.gradients.bucket = BucketSize(Bytes(1e5));
     b.parallelism.zero = 1;
     b.parallelism.recompute = Recompute::full;
     b.cluster.intra.bandwidth = BytesPerSecond(50e9);

@@ -31,9 +31,9 @@ TowerLines lines_of_passes(
 TowerLines lines_of_block(const TowerBlock& b, bool autocast) {
     Experiment e;
     e.workload.dtype = Dtype::fp16;
-    e.workload.autocast = autocast;
+    e.runtime.autocast = autocast;
     e.parallelism.micro_batch = 5;
-    e.parallelism.fused_accumulation = false;
+    e.runtime.gradients.fused_accumulation = false;
     return lines_of_passes({e, {}}, 1, [&](const PassWriter& out, const TowerContext& c) {
         plan_tower_block(out, b, c);
     });
@@ -215,7 +215,7 @@ TEST_CASE("what stands around the towers, and the two losses") {
     w.decoder.hidden = 8;
     w.decoder.fused_norms = false;
     e.parallelism.micro_batch = 5;
-    e.parallelism.fused_accumulation = false;
+    e.runtime.gradients.fused_accumulation = false;
     const auto lines = [&](void (*plan)(const PassWriter&, const TowerContext&)) {
         return lines_of_passes({e, Group{.ranks = 4}}, 4, plan);
     };
@@ -253,7 +253,7 @@ TEST_CASE("what stands around the towers, and the two losses") {
                 "similarity 5x8x20 unaligned", "similarity 20x8x5 unaligned",
                 "similarity 5x8x20 unaligned", "similarity 20x8x5 unaligned",
                 "scatter_images reduce_scatter 320", "scatter_texts reduce_scatter 320"});
-    w.autocast = true;
+    e.runtime.autocast = true;
     CHECK(lines(plan_losses).forward.back() == "caption_loss r9000 w12000 x3");
     CHECK(lines(plan_losses).backward.front() == "caption_loss_backward r18000 w15000 x3");
     CHECK(lines(plan_caption_head).forward.front() == "decoder_final_norm r1200 w1200 x3");

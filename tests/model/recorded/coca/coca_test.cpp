@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/recorded/coca/parts.h"
+#include "model/runtime_rules.h"
 #include "model/step.h"
 
 using namespace stepcast;
@@ -59,7 +60,7 @@ Flops flops_in(const TaskGraph& graph, Phase phase) {
 // Decoder: 12 x (3152384 + 3152384 + 2 h for the norm of the keys) = 75669504; logits 25296896,
 // final norm 1024: 100967424 And the scale of the contrastive logits: 253026049.
 TEST_CASE("CoCa-B-16 has the parameters that the log states, tower by tower") {
-    const auto groups = parameter_groups(coca().workload);
+    const auto groups = parameter_groups(coca());
     CHECK(elements_of(groups, "vision") == 88630528);
     CHECK(elements_of(groups, "text") == 63428096);
     CHECK(elements_of(groups, "decoder") == 100967424);
@@ -71,25 +72,25 @@ TEST_CASE("CoCa-B-16 has the parameters that the log states, tower by tower") {
 
 // Buckets of 20 MB, one after the other; each gradient is reduced once, to the rank that owns it.
 TEST_CASE("buckets of a captioner reduce every gradient once") {
-    const Experiment e = coca({{"parallelism.bucket", "20 MB"}});
+    const Experiment e = coca({{"runtime.gradients.bucket", "20 MB"}});
     const TaskGraph graph = build_step(e, routing_of(e));
     double bytes = 0;
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.name(t) == "gradient_reduce") bytes += std::get<Reduce>(graph.op(t)).bytes.si();
-    CHECK(bytes == Approx(253026049 * size_of(e.parallelism.gradient_dtype).si()));
+    CHECK(bytes == Approx(253026049 * size_of(gradient_type(e)).si()));
 }
 
 // Two groups for each of 12 layers in three towers, two for each end of vision and text, two at the
 // decoder's, one for the scale: 72 + 4 + 4 + 2 + 1.
 TEST_CASE("each layer makes a group that decays and one that does not") {
-    CHECK(parameter_groups(coca().workload).size() == 83);
-    const auto joined = parameter_groups(coca({{"workload.optimizer_groups", "1"}}).workload);
+    CHECK(parameter_groups(coca()).size() == 83);
+    const auto joined = parameter_groups(coca({{"runtime.optimizer.groups", "1"}}));
     REQUIRE(joined.size() == 1);
     CHECK(joined.front().size() == 744);
     CHECK(elements_of(joined) == 253026049);
     CHECK_THROWS_WITH(
-        coca({{"workload.optimizer_groups", "84"}}),
-        Catch::StartsWith("--set workload.optimizer_groups=84: 84, but the layers make 83 groups"));
+        coca({{"runtime.optimizer.groups", "84"}}),
+        Catch::StartsWith("--set runtime.optimizer.groups=84: 84, but the layers make 83 groups"));
 }
 
 // 10 elements on 4 ranks are padded to 16, so a piece has 4. Of tensors with 3, 5 and 2, [0,3) is
@@ -107,7 +108,7 @@ TEST_CASE("a group is cut into equal pieces, padded to twice the ranks") {
 // (768 + 151296 + 768 = 152832 = 4 x 38208), 147456 of the patches (589824 / 4), 1769472 of a
 // vision layer's matrices (7077888 / 4).
 TEST_CASE("pieces are those that the log prints") {
-    const auto groups = parameter_groups(coca().workload);
+    const auto groups = parameter_groups(coca());
     CHECK(piece_elements(groups[0], 4) == 38208);
     CHECK(piece_elements(groups[1], 4) == 147456);
     CHECK(piece_elements(groups[3], 4) == 1769472);
@@ -189,11 +190,12 @@ TEST_CASE(
 // nearly fill one each. With overlap the gradients leave in the order of the backward, so every
 // copy is in the backward.
 TEST_CASE("smaller buckets go one after another; with overlap they leave during the backward") {
-    auto waiting = task_counts(build_step(coca({{"parallelism.bucket", "60 MB"}}), {}));
+    auto waiting = task_counts(build_step(coca({{"runtime.gradients.bucket", "60 MB"}}), {}));
     CHECK(waiting[{"bucket_divide", Phase::gradient_sync}] >= 9);
     CHECK(waiting[{"bucket_copy", Phase::gradient_sync}] == 744);
-    auto overlapped = task_counts(
-        build_step(coca({{"parallelism.bucket", "60 MB"}, {"parallelism.overlap", "true"}}), {}));
+    auto overlapped = task_counts(build_step(
+        coca({{"runtime.gradients.bucket", "60 MB"}, {"runtime.exchanges.gradients", "always"}}),
+        {}));
     CHECK(overlapped[{"bucket_copy", Phase::backward}] == 744);
     CHECK(overlapped[{"bucket_copy", Phase::gradient_sync}] == 0);
     CHECK(overlapped[{"bucket_divide", Phase::backward}] >= 9);
@@ -201,7 +203,7 @@ TEST_CASE("smaller buckets go one after another; with overlap they leave during 
 
 // A bucket takes what comes next as long as that fits into 60 MB.
 TEST_CASE("a bucket is closed when the next gradient would not fit") {
-    const TaskGraph graph = build_step(coca({{"parallelism.bucket", "60 MB"}}), {});
+    const TaskGraph graph = build_step(coca({{"runtime.gradients.bucket", "60 MB"}}), {});
     Bytes filled, before;
     int closed = 0;
     for (TaskId t = 0; t < graph.size(); ++t) {
@@ -248,7 +250,7 @@ TEST_CASE("an update moves so many bytes for each element, and is issued by the 
 }
 
 TEST_CASE("one parameter group is four reductions and one gather") {
-    auto counts = task_counts(build_step(coca({{"workload.optimizer_groups", "1"}}), {}));
+    auto counts = task_counts(build_step(coca({{"runtime.optimizer.groups", "1"}}), {}));
     CHECK(counts[{"gradient_reduce", Phase::gradient_sync}] == 4);
     CHECK(counts[{"gather_parameters", Phase::optimizer}] == 1);
 }
@@ -297,8 +299,8 @@ TEST_CASE("what a captioner's step does not model is refused, naming the key") {
     refused("workload.moe.experts", "4");
     refused("workload.attention", "flash");
     refused("workload.dropout", "0.1");
-    refused("parallelism.eager", "true");
-    refused("parallelism.overlap_params", "true");
+    refused("runtime.kernels", "eager");
+    refused("runtime.exchanges.parameters", "true");
     CHECK_THROWS_WITH(coca({{"parallelism.tp", "2"}, {"parallelism.dp", "2"}}),
                       Catch::StartsWith("--set parallelism.tp=2:"));
 }

@@ -27,11 +27,11 @@ Experiment gpt2(int layers, AttentionKind attention, Dtype dtype = Dtype::bf16, 
     w.ffn = 3072;
     w.vocab = 50304;
     w.seq = 1024;
-    w.tied = w.fused_loss = false;
+    w.tied = false;
     w.attention = attention;
     w.dtype = dtype;
     w.optimizer = Optimizer::adam;
-    e.parallelism.eager_script = true;
+    e.runtime.kernels = KernelStyle::script;
     e.parallelism.micro_batch = batch;
     e.cluster.gpu.peaks[Dtype::bf16] = e.cluster.gpu.peaks[Dtype::tf32] =
         e.cluster.gpu.peaks[Dtype::fp32] = FlopsPerSecond(1e15);
@@ -183,7 +183,7 @@ TEST_CASE("an expert without tokens is not called") {
     e.workload.hidden = 1024;
     e.workload.ffn = 4096;
     e.workload.seq = 8192;
-    e.parallelism.eager_script = true;
+    e.runtime.kernels = KernelStyle::script;
     const TaskGraph graph = build_step(e, {1, 4, {16000, 0, 300, 84}, {}, {}});
     CHECK(kernels(graph, Phase::forward) == 5 + 4 + 8 + 2 + 3 * 3 + 7);
     int reads = 0;
@@ -211,7 +211,7 @@ TEST_CASE("an expert layer of an eager script: every kernel and what issues it")
     e.workload.layers = 1;
     e.workload.dtype = Dtype::bf16;
     e.parallelism.micro_batch = 2;
-    e.parallelism.eager_script = true;
+    e.runtime.kernels = KernelStyle::script;
     const auto lines = [&](Phase phase) {
         const TaskGraph graph = build_step(e, {1, 4, {12, 0, 5, 3}, {}, {}});
         std::vector<std::string> all;
@@ -373,7 +373,7 @@ TEST_CASE("what an eager script cannot be written for is refused by its key") {
         return eager_complaint(e);
     };
     const auto refusal = [](const std::string& found, const std::string& expected) {
-        return found + ", with parallelism.eager_script expected " + expected;
+        return found + ", with runtime.kernels = script expected " + expected;
     };
     CHECK(told([](auto& e) { e.workload.tied = true; }) == refusal("workload.tied: true", "false"));
     CHECK(told([](auto& e) { e.cluster.gpus_per_node = 2; }) ==
@@ -406,8 +406,8 @@ TEST_CASE("what an eager script cannot be written for is refused by its key") {
     CHECK(told([](auto& e) { e.workload.qkv_bias = false; }) ==
           refusal("workload.qkv_bias: false", "true"));
     CHECK_THAT(told([](auto& e) { e.workload.dropout = 0.1; }), Contains("workload.dropout: 0.1"));
-    CHECK(told([](auto& e) { e.workload.autocast = true; }) ==
-          refusal("workload.autocast: true", "false"));
+    CHECK(told([](auto& e) { e.runtime.autocast = true; }) ==
+          refusal("runtime.autocast: true", "false"));
     CHECK(told([](auto& e) { e.workload.kv_heads = 4; }) ==
           refusal("workload.kv_heads: 4", "as many as heads"));
     CHECK(told([](auto& e) { e.workload.kv_heads = 12; }).empty());

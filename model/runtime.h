@@ -1,0 +1,198 @@
+// How the software executes a step: the style of its kernels, what it fuses, what overlaps, the
+// types of gradients and states, how tokens and gradients are sent. A framework is an overlay of
+// this table (framework.h). What a key means together with other keys is in runtime_rules.h.
+#pragma once
+
+#include <vector>
+
+#include "model/base/bucket_size.h"
+#include "model/base/dtype.h"
+#include "model/base/units.h"
+#include "model/input/keyed.h"
+
+namespace stepcast {
+
+// fused: element-wise passes are compiled into few kernels. eager: operation by operation, with
+// more traffic. operations: each element-wise operation is a kernel of its own
+// (model/block/unfused.h). script: one rank, each operator is the kernels that an eager PyTorch
+// script launches for it (model/recorded/script/).
+NAMED_ENUM(KernelStyle, "a style of kernels", fused, eager, operations, script);
+
+// Operators that a library writes in Python: each of their steps is a kernel
+// (model/block/composed.h).
+NAMED_ENUM(Composed, "a composed operator", norms, rotary, activation, experts, loss, column_sums,
+           adapters);
+
+// How attention gets the keys of the other context-parallel ranks: around a ring during the
+// computation, or gathered before it.
+NAMED_ENUM_AS(ContextExchange, "a context exchange", "ring, all-gather", ring, all_gather);
+
+// training: the 16-bit type of training, or fp32 if training is in fp32 or tf32.
+NAMED_ENUM(GradientType, "a gradient type", training, fp32, fp16, bf16);
+
+// When gradient collectives overlap the backward. zero3: under ZeRO 3 alone.
+NAMED_ENUM(GradientOverlap, "an overlap of gradients", never, zero3, always);
+// When tensor-parallel collectives overlap GEMMs. split_sequence: where the sequence is split too.
+NAMED_ENUM(TensorOverlap, "an overlap of tensor-parallel collectives", never, split_sequence,
+           always);
+
+// Which experts are split over the tensor-parallel ranks. wide: those of at least the model's
+// width; published recipes do not split narrower ones (expert_tensor_parallel_size 1).
+NAMED_ENUM(ExpertSplit, "a split of experts", all, wide, none);
+
+// How tokens reach their experts. once: once a rank and once a node, however many of its experts
+// are there (DeepEP). once_dropless: so where several ranks hold the experts and no token is
+// dropped.
+NAMED_ENUM(TokenDispatch, "a dispatch of tokens", all_to_all, once, once_dropless);
+
+// How a rank's experts multiply. grouped: one kernel over all experts; casts and activation are
+// separate passes. each: expert by expert, with separate kernels (Transformer Engine's
+// GroupedLinear). fused: one kernel with activation and casts (its grouped MLP in MXFP8 and NVFP4,
+// from 2.20 on); tokens are sorted by expert while they are sent.
+NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
+
+struct LossKernels {
+    KEY(bool, fused, true, "softmax and loss in one pass over the logits");
+    KEY(int, pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
+    // false: the model returns logits, and its forward ends before the loss
+    KEY(bool, in_forward, true, "the forward computes the loss too");
+    friend bool operator==(const LossKernels&, const LossKernels&) = default;
+};
+
+struct Gradients {
+    KEY(GradientType, type, GradientType::fp32,
+        "element type of accumulated and reduced gradients; training: the 16-bit type of training");
+    KEY(BucketSize, bucket, BucketSize(Bytes(25e6)),
+        "gradient bucket: bytes, \"40e6 weights\", or \"one\" for all");
+    // PyTorch's set_to_none
+    KEY(bool, freed, false, "gradients are freed after the update, not set to zero");
+    KEY(bool, fused_accumulation, true,
+        "weight-gradient GEMMs add into the accumulated gradients themselves");
+    KEY(std::vector<int>, copies, {},
+        "by ZeRO stage: passes over all gradients of a rank around their reduction (into buckets, "
+        "division, back), of zero 2 and 3 in every micro-batch; empty = none");
+    KEY(bool, clip_per_rank, false,
+        "the gradient norm is each stage's own, not summed over stages");
+    KEY(bool, join_tied, true, "stages that share tied embeddings sum their gradients");
+    friend bool operator==(const Gradients&, const Gradients&) = default;
+};
+
+struct OptimizerKernels {
+    // false: moments have the weights' type
+    KEY(bool, master_weights, true, "16-bit weights have an fp32 copy that the optimizer updates");
+    KEY(bool, clip_scales, false,
+        "clipping scales the gradients in every step, as torch.nn.utils.clip_grad_norm_; else only "
+        "where their norm is too large, which is not counted");
+    KEY(bool, fused, true,
+        "one pass over the optimizer's tensors; else PyTorch's foreach, one for each of its "
+        "operations");
+    KEY(bool, reads_loss, false, "the host waits for the loss before the optimizer");
+    KEY(int, groups, 0,
+        "parameter groups with optimizer kernels of their own; 0 = as groups_a_layer or "
+        "visits_experts say, else one",
+        0, 1 << 20);
+    // gradient copies, norm, clip, update, zeroing
+    KEY(int, calls, 1, "calls of the optimizer for each group", 1, 1000);
+    KEY(int, groups_a_layer, 0,
+        "parameters of a layer that the optimizer updates one by one; 0 = fused", 0, 1000);
+    KEY(bool, visits_experts, false,
+        "fused but for experts: each of an expert's two tensors is a group of its own");
+    KEY(std::vector<int>, copies, {},
+        "by ZeRO stage: further passes over the gradients that a rank updates (checks, flat "
+        "copies); the update then holds flat copies of them, one in fp32, and takes one call; "
+        "empty = none");
+    KEY(std::vector<int>, copy_calls, {},
+        "by ZeRO stage: calls for each parameter (groups_a_layer) that these passes take");
+    KEY(bool, wide_norm, false, "zero 1 to 3: gradients are cast to fp64 for their norm");
+    KEY(bool, waits, false,
+        "the host waits for the backward before the optimizer, and for the gradients' check and "
+        "norm in it");
+    friend bool operator==(const OptimizerKernels&, const OptimizerKernels&) = default;
+};
+
+// Switches of collectives and sends; a sweep walks them with the split (ParallelPlan).
+struct Exchanges {
+    KEY(GradientOverlap, gradients, GradientOverlap::always,
+        "gradient collectives overlap the backward");
+    KEY(bool, parameters, true, "zero 1, 2: parameters are gathered during the next forward");
+    KEY(TensorOverlap, tensor, TensorOverlap::never,
+        "tensor-parallel collectives overlap GEMMs, in chunks");
+    KEY(bool, weight_gradient, true,
+        "tensor-parallel collectives of the backward overlap the weight gradient");
+    KEY(bool, sends, true, "sends between stages overlap other tasks");
+    // without sequence_parallel
+    KEY(bool, scatter_sends, true,
+        "each tensor-parallel rank sends its part to the next stage, then they gather");
+    friend bool operator==(const Exchanges&, const Exchanges&) = default;
+};
+
+struct ExpertKernels {
+    // none: ep includes those ranks
+    KEY(ExpertSplit, tensor_parallel, ExpertSplit::all,
+        "which experts are split over the tensor-parallel ranks");
+    KEY(TokenDispatch, dispatch, TokenDispatch::all_to_all, "how tokens reach their experts");
+    KEY(ExpertProducts, products, ExpertProducts::grouped,
+        "a rank's experts multiply in one kernel, each by itself, or in one kernel with activation "
+        "and casts");
+    KEY(bool, one_by_one, false,
+        "experts of all-to-alls run one by one, each for cluster.host.expert_layer");
+    friend bool operator==(const ExpertKernels&, const ExpertKernels&) = default;
+};
+
+// What a hop between stages sends: model/transformer/hops.h.
+struct StageMessages {
+    // in sequence; these hosts run nothing else meanwhile
+    KEY(bool, blocking, false, "each message between stages holds the hosts of both ends");
+    KEY(int, messages_per_tensor, 1,
+        "messages that carry one tensor between stages: headers and data", 1, 1000);
+    KEY(int, messages_per_tuple, 0, "messages that frame the tensors of one stage", 0, 1000);
+    KEY(bool, resend_first_stage, false,
+        "every later hop carries what the first stage sent once more");
+    KEY(int, gradient_tensors, 0,
+        "tensors of a hop back, those without data too; 0 = the tensors of the cut", 0, 1000);
+    friend bool operator==(const StageMessages&, const StageMessages&) = default;
+};
+
+struct Runtime {
+    KEY(KernelStyle, kernels, KernelStyle::fused,
+        "style of element-wise passes: compiled, operation by operation, each a kernel of its own, "
+        "or as an eager script launches them");
+    KEY(double, eager_traffic, 2, "eager: bytes of element-wise passes over those of fused ones",
+        0.5, 10);
+    KEY(std::vector<Composed>, composed, {},
+        "operators that the library composes of PyTorch's: RMS norms, rotary positions, GELU in "
+        "steps, passes around experts, cross entropy, gradients of biases and norms, adapters");
+    KEY(bool, autocast, false, "norms, softmax and residuals in fp32, cast around matrix products");
+    KEY(bool, fused_projections, true,
+        "query, key and value are one matrix product, gate and up another");
+    KEY(bool, fused_gate, false,
+        "without fused projections: activation and gate's product are one kernel");
+    // torchao's "rowwise"
+    KEY(bool, row_scales, false,
+        "fp8: products with a scale a row, whose casts are passes of their own");
+    KEY(int, vocab_multiple, 1,
+        "each tensor-parallel rank holds a multiple of this many words, the last ones padding", 1,
+        65536);
+    KEY(bool, recompute_stops_early, false,
+        "full recompute ends with the last tensor that the backward needs");
+    KEY(ContextExchange, context_exchange, ContextExchange::ring,
+        "how keys and values of other context-parallel ranks arrive");
+    KEY(bool, gather_copies, false,
+        "tensor-parallel collectives of a split sequence that run by themselves put the whole in "
+        "order by a copy ([batch, sequence, hidden])");
+    KEY(bool, module_hooks, false,
+        "zero 3: hooks around every module of a layer, embedding or head");
+    KEY(bool, blocking_layers, false,
+        "the host waits for every kernel of a layer (CUDA_LAUNCH_BLOCKING): what a pass costs it "
+        "adds to them");
+    KEY(double, reserved, 1, "memory that its allocator reserves over what tensors take", 1, 10);
+    KEY(LossKernels, loss, {}, "");
+    KEY(Gradients, gradients, {}, "");
+    KEY(OptimizerKernels, optimizer, {}, "");
+    KEY(Exchanges, exchanges, {}, "");
+    KEY(ExpertKernels, experts, {}, "");
+    KEY(StageMessages, pipeline, {}, "");
+    friend bool operator==(const Runtime&, const Runtime&) = default;
+};
+
+}  // namespace stepcast

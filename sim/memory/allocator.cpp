@@ -1,0 +1,579 @@
+// The rules of c10/cuda/CUDACachingAllocator.cpp in PyTorch. tests/sim/memory/allocator_test.cpp
+// holds what the allocator of PyTorch 2.15.0 itself answered to the same requests.
+#include "sim/memory/allocator.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <memory_resource>
+#include <set>
+#include <stdexcept>
+
+namespace stepcast {
+namespace {
+
+using BlockId = std::int32_t;
+constexpr BlockId no_block = -1;
+constexpr BlockId empty_tensor = -2;  // of a tensor without bytes
+
+constexpr int most_streams = 32;
+constexpr std::int64_t smallest = 512;                // every size is a multiple
+constexpr std::int64_t small_limit = mebibyte;        // requests above are large
+constexpr std::int64_t small_segment = 2 * mebibyte;  // also the step of large segments
+constexpr std::int64_t exact_from = 10 * mebibyte;    // requests below share large segments
+constexpr std::int64_t address_space = std::int64_t{1} << 48;  // of one expandable segment
+
+constexpr std::int64_t up_to_multiple(std::int64_t value, std::int64_t of) {
+    return (value + of - 1) / of * of;
+}
+
+// A part of a segment: used, free, or address space without memory.
+struct MemoryBlock {
+    std::int64_t address = 0, bytes = 0;
+    BlockId before = no_block, after = no_block;
+    std::int64_t since = 0;                  // searches of its pool when it became free
+    std::uint32_t users = 0, waits_for = 0;  // other streams: that used it, that must pass first
+    std::uint8_t stream = 0;
+    bool small = false, expandable = false;
+    bool mapped = true, used = false;
+    [[nodiscard]] bool is_split() const { return before != no_block || after != no_block; }
+    [[nodiscard]] bool is_free() const { return !used && waits_for == 0; }
+};
+
+class CachingAllocator {
+public:
+    CachingAllocator(const AllocatorSettings& settings, std::int64_t capacity)
+        : settings_(settings), capacity_(capacity) {}
+
+    // no_block: out of memory
+    BlockId allocate(std::int64_t bytes, std::uint8_t stream) {
+        free_what_passed();
+        const Request request = request_of(bytes, stream);
+        BlockId found = cached(request);
+        if (found == no_block) found = from_driver_with_retries(request);
+        if (found != no_block) use(found, request);
+        return found;
+    }
+
+    void free(BlockId id) {
+        MemoryBlock& block = blocks_[index(id)];
+        block.used = false;
+        level_.allocated -= block.bytes;
+        block.waits_for = block.users;
+        block.users = 0;
+        for (std::uint32_t left = block.waits_for; left != 0; left &= left - 1)
+            pending_[index(std::countr_zero(left))].push_back(id);
+        if (block.waits_for == 0) make_free(id);
+    }
+
+    void record_stream(BlockId id, std::uint8_t stream) {
+        MemoryBlock& block = blocks_[index(id)];
+        if (block.stream != stream) block.users |= std::uint32_t{1} << stream;
+    }
+
+    void synchronize(std::uint8_t stream) {
+        for (const BlockId id : pending_[stream]) passed_.push_back({id, stream});
+        pending_[stream].clear();
+    }
+
+    [[nodiscard]] AllocatorLevel level() const { return level_; }
+    [[nodiscard]] std::int64_t most_reserved() const { return most_reserved_; }
+    [[nodiscard]] std::size_t retries() const { return retries_; }
+    [[nodiscard]] std::vector<AllocatorSegment> segments() const;
+
+private:
+    struct Request {
+        std::int64_t bytes = 0, from_driver = 0;
+        std::uint8_t stream = 0;
+        bool small = false;
+    };
+    struct FreeBlock {
+        std::int64_t bytes = 0, address = 0;
+        BlockId id = no_block;
+        friend auto operator<=>(const FreeBlock&, const FreeBlock&) = default;
+    };
+    struct Unmapped {
+        std::int64_t address = 0;
+        BlockId id = no_block;
+        friend auto operator<=>(const Unmapped&, const Unmapped&) = default;
+    };
+    // Of one stream and size class.
+    struct Pool {
+        explicit Pool(std::pmr::memory_resource* memory) : free(memory), unmapped(memory) {}
+        std::pmr::set<FreeBlock> free;
+        std::pmr::set<Unmapped> unmapped;
+    };
+    struct Passed {
+        BlockId id = no_block;
+        std::uint8_t stream = 0;
+    };
+
+    template <class Integer>
+    static std::size_t index(Integer i) {
+        return static_cast<std::size_t>(i);
+    }
+    static std::size_t pool_index(std::uint8_t stream, bool small) {
+        return 2 * index(stream) + (small ? 1 : 0);
+    }
+    Pool& pool(std::uint8_t stream, bool small) {
+        const std::size_t i = pool_index(stream, small);
+        while (pools_.size() <= i) pools_.emplace_back(&nodes_);
+        return pools_[i];
+    }
+    Pool& pool(const MemoryBlock& block) { return pool(block.stream, block.small); }
+    MemoryBlock& at(BlockId id) { return blocks_[index(id)]; }
+
+    [[nodiscard]] std::int64_t rounded(std::int64_t bytes) const;
+    [[nodiscard]] Request request_of(std::int64_t bytes, std::uint8_t stream) const;
+    [[nodiscard]] bool is_limited() const { return settings_.memory_fraction < 1; }
+    [[nodiscard]] bool collects() const {
+        return is_limited() && settings_.garbage_collection_threshold > 0;
+    }
+    [[nodiscard]] double allowed() const {
+        return settings_.memory_fraction * static_cast<double>(capacity_);
+    }
+    [[nodiscard]] std::int64_t page(bool small) const {
+        return small ? small_segment : settings_.large_segment;
+    }
+
+    BlockId add(MemoryBlock block);
+    void erase(BlockId id);
+    void insert_free(BlockId id);
+    void erase_free(BlockId id);
+    void reserve(std::int64_t bytes);
+
+    BlockId cached(const Request& request);
+    BlockId from_driver_with_retries(const Request& request);
+    BlockId from_driver(const Request& request);
+    void use(BlockId id, const Request& request);
+    [[nodiscard]] bool should_split(const MemoryBlock& block, const Request& request) const;
+
+    void make_free(BlockId id);
+    bool merge(BlockId into, BlockId other);
+    void free_what_passed();
+
+    BlockId expanded(const Request& request);
+    BlockId room_for(const Request& request);
+    bool map(BlockId id, std::int64_t bytes);
+    void unmap(BlockId id);
+    void release(BlockId id);
+    bool release_large_enough(const Request& request);
+    void release_all();
+    void collect_garbage();
+
+    AllocatorSettings settings_;
+    std::int64_t capacity_ = 0;
+    std::pmr::unsynchronized_pool_resource nodes_;
+    std::vector<MemoryBlock> blocks_;
+    std::vector<BlockId> unused_ids_;
+    std::vector<Pool> pools_;
+    std::array<std::int64_t, 2> searches_{};  // of large and small pools
+    std::array<std::vector<BlockId>, most_streams> pending_;
+    std::vector<Passed> passed_;
+    std::int64_t next_address_ = 0;
+    AllocatorLevel level_;
+    std::int64_t most_reserved_ = 0;
+    std::size_t retries_ = 0;
+};
+
+std::int64_t CachingAllocator::rounded(std::int64_t bytes) const {
+    if (bytes < smallest) return smallest;
+    const auto value = static_cast<std::uint64_t>(bytes);
+    const int interval = std::clamp(static_cast<int>(std::bit_width(value)) - 21, 0, 15);
+    const std::int64_t divisions = settings_.roundup_divisions[index(interval)];
+    if (divisions <= 1 || bytes <= smallest * divisions) return up_to_multiple(bytes, smallest);
+    return up_to_multiple(bytes, static_cast<std::int64_t>(std::bit_floor(value)) / divisions);
+}
+
+CachingAllocator::Request CachingAllocator::request_of(std::int64_t bytes,
+                                                       std::uint8_t stream) const {
+    const std::int64_t size = rounded(bytes);
+    const bool small = size <= small_limit;
+    return {size,
+            small               ? small_segment
+            : size < exact_from ? settings_.large_segment
+                                : up_to_multiple(size, small_segment),
+            stream, small};
+}
+
+BlockId CachingAllocator::add(MemoryBlock block) {
+    if (unused_ids_.empty()) {
+        blocks_.push_back(block);
+        return static_cast<BlockId>(blocks_.size() - 1);
+    }
+    const BlockId id = unused_ids_.back();
+    unused_ids_.pop_back();
+    at(id) = block;
+    return id;
+}
+
+void CachingAllocator::erase(BlockId id) {
+    at(id) = {};
+    unused_ids_.push_back(id);
+}
+
+void CachingAllocator::insert_free(BlockId id) {
+    MemoryBlock& block = at(id);
+    block.since = searches_[block.small ? 1 : 0];
+    pool(block).free.insert({block.bytes, block.address, id});
+}
+
+void CachingAllocator::erase_free(BlockId id) {
+    const MemoryBlock& block = at(id);
+    pool(block).free.erase({block.bytes, block.address, id});
+}
+
+void CachingAllocator::reserve(std::int64_t bytes) {
+    level_.reserved += bytes;
+    most_reserved_ = std::max(most_reserved_, level_.reserved);
+}
+
+// The smallest free block that is large enough, at the lowest address. The last block of an
+// expandable segment counts with the address space behind it, so that it is the last choice.
+BlockId CachingAllocator::cached(const Request& request) {
+    if (collects()) ++searches_[request.small ? 1 : 0];
+    auto& free = pool(request.stream, request.small).free;
+    auto found = free.lower_bound({request.bytes, 0, no_block});
+    if (found == free.end()) return no_block;
+    const auto room = [&](const FreeBlock& one) {
+        const BlockId after = at(one.id).after;
+        return one.bytes + (after != no_block && !at(after).mapped ? at(after).bytes : 0);
+    };
+    if (at(found->id).expandable)
+        for (auto next = std::next(found); next != free.end() && room(*next) < room(*found);)
+            found = next++;
+    if (request.bytes < settings_.max_split_size && found->bytes >= settings_.max_split_size)
+        return no_block;
+    if (request.bytes >= settings_.max_split_size &&
+        found->bytes >= request.bytes + settings_.max_non_split_rounding)
+        return no_block;
+    const BlockId id = found->id;
+    free.erase(found);
+    return id;
+}
+
+BlockId CachingAllocator::from_driver_with_retries(const Request& request) {
+    if (collects()) collect_garbage();
+    BlockId found = from_driver(request);
+    if (found == no_block && release_large_enough(request)) found = from_driver(request);
+    if (found != no_block) return found;
+    release_all();
+    ++retries_;
+    return from_driver(request);
+}
+
+BlockId CachingAllocator::from_driver(const Request& request) {
+    const std::int64_t after = level_.reserved + request.from_driver;
+    if (is_limited() && static_cast<double>(after) > allowed()) return no_block;
+    if (settings_.expandable_segments) return expanded(request);
+    if (capacity_ > 0 && after > capacity_) return no_block;
+    reserve(request.from_driver);
+    MemoryBlock block;
+    block.address = next_address_;
+    block.bytes = request.from_driver;
+    block.stream = request.stream;
+    block.small = request.small;
+    next_address_ += request.from_driver;
+    return add(block);
+}
+
+bool CachingAllocator::should_split(const MemoryBlock& block, const Request& request) const {
+    const std::int64_t left = block.bytes - request.bytes;
+    if (block.small || settings_.expandable_segments) return left >= smallest;
+    return request.bytes < settings_.max_split_size && left > small_limit;
+}
+
+// The tensor gets the block's beginning; the rest stays free if it is worth splitting.
+void CachingAllocator::use(BlockId id, const Request& request) {
+    if (should_split(at(id), request)) {
+        MemoryBlock rest = at(id);
+        rest.address += request.bytes;
+        rest.bytes -= request.bytes;
+        rest.before = id;
+        const BlockId behind = add(rest);
+        if (rest.after != no_block) at(rest.after).before = behind;
+        at(id).bytes = request.bytes;
+        at(id).after = behind;
+        insert_free(behind);
+    }
+    at(id).used = true;
+    level_.allocated += at(id).bytes;
+}
+
+void CachingAllocator::make_free(BlockId id) {
+    merge(id, at(id).before);
+    merge(id, at(id).after);
+    insert_free(id);
+}
+
+// Takes a free neighbour in, if it has memory exactly if this block has.
+bool CachingAllocator::merge(BlockId into, BlockId other) {
+    if (other == no_block || !at(other).is_free() || at(other).mapped != at(into).mapped)
+        return false;
+    MemoryBlock& block = at(into);
+    const MemoryBlock gone = at(other);
+    if (gone.mapped)
+        erase_free(other);
+    else
+        pool(gone).unmapped.erase({gone.address, other});
+    if (block.before == other) {
+        block.address = gone.address;
+        block.before = gone.before;
+        if (block.before != no_block) at(block.before).after = into;
+    } else {
+        block.after = gone.after;
+        if (block.after != no_block) at(block.after).before = into;
+    }
+    block.bytes += gone.bytes;
+    erase(other);
+    return true;
+}
+
+void CachingAllocator::free_what_passed() {
+    for (const Passed& one : passed_) {
+        MemoryBlock& block = at(one.id);
+        block.waits_for &= ~(std::uint32_t{1} << one.stream);
+        if (block.waits_for == 0) make_free(one.id);
+    }
+    passed_.clear();
+}
+
+// The first free or unmapped blocks of an expandable segment that have enough address space in a
+// row.
+BlockId CachingAllocator::room_for(const Request& request) {
+    const auto has_room = [&](BlockId id) {
+        std::int64_t bytes = 0;
+        for (; bytes < request.bytes && id != no_block && at(id).is_free(); id = at(id).after)
+            bytes += at(id).bytes;
+        return bytes >= request.bytes;
+    };
+    for (const Unmapped& one : pool(request.stream, request.small).unmapped) {
+        const BlockId before = at(one.id).before;
+        const BlockId from = before != no_block && at(before).is_free() ? before : one.id;
+        if (has_room(from)) return from;
+    }
+    MemoryBlock block;
+    block.address = up_to_multiple(next_address_, page(request.small));
+    block.bytes = up_to_multiple(address_space, page(request.small));
+    block.stream = request.stream;
+    block.small = request.small;
+    block.expandable = true;
+    block.mapped = false;
+    next_address_ = block.address + block.bytes;
+    const BlockId id = add(block);
+    pool(block).unmapped.insert({block.address, id});
+    return id;
+}
+
+BlockId CachingAllocator::expanded(const Request& request) {
+    BlockId id = room_for(request);
+    if (!at(id).mapped && !map(id, std::min(at(id).bytes, request.bytes))) return no_block;
+    while (at(id).bytes < request.bytes) {
+        const BlockId next = at(id).after;
+        if (!map(next, std::min(request.bytes - at(id).bytes, at(next).bytes))) return no_block;
+        id = next;
+    }
+    erase_free(id);
+    return id;
+}
+
+// Gives whole pages of memory to the beginning of an unmapped block, and merges it with its free
+// neighbours.
+bool CachingAllocator::map(BlockId id, std::int64_t bytes) {
+    const std::int64_t taken = up_to_multiple(bytes, page(at(id).small));
+    if (capacity_ > 0 && level_.reserved + taken > capacity_) return false;
+    pool(at(id)).unmapped.erase({at(id).address, id});
+    at(id).mapped = true;
+    if (taken < at(id).bytes) {
+        MemoryBlock rest = at(id);
+        rest.mapped = false;
+        rest.address += taken;
+        rest.bytes -= taken;
+        rest.before = id;
+        const BlockId behind = add(rest);
+        if (rest.after != no_block) at(rest.after).before = behind;
+        at(id).bytes = taken;
+        at(id).after = behind;
+        pool(rest).unmapped.insert({rest.address, behind});
+    }
+    merge(id, at(id).before);
+    merge(id, at(id).after);
+    insert_free(id);
+    reserve(taken);
+    return true;
+}
+
+// Gives the whole pages of a free block back; its ends stay.
+void CachingAllocator::unmap(BlockId id) {
+    const MemoryBlock whole = at(id);
+    const std::int64_t size = page(whole.small), end = whole.address + whole.bytes,
+                       first = up_to_multiple(whole.address, size), last = end / size * size;
+    if (first >= last) return;
+    erase_free(id);
+    const auto keep = [&](std::int64_t address, std::int64_t bytes, BlockId before, BlockId after) {
+        MemoryBlock kept = whole;
+        kept.address = address;
+        kept.bytes = bytes;
+        kept.before = before;
+        kept.after = after;
+        const BlockId added = add(kept);
+        if (before != no_block) at(before).after = added;
+        if (after != no_block) at(after).before = added;
+        insert_free(added);
+    };
+    if (first > whole.address) keep(whole.address, first - whole.address, whole.before, id);
+    if (end > last) keep(last, end - last, id, whole.after);
+    MemoryBlock& block = at(id);
+    block.address = first;
+    block.bytes = last - first;
+    block.mapped = false;
+    merge(id, block.before);
+    merge(id, at(id).after);
+    reserve(first - last);
+    if (at(id).is_split())
+        pool(at(id)).unmapped.insert({at(id).address, id});
+    else
+        erase(id);
+}
+
+void CachingAllocator::release(BlockId id) {
+    erase_free(id);
+    reserve(-at(id).bytes);
+    erase(id);
+}
+
+// Where large blocks are not split: gives back one that is large enough, or several.
+bool CachingAllocator::release_large_enough(const Request& request) {
+    if (settings_.max_split_size == AllocatorSettings{}.max_split_size) return false;
+    auto& free = pool(request.stream, request.small).free;
+    const std::int64_t wanted = std::max(request.bytes, settings_.max_split_size);
+    const auto enough = free.lower_bound({wanted, 0, no_block});
+    if (enough != free.end() && !at(enough->id).expandable) {
+        release(enough->id);
+        return true;
+    }
+    std::int64_t released = 0;
+    for (auto largest = enough; released < wanted && largest != free.begin();) {
+        const FreeBlock one = *--largest;
+        if (one.bytes < settings_.max_split_size) break;
+        if (at(one.id).expandable) continue;
+        released += one.bytes;
+        ++largest;
+        release(one.id);
+    }
+    return released >= wanted;
+}
+
+void CachingAllocator::release_all() {
+    for (std::uint8_t stream = 0; stream < most_streams; ++stream) synchronize(stream);
+    free_what_passed();
+    std::vector<BlockId> expandable;
+    for (Pool& one : pools_)
+        for (auto at_block = one.free.begin(); at_block != one.free.end();) {
+            const BlockId id = (at_block++)->id;
+            if (at(id).expandable)
+                expandable.push_back(id);
+            else if (!at(id).is_split())
+                release(id);
+        }
+    for (const BlockId id : expandable) unmap(id);
+}
+
+// Gives back whole segments that were not used for longer than the mean of them, until the share
+// of the threshold is left.
+void CachingAllocator::collect_garbage() {
+    const double most = settings_.garbage_collection_threshold * allowed();
+    double to_free = static_cast<double>(level_.reserved) - most;
+    for (bool freed = true; freed && to_free > 0;) {
+        freed = false;
+        std::vector<std::pair<std::int64_t, BlockId>> whole;  // age
+        double ages = 0;
+        for (std::size_t i = 0; i < pools_.size(); i += 2)
+            for (const FreeBlock& one : pools_[i].free)
+                if (!at(one.id).is_split() && !at(one.id).expandable) {
+                    whole.emplace_back(searches_[0] - at(one.id).since, one.id);
+                    ages += static_cast<double>(whole.back().first);
+                }
+        const double threshold = ages / static_cast<double>(std::max<std::size_t>(whole.size(), 1));
+        for (const auto& [age, id] : whole)
+            if (static_cast<double>(age) >= threshold) {
+                to_free -= static_cast<double>(at(id).bytes);
+                release(id);
+                freed = true;
+            }
+    }
+}
+
+std::vector<AllocatorSegment> CachingAllocator::segments() const {
+    std::vector<std::pair<std::int64_t, BlockId>> first;
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+        if (blocks_[i].bytes > 0 && blocks_[i].before == no_block)
+            first.emplace_back(blocks_[i].address, static_cast<BlockId>(i));
+    std::ranges::sort(first);
+    std::vector<AllocatorSegment> all;
+    for (const auto& [address, head] : first) {
+        bool begun = false;
+        for (BlockId id = head; id != no_block; id = blocks_[index(id)].after) {
+            const MemoryBlock& block = blocks_[index(id)];
+            if (block.mapped) {
+                if (!begun) all.push_back({0, block.stream, block.small, {}});
+                all.back().bytes += block.bytes;
+                all.back().pieces.push_back({block.bytes, !block.is_free()});
+            }
+            begun = block.mapped;
+        }
+    }
+    return all;
+}
+
+}  // namespace
+
+AllocatorReplay replay(std::span<const AllocatorEvent> events, const AllocatorSettings& settings,
+                       std::int64_t capacity, Levels levels) {
+    CachingAllocator allocator(settings, capacity);
+    AllocatorReplay result;
+    std::vector<BlockId> tensors;
+    const auto tensor = [&](const AllocatorEvent& event, bool lives) -> BlockId& {
+        if (event.id >= tensors.size()) tensors.resize(event.id + 1, no_block);
+        if ((tensors[event.id] != no_block) != lives || event.stream >= most_streams)
+            throw std::logic_error("replay: a tensor is used that does not live, or made twice");
+        return tensors[event.id];
+    };
+    for (std::size_t i = 0; i < events.size(); ++i) {
+        const AllocatorEvent& event = events[i];
+        switch (event.kind) {
+            case AllocatorEvent::Kind::allocate: {
+                BlockId& id = tensor(event, false);
+                id = event.bytes > 0 ? allocator.allocate(event.bytes, event.stream) : empty_tensor;
+                if (id == no_block) result.failed = i;
+                break;
+            }
+            case AllocatorEvent::Kind::free: {
+                BlockId& id = tensor(event, true);
+                if (id != empty_tensor) allocator.free(id);
+                id = no_block;
+                break;
+            }
+            case AllocatorEvent::Kind::record_stream:
+                if (const BlockId id = tensor(event, true); id != empty_tensor)
+                    allocator.record_stream(id, event.stream);
+                break;
+            case AllocatorEvent::Kind::synchronize: allocator.synchronize(event.stream); break;
+        }
+        const AllocatorLevel level = allocator.level();
+        if (level.allocated > result.peak.allocated) {
+            result.peak.allocated = level.allocated;
+            result.fullest = i;
+            result.at_fullest = level;
+        }
+        if (levels == Levels::all) result.levels.push_back(level);
+        if (result.failed) break;
+    }
+    result.peak.reserved = allocator.most_reserved();
+    result.last = allocator.level();
+    result.retries = allocator.retries();
+    result.segments = allocator.segments();
+    return result;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,182 @@
+#include "sim/memory/allocator_forecast.h"
+
+#include <algorithm>
+#include <map>
+
+#include "model/base/errors.h"
+#include "model/step.h"
+#include "sim/memory/lifetimes.h"
+#include "sim/memory/memory.h"
+#include "sim/predict.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::size_t samples = 240;
+constexpr double close = 0.95;  // of what the device can give: remedies are told, too
+
+Bytes bytes_of(std::int64_t bytes) { return Bytes(static_cast<double>(bytes)); }
+
+// The routing of the draw that needs most, because a training meets all of them.
+Routing fullest_routing(const Experiment& e) {
+    Routing fullest = routing_of(e, 0);
+    Bytes most = transformer_memory(e, fullest).peak;
+    for (int draw = 1; draw < drawn_routings(e); ++draw) {
+        Routing routing = routing_of(e, draw);
+        const Bytes peak = transformer_memory(e, routing).peak;
+        if (peak <= most) continue;
+        most = peak;
+        fullest = std::move(routing);
+    }
+    return fullest;
+}
+
+struct StageReplay {
+    int stage = 0;
+    Lifetimes list;
+    AllocatorReplay result;
+};
+
+StageReplay replay_of(const Experiment& e, const Routing& routing, int stage) {
+    StageReplay one{stage, lifetimes_of(e, routing, stage), {}};
+    one.result = replay(one.list.events, parse_allocator_settings(e.run.allocator));
+    return one;
+}
+
+// The stage that reserves most; `stages` gets the peaks of all.
+StageReplay fullest_stage(const Experiment& e, std::vector<AllocatorForecast::OfStage>& stages) {
+    const Routing routing = fullest_routing(e);
+    StageReplay fullest;
+    for (int stage = 0; stage < e.parallelism.pp; ++stage) {
+        StageReplay one = replay_of(e, routing, stage);
+        stages.push_back({bytes_of(one.result.peak.allocated), bytes_of(one.result.peak.reserved)});
+        if (stage == 0 || one.result.peak.reserved > fullest.result.peak.reserved)
+            fullest = std::move(one);
+    }
+    return fullest;
+}
+
+TensorMoment moment_of(const Lifetimes& list, std::size_t event) {
+    const StepTensor& t = list.tensors[list.events[event].id];
+    return {list.names[static_cast<std::size_t>(t.what)], t.phase, t.step, t.micro_batch, t.layer};
+}
+
+// What lives after an event.
+void add_living(AllocatorForecast& forecast, const Lifetimes& list, std::size_t event) {
+    std::vector<bool> lives(list.tensors.size());
+    for (std::size_t i = 0; i <= event; ++i)
+        if (const auto kind = list.events[i].kind;
+            kind == AllocatorEvent::Kind::allocate || kind == AllocatorEvent::Kind::free)
+            lives[list.events[i].id] = kind == AllocatorEvent::Kind::allocate;
+    std::map<TensorKind, Bytes> kinds;
+    std::map<int, AllocatorForecast::OfLayer> layers;
+    for (std::size_t id = 0; id < lives.size(); ++id) {
+        if (!lives[id]) continue;
+        const StepTensor& t = list.tensors[id];
+        const Bytes bytes = bytes_of(t.bytes);
+        kinds[t.kind] += bytes;
+        AllocatorForecast::OfLayer& layer = layers[t.layer];
+        layer.layer = t.layer;
+        switch (t.kind) {
+            case TensorKind::activations:
+            case TensorKind::logits: layer.activations += bytes; break;
+            case TensorKind::weights:
+            case TensorKind::gradients:
+            case TensorKind::optimizer: layer.lasting += bytes; break;
+            case TensorKind::work:
+            case TensorKind::gathered:
+            case TensorKind::exchanged:
+            case TensorKind::workspaces: layer.work += bytes; break;
+        }
+    }
+    for (const auto& [kind, bytes] : kinds) forecast.kinds.push_back({kind, bytes});
+    for (const auto& [number, layer] : layers) forecast.layers.push_back(layer);
+}
+
+void add_over_time(AllocatorForecast& forecast, const Lifetimes& list,
+                   const AllocatorSettings& settings) {
+    const auto levels = replay(list.events, settings, 0, Levels::all).levels;
+    const std::size_t each = std::max<std::size_t>(1, (levels.size() + samples - 1) / samples);
+    for (std::size_t i = 0; i < levels.size(); i += each) {
+        AllocatorLevel most;
+        for (std::size_t j = i; j < std::min(i + each, levels.size()); ++j) {
+            most.allocated = std::max(most.allocated, levels[j].allocated);
+            most.reserved = std::max(most.reserved, levels[j].reserved);
+        }
+        forecast.over_time.push_back({bytes_of(most.allocated), bytes_of(most.reserved)});
+    }
+}
+
+// Settings that may take less memory, one at a time.
+std::vector<Override> other_settings(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    std::vector<Override> keys;
+    if (!parse_allocator_settings(e.run.allocator).expandable_segments)
+        keys.push_back({"run.allocator", "expandable_segments:True"});
+    if (p.micro_batch > 1) keys.push_back({"parallelism.micro_batch", "1"});
+    if (p.recompute != Recompute::full) keys.push_back({"parallelism.recompute", "full"});
+    if (p.dp * p.cp > 1)
+        for (int zero = p.zero + 1; zero <= 3; ++zero)
+            keys.push_back({"parallelism.zero", std::to_string(zero)});
+    return keys;
+}
+
+void add_remedies(AllocatorForecast& forecast, const Experiment& e, Bytes available) {
+    for (const Override& key : other_settings(e)) {
+        Experiment other = e;
+        // as many sequences a step as before
+        other.parallelism.global_batch = sequences_of_step(e.parallelism);
+        try {
+            set_key(other, key);
+            check_experiment(other);
+        } catch (const ConfigError&) {  // not legal here
+            continue;
+        }
+        std::vector<AllocatorForecast::OfStage> stages;
+        const Bytes reserved = bytes_of(fullest_stage(other, stages).result.peak.reserved);
+        if (reserved < forecast.reserved)
+            forecast.remedies.push_back({key.key, key.value, reserved, reserved <= available});
+    }
+    std::ranges::sort(forecast.remedies, {}, &AllocatorForecast::Remedy::reserved);
+}
+
+}  // namespace
+
+AllocatorForecast allocator_forecast(const Experiment& e) {
+    if (e.workload.kind != Workload::Kind::transformer || runs_script(e))
+        throw ConfigError(
+            "memory over time: of transformers under a framework only; expected workload.kind = "
+            "\"transformer\" without parallelism.eager_script");
+    AllocatorForecast forecast;
+    const StageReplay fullest = fullest_stage(e, forecast.stages);
+    const AllocatorReplay& result = fullest.result;
+    const AllocatorSettings settings = parse_allocator_settings(e.run.allocator);
+    forecast.stage = fullest.stage;
+    forecast.allocated = bytes_of(result.peak.allocated);
+    forecast.reserved = bytes_of(result.peak.reserved);
+    forecast.fullest = moment_of(fullest.list, result.fullest);
+    add_living(forecast, fullest.list, result.fullest);
+    add_over_time(forecast, fullest.list, settings);
+    forecast.capacity = e.cluster.gpu.memory;
+    forecast.context = e.cluster.overheads.context;
+    if (forecast.capacity == Bytes(0)) return forecast;
+    const Bytes available = forecast.capacity - forecast.context;
+    if (available <= Bytes(0))
+        throw ConfigError(
+            "cluster.overheads.context: the context alone takes the device's memory; "
+            "expected less than cluster.gpu.memory");
+    const AllocatorReplay limited =
+        replay(fullest.list.events, settings, static_cast<std::int64_t>(available.si()));
+    forecast.retries = limited.retries;
+    if (limited.failed) {
+        const std::size_t event = *limited.failed;
+        forecast.failure = {moment_of(fullest.list, event),
+                            bytes_of(fullest.list.events[event].bytes),
+                            bytes_of(limited.last.allocated), bytes_of(limited.last.reserved)};
+    }
+    if (limited.failed || forecast.reserved > close * available)
+        add_remedies(forecast, e, available);
+    return forecast;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,469 @@
+#include "sim/memory/lifetimes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "model/transformer/schedule.h"
+#include "sim/memory/memory.h"
+#include "sim/memory/unit_tape.h"
+
+namespace stepcast {
+namespace {
+
+constexpr int steps_written = 2;
+constexpr std::uint8_t gather_stream = 1, first_exchange_stream = 2;
+constexpr std::int64_t workspace = 32 * mebibyte;
+constexpr int workspaces = 4;
+
+using TensorId = std::uint32_t;
+using TensorIds = std::vector<TensorId>;
+
+// A layer or an end of the model in its chunk.
+struct UnitPlace {
+    const UnitTape* tape = nullptr;
+    int layer = -1;
+    bool again = false;  // computed again before its backward
+};
+
+// The experiment with as many micro-batches as it takes to repeat: the others find what an earlier
+// one found.
+Parallelism shortened(const Parallelism& p) {
+    const int all = micro_batches(p);
+    if (traits(p.schedule).forwards_first) return p;
+    const int in_flight = p.pp * chunks_per_stage(p) * directions(p);
+    int enough = std::max(8, 3 * in_flight);
+    enough = (enough + p.pp - 1) / p.pp * p.pp;  // whole rounds
+    if (all <= enough || all % p.pp != 0) return p;
+    Parallelism shorter = p;
+    shorter.global_batch = p.dp * p.micro_batch * enough;
+    return shorter;
+}
+
+// How many passes of a layer the host of an eager framework is ahead of the device. The queue of
+// launches holds 1,024, and such a pass is about 100. PyTorch frees what a collective used only
+// when the device has passed it (record_stream). Steps end with the host waiting, and in one or two
+// micro-batches it does not get that far ahead: so say nanotron's published peaks, of which six are
+// of so few. Megatron gathers into a buffer that stays.
+int host_lead(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    constexpr int queued = 1024, launches = 100, settled = 3;
+    const bool exchanges = p.tp > 1 && p.sequence_parallel;
+    return is_eager(e) && exchanges && micro_batches(p) >= settled ? queued / launches : 0;
+}
+
+class StepWriter {
+public:
+    StepWriter(const Experiment& e, const Routing& routing, int stage)
+        : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
+        lag_ = host_lead(e);
+        const auto s = static_cast<std::size_t>(stage);
+        order_ = schedule_orders(shortened(e.parallelism))[s];
+        chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
+        for (const Chunk& chunk : chunks_) units_.push_back(units_of_chunk(chunk));
+    }
+
+    Lifetimes write() {
+        make_lasting();
+        for (step_ = 0; step_ < steps_written; ++step_) {
+            for (const Slot& slot : order_) run(slot);
+            update();
+        }
+        return std::move(out_);
+    }
+
+private:
+    // --- units
+
+    const UnitTape* tape(UnitKind kind, int layer) {
+        const auto found = tapes_.find(kind);
+        if (found != tapes_.end()) return &found->second;
+        UnitTape made = kind == UnitKind::embedding ? embedding_tape(c_)
+                        : kind == UnitKind::head    ? head_tape(c_)
+                                                    : layer_tape(c_, layer);
+        return &tapes_.emplace(kind, std::move(made)).first->second;
+    }
+    std::vector<UnitPlace> units_of_chunk(const Chunk& chunk) {
+        std::vector<UnitPlace> units;
+        if (chunk.embedding) units.push_back({tape(UnitKind::embedding, 0), -1, false});
+        for (int l = chunk.first; l < chunk.last; ++l)
+            units.push_back({tape(kind_of_layer(e_.workload, l), l), l,
+                             recomputes_layers(e_.parallelism) && l < chunk.again});
+        if (chunk.head) units.push_back({tape(UnitKind::head, 0), -1, false});
+        return units;
+    }
+
+    // --- events
+
+    std::int32_t name(const std::string& what) {
+        const auto [found, added] =
+            names_.try_emplace(what, static_cast<std::int32_t>(out_.names.size()));
+        if (added) out_.names.push_back(what);
+        return found->second;
+    }
+    TensorId make(TensorKind kind, const std::string& what, double bytes, std::uint8_t stream = 0) {
+        const auto id = static_cast<TensorId>(out_.tensors.size());
+        const auto size = static_cast<std::int64_t>(std::ceil(bytes));
+        out_.tensors.push_back({size, name(what), micro_batch_, static_cast<std::int16_t>(layer_),
+                                static_cast<std::int16_t>(step_), kind, phase_});
+        out_.events.push_back({AllocatorEvent::Kind::allocate, stream, id, size});
+        return id;
+    }
+    void free(TensorId id) { out_.events.push_back({AllocatorEvent::Kind::free, 0, id, 0}); }
+    void free(TensorIds& ids) {
+        for (const TensorId id : ids) free(id);
+        ids.clear();
+    }
+    void use_on(TensorId id, std::uint8_t stream) {
+        out_.events.push_back({AllocatorEvent::Kind::record_stream, stream, id, 0});
+    }
+    void let_pass(std::uint8_t stream) {
+        out_.events.push_back({AllocatorEvent::Kind::synchronize, stream, 0, 0});
+    }
+    TensorIds make_all(TensorKind kind, const std::string& what, const TensorList& sizes) {
+        TensorIds ids;
+        for (const std::int64_t bytes : sizes)
+            ids.push_back(make(kind, what, static_cast<double>(bytes)));
+        return ids;
+    }
+    TensorIds bring(const std::string& what, const TensorList& sizes) {
+        TensorIds ids = make_all(TensorKind::exchanged, what, sizes);
+        for (const TensorId id : ids) use_on(id, exchange_stream());
+        return ids;
+    }
+
+    // Collectives of every pass of a unit count as a stream of their own, which passes when the
+    // device has caught up with the host: `lag` passes later.
+    [[nodiscard]] std::uint8_t exchange_stream() const {
+        return static_cast<std::uint8_t>(first_exchange_stream + passes_ % (lag_ + 1));
+    }
+
+    // --- what lasts
+
+    [[nodiscard]] double share(const UnitTape& tape, int from) const {
+        const double all = tape.weights.trained.all();
+        return all > 0 ? shared_out(c_, tape.weights.trained, from) / all : 1;
+    }
+    // one tensor for each matrix of the unit
+    void make_for_weights(TensorKind kind, const UnitTape& tape, int from, Bytes each) {
+        for (const std::int64_t elements : tape.matrices)
+            make(kind, tape.what, static_cast<double>(elements) * share(tape, from) * each.si());
+    }
+    // of a weight, both together
+    [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
+    [[nodiscard]] bool frees() const { return e_.runtime.gradients.freed; }
+    [[nodiscard]] bool shards_gradients() const {
+        return e_.parallelism.zero >= 2 && c_.groups.data_context.size() > 1;
+    }
+
+    template <class Call>
+    void for_units(Call&& call) {
+        for (const auto& units : units_)
+            for (const UnitPlace& unit : units) {
+                layer_ = unit.layer;
+                call(*unit.tape);
+            }
+        layer_ = -1;
+    }
+
+    void make_lasting() {
+        const Bytes stored = c_.shape.element();
+        // under automatic casting the 16-bit copies are made by the forward
+        const Bytes cast = casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0),
+                    kept = casts_weights(e_) ? cast : stored;
+        const Bytes trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
+        for_units([&](const UnitTape& tape) {
+            make_for_weights(TensorKind::weights, tape, 3, trained);
+            if (const double frozen = shared_out(c_, tape.weights.frozen, 3); frozen > 0)
+                make(TensorKind::weights, tape.what, frozen * kept.si());
+            if (is_narrow(c_.shape.matrix) && tape.what == "layer")
+                for (int copy = 0; copy < 2; ++copy)
+                    make(TensorKind::weights, tape.what,
+                         shared_out(c_,
+                                    e_.workload.adapter_rank > 0 ? tape.weights.frozen
+                                                                 : tape.weights.trained,
+                                    3) *
+                             size_of(c_.shape.matrix).si());
+        });
+        if (!frees())
+            for_units([&](const UnitTape& tape) {
+                if (const double all = shared_out(c_, tape.weights.trained, 2); all > 0)
+                    make(TensorKind::gradients, tape.what,
+                         all * size_of(trained_gradients(e_)).si());
+            });
+        const bool own_master = e_.runtime.optimizer.master_weights && !widens_adapters(e_);
+        const Bytes master = optimizer_bytes(e_, size_of(trained_dtype(e_))) - moments() -
+                             (own_master ? cast : Bytes(0));
+        if (master > Bytes(0))
+            for_units([&](const UnitTape& tape) {
+                make_for_weights(TensorKind::optimizer, tape, 1, master);
+            });
+        if (const Parallelism& p = e_.parallelism;
+            is_eager(e_) && !e_.runtime.gradients.fused_accumulation && p.zero <= 1 &&
+            size_of(gradient_type(e_)) > stored && c_.groups.data_context.size() > 1)
+            for_units([&](const UnitTape& tape) {
+                make(TensorKind::gradients, "buckets", tape.weights.trained.all() * stored.si());
+            });
+        if (e_.parallelism.pp > 1)
+            for (const char* what : {"received", "sent"})
+                make(TensorKind::exchanged, what, c_.shape.outer().si());
+    }
+
+    // --- passes
+
+    void run(const Slot& slot) {
+        micro_batch_ = slot.micro_batch;
+        const auto chunk = static_cast<std::size_t>(slot.chunk);
+        const std::pair key{slot.chunk, slot.micro_batch};
+        if (workspaces_left_)
+            for (int i = 0; i < workspaces; ++i)
+                make(TensorKind::workspaces, "products", static_cast<double>(workspace));
+        workspaces_left_ = false;
+        const auto& units = units_[chunk];
+        phase_ = slot.pass == Pass::forward ? Phase::forward : Phase::backward;
+        if (slot.pass == Pass::forward) {
+            for (std::size_t i = 0; i < units.size(); ++i) {
+                layer_ = units[i].layer;
+                if (casts_weights(e_)) make_casts(*units[i].tape, casts_[key]);
+                around(units, i, 1, [&] { forward(units[i], kept_[key]); });
+            }
+        } else if (slot.pass == Pass::weight_backward) {
+            put_off_weights(units, key);
+        } else {
+            const bool split = slot.pass == Pass::input_backward;
+            for (std::size_t i = units.size(); i-- > 0;) {
+                layer_ = units[i].layer;
+                around(units, i, -1, [&] { backward(units[i], kept_[key], split); });
+                if (split)
+                    put_off_[key].push_back(make(TensorKind::activations, units[i].tape->what,
+                                                 static_cast<double>(units[i].tape->put_off)));
+            }
+            free(chain_);
+            free(passing_weight_gradients_);
+            free(casts_[key]);
+        }
+        layer_ = micro_batch_ = -1;
+    }
+
+    void make_casts(const UnitTape& tape, TensorIds& casts) {
+        for (const std::int64_t elements : tape.matrices)
+            casts.push_back(
+                make(TensorKind::weights, "cast",
+                     static_cast<double>(elements) * share(tape, 3) * c_.shape.element().si()));
+    }
+
+    // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
+    template <class Work>
+    void around(const std::vector<UnitPlace>& units, std::size_t i, int direction, Work&& work) {
+        ++passes_;
+        let_pass(exchange_stream());
+        const bool gathers = e_.parallelism.zero == 3 && c_.groups.data_context.size() > 1;
+        if (!gathers) return work();
+        const auto gather = [&](std::size_t unit) {
+            const UnitTape& tape = *units[unit].tape;
+            const double elements =
+                in_common(c_, tape.weights.trained) + in_common(c_, tape.weights.frozen);
+            return make(TensorKind::gathered, tape.what, elements * c_.shape.element().si(),
+                        gather_stream);
+        };
+        const TensorId own = ahead_.empty() ? gather(i) : ahead_.back();
+        ahead_.clear();
+        const auto next = static_cast<std::size_t>(static_cast<long>(i) + direction);
+        if (next < units.size()) ahead_.push_back(gather(next));
+        work();
+        free(own);
+    }
+
+    void forward(const UnitPlace& unit, TensorIds& kept) {
+        const bool alternate = e_.parallelism.recompute == Recompute::alternate;
+        if (unit.again)
+            kept.push_back(
+                make(TensorKind::activations, "input", static_cast<double>(unit.tape->input)));
+        run_forward(*unit.tape, unit.again, alternate, kept);
+    }
+
+    // `passing`: nothing lasts until the backward but what an alternate recompute keeps
+    void run_forward(const UnitTape& tape, bool passing, bool alternate, TensorIds& kept) {
+        TensorIds before, now;  // freed once the next operator has run
+        for (const BlockTape& block : tape.blocks) {
+            for (const OperatorTape& op : block.operators) {
+                TensorIds brought = bring(op.what, op.brought);
+                const TensorKind kind =
+                    op.what == "loss" ? TensorKind::logits : TensorKind::activations;
+                if (passing) {
+                    now = make_all(TensorKind::work, op.what, op.kept);
+                    if (alternate)
+                        for (const TensorId id : make_all(kind, op.what, op.rerun))
+                            kept.push_back(id);
+                } else {
+                    for (const TensorId id : make_all(kind, op.what, op.kept)) kept.push_back(id);
+                }
+                for (const std::int64_t bytes : op.made)
+                    now.push_back(make(TensorKind::work, op.what, static_cast<double>(bytes)));
+                free(before);
+                free(brought);
+                std::swap(before, now);
+            }
+        }
+        free(before);
+    }
+
+    void backward(const UnitPlace& unit, TensorIds& kept, bool split) {
+        const UnitTape& tape = *unit.tape;
+        TensorIds again;
+        TensorIds& stack = unit.again ? again : kept;
+        if (unit.again) run_forward(tape, false, false, again);
+        for (auto block = tape.blocks.rbegin(); block != tape.blocks.rend(); ++block) {
+            TensorIds chain;
+            for (auto op = block->operators.rbegin(); op != block->operators.rend(); ++op)
+                run_backward(*op, stack, chain, split);
+            const TensorId result =
+                make(TensorKind::work, "residual", static_cast<double>(block->result));
+            free(chain);
+            free(chain_);
+            chain_.push_back(result);
+        }
+        if (unit.again) {
+            const std::size_t lasting = 1 + rerun_tensors(tape);
+            for (std::size_t i = 0; i < lasting; ++i) {
+                free(kept.back());
+                kept.pop_back();
+            }
+        }
+        if (shards_gradients() && !split) reduce(tape);
+    }
+    [[nodiscard]] std::size_t rerun_tensors(const UnitTape& tape) const {
+        if (e_.parallelism.recompute != Recompute::alternate) return 0;
+        std::size_t count = 0;
+        for (const BlockTape& block : tape.blocks)
+            for (const OperatorTape& op : block.operators) count += op.rerun.size();
+        return count;
+    }
+
+    void run_backward(const OperatorTape& op, TensorIds& kept, TensorIds& chain, bool split) {
+        TensorIds brought = bring(op.what, op.brought_back);
+        TensorIds work = make_all(TensorKind::work, op.what, op.work);
+        TensorIds gradients = make_all(TensorKind::work, op.what, op.gradients);
+        if (op.weight_gradient > 0 && !split) weight_gradient(op);
+        if (!gradients.empty()) {
+            free(chain);
+            chain = std::move(gradients);
+        }
+        free(work);
+        free(brought);
+        for (std::size_t i = 0; i < op.kept.size(); ++i) {
+            free(kept.back());
+            kept.pop_back();
+        }
+    }
+
+    // --- gradients of weights
+
+    void weight_gradient(const OperatorTape& op) {
+        const auto bytes = static_cast<double>(op.weight_gradient);
+        const Bytes element = c_.shape.element();
+        if (shards_gradients()) {
+            unit_gradients_.push_back(make(TensorKind::work, op.what, bytes));
+        } else if (frees()) {
+            const auto key = std::pair{layer_, op.what};
+            if (!own_gradients_.contains(key)) {
+                own_gradients_[key] = make(TensorKind::gradients, op.what,
+                                           bytes * (size_of(trained_gradients(e_)) / element));
+                return;
+            }
+            free(make(TensorKind::work, op.what, bytes));
+        } else if (e_.runtime.gradients.fused_accumulation && layer_ >= 0) {
+            // a dummy for each shape; experts have one for all
+            const double one = bytes / static_cast<double>(op.weight_tensors);
+            if (dummies_.insert(std::llround(one)).second)
+                make(TensorKind::work, "weight gradient", one);
+        } else if (is_eager(e_) && size_of(gradient_type(e_)) > element) {
+            // added to the wide ones when the backward has ended
+            passing_weight_gradients_.push_back(make(TensorKind::work, op.what, bytes));
+        } else {
+            free(make(TensorKind::work, op.what, bytes));
+        }
+    }
+
+    // A unit's gradients are copied into one tensor, reduced, and the rank's piece stays.
+    void reduce(const UnitTape& tape) {
+        const double elements = in_common(c_, tape.weights.trained);
+        if (elements == 0) return free(unit_gradients_);
+        const Bytes type = size_of(trained_gradients(e_));
+        const TensorId sent =
+            make(TensorKind::exchanged, "gradients", elements * type.si(), gather_stream);
+        free(unit_gradients_);
+        const auto key = std::pair{layer_, tape.what};
+        if (frees() && !own_gradients_.contains(key))
+            own_gradients_[key] = make(TensorKind::gradients, tape.what,
+                                       shared_out(c_, tape.weights.trained, 2) * type.si());
+        if (!in_flight_.empty()) free(in_flight_);
+        in_flight_.push_back(sent);
+    }
+
+    void put_off_weights(const std::vector<UnitPlace>& units, std::pair<int, int> key) {
+        for (std::size_t i = units.size(); i-- > 0;) {
+            layer_ = units[i].layer;
+            for (const BlockTape& block : units[i].tape->blocks)
+                for (const OperatorTape& op : block.operators)
+                    if (op.weight_gradient > 0) weight_gradient(op);
+            if (shards_gradients()) reduce(*units[i].tape);
+        }
+        free(put_off_[key]);
+        free(passing_weight_gradients_);
+    }
+
+    void update() {
+        phase_ = Phase::optimizer;
+        free(in_flight_);
+        for (int i = 0; i <= lag_; ++i)
+            let_pass(static_cast<std::uint8_t>(first_exchange_stream + i));
+        TensorIds copies;
+        const Bytes kept = size_of(gradient_type(e_)), wide(4);
+        if (!e_.runtime.optimizer.copies.empty() && e_.runtime.optimizer.master_weights)
+            for_units([&](const UnitTape& tape) {
+                copies.push_back(make(TensorKind::work, "flat gradients",
+                                      shared_out(c_, tape.weights.trained, 1) *
+                                          (kept + (kept < wide ? wide : Bytes(0))).si()));
+            });
+        if (step_ == 0 && moments() > Bytes(0))
+            for_units([&](const UnitTape& tape) {
+                for (int moment = 0; moment < 2; ++moment)
+                    make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments());
+            });
+        free(copies);
+        for (const auto& [key, id] : own_gradients_) free(id);
+        own_gradients_.clear();
+    }
+
+    const Experiment& e_;
+    LayerContext c_;
+    std::map<UnitKind, UnitTape> tapes_;
+    Order order_;
+    std::vector<Chunk> chunks_;
+    std::vector<std::vector<UnitPlace>> units_;
+    std::map<std::string, std::int32_t> names_;
+    Lifetimes out_;
+
+    int step_ = -1, layer_ = -1, micro_batch_ = -1;
+    Phase phase_ = Phase::between;
+    bool workspaces_left_ = true;
+    int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
+    std::map<std::pair<int, int>, TensorIds> kept_, put_off_, casts_;  // by chunk and micro-batch
+    TensorIds chain_;  // the gradient of the residual stream
+    TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;
+    std::map<std::pair<int, std::string>, TensorId> own_gradients_;
+    std::set<std::int64_t> dummies_;
+};
+
+}  // namespace
+
+Lifetimes lifetimes_of(const Experiment& e, const Routing& routing, int stage) {
+    if (e.workload.kind != Workload::Kind::transformer)
+        throw std::logic_error("lifetimes_of: of transformers only");
+    return StepWriter(e, routing, stage).write();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,226 @@
+#include "sim/memory/unit_tape.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/block/block_pass.h"
+#include "model/block/blocks.h"
+#include "model/transformer/counts.h"
+
+namespace stepcast {
+namespace {
+
+std::int64_t whole(Bytes bytes) { return std::llround(std::ceil(bytes.si())); }
+
+void add(TensorList& list, Bytes bytes) {
+    if (bytes > Bytes(0)) list.push_back(whole(bytes));
+}
+void add(TensorList& list, const TensorSizes& sizes, double share = 1) {
+    for (const Bytes bytes : sizes) add(list, share * bytes);
+}
+
+// Whether the next operator keeps the result of this one as its input.
+bool is_kept_next(const Block& block, std::size_t i) {
+    if (i + 1 >= block.size()) return false;
+    return std::holds_alternative<Activate>(block[i + 1]) ||
+           std::holds_alternative<Elementwise>(block[i + 1]) ||
+           std::holds_alternative<Loss>(block[i + 1]);
+}
+
+// What each operator makes beside what automatic differentiation keeps.
+struct TapeRules : BlockRules {
+    OperatorTape& tape;
+    const OperatorMemory& memory;
+    bool kept_next = false;
+
+    void operator()(const Linear& op) const {
+        const Bytes in = number(op.tokens * op.in.rank) * s.element(),
+                    out = number(op.tokens * op.out.rank) * s.element();
+        const bool gathers = p.sequence_parallel && p.tp > 1;
+        if (!op.constant_input && !op.detached) add(tape.gradients, in);
+        if (gathers && (op.split == Split::column || op.split == Split::whole)) {
+            add(tape.brought, in);
+            add(tape.brought_back, in);
+        }
+        if (gathers && op.split == Split::row) {
+            add(tape.brought, out);
+            add(tape.brought_back, out);
+            add(tape.made, s.outer());
+        } else if (!kept_next) {
+            add(tape.made, out);
+        }
+        if (w.adapter_rank == 0)
+            tape.weight_gradient = whole(number(op.out.rank * op.in.rank) * s.element());
+        else
+            add(tape.work, memory.work);
+    }
+    void operator()(const GroupedLinear& op) const {
+        const double slots = expert_slots(c);
+        add(tape.gradients, slots * number(op.in.rank) * s.element());
+        if (!kept_next) add(tape.made, slots * number(op.out.rank) * s.element());
+        if (w.adapter_rank > 0) return;
+        tape.weight_tensors = std::max(1, w.moe.experts / p.ep);
+        tape.weight_gradient =
+            whole(tape.weight_tensors * number(op.out.rank * op.in.rank) * s.element());
+    }
+    void operator()(const Activate&) const { add(tape.gradients, *memory.work.begin()); }
+    void operator()(const Elementwise&) const { add(tape.gradients, memory.work); }
+    void operator()(const OneOf<Attend, AttendRelative> auto&) const {
+        // work: the result's gradient, which is there already, those of queries, keys and values,
+        // and what comes on top
+        int i = 0;
+        for (const Bytes bytes : memory.work) {
+            if (i > 0) add(i < 4 ? tape.gradients : tape.work, bytes);
+            ++i;
+        }
+    }
+    void operator()(const HeadLayout& op) const {
+        if (w.attention == AttentionKind::mla) return;
+        add(tape.gradients, s.inner(op.heads * s.qk_dim + op.kv_heads * (s.qk_dim + s.value_dim)));
+    }
+    void operator()(const Normalize& op) const {
+        add(tape.gradients, number(op.rows * op.width) * s.element());
+    }
+    void operator()(const OneOf<Scan, DeltaRule, Index> auto&) const {
+        add(tape.gradients, *memory.kept.begin());
+        add(tape.work, memory.work);
+    }
+    void operator()(const ToExperts&) const {
+        const Bytes slots = number(s.routed_tokens * w.moe.top_k) * number(s.hidden) * s.element();
+        if (p.ep > 1) add(tape.brought, slots);
+        if (p.ep > 1) add(tape.brought_back, slots);
+        add(tape.gradients, s.outer());
+    }
+    void operator()(const FromExperts&) const {
+        add(tape.gradients, expert_slots(c) * number(s.hidden) * s.element());
+        add(tape.made, s.outer());
+    }
+    void operator()(const OneOf<Route, Fork, Cast, WithMemory, AddShared, Residual, Embed, Loss,
+                                SpanLoss> auto&) const {}
+};
+
+std::string name_of(const Operator& op) {
+    return std::visit(
+        []<class T>(const T& of) -> std::string {
+            if constexpr (requires { of.name; })
+                return std::string(of.name);
+            else if constexpr (OneOf<T, Attend, AttendRelative>)
+                return "attention";
+            else if constexpr (std::same_as<T, Activate>)
+                return "activation";
+            else if constexpr (std::same_as<T, HeadLayout>)
+                return "rotary_positions";
+            else if constexpr (OneOf<T, Route, ToExperts, FromExperts, AddShared>)
+                return "experts_exchange";
+            else if constexpr (std::same_as<T, Residual>)
+                return "residual";
+            else
+                return "mixing";
+        },
+        op);
+}
+
+BlockTape tape_of(const Block& block, const LayerContext& c, double share) {
+    const OperatorMemories memories = operator_memories(block, c);
+    BlockTape tape;
+    tape.result = whole(c.shape.outer());
+    for (std::size_t i = 0; i < block.size(); ++i) {
+        OperatorTape one;
+        one.what = name_of(block[i]);
+        add(one.kept, memories.operators[i].kept, share);
+        add(one.rerun, memories.kept_by_alternate[i], share);
+        std::visit(TapeRules{{c}, one, memories.operators[i], is_kept_next(block, i)}, block[i]);
+        if (!one.kept.empty() || !one.made.empty() || !one.gradients.empty() ||
+            one.weight_gradient > 0)
+            tape.operators.push_back(std::move(one));
+    }
+    return tape;
+}
+
+// A matrix each, and the rest in one.
+void add_weights(UnitTape& tape, const UnitWeights& weights, const std::vector<Matrix>& matrices) {
+    double rest = weights.trained.all();
+    for (const Matrix& matrix : matrices)
+        if (matrix.elements() <= rest) {
+            tape.matrices.push_back(std::llround(matrix.elements()));
+            rest -= matrix.elements();
+        }
+    if (rest >= 1) tape.matrices.push_back(std::llround(rest));
+    tape.weights = weights;
+}
+
+// What the loss makes of the logits. Separate kernels have them in the element's type, in fp32 and
+// as a softmax. Frameworks with gradients in tensors that stay have a loss of their own that works
+// in place (Megatron-LM's and nanotron's _VocabParallelCrossEntropy): only the softmax lasts until
+// the backward and becomes the gradient, which is then cast.
+OperatorTape loss_tape(const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    const Parallelism& p = c.experiment.parallelism;
+    const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
+    const Bytes wide(4), element = c.shape.element();
+    const LossMemory memory = loss_memory(c);
+    OperatorTape loss;
+    loss.what = "loss";
+    const bool by_steps =
+        is_eager(c.experiment) && !c.experiment.runtime.loss.fused && memory.kept > element + wide;
+    if (by_steps && !c.experiment.runtime.gradients.freed) {
+        loss.made = {whole(logits * element), whole(logits * wide)};
+        loss.kept = {whole(logits * wide)};
+        loss.gradients = {whole(logits * element)};
+        return loss;
+    }
+    if (by_steps)
+        loss.kept = {whole(logits * element), whole(logits * wide), whole(logits * wide)};
+    else
+        add(loss.kept, logits * memory.kept);
+    if (!by_steps && !c.experiment.runtime.loss.fused && memory.kept > element)
+        add(loss.made, logits * element);
+    add(loss.gradients, logits * memory.made);
+    return loss;
+}
+
+}  // namespace
+
+UnitTape layer_tape(const LayerContext& c, int layer) {
+    UnitTape tape;
+    tape.what = "layer";
+    for (const SharedBlock& one : layer_blocks(c.experiment.workload, c.shape, layer))
+        tape.blocks.push_back(tape_of(one.block, c, one.share));
+    tape.input = whole(c.shape.outer());
+    tape.put_off = whole(layer_memory(c, layer).put_off);
+    const bool adapted = c.experiment.workload.adapter_rank > 0;
+    add_weights(tape, layer_weights(c, layer),
+                adapted ? std::vector<Matrix>{} : layer_matrices(c, layer));
+    return tape;
+}
+
+UnitTape embedding_tape(const LayerContext& c) {
+    UnitTape tape;
+    tape.what = "embedding";
+    OperatorTape embed;
+    embed.what = "embedding";
+    const Activations memory = embedding_memory(c);
+    add(embed.kept, memory.kept);
+    embed.weight_gradient = whole(table_gradient(c));
+    tape.blocks.push_back({{embed}, whole(c.shape.outer())});
+    add_weights(tape, embedding_weights(c), {});
+    return tape;
+}
+
+UnitTape head_tape(const LayerContext& c) {
+    UnitTape tape;
+    tape.what = "head";
+    BlockTape block = tape_of(head_block(c.experiment.workload, c.shape), c, 1);
+    const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
+    for (OperatorTape& one : block.operators)
+        if (one.what == "final_norm") {
+            one.kept.clear();
+            add(one.kept, head_memory(c).kept - logits * loss_memory(c).kept);
+        }
+    block.operators.push_back(loss_tape(c));
+    tape.blocks.push_back(std::move(block));
+    add_weights(tape, head_weights(c), {});
+    return tape;
+}
+
+}  // namespace stepcast

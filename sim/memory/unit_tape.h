@@ -1,0 +1,49 @@
+// The tensors of one layer or one end of a transformer in the order in which its operators make
+// them: what a forward makes and a backward frees. Written once for each kind of unit, played for
+// every layer and micro-batch (lifetimes.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/memory/memory_parts.h"
+
+namespace stepcast {
+
+using TensorList = std::vector<std::int64_t>;  // bytes of each
+
+struct OperatorTape {
+    std::string what;
+    TensorList kept;          // from its forward to its backward
+    TensorList rerun;         // of these, or in their place, what an alternate recompute keeps
+    TensorList made;          // by its forward, until the next operator has run
+    TensorList brought;       // by a collective for its forward, as long as that runs
+    TensorList brought_back;  // the same for its backward
+    TensorList gradients;     // of its inputs: from its backward to that of the one before
+    TensorList work;          // as long as its backward runs
+    int weight_tensors = 1;   // of which the weight gradient is
+    std::int64_t weight_gradient = 0;  // in the weights' type; 0 = has none
+};
+
+// A part of a unit between two sums of the residual stream.
+struct BlockTape {
+    std::vector<OperatorTape> operators;
+    std::int64_t result = 0;  // and its gradient
+};
+
+struct UnitTape {
+    std::vector<BlockTape> blocks;
+    std::int64_t input = 0;    // kept where the whole unit is recomputed
+    std::int64_t put_off = 0;  // kept between the halves of a split backward
+    UnitWeights weights;
+    TensorList matrices;  // trained elements: a matrix each, and the rest
+    std::string what;
+};
+
+// Of the layer, or of the ends.
+UnitTape layer_tape(const LayerContext& context, int layer);
+UnitTape embedding_tape(const LayerContext& context);
+UnitTape head_tape(const LayerContext& context);
+
+}  // namespace stepcast
