@@ -387,8 +387,10 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
 }
 
 TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, int threads) {
-    TriedCauses found{
-        .forecast = predict(e).step, .cluster = e.cluster, .all = {}, .of_some_steps = {}};
+    TriedCauses found{.forecast = predict(AsRun{e, {.by = RunBy::recipe}}).step,
+                      .cluster = e.cluster,
+                      .all = {},
+                      .of_some_steps = {}};
     const StepTimes quick = quick_step(e);
     const double scale = found.forecast.p50 / quick.step;  // to the median draw
     const StepTimes plain = scaled(quick, scale);
