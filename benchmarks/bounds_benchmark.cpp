@@ -26,7 +26,7 @@ void whole_space(benchmark::State& state) {
     std::int64_t fitting = 0, all = 0;
     StepBounds bounds(base);
     for (auto _ : state)
-        for_each_split(base, [&](const Parallelism& p) {
+        for_each_split(base, [&](const ParallelPlan& p) {
             fitting += bounds(p).fits;
             ++all;
         });
@@ -36,7 +36,8 @@ void whole_space(benchmark::State& state) {
 
 void one_pipeline(benchmark::State& state) {
     Experiment base = gpt3_on_1024_a100();
-    Parallelism p = base.parallelism;
+    ParallelPlan plan = plan_of(base);
+    auto& [p, exchanges] = plan;
     p.tp = 8;
     p.pp = 8;
     p.dp = 16;
@@ -44,8 +45,8 @@ void one_pipeline(benchmark::State& state) {
     std::int64_t n = 0;
     for (auto _ : state) {
         p.zero = static_cast<int>(n % 3);
-        p.overlap = n++ % 2 == 0;
-        benchmark::DoNotOptimize(bounds(p));
+        exchanges.gradients = n++ % 2 == 0 ? GradientOverlap::always : GradientOverlap::never;
+        benchmark::DoNotOptimize(bounds(plan));
     }
     state.SetItemsProcessed(n);
 }

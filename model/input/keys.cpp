@@ -54,7 +54,8 @@ std::string whole_key(const std::string& word) {
     std::string found;
     for (const char* table : {"workload", "parallelism", "runtime", "cluster", "routing", "run"}) {
         const auto path = fmt::format("{}.{}", table, word);
-        if (!find_key(path)) continue;
+        const Key* const key = find_key(path);
+        if (!key || (!found.empty() && canonical(*find_key(found)) == canonical(*key))) continue;
         if (!found.empty())
             throw ConfigError(
                 fmt::format("{} may be {} or {}; expected the whole key", word, found, path));

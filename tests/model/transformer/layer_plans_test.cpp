@@ -231,9 +231,9 @@ TEST_CASE("what runs operation by operation is not counted twice") {
     e.workload.gated = false;
     e.workload.attention = AttentionKind::plain;
     e.workload.positions = Positions::learned;
-    const auto lines = [&](bool unfused, bool eager) {
-        e.runtime.kernels = unfused ? KernelStyle::operations : KernelStyle::fused;
-        e.runtime.kernels = eager ? KernelStyle::eager : KernelStyle::fused;
+    const auto lines = [&](KernelStyle style, double eager_traffic) {
+        e.runtime.kernels = style;
+        e.runtime.eager_traffic = eager_traffic;
         const Planned p(e);
         Lines all;
         for (const PassPlans* of : {&p.plans.embedding, &p.plans.dense, &p.plans.head})
@@ -241,8 +241,8 @@ TEST_CASE("what runs operation by operation is not counted twice") {
                 all = joined(all, lines_of(p.graph, *plan));
         return all;
     };
-    CHECK(lines(true, true) == lines(true, false));
-    CHECK(lines(false, true) != lines(false, false));
+    CHECK(lines(KernelStyle::operations, 3) == lines(KernelStyle::operations, 2));
+    CHECK(lines(KernelStyle::eager, 3) != lines(KernelStyle::eager, 2));
 }
 
 // Layers 0, 1, 2, 4, 5 of 6 have delta nets, layer 3 attention; experts in every second layer.
