@@ -35,8 +35,8 @@ struct SimulateQuestion {
     std::vector<Column> columns;
     std::optional<Training> training;
     bool explained = false, replayed = false;  // --explain, --memory
-    bool tuned = false;  // run as the framework's published recipe
-    OwnSteps own = {};   // of files; those of columns follow from `measured`
+    bool tuned = false;                        // run as the framework's published recipe
+    OwnSteps own = {};                         // of files; those of columns follow from `measured`
     std::vector<std::optional<Seconds>> measured = {};  // of the first columns
     std::string save = {};
 };

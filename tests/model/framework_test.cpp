@@ -54,7 +54,9 @@ TEST_CASE("an experiment without a framework has the default one") {
 }
 
 TEST_CASE("a framework may be others, which have to be known") {
-    CHECK(read(run_13b).framework.may_be == std::vector<std::string>{"eager", "megatron-bridge"});
+    CHECK(read(run_13b).framework.may_be ==
+          std::vector<std::string>{"eager", "nanotron", "deepspeed-transformers",
+                                   "megatron-lm-untuned", "megatron-bridge"});
     CHECK(read(run_13b, {{"framework.may_be", "[\"fsdp\"]"}}).framework.may_be ==
           std::vector<std::string>{"fsdp"});
     CHECK_THROWS_WITH(read(run_13b, {{"framework.may_be", "[\"fsdp\", \"fsp\"]"}}),
