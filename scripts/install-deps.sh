@@ -24,6 +24,7 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 
 browser=(chromium-headless-shell python3-minimal)
+formatter=(clang-format-14)
 
 missing=()
 find_missing() {
@@ -33,7 +34,7 @@ find_missing() {
     done
     [ ${#missing[@]} -gt 0 ]
 }
-find_missing "${packages[@]}" "${browser[@]}" || exit 0
+find_missing "${packages[@]}" "${browser[@]}" "${formatter[@]}" || exit 0
 find_missing "${packages[@]}" || true
 
 as_root=()
@@ -60,4 +61,7 @@ if [ ${#missing[@]} -gt 0 ] && ! install "${missing[@]}"; then
 fi
 if find_missing "${browser[@]}" && ! install "${missing[@]}"; then
     echo "install-deps: no ${missing[*]}: the test of report.html in a browser will be skipped" >&2
+fi
+if find_missing "${formatter[@]}" && ! install "${missing[@]}"; then
+    echo "install-deps: no ${missing[*]}: the test of the sources' format will be skipped" >&2
 fi

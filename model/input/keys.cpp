@@ -174,6 +174,15 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
     assign(key, experiment, type_of(key).typed(text));
 }
 
+std::string checked_text(const Key& key, const ConfigValue& value) {
+    thread_local Experiment scratch;
+    assign(key, scratch, value);
+    return text_of(key, scratch);
+}
+std::string checked_text(const Key& key, const std::string& text) {
+    return checked_text(key, type_of(key).typed(text));
+}
+
 std::string text_of(const Key& key, const Experiment& experiment) {
     if (key.older_text) return key.older_text(experiment);
     return is_preset(key) ? "" : key.type->text(key.field(&experiment));

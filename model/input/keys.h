@@ -96,6 +96,10 @@ void assign(const Key& key, Experiment& experiment, const ConfigValue& value);
 // The same for command-line text, quoted or bare.
 void assign_text(const Key& key, Experiment& experiment, const std::string& text);
 
+// The text of a value after the same checks.
+std::string checked_text(const Key& key, const ConfigValue& value);
+std::string checked_text(const Key& key, const std::string& text);
+
 std::string text_of(const Key& key, const Experiment& experiment);  // bare, exact: as for --set
 // As after `key = ` in a file. Control characters are removed from texts, because no reader accepts
 // them.
