@@ -158,6 +158,9 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_flag("--memory", options.memory,
                    "memory as PyTorch's allocator sees it: allocated, reserved, what lives at the "
                    "fullest moment, the tensor that fails");
+    verb->add_flag("--levers", options.levers,
+                   "what each switch and each neighbour of the split, changed alone, would make of "
+                   "the step and its memory");
     verb->add_option("--out", options.out,
                      "folder for a picture of the step (Gantt chart), and the plot of --explain")
         ->type_name("DIR");

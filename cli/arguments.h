@@ -31,8 +31,9 @@ struct Options {
     // texts of experiments that are no files, by the names that stand for them
     std::map<std::string, std::string> texts;
     Say say = say_on_stderr;
-    bool json = false, explain = false, memory = false, strict = false, medians = false,
-         pareto = false, waterfall = false, gate = false, allow = false, tuned = false;
+    bool json = false, explain = false, memory = false, levers = false, strict = false,
+         medians = false, pareto = false, waterfall = false, gate = false, allow = false,
+         tuned = false;
 };
 // The overrides of --framework, --cluster, --gpus and `--set`, in this order.
 std::vector<Override> overrides_of(const Options& options);

@@ -14,6 +14,7 @@
 #include "reports/pages.h"
 #include "sim/campaign.h"
 #include "sim/gantt.h"
+#include "sim/levers.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/memory/memory_points.h"
 
@@ -151,19 +152,20 @@ void read_measured(const Options& options, SimulateQuestion& question) {
 
 SimulateQuestion simulate_question(const Options& options) {
     const std::vector<Variant> variants = variants_of(options);
-    if (variants.size() > 1 && (options.explain || options.memory || !options.trace.empty() ||
-                                !options.graph.empty() || !options.emit.empty()))
+    if (variants.size() > 1 &&
+        (options.explain || options.memory || options.levers || !options.trace.empty() ||
+         !options.graph.empty() || !options.emit.empty()))
         throw ConfigError(
-            "simulate: --trace, --graph, --emit, --explain and --memory are of one forecast; "
-            "expected one "
-            "experiment and every key set once");
+            "simulate: --trace, --graph, --emit, --explain, --memory and --levers are of one "
+            "forecast; expected one experiment and every key set once");
     require_one_answer(options);
     require_foreign(options, options.inputs);
     check_files_of_simulate(options, variants);
     SimulateQuestion question{.columns = {},
                               .training = training_of(options),
                               .explained = options.explain,
-                              .replayed = options.memory};
+                              .replayed = options.memory,
+                              .levers = options.levers};
     for (const Variant& v : variants)
         question.columns.push_back(
             {v.label, asked_experiment(options, v.experiment, v.overrides, true)});
@@ -222,6 +224,7 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
         if (pictures && !lone) found.pictures.back().title = label;
         if (lone) found.prediction = std::move(prediction);
         if (lone && question.explained) found.why = explain(experiment);
+        if (lone && question.levers) found.levers = levers(experiment);
         if (lone && question.replayed) found.memory = allocator_forecast(experiment);
     }
     return found;
@@ -230,7 +233,7 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
 std::string json_of(const SimulateAnswer& answer) {
     if (answer.columns.size() > 1) return columns_json(answer.columns);
     const auto& [label, forecast, campaign] = answer.columns.front();
-    return to_json(forecast, answer.why, campaign, answer.memory);
+    return to_json(forecast, answer.why, campaign, answer.memory, answer.levers);
 }
 
 std::string text_of(const SimulateAnswer& answer) {
@@ -239,6 +242,7 @@ std::string text_of(const SimulateAnswer& answer) {
     std::string text = forecast_table(forecast, answer.why.has_value());
     if (campaign) text += "\n" + campaign_table(*campaign);
     if (answer.memory) text += "\n" + allocator_table(*answer.memory);
+    if (answer.levers) text += "\n" + lever_table(*answer.levers, forecast);
     if (answer.why) text += "\n" + explanation_table(*answer.why) + "\n" + kernel_table(forecast);
     return text;
 }

@@ -34,9 +34,9 @@ struct SimulateQuestion {
     };
     std::vector<Column> columns;
     std::optional<Training> training;
-    bool explained = false, replayed = false;  // --explain, --memory
-    bool tuned = false;                        // run as the framework's published recipe
-    OwnSteps own = {};                         // of files; those of columns follow from `measured`
+    bool explained = false, replayed = false, levers = false;  // --explain, --memory, --levers
+    bool tuned = false;  // run as the framework's published recipe
+    OwnSteps own = {};   // of files; those of columns follow from `measured`
     std::vector<std::optional<Seconds>> measured = {};  // of the first columns
     std::string save = {};
 };
@@ -48,6 +48,7 @@ struct SimulateAnswer {
     std::vector<Gantt> pictures;     // if asked for
     std::optional<Explanation> why;  // for a single forecast
     std::optional<AllocatorForecast> memory;
+    std::optional<std::vector<Lever>> levers;
     std::optional<Prediction> prediction;  // for a single forecast
 };
 SimulateAnswer answer(const SimulateQuestion& question, bool pictures);

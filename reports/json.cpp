@@ -212,6 +212,21 @@ Json sample(const MeasuredStep& step) {
 }
 
 // Whether the cluster has a fit, and how much of this step depends on it.
+Json levers_of(const std::vector<Lever>& levers) {
+    Json all = Json::array();
+    for (const Lever& one : levers) {
+        Json set = Json::object();
+        for (const auto& [key, value] : one.set) set[key] = value;
+        all.push_back({{"set", set},
+                       {"from", one.from},
+                       {"step_s", interval(one.step)},
+                       {"memory_bytes", one.memory.si()},
+                       {"fits", one.fits},
+                       {"framework_cannot", one.cannot}});
+    }
+    return all;
+}
+
 Json cluster_of(const Forecast& f) {
     return {{"name", f.cluster},
             {"calibrated", f.calibrated},
@@ -223,7 +238,8 @@ Json cluster_of(const Forecast& f) {
 
 std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
                     const std::optional<Campaign>& training,
-                    const std::optional<AllocatorForecast>& allocator) {
+                    const std::optional<AllocatorForecast>& allocator,
+                    const std::optional<std::vector<Lever>>& levers) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
            {"framework", f.framework},
@@ -254,6 +270,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
     if (explanation) j["explain"] = explained(*explanation);
     if (training) j["training"] = campaign(*training);
     if (allocator) j["allocator_bytes"] = allocator_of(*allocator);
+    if (levers) j["levers"] = levers_of(*levers);
     return text_of(j);
 }
 

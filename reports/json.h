@@ -11,17 +11,19 @@
 #include "reports/tables.h"
 #include "sim/results/comparison.h"
 #include "sim/results/explanation.h"
+#include "sim/results/lever.h"
 #include "sim/results/sweep_answer.h"
 #include "sim/results/traced_step.h"
 
 namespace stepcast {
 
 // `explain` holds the explanation, `training` the training that the step is part of, `allocator`
-// its memory as the allocator sees it.
+// its memory as the allocator sees it, `levers` what single changes make of it.
 std::string to_json(const Forecast& forecast,
                     const std::optional<Explanation>& explanation = std::nullopt,
                     const std::optional<Campaign>& training = std::nullopt,
-                    const std::optional<AllocatorForecast>& allocator = std::nullopt);
+                    const std::optional<AllocatorForecast>& allocator = std::nullopt,
+                    const std::optional<std::vector<Lever>>& levers = std::nullopt);
 std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons,
                     const KernelComparisons& kernels = {});
 std::string to_json(const TracedStep& step);

@@ -14,6 +14,7 @@
 #include "sim/results/explanation.h"
 #include "sim/results/forecast.h"
 #include "sim/results/kernel_comparison.h"
+#include "sim/results/lever.h"
 #include "sim/results/sweep_answer.h"
 #include "sim/results/traced_step.h"
 
@@ -27,6 +28,8 @@ Table kernel_times(const Forecast& forecast);
 std::string kernel_table(const Forecast& forecast);
 // Peaks, the tensor that fails and what would help, the fullest moment by kind, layer and stage.
 std::string allocator_table(const AllocatorForecast& forecast);
+// Levers beside the forecast that they change.
+std::string lever_table(const std::vector<Lever>& levers, const Forecast& forecast);
 std::string measurement_table(const std::string& experiment, const Measurement& measurement);
 
 // One line per case (measured, predicted p50, p10..p90, error), refused cases with their reasons,

@@ -1,0 +1,122 @@
+#include "sim/levers.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "model/base/errors.h"
+#include "model/input/keys.h"
+#include "sim/predict.h"
+#include "sim/sweep/split_rules.h"
+
+namespace stepcast {
+namespace {
+
+constexpr std::array sizes{"parallelism.tp", "parallelism.pp", "parallelism.cp",
+                           "parallelism.ep", "parallelism.vp", "parallelism.micro_batch"};
+constexpr std::array names{
+    "parallelism.zero",   "parallelism.recompute",         "parallelism.schedule",
+    "parallelism.layout", "parallelism.sequence_parallel", "parallelism.overlap_experts"};
+
+// The other values of a switch; none for numbers and lists.
+std::vector<std::string> other_values(const Key& key, const Experiment& e) {
+    std::vector<std::string> values;
+    if (key.path == "parallelism.zero")
+        values = {"0", "1", "2", "3"};
+    else if (key.type->kind == "boolean")
+        values = {"true", "false"};
+    else
+        for (const std::string_view name : key.type->names) values.emplace_back(name);
+    std::erase(values, text_of(key, e));
+    return values;
+}
+
+// The replicas that are left beside other sizes of the model's split.
+std::optional<Override> replicas_beside(const Experiment& e, const Override& size) {
+    Experiment tried = e;
+    set_key(tried, size);
+    const Parallelism& p = tried.parallelism;
+    const int one = p.tp * p.pp * p.cp, ranks = rank_count(e.cluster);
+    if (ranks % one != 0 || ranks / one == p.dp) return std::nullopt;
+    return Override{"parallelism.dp", fmt::format("{}", ranks / one)};
+}
+
+// Schedules and chunks do nothing without a pipeline.
+bool is_idle(std::string_view key, const Experiment& e) {
+    return e.parallelism.pp == 1 && (key == "parallelism.schedule" || key == "parallelism.vp" ||
+                                     key == "parallelism.layout");
+}
+
+// Two names may mean the same in this step: gradients of the training type and of bf16.
+bool repeats(const std::vector<Lever>& found, const Lever& lever) {
+    return std::ranges::any_of(found, [&](const Lever& one) {
+        return one.set.front().key == lever.set.front().key && one.step == lever.step &&
+               one.memory == lever.memory;
+    });
+}
+
+std::vector<std::vector<Override>> all_changes(const Experiment& e) {
+    std::vector<std::vector<Override>> changes;
+    for (const std::string key : sizes) {
+        if (is_idle(key, e)) continue;
+        const int now = std::stoi(text_of(*find_key(key), e));
+        for (const int size : {now / 2, now * 2}) {
+            if (size < 1 || size == now || (size == now / 2 && now % 2 != 0)) continue;
+            std::vector<Override>& one =
+                changes.emplace_back(std::vector<Override>{{key, fmt::format("{}", size)}});
+            if (const auto replicas = replicas_beside(e, one.front())) one.push_back(*replicas);
+        }
+    }
+    std::vector<const Key*> switches;
+    for (const char* name : names)
+        if (!is_idle(name, e)) switches.push_back(find_key(name));
+    for (const Key& key : keys_of("runtime.")) switches.push_back(&key);
+    for (const Key* key : switches)
+        for (const std::string& value : other_values(*key, e))
+            changes.push_back({{std::string(key->path), value}});
+    return changes;
+}
+
+std::string beyond(const Experiment& changed, const Experiment& before) {
+    const std::vector<std::string> already = beyond_framework(before);
+    for (const std::string& one : beyond_framework(changed))
+        if (std::ranges::find(already, one) == already.end()) return one;
+    return "";
+}
+
+}  // namespace
+
+Experiment with_lever(const Experiment& experiment, const std::vector<Override>& set) {
+    Experiment e = experiment;
+    for (const Override& one : set) set_key(e, one);
+    return e;
+}
+
+std::vector<Lever> levers(const Experiment& experiment) {
+    std::vector<Lever> found;
+    if (experiment.workload.kind != Workload::Kind::transformer) return found;
+    Experiment base = experiment;
+    if (base.parallelism.global_batch == 0)
+        set_key(base, {"parallelism.global_batch",
+                       fmt::format("{}", sequences_of_step(base.parallelism))});
+    const Forecast now = predict(base);
+    for (const std::vector<Override>& set : all_changes(base)) try {
+            const Experiment changed = with_lever(base, set);
+            check_experiment(changed);
+            const Forecast f = predict(changed);
+            if (f.step.p50 == now.step.p50 && f.memory == now.memory) continue;
+            Lever lever{set,           text_of(*find_key(set.front().key), base),
+                        f.step,        f.memory.peak + f.memory.overheads,
+                        f.memory.fits, beyond(changed, base)};
+            if (!repeats(found, lever)) found.push_back(std::move(lever));
+        } catch (const ConfigError&) {  // no such split, or not modelled
+        }
+    std::ranges::stable_sort(found, [](const Lever& a, const Lever& b) {
+        return a.fits != b.fits ? a.fits : a.step.p50 < b.step.p50;
+    });
+    return found;
+}
+
+}  // namespace stepcast
