@@ -85,6 +85,15 @@ class Explanation(Answer):
     evidence: Evidence
 
 
+class Levers(Answer):
+    """Single changes of an experiment, each the forecast of `simulate` with its keys set."""
+
+    step_s: Range = Field(description="of the experiment as it is")
+    levers: list[dict[str, Any]] = Field(
+        description="set (keys and values), from, step_s, memory_bytes, fits, framework_cannot (why; empty: it can)")
+    evidence: Evidence
+
+
 class Row(Rates):
     settings: dict[str, str]
     lower_bound_s: float = Field(description="the model's step of this row cannot be shorter")

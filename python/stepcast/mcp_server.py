@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from . import _axis, _settings
 from .errors import ConfigError
-from .mcp_answers import (Answer, Compared, Diagnosis, Evidence, Explanation, Forecast, Gate, Listed, Swept, Waterfall, entries_of,
+from .mcp_answers import (Answer, Compared, Diagnosis, Evidence, Explanation, Forecast, Gate, Levers, Listed, Swept, Waterfall, entries_of,
                           with_ranges)
 from .program import program
 from .toml_text import toml_text
@@ -33,7 +33,7 @@ from .toml_text import toml_text
 LIMIT_S = 300  # of one run of the program
 GUIDE = """\
 Forecasts of one training step of distributed training, and causes of slow steps. Times are seconds, sizes bytes, shares fractions.
-- Which split, device, batch, precision, how many GPUs: sweep. How long, does it fit, what does it cost: simulate. Why no faster: explain.
+- Which split, device, batch, precision, how many GPUs: sweep. How long, does it fit, what does it cost: simulate. Why no faster: explain; what a switch would change: levers.
 - A run that disappoints: diagnose. Slower than a recipe: waterfall. Slower than its own history: gate. Against tables: compare.
 - list_keys before a key that you are not sure of, list_presets for names. A refusal says what to change, with the options of the
   command line, which are the arguments here (--cluster is cluster).
@@ -178,6 +178,17 @@ async def explain(experiment: Source, set: Set = None, cluster: Machine = "", fr
         most = sorted(why["elasticity"]["parameters"], key=lambda p: -abs(p["step_change_s"]))[:12]
         return answer(Explanation, line, said, {**found, **why}, step_s=found["step_s"], ten_percent_more=most,
                       measure_next=why["measure_next"][:8], evidence=Evidence.of(found))
+
+
+@tool
+async def levers(experiment: Source, set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0,
+                 model: Model = "", variant: Variant = "", env: Env = None) -> Levers:
+    """What each switch and each neighbour of the split, changed alone, makes of step and memory; fastest first."""
+    options = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant, "env": env}
+    with asked("simulate", [experiment], {**options, "levers": True}) as line:
+        text, said = await line.run()
+        found = json.loads(text)
+        return answer(Levers, line, said, found, step_s=found["step_s"], evidence=Evidence.of(found))
 
 
 @tool
