@@ -174,6 +174,25 @@ Experiment read_named_experiment(const fs::path& root, const RunHead& head,
     return experiment;
 }
 
+// Folders of before November 2026 have older names, and values in older words.
+Overlay overlay_of(const RunHead& head) {
+    Overlay overlay;
+    for (const std::string& name : head.stated) {
+        const Key* const key = find_key(name);
+        overlay.stated.emplace_back(key ? canonical(*key) : name);
+    }
+    for (const std::string& text : head.replaced) {
+        const Override one = parse_override(text);
+        const Key* const key = find_key(one.key);
+        if (!key) continue;  // of a framework that had more keys
+        Experiment holder;
+        assign_text(*key, holder, one.value);
+        const std::string now(canonical(*key));
+        overlay.under.push_back({now, text_of(*find_key(now), holder)});
+    }
+    return overlay;
+}
+
 Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
     require_stamp((root / "experiment.toml").string(), head.experiment_stamp);
     require_stamp((root / "cluster.toml").string(), head.cluster_stamp);
@@ -183,10 +202,7 @@ Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
         require_stamp((root / "routing.csv").string(), head.routing_stamp);
     Experiment experiment = read_experiment((root / "experiment.toml").string());
     experiment.name = head.experiment;
-    experiment.overlay.stated = head.stated;
-    experiment.overlay.under.clear();
-    for (const std::string& text : head.replaced)
-        experiment.overlay.under.push_back(parse_override(text));
+    experiment.overlay = overlay_of(head);
     return experiment;
 }
 

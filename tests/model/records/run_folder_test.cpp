@@ -124,6 +124,26 @@ TEST_CASE("the experiment of a run is whole, whatever becomes of presets and fil
     }
 }
 
+// nemo-2 lets tensor-parallel collectives overlap where the sequence is split; before it never.
+TEST_CASE("a folder of before November 2026 names keys and values as they were then") {
+    const Folder folder;
+    const Experiment e = read_experiment(
+        "llama3_8b_h100_fsdp", std::vector<Override>{{"framework.preset", "nemo-2"},
+                                                     {"runtime.gradients.bucket", "30 MB"}});
+    RunFolder(folder.path.string(), e, {}, two_tasks()).finish(one_sample());
+    const std::string path = (folder.path / "run.toml").string();
+    std::string text = read_text(path, "a run", any_size);
+    const auto rename = [&](const std::string& now, const std::string& old) {
+        const auto at = text.find(now);
+        REQUIRE(at != std::string::npos);
+        text.replace(at, now.size(), old);
+    };
+    rename("\"runtime.gradients.bucket\"", "\"parallelism.bucket\"");
+    rename("\"runtime.exchanges.tensor=never\"", "\"parallelism.overlap_tp=false\"");
+    write_whole({{path, text}});
+    CHECK(read_run(folder.path.string()).experiment.overlay == e.overlay);
+}
+
 TEST_CASE("a file of the working folder that has the preset's name is not taken for it") {
     const Folder folder;
     fs::create_directories(folder.path);
