@@ -260,7 +260,7 @@ TEST_CASE(
     CHECK(told([](auto& w, auto&) { w.positions = Positions::relative; }) ==
           "runtime.kernels: fused, but relative positions are known operation by operation only; "
           "expected operations");
-    CHECK(told([](auto& w, auto&, auto& r) { r.autocast = true; }) ==
+    CHECK(told([](auto&, auto&, auto& r) { r.autocast = true; }) ==
           "runtime.autocast: true, but runtime.kernels is fused; expected eager or operations");
     CHECK(told([](auto& w, auto& p, auto& r) {
               r.autocast = true, r.kernels = KernelStyle::eager;
@@ -417,7 +417,7 @@ TEST_CASE("operation by operation nothing is split, gated or turned") {
     };
     CHECK(unfused([](auto&, auto&) {}).empty());
     CHECK(unfused([](auto&, auto& p) { p.recompute = Recompute::full; }).empty());
-    CHECK(unfused([](auto& w, auto&, auto& r) { r.autocast = true; }).empty());
+    CHECK(unfused([](auto&, auto&, auto& r) { r.autocast = true; }).empty());
     CHECK(unfused([](auto& w, auto&) { w.positions = Positions::relative, w.memory = 1; }).empty());
     CHECK(unfused([](auto& w, auto&) { w.memory = 1; }) ==
           "workload.memory: 1, but only workload.positions relative has one; expected 0");

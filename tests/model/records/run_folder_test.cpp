@@ -75,10 +75,10 @@ Measurement one_sample() {
 }
 
 const std::vector<Override> overrides{{"workload.hidden", "128"}};
-Experiment small_moe() { return read_experiment("host_moe", overrides); }
+Experiment executed_moe() { return read_experiment("host_moe", overrides); }
 
 void write(const Folder& folder, const Measurement& measurement) {
-    RunFolder(folder.path.string(), small_moe(), overrides, two_tasks()).finish(measurement);
+    RunFolder(folder.path.string(), executed_moe(), overrides, two_tasks()).finish(measurement);
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ TEST_CASE("a run reads back as it was written") {
     write(folder, two_samples());
     const RunRecord back = read_run(folder.path.string());
     CHECK(back.measurement == two_samples());
-    CHECK(back.experiment == small_moe());
+    CHECK(back.experiment == executed_moe());
     CHECK(back.overrides.size() == 1);
     CHECK_NOTHROW(require_traces_of(two_tasks(), back, folder.path.string()));
     // Accepted samples are 1, others 0, for other programs that read the file.
@@ -100,7 +100,7 @@ TEST_CASE("a run reads back as it was written") {
 
 TEST_CASE("a run that is written sample by sample can be read after each") {
     const Folder folder;
-    RunFolder run(folder.path.string(), small_moe(), {}, two_tasks());
+    RunFolder run(folder.path.string(), executed_moe(), {}, two_tasks());
     run.add(one_sample());
     CHECK(read_run(folder.path.string()).measurement == one_sample());
     run.add(two_samples());
@@ -150,8 +150,8 @@ TEST_CASE("a file of the working folder that has the preset's name is not taken 
     const fs::path before = fs::current_path();
     fs::current_path(folder.path);
     std::ofstream("host_moe") << "what is this?";
-    RunFolder("run", small_moe(), overrides, two_tasks()).finish(one_sample());
-    CHECK(read_run("run").experiment == small_moe());
+    RunFolder("run", executed_moe(), overrides, two_tasks()).finish(one_sample());
+    CHECK(read_run("run").experiment == executed_moe());
     fs::current_path(before);
 }
 
@@ -159,12 +159,12 @@ TEST_CASE("a folder belongs to one run") {
     const Folder folder;
     const std::string path = folder.path.string();
     {
-        RunFolder run(path, small_moe(), {}, two_tasks());
-        CHECK(complaint([&] { RunFolder(path, small_moe(), {}, two_tasks()); }, "") ==
+        RunFolder run(path, executed_moe(), {}, two_tasks());
+        CHECK(complaint([&] { RunFolder(path, executed_moe(), {}, two_tasks()); }, "") ==
               path + ": another run is writing it; expected another folder for --out");
         run.finish(one_sample());
     }
-    CHECK(complaint([&] { RunFolder(path, small_moe(), {}, two_tasks()); }, "") ==
+    CHECK(complaint([&] { RunFolder(path, executed_moe(), {}, two_tasks()); }, "") ==
           path + ": holds a run already; expected another folder for --out");
     CHECK(read_run(path).measurement == one_sample());
 }
@@ -177,10 +177,10 @@ TEST_CASE("a folder with files of another origin is refused") {
         const Folder folder;
         fs::create_directories(folder.path);
         std::ofstream(folder.path / name) << "mine\n";
-        CHECK(
-            complaint([&] { RunFolder(folder.path.string(), small_moe(), {}, two_tasks()); }, "") ==
-            folder.path.string() + ": holds a " + name +
-                " that is of no run and would be overwritten; expected another folder for --out");
+        CHECK(complaint([&] { RunFolder(folder.path.string(), executed_moe(), {}, two_tasks()); },
+                        "") ==
+              folder.path.string() + ": holds a " + name +
+                  " that is of no run and would be overwritten; expected another folder for --out");
         std::string text;
         std::getline(std::ifstream(folder.path / name), text);
         CHECK(text == "mine");
@@ -189,7 +189,7 @@ TEST_CASE("a folder with files of another origin is refused") {
 
 TEST_CASE("a folder whose run ended before its first sample is free") {
     const Folder folder;
-    RunFolder(folder.path.string(), small_moe(), {}, two_tasks());
+    RunFolder(folder.path.string(), executed_moe(), {}, two_tasks());
     CHECK_NOTHROW(write(folder, two_samples()));
     CHECK_FALSE(fs::exists(folder.path / "run.begun"));
     CHECK(read_run(folder.path.string()).measurement == two_samples());
