@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "model/base/plain_text.h"
+#include "model/transformer/chunks.h"
 
 namespace stepcast {
 namespace {
@@ -64,10 +65,10 @@ void read_model(Document& d, Translation& t) {
 
 // Layers of each stage chunk where the file lists its modules: "[[tok_embeddings, layers.0],
 // [layers.1, norm, output]]".
-std::vector<long> listed_layers(const NamedValue& modules) {
+std::vector<int> listed_layers(const NamedValue& modules) {
     constexpr std::string_view layer = "layers.";
-    std::vector<long> chunks;
-    long layers = 0;
+    std::vector<int> chunks;
+    int layers = 0;
     for (std::size_t i = 0; i < modules.value.size(); ++i) {
         if (modules.value.compare(i, layer.size(), layer) == 0) ++layers;
         if (modules.value[i] != ']') continue;
@@ -76,17 +77,6 @@ std::vector<long> listed_layers(const NamedValue& modules) {
     }
     if (!chunks.empty()) chunks.pop_back();  // the bracket of the whole list
     return chunks;
-}
-
-// Embedding and head count as layers of the first and last chunk; what is left over goes to the
-// first chunks, one layer each (distributed/pipeline_parallel.py: generate_llm_fqn_per_model_part).
-std::vector<long> shared_out(long layers, long first_less, long last_less, long chunks) {
-    const long all = layers + first_less + last_less;
-    std::vector<long> of_chunk;
-    for (long i = 0; i < chunks; ++i) of_chunk.push_back(all / chunks + (i < all % chunks ? 1 : 0));
-    of_chunk.front() -= first_less;
-    of_chunk.back() -= last_less;
-    return of_chunk;
 }
 
 void read_stages(Document& d, Translation& t, long pp, long vp) {
@@ -118,9 +108,13 @@ void read_stages(Document& d, Translation& t, long pp, long vp) {
                            : first ? first->at
                            : last  ? last->at
                                    : "default of torchtitan";
-    const std::vector<long> chunks =
-        modules ? listed_layers(*modules) : shared_out(layers, less, less_last, pp * vp);
-    if (std::ranges::any_of(chunks, [](long n) { return n < 0; }) ||
+    // Embedding and head count as layers (distributed/pipeline_parallel.py:
+    // generate_llm_fqn_per_model_part).
+    const std::vector<int> chunks =
+        modules ? listed_layers(*modules)
+                : light_layers(static_cast<int>(layers), static_cast<int>(pp * vp),
+                               static_cast<int>(less), static_cast<int>(less_last));
+    if (std::ranges::any_of(chunks, [](int n) { return n < 0; }) ||
         (layers > 0 && std::reduce(chunks.begin(), chunks.end()) != layers))
         t.problems.push_back(fmt::format(
             "stages ({}): {} layers do not make chunks of {}; the forecast has even ones", at,
