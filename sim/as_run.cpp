@@ -94,7 +94,7 @@ std::string class_name(const Experiment& e, const Circumstances& c) {
         return "";
     if (c.by == RunBy::thread || c.by == RunBy::complaint) return std::string(to_string(c.by));
     if (framework == default_framework) return "unnamed";
-    return framework.ends_with("-untuned") ? "untuned" : "named";
+    return std::ranges::count(shipped_scatter().untuned, framework) > 0 ? "untuned" : "named";
 }
 
 const ClassScatter* class_of(const ScatterTable& table, const Experiment& e,

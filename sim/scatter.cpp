@@ -93,7 +93,8 @@ std::string write_scatter(const ScatterTable& table) {
         "# How far measured steps lie from forecasts that had not seen them, in logarithms: to p10 "
         "(faster) and p90 (slower).\n"
         "# Written by stepcast calibrate --fit scatter; docs/intervals.md says how it is used.\n"
-        "date = {}\nsources = {}\n\n# How far the medians of frameworks lie apart: of one that "
+        "date = {}\nsources = {}\n# Frameworks whose files describe nobody's recipe: class "
+        "untuned.\nuntuned = {}\n\n# How far the medians of frameworks lie apart: of one that "
         "nobody measured.\n"
         "[frameworks]\nfaster = {:.4f}\nslower = {:.4f}\n\n"
         "# Other models' steps in a framework whose costs were fitted to steps of one.\n"
@@ -106,10 +107,10 @@ std::string write_scatter(const ScatterTable& table) {
         "[network]\nrate = {}\nslow = {}\n\n"
         "# Steps of those who follow no published recipe: the median of log(measured / forecast), "
         "and the way from there to p10\n# and p90. Each source has the same weight.\n",
-        quoted_toml(table.date), value_text(table.sources), table.frameworks.faster,
-        table.frameworks.slower, table.few_shot.faster, table.few_shot.slower, table.pairs.near,
-        table.pairs.far, quoted_toml(value_text(table.network.rate)),
-        quoted_toml(value_text(table.network.slow)));
+        quoted_toml(table.date), value_text(table.sources), value_text(table.untuned),
+        table.frameworks.faster, table.frameworks.slower, table.few_shot.faster,
+        table.few_shot.slower, table.pairs.near, table.pairs.far,
+        quoted_toml(value_text(table.network.rate)), quoted_toml(value_text(table.network.slow)));
     for (const ClassScatter& c : table.classes)
         text += fmt::format(
             "\n[[class]]\nname = {}\nrows = {}\nsources = {}\nmiddle = {:.4f}\nfaster = "

@@ -62,6 +62,7 @@ struct NetworkPrior {
 struct ScatterTable {
     KEY(std::string, date, {}, "of the fit");
     KEY(std::vector<std::string>, sources, {}, "files of measured steps");
+    KEY(std::vector<std::string>, untuned, {}, "frameworks whose files describe nobody's recipe");
     KEY(Scatter, frameworks, {}, "how far the medians of frameworks lie apart");
     KEY(Scatter, few_shot, {},
         "other models' steps in a framework whose costs were fitted to steps of one");
