@@ -136,9 +136,11 @@ constexpr Rule rules[] = {
      [](const Split& s) {
          return s.w.moe.experts == 0 ? s.p.ep != 1 : s.w.moe.experts % s.p.ep != 0;
      }},
-    {SplitKey::recompute, "selective recompute without attention scores (does nothing)",
+    {SplitKey::recompute,
+     "selective recompute that leaves neither scores nor a wide copy (next to no memory)",
      [](const Split& s) {
-         return s.p.recompute == Recompute::selective && s.w.attention != AttentionKind::plain;
+         return s.p.recompute == Recompute::selective && s.w.attention != AttentionKind::plain &&
+                !is_narrow(s.w.dtype);
      },
      true},
     framework(SplitKey::recompute, "recompute",

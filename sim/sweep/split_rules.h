@@ -17,7 +17,7 @@ std::vector<std::string> beyond_framework(const Experiment& experiment);
 
 // For the workload and cluster of an experiment. `once` also refuses what the framework lacks, and
 // splits that do the same as another (schedules and chunks without a pipeline, sequence_parallel
-// without tp, zero on a lone replica, selective recompute without scores).
+// without tp, zero on a lone replica), and selective recompute that only costs time.
 class SplitRules {
 public:
     SplitRules(const Experiment& experiment, bool once);
