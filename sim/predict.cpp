@@ -23,7 +23,7 @@
 #include "sim/interval.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
-#include "sim/sweep/split_rules.h"
+#include "model/input/split_rules.h"
 
 namespace stepcast {
 namespace {

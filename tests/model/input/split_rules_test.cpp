@@ -1,4 +1,4 @@
-#include "sim/sweep/split_rules.h"
+#include "model/input/split_rules.h"
 
 #include <catch2/catch.hpp>
 

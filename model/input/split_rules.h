@@ -1,5 +1,5 @@
-// Which splits of a transformer are legal, rule by rule and without exceptions: a
-// check_experiment() that is fast enough for millions.
+// Which splits are legal, rule by rule: once for check_experiment(), which says what is wrong, and
+// for sweeps, which ask millions of times.
 #pragma once
 
 #include <string>
@@ -7,9 +7,14 @@
 #include <vector>
 
 #include "model/experiment.h"
-#include "sim/sweep/split_keys.h"
+#include "model/input/split_keys.h"
 
 namespace stepcast {
+
+// Throws ConfigError, as text that begins with the key to change, for the first of these rules that
+// the experiment breaks. Those of transformers need heads that are not 0.
+enum class RuleOf { ranks, any_workload, transformers };
+void refuse_split(const Experiment& experiment, RuleOf which);
 
 // What the experiment's split asks of its framework and that cannot run (framework.can), a sentence
 // each.
@@ -29,7 +34,7 @@ public:
 private:
     Workload workload_;
     std::string not_in_framework_;
-    FrameworkAbilities can_;
+    Framework framework_;
     long ranks_;
     bool splits_experts_;
     bool once_;
