@@ -27,15 +27,15 @@ constexpr std::array<std::string_view, 7> log_formats{
 enum class ImportKind : unsigned { machine = 1, configuration = 2, log = 4, profile = 8 };
 
 constexpr unsigned bit(ImportKind kind) { return static_cast<unsigned>(kind); }
-constexpr unsigned machine = bit(ImportKind::machine),
-                   configuration = bit(ImportKind::configuration), log = bit(ImportKind::log),
-                   profile = bit(ImportKind::profile);
+constexpr unsigned machines = bit(ImportKind::machine),
+                   configurations = bit(ImportKind::configuration), logs = bit(ImportKind::log),
+                   profiles = bit(ImportKind::profile);
 
 std::string words_of(unsigned kinds) {
-    constexpr std::pair<unsigned, const char*> all[] = {{machine, "machines"},
-                                                        {configuration, "configurations"},
-                                                        {log, "logs"},
-                                                        {profile, "profiles"}};
+    constexpr std::pair<unsigned, const char*> all[] = {{machines, "machines"},
+                                                        {configurations, "configurations"},
+                                                        {logs, "logs"},
+                                                        {profiles, "profiles"}};
     std::string text;
     for (const auto& [kind, word] : all)
         if ((kinds & kind) != 0) text += (text.empty() ? "" : " and ") + std::string(word);
@@ -47,20 +47,20 @@ void check_options(const Options& options, ImportKind kind) {
         const char* name;
         bool given;
         unsigned kinds;
-    } all[] = {{"--gpu", !options.gpu.empty(), machine},
-               {"--variant", !options.variant.empty(), configuration},
-               {"--env", !options.environment.empty(), configuration},
-               {"--model", !options.model.empty(), configuration | log | profile},
-               {"--system", !options.system.empty(), log | profile},
-               {"--pattern", !options.pattern.empty(), log},
-               {"--input", !options.step_inputs.empty(), log},
-               {"--medians", options.medians, log},
-               {"--only-steps", !options.step_range.empty(), log},
-               {"--phases", !options.phases.empty(), log},
-               {"--routing-out", !options.routing_out.empty(), log},
-               {"--op", !options.op.empty(), profile},
-               {"--ranks", options.ranks > 0, profile},
-               {"--nodes", options.nodes > 0, profile}};
+    } all[] = {{"--gpu", !options.gpu.empty(), machines},
+               {"--variant", !options.variant.empty(), configurations},
+               {"--env", !options.environment.empty(), configurations},
+               {"--model", !options.model.empty(), configurations | logs | profiles},
+               {"--system", !options.system.empty(), logs | profiles},
+               {"--pattern", !options.pattern.empty(), logs},
+               {"--input", !options.step_inputs.empty(), logs},
+               {"--medians", options.medians, logs},
+               {"--only-steps", !options.step_range.empty(), logs},
+               {"--phases", !options.phases.empty(), logs},
+               {"--routing-out", !options.routing_out.empty(), logs},
+               {"--op", !options.op.empty(), profiles},
+               {"--ranks", options.ranks > 0, profiles},
+               {"--nodes", options.nodes > 0, profiles}};
     for (const auto& [name, given, kinds] : all)
         if (given && (kinds & bit(kind)) == 0)
             throw ConfigError(
@@ -160,10 +160,10 @@ int run_import(const Options& options) {
                   named(options.inputs, {options.pattern, options.model, options.gpu}));
     if (import_foreign(options)) return 0;
     const bool told = options.format == "profile" || options.format == "nccl-tests";
-    const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
-    check_options(options, profiles ? ImportKind::profile : ImportKind::log);
+    const bool profile_files = told || (options.format == "auto" && are_profiles(options.inputs));
+    check_options(options, profile_files ? ImportKind::profile : ImportKind::log);
     for (const std::string& line :
-         profiles ? import_profiles(profile_import_of(options)) : import_logs(options))
+         profile_files ? import_profiles(profile_import_of(options)) : import_logs(options))
         options.say(line);
     return 0;
 }
@@ -233,7 +233,7 @@ Verb import_verb() {
                              .type = "DIR",
                              .help = "the routing that a log records",
                              .group = of_logs}};
-    const Arguments profiles{{.name = "--op",
+    const Arguments of_tests{{.name = "--op",
                               .value = &Options::op,
                               .type = "OP",
                               .help = "of nccl-tests output that does not say it: all_gather, ..",
@@ -253,7 +253,7 @@ Verb import_verb() {
             "training logs, profiles and nccl-tests to tables; launch scripts and configurations "
             "to experiments; descriptions of machines to clusters",
             "stepcast import train.log --out measured.csv",
-            joined({what, configuration, of_runs, profiles, machine}), run_import};
+            joined({what, configuration, of_runs, of_tests, machine}), run_import};
 }
 
 }  // namespace stepcast

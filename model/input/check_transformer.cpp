@@ -65,7 +65,6 @@ void check_delta(const Experiment& e) {
 
 void check_indexer(const Experiment& e) {
     const Workload& w = e.workload;
-    const Parallelism& p = e.parallelism;
     if (w.indexer.heads == 0) return;
     if (w.attention != AttentionKind::mla || !w.causal || w.window > 0 || is_written_out(e))
         refuse(

@@ -48,7 +48,7 @@ void plan_module(Planner& planner, const LayerContext& c) {
                      HostWork{HostWork::Kind::exchange,
                               c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0},
                      false);
-    if (const Workload& w = c.experiment.workload; attends && w.attention == AttentionKind::mla)
+    if (attends && w.attention == AttentionKind::mla)
         planner.host("latent_modules",
                      HostWork{HostWork::Kind::module, w.mla.q_rank > 0 ? 3.0 : 2.0}, false);
 }
@@ -196,9 +196,9 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     if (w.moe.experts > 0 && p.moe_system != MoeSystem::alltoall) {
         // The system runs what is between the norm and the residual, or the norm before that.
         const Part first[] = {{mixing, style}, {feed_forward.first(3), style}},
-                   second[] = {{feed_forward.last(w.post_norms ? 2 : 1), style}};
+                   behind[] = {{feed_forward.last(w.post_norms ? 2 : 1), style}};
         plans.experts = m.make(first, plan_module<true>, nothing);
-        plans.after_experts = m.make(second, nothing, plan_module<true>);
+        plans.after_experts = m.make(behind, nothing, plan_module<true>);
     }
     if (p.cut == StageCut::modules) {
         const std::size_t at = cut(feed_forward);

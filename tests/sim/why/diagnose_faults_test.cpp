@@ -73,7 +73,8 @@ Fault fault_of(const TriedCauses& tried, Random& r) {
     const CauseGuess& plain = tried.all.front().guesses.front();
     for (;;) {
         const auto i = std::uniform_int_distribution<std::size_t>(0, tried.all.size())(r);
-        Fault f{.guess = plain};
+        Fault f;
+        f.guess = plain;
         if (i == 0) return f;
         if (i == tried.all.size()) {
             f.name = "checkpoints";
