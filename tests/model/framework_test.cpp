@@ -304,6 +304,24 @@ TEST_CASE("gradients of the training type are of its 16 bits") {
     CHECK(gradients("bf16", Dtype::fp16) == Dtype::bf16);
 }
 
+// DistributedDataParallel sends 25 MiB at once, 6.5536 million fp32 gradients; FSDP has no buckets.
+// DeepSpeed states a size of its own, which its base's condition does not change.
+TEST_CASE("loops around FSDP send their gradients in DDP's buckets where nothing is sharded") {
+    const auto bucket = [](const char* framework, const char* zero) {
+        return read(run_13b, {{"parallelism.tp", "1"},
+                              {"parallelism.pp", "1"},
+                              {"parallelism.dp", "16"},
+                              {"parallelism.sequence_parallel", "false"},
+                              {"parallelism.zero", zero},
+                              {"framework.preset", framework}})
+            .runtime.gradients.bucket;
+    };
+    CHECK(bucket("torchtitan-eager", "0") == BucketSize::of_weights(6.5536e6));
+    CHECK(bucket("transformers", "1") == BucketSize::of_weights(6.5536e6));
+    CHECK(bucket("torchtitan-eager", "3") == BucketSize::one());
+    CHECK(bucket("deepspeed", "0") == BucketSize::of_weights(5e8));
+}
+
 // Four layers with 5 parameter groups each, and one more layer for the ends, make 25 groups.
 TEST_CASE("sentences of a framework that hold under a condition") {
     Experiment e = under("optimizer_calls", "3", under("optimizer_groups_a_layer", "5"));
