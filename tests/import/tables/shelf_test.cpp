@@ -115,6 +115,8 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(rule("mosaic_mpt", "mixed-precision mode DEFAULT", "runtime.gradients.type") == "fp32");
     CHECK(rule("mosaic_mpt", "mixed-precision mode PURE", "runtime.gradients.type") == "training");
     CHECK(rule("deeplearningexamples_bert", "", "workload.optimizer") == "lamb");
+    CHECK(framework("torchtitan", "FSDP+TP+PP+AsyncTP").name == "torchtitan-async");
+    CHECK(framework("torchtitan", "asynctp_vanilla; compile").name == "torchtitan");
     CHECK(framework("my_cluster", "").name == "default");
 }
 
