@@ -117,6 +117,8 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(rule("deeplearningexamples_bert", "", "workload.optimizer") == "lamb");
     CHECK(framework("torchtitan", "FSDP+TP+PP+AsyncTP").name == "torchtitan-async");
     CHECK(framework("torchtitan", "asynctp_vanilla; compile").name == "torchtitan");
+    CHECK(framework("nemo_automodel", "Transformer Engine linears/attention").name == "torchtitan");
+    CHECK(framework("nemo_automodel", "LoRA").name == "torchtitan-eager");
     CHECK(framework("my_cluster", "").name == "default");
 }
 
