@@ -102,10 +102,9 @@ void read_measured(const Options& options, SimulateQuestion& question) {
 std::string note_of_others(const ClassScatter& others, const Forecast& f) {
     const auto of = [&](double log) { return std::exp(log) * f.step.p50.si(); };
     return fmt::format(
-        "steps of those who follow no recipe: {:.4g} s in the median, {:.4g} .. {:.4g} s ({} steps "
-        "of {} sources); p50 is the recipe's, --tuned also its p10 .. p90; --measured narrows most",
-        of(others.middle), of(others.middle - others.scatter.faster),
-        of(others.middle + others.scatter.slower), others.rows, others.sources);
+        "steps of those who follow no recipe: {:.4g} .. {:.4g} s ({} steps of {} sources); p50 is "
+        "the recipe's, --tuned also its p10 .. p90; --measured narrows most",
+        of(-others.scatter.faster), of(others.scatter.slower), others.rows, others.sources);
 }
 
 Prediction predict_as(const SimulateQuestion& question, const Experiment& e) {

@@ -215,17 +215,6 @@ void describe(const Experiment& e, Forecast& f) {
     f.noise = is_noisy(e);
 }
 
-// Every time of a simulated step, by one factor.
-void stretch(double factor, std::vector<Draw>& draws, Simulated& s) {
-    for (Draw& d : draws)
-        for (const auto part : {&StepTimes::step, &StepTimes::forward, &StepTimes::backward,
-                                &StepTimes::gradient_sync, &StepTimes::optimizer})
-            d.times.*part *= factor;
-    for (auto* times : {&s.costs.duration, &s.costs.issue, &s.timeline.start, &s.timeline.finish})
-        for (Seconds& time : *times) time *= factor;
-    s.timeline.end *= factor;
-}
-
 void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
     f.step = interval_of(draws, &StepTimes::step, f.doubts);
     f.forward = interval_of(draws, &StepTimes::forward, f.doubts);
@@ -285,20 +274,15 @@ Prediction predict_step(const AsRun& as) {
     if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
     if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline, Record::waits);
     std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
-    const double middle = others ? others->middle : 0;
-    if (of_others(as.circumstances)) f.over_recipe = std::exp(middle);
-    if (f.over_recipe != 1) stretch(f.over_recipe, draws, s);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
     f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.doubts = doubts_of(e, f.basis);
-    if (others) {
-        const double beyond = middle - std::log(f.over_recipe);  // of p50
-        // a user may follow the recipe, whose own scatter is the least
-        const Doubts recipe = beyond != 0 ? f.doubts : Doubts{};
-        f.doubts.faster = std::max(recipe.faster, others->scatter.faster - beyond);
-        f.doubts.slower = std::max(recipe.slower, others->scatter.slower + beyond);
+    if (others) {  // a user may follow the recipe, whose own scatter is the least
+        const Doubts least = of_others(as.circumstances) ? Doubts{} : f.doubts;
+        f.doubts.faster = std::max(least.faster, others->scatter.faster);
+        f.doubts.slower = std::max(least.slower, others->scatter.slower);
     }
     f.doubts.readings = std::move(readings);
     add_intervals(draws, f);

@@ -6,13 +6,16 @@
 namespace stepcast {
 namespace {
 
-// Modules of PyTorch: one for each product, norm and activation.
+// Modules of PyTorch: one for each product, norm and activation. A product with adapters beside it
+// is five that are called: PEFT's own, the one it wraps, the dropout and both adapters
+// (peft/tuners/lora/layer.py, Linear.forward).
 double modules_in(const Block& block) {
     double modules = 0;
     for (const Operator& op : block) {
         if (const auto* norm = std::get_if<Normalize>(&op)) modules += norm->kernels;
-        modules +=
-            std::holds_alternative<Linear>(op) || std::holds_alternative<Activate>(op) ? 1 : 0;
+        if (const auto* product = std::get_if<Linear>(&op))
+            modules += product->adapter_rank > 0 ? 5 : 1;
+        modules += std::holds_alternative<Activate>(op) ? 1 : 0;
     }
     return modules;
 }

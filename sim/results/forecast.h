@@ -80,9 +80,7 @@ struct Forecast {
     std::vector<CostBasis> basis;     // largest share first
     // p50: of the median draw; p10 and p90: of the next run
     Interval step, forward, backward, gradient_sync, optimizer;
-    Doubts doubts;  // the causes of p10 and p90
-    // p50 over the step of the recipe that the framework's file describes
-    double over_recipe = 1;
+    Doubts doubts;        // the causes of p10 and p90
     StepTimes phases;     // of the median draw
     Breakdown breakdown;  // of the median draw
     MemoryUse memory;
