@@ -89,6 +89,10 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
             doubts.emplace_back(how);
     };
     attends(
+        +[](const Attention& op) { return op.flash; },
+        "flash attention ran as products over the scores of one head after another: no fused "
+        "kernel here");
+    attends(
         +[](const Attention& op) { return op.window > 0; },
         "attention over a window ran over all keys");
     attends(
@@ -117,8 +121,14 @@ struct Ran {
         return "OpenBLAS, in fp32, head by head: the scores of one head lie in memory";
     }
     std::string operator()(const MemoryPass& op) const {
-        return op.access == MemoryPass::Access::transpose ? "own transposing loop"
-                                                          : "own streaming loop";
+        switch (op.access) {
+            case MemoryPass::Access::stream: return "own streaming loop";
+            case MemoryPass::Access::transpose: return "own transposing loop";
+            case MemoryPass::Access::optimizer:
+            case MemoryPass::Access::rows:
+            case MemoryPass::Access::strided: break;
+        }
+        return "own streaming loop, in order: no pieces, reduction or stride";
     }
     std::string operator()(const HostWork&) const { return "empty calls: no framework here"; }
     std::string operator()(const ExchangeOp auto&) const { return exchanges; }
