@@ -154,14 +154,17 @@ double share_between_nodes(const Cluster& cluster, const std::vector<CollectiveR
     return most;
 }
 
-// Begins at `share` of what was reached, and allows at most `most` of it.
+// Begins at `share` of what was reached, and allows at most `most` of it; a network that moves more
+// than its NICs were said to is at its whole rate.
 void begin_at(std::vector<FitParameter>& parameters, std::string_view key, double reached,
               double share, double most) {
+    const double upper = std::min(1.0, most * reached);
     for (FitParameter& p : parameters) {
         if (p.key != key) continue;
-        p.prior = fmt::format("{:.4g}", share * reached);
-        p.lower = fmt::format("{:.4g}", share * reached / 20);
-        p.upper = fmt::format("{:.4g}", std::min(1.0, most * reached));
+        const double prior = std::min(share * reached, 0.98 * upper);
+        p.prior = fmt::format("{:.4g}", prior);
+        p.lower = fmt::format("{:.4g}", prior / 20);
+        p.upper = fmt::format("{:.4g}", upper);
     }
 }
 

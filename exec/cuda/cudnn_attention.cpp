@@ -1,7 +1,6 @@
 #include "exec/cuda/cudnn_attention.h"
 
 #include <cudnn_frontend.h>
-#include <dlfcn.h>
 
 #include <map>
 #include <unordered_map>
@@ -10,6 +9,7 @@
 
 #include "exec/cuda/attention.h"
 #include "exec/cuda/check.h"
+#include "exec/shared_library.h"
 #include "model/base/errors.h"
 
 // What the frontend calls the library through (NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING).
@@ -36,7 +36,7 @@ struct Plan {
 // Opened once for all ranks of the process; empty, or what is missing.
 std::string open_library() {
     static const std::string missing = []() -> std::string {
-        fe::cudnn_dlhandle = dlopen("libcudnn.so.9", RTLD_NOW);
+        fe::cudnn_dlhandle = SharedLibrary("libcudnn.so.9").handle();
         if (fe::cudnn_dlhandle == nullptr) return "libcudnn.so.9 is not here";
         constexpr std::size_t oldest = 90000;
         if (const std::size_t version = fe::detail::get_backend_version(); version < oldest)
@@ -185,10 +185,14 @@ std::string CudnnAttention::prepare(const Attention& op, cudaStream_t stream) {
     const Plan& plan = *state.find(op);
     if (!plan.why.empty()) return plan.why;
     CudaBlock& workspace = state.workspaces[stream];
-    if (const auto needed = static_cast<std::size_t>(plan.workspace); workspace.size() < needed) {
-        workspace = CudaBlock();
-        workspace = CudaBlock(needed);
-    }
+    const auto needed = static_cast<std::size_t>(plan.workspace);
+    if (workspace.size() >= needed) return {};
+    std::size_t available = 0, whole = 0;
+    check(cudaMemGetInfo(&available, &whole));
+    if (needed > available)
+        return fmt::format("its workspace of {} does not fit",
+                           to_string(Bytes(static_cast<double>(needed))));
+    workspace = CudaBlock(needed);
     return {};
 }
 

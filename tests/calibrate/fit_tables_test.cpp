@@ -204,6 +204,22 @@ TEST_CASE("the constants between nodes are recovered from collectives over whole
                   .median < 0.02);
 }
 
+// Of 1 GB, an all-reduce over 16 ranks moves 2 x 15/16 GB over eight NICs of 50 GB/s: in 9.375 ms
+// half of their rate. In 1 ms it would move 4.7 times what they can: their whole rate. Short
+// messages and rows of half of the ranks say nothing.
+TEST_CASE("the share of the NICs' rate begins at what long messages reach") {
+    const auto begins = [](CollectiveRow row) {
+        for (const FitParameter& p : parameters_between_nodes(made_up_machine(), {row}))
+            if (p.key == "link.inter.ring_efficiency") return p.prior + " at most " + p.upper;
+        return std::string();
+    };
+    CHECK(begins({"all_reduce", 16, 2, Bytes(1e9), Seconds(9.375e-3)}) == "0.5 at most 0.75");
+    CHECK(begins({"all_reduce", 16, 2, Bytes(1e9), Seconds(1e-3)}) == "0.98 at most 1");
+    const std::string own = begins({"all_reduce", 16, 2, Bytes(1e6), Seconds(9.375e-3)});
+    CHECK(own == begins({"all_reduce", 8, 2, Bytes(1e9), Seconds(9.375e-3)}));
+    CHECK(own.ends_with("at most 0.99"));
+}
+
 TEST_CASE("the constants of made-up dispatch kernels are recovered from their tables") {
     Cluster truth = made_up_machine();
     truth.intra.dispatch = {.launch = Seconds(25e-6),
