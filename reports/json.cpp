@@ -284,6 +284,7 @@ std::string to_json(const std::string& experiment, const Measurement& m) {
                  {"device", m.device},
                  {"date", m.date},
                  {"versions", m.versions},
+                 {"kernels", m.kernels},
                  {"step_s", sampled(accepted.empty() ? all : accepted)},
                  {"phases_s", m.steps.empty() ? Json(nullptr) : times(phases_of(median_times(m)))},
                  {"steps", m.steps.size()},

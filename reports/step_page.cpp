@@ -58,6 +58,18 @@ Table sample_table(const Measurement& m) {
     return table;
 }
 
+// "attention, 24 tasks: own fused kernel" in two columns.
+Table kernels_table(const Measurement& m) {
+    Table table{
+        "", {{.name = "kind of task", .is_text = true}, {.name = "ran by", .is_text = true}}, {}};
+    for (const std::string& line : m.kernels) {
+        const std::size_t end = line.find(": ");
+        table.rows.push_back(
+            {{line.substr(0, end)}, {end == line.npos ? "" : line.substr(end + 2)}});
+    }
+    return table;
+}
+
 double tokens_of_step(const ForecastColumn& c) {
     return c.forecast.tokens_per_second * c.forecast.step.p50.si();
 }
@@ -171,6 +183,9 @@ Page run_page(const Experiment& e, const Measurement& m) {
         {"Its prediction", "stepcast compare FOLDER predicts this run and says how far it is off"});
     page.warnings = m.warnings;
     page.sections.push_back({.title = "Every step", .tables = {sample_table(m)}});
+    if (!m.kernels.empty())
+        page.sections.push_back(
+            {.title = "What ran each kind of task", .tables = {kernels_table(m)}});
     page.provenance.push_back({"device", m.device});
     page.provenance.push_back({"date", m.date});
     for (const std::string& version : m.versions) page.provenance.push_back({"version", version});

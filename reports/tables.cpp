@@ -226,6 +226,7 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
                         time_text(t.optimizer));
     text += fmt::format("machine {}, {} idle before the run\n", m.quiet ? "quiet" : "BUSY",
                         percent_text(m.idle_share));
+    for (const std::string& line : m.kernels) text += wrapped("ran " + line);
     for (const std::string& warning : m.warnings) text += wrapped("warning: " + warning);
     return text;
 }

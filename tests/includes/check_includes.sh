@@ -37,6 +37,7 @@ mpi.h:              exec/mpi_group.h sim/sweep/mpi.cpp
 cuda:               exec/cuda/* tests/exec/cuda/emulation/*
 cublas:             exec/cuda/* tests/exec/cuda/emulation/*
 nccl.h:             exec/cuda/* tests/exec/cuda/emulation/*
+cudnn_frontend.h:   exec/cuda/cudnn_attention.cpp
 ucontext.h:         tests/exec/cuda/emulation/*
 cxxabi.h:           tests/exec/cuda/emulation/*
 dlfcn.h:            exec/shared_library.cpp cli/startup.cpp model/input/presets.cpp
