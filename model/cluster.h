@@ -45,7 +45,9 @@ struct Gpu {
     KEY(std::string, name, {}, "device");
     KEY(std::string, aliases, {}, "its other names in tables, separated by commas");
     KEY(int, sms, 1, "streaming multiprocessors, or cores of a rank", 1, 100000);
-    KEY(Bytes, memory, {}, "device memory", 1, 1e15);
+    // torch.cuda.get_device_properties().total_memory: less than nvidia-smi's, by what the driver
+    // keeps
+    KEY(Bytes, memory, {}, "device memory as a process sees it", 1, 1e15);
     KEY(BytesPerSecond, memory_bandwidth, {}, "memory bandwidth, datasheet", 1, upto::rate);
     KEY(Bytes, l2, {}, "cache that all SMs share, datasheet; 0 = not stated", 0, 1e12);
     KEY(Bytes, memory_interleave, {},
@@ -267,6 +269,8 @@ struct Interference {
 struct MemoryOverheads {
     KEY(Bytes, context, {}, "memory of the CUDA context and libraries", 0, 1e15);
     KEY(double, fragmentation, 0, "share of the tensors' memory that the allocator loses", 0, 1);
+    KEY(double, margin, 0.02,
+        "share of the device's memory that a sweep leaves free: splits within it come last", 0, 1);
     friend bool operator==(const MemoryOverheads&, const MemoryOverheads&) = default;
 };
 

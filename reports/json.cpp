@@ -234,6 +234,17 @@ Json cluster_of(const Forecast& f) {
             {"basis", basis(f)}};
 }
 
+Json unequal(const UnequalStages& u) {
+    Json j{{"stage", u.stage},
+           {"stages", u.stages},
+           {"over_median", u.over_median},
+           {"lost_s", u.lost},
+           {"logits", u.logits}};
+    if (!u.layout.empty())
+        j["lever"] = {{"layout", u.layout}, {"stage_layers", u.layers}, {"step_s", u.step}};
+    return j;
+}
+
 }  // namespace
 
 std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
@@ -243,6 +254,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
            {"framework", f.framework},
+           {"split", f.split},
            {"step_s", interval(f.step)},
            {"phases_s", times(phases_of(f.phases))},
            {"breakdown_s", times(parts_of(f.breakdown))},
@@ -252,6 +264,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"tokens_per_s_per_gpu", f.tokens_per_second / f.gpus},
            {"model_flops_utilization", f.model_flops_utilization},
            {"model_tflops_per_gpu", f.model_flops_per_gpu / teraflops},
+           {"masked_flops_utilization", f.masked_flops_utilization},
            {"causal_mask_counted", false},
            {"interval_log", doubts(f.doubts)},
            {"energy_j", f.energy > Joules(0) ? Json(f.energy.si()) : Json(nullptr)},
@@ -267,6 +280,12 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"optimizer_s", interval(f.optimizer)},
            {"kernels_s", kernels(f.kernels)},
            {"notes", texts_of(f.notes)}};
+    if (f.drawn)
+        j["drawn_experts"] = {
+            {"step_over_balanced", f.drawn->step},
+            {"memory_bytes", f.drawn->memory},
+            {"stops_fitting", f.drawn->stops.empty() ? Json(nullptr) : Json(f.drawn->stops)}};
+    if (f.unequal) j["unequal_stages"] = unequal(*f.unequal);
     if (explanation) j["explain"] = explained(*explanation);
     if (training) j["training"] = campaign(*training);
     if (allocator) j["allocator_bytes"] = allocator_of(*allocator);

@@ -289,7 +289,14 @@ std::vector<Fact> facts_of(const Forecast& f) {
             {"Throughput", fmt::format("{} tokens/s, {} a GPU", count_text(f.tokens_per_second),
                                        count_text(f.tokens_per_second / f.gpus))});
     if (f.model_flops_utilization > 0)
-        facts.push_back({"Model FLOP utilization", percent_text(f.model_flops_utilization)});
+        facts.push_back({"Model FLOP utilization", percent_text(f.model_flops_utilization) +
+                                                       " (causal mask not counted" +
+                                                       masked_text(f) + ")"});
+    if (f.drawn)
+        facts.push_back({"Experts", drawn_text(f),
+                         f.memory.fits && !f.drawn->stops.empty() ? Tone::doubt : Tone::plain});
+    if (f.unequal)
+        facts.push_back({"Unequal stages", unequal_text(*f.unequal, f.step.p50), Tone::doubt});
     facts.push_back({"Costs", calibrated_text(f),
                      !f.calibrated           ? Tone::bad
                      : prior_share(f) < 0.05 ? Tone::good

@@ -24,7 +24,10 @@ Json sweep_row(const SweepRow& row) {
               {"tokens_per_s_per_gpu", row.tokens_per_second / row.ranks},
               {"model_flops_utilization", row.forecast.model_flops_utilization},
               {"model_tflops_per_gpu", row.forecast.model_flops_per_gpu / teraflops},
+              {"masked_flops_utilization", row.forecast.masked_flops_utilization},
               {"peak_bytes", row.peak},
+              {"within_margin", row.tight},
+              {"vp_alike", row.least_vp > 0 ? Json{row.least_vp, row.most_vp} : Json(nullptr)},
               {"cost_per_token", row.cost_per_token > 0 ? Json(row.cost_per_token) : Json(nullptr)},
               {"ranks", row.ranks}};
     if (row.campaign) json["training"] = campaign(*row.campaign);
@@ -38,10 +41,11 @@ Json sweep_row(const SweepRow& row) {
 }
 
 Json sweep_counts(const SweepCounts& c) {
-    return {{"points", c.points},       {"legal", c.legal},
-            {"feasible", c.feasible},   {"bounded_away", c.bounded_away},
-            {"simulated", c.simulated}, {"twins", c.twins},
-            {"illegal", c.illegal},     {"infeasible", c.infeasible}};
+    return {{"points", c.points},        {"legal", c.legal},
+            {"feasible", c.feasible},    {"bounded_away", c.bounded_away},
+            {"simulated", c.simulated},  {"twins", c.twins},
+            {"within_margin", c.tight},  {"illegal", c.illegal},
+            {"infeasible", c.infeasible}};
 }
 
 }  // namespace
@@ -54,6 +58,7 @@ std::string to_json(const SweepAnswer& r) {
               {"second_objective", r.second ? Json(to_string(*r.second)) : Json(nullptr)},
               {"work_differs", r.work_differs},
               {"one_routing", r.one_routing},
+              {"margin", r.margin},
               {"varied", r.varied},
               {"where", r.where},
               {"schedules_left_out", r.schedules_left_out},

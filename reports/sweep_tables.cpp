@@ -117,8 +117,12 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
         for (std::size_t i = 0; i < rows.size(); ++i) table.rows[i].push_back(cell(rows[i]));
     };
     for (std::size_t i = 0; i < r.varied.size(); ++i)
-        add(short_key(r.varied[i]),
-            [i](const SweepRow& row) { return setting_cell(row.settings[i].second); });
+        add(short_key(r.varied[i]), [i, &r](const SweepRow& row) {
+            Cell cell = setting_cell(row.settings[i].second);
+            if (r.varied[i] == "parallelism.vp" && row.least_vp < row.most_vp)
+                cell.text += fmt::format(" ({} .. {})", row.least_vp, row.most_vp);
+            return cell;
+        });
     add("step", [](const SweepRow& row) { return time_cell(row.step); });
     if (std::ranges::any_of(rows,
                             [](const SweepRow& row) { return has_spread(row.forecast.step); }))
@@ -134,10 +138,14 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
     const bool campaign = has_campaign(rows);
     if (!campaign) {
         add("tokens/s", [](const SweepRow& row) { return count_cell(row.tokens_per_second); });
-        add("MFU",
+        add("MFU, unmasked",
             [](const SweepRow& row) { return percent_cell(row.forecast.model_flops_utilization); });
     }
-    add("memory", [](const SweepRow& row) { return bytes_cell(row.peak); });
+    add("memory", [](const SweepRow& row) {
+        Cell cell = bytes_cell(row.peak);
+        if (row.tight) cell.text += " *";
+        return cell;
+    });
     if (has_cost(r))
         add("cost/M tokens", [](const SweepRow& row) {
             return Cell{fmt::format("{:.4g}", row.cost_per_token * 1e6), row.cost_per_token};
@@ -183,6 +191,7 @@ std::string sweep_counts(const SweepAnswer& r) {
     };
     return line(c.points, "points asked for") + line(c.legal, "legal") +
            line(c.feasible, "feasible") +
+           (c.tight > 0 ? line(c.tight, "of them within the margin of the memory") : "") +
            line(c.bounded_away, "bounded away: by their lower bound no better") +
            line(c.simulated, "simulated") +
            (c.twins > 0 ? line(c.twins, "of them as a twin: other switches without effect") : "") +
@@ -230,6 +239,25 @@ std::string within_text(const SweepAnswer& r) {
     return text + "\n";
 }
 
+// Those within the margin, and how to rank them with the others.
+static std::string margin_text(const SweepAnswer& r) {
+    if (r.counts.tight == 0) return "";
+    const bool shown = std::ranges::any_of(r.best, &SweepRow::tight);
+    return wrapped(fmt::format(
+        "{}{} of the feasible leave less than {:.3g} % of the memory free and come last; --set "
+        "cluster.overheads.margin=0 ranks them with the others",
+        shown ? "* " : "", count_text(static_cast<double>(r.counts.tight)), 100 * r.margin));
+}
+
+static std::string distinct_text(const SweepAnswer& r) {
+    if (!r.distinct || r.best.size() < 2) return "";
+    const bool folded =
+        std::ranges::any_of(r.best, [](const SweepRow& row) { return row.least_vp < row.most_vp; });
+    return wrapped(
+        fmt::format("rows differ in ranks or schedule, each with the best of its other switches{}",
+                    folded ? "; vp (2 .. 4): neighbours within 1 % by the closed form" : ""));
+}
+
 std::string sweep_doubts(const SweepAnswer& r) {
     if (r.one_routing)
         return "ranked by one draw of the routing: with another routing.seed the order may differ; "
@@ -254,16 +282,17 @@ std::string top_csv(const SweepAnswer& r) {
     text +=
         "step_s,p10_s,p90_s,lower_bound_s,tokens_per_s,model_flops_utilization,peak_bytes,cost_per_"
         "token,ranks,"
-        "behind_p10,behind_p90,distinguishable\n";
+        "behind_p10,behind_p90,distinguishable,masked_flops_utilization,within_margin\n";
     for (const SweepRow& row : r.best) {
         for (const auto& [key, value] : row.settings) text += spreadsheet_field(value) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.step.si(),
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", row.step.si(),
                             row.forecast.step.p10.si(), row.forecast.step.p90.si(), row.lower.si(),
                             row.tokens_per_second, row.forecast.model_flops_utilization,
                             row.peak.si(), row.cost_per_token, row.ranks,
                             row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90,
                                                      row.behind->distinguishable)
-                                       : ",,");
+                                       : ",,",
+                            row.forecast.masked_flops_utilization, row.tight);
     }
     return text;
 }
@@ -276,6 +305,7 @@ std::string sweep_table(const SweepAnswer& r) {
     std::string text =
         wrapped(sweep_title(r)) + "\n" + within_text(r) + text_of(rows_table(r, r.best));
     if (const std::string open = sweep_doubts(r); !open.empty()) text += wrapped(open);
+    text += margin_text(r) + distinct_text(r);
     if (!r.scaling.empty())
         text += "\nthe best of each number of ranks\n" + text_of(rows_table(r, r.scaling));
     if (!r.of_each.empty())

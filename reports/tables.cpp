@@ -40,9 +40,10 @@ std::string memory_lines(const MemoryUse& m) {
     if (m.capacity > Bytes(0)) {
         const Bytes needed = m.peak + m.overheads,
                     gap = m.fits ? m.capacity - needed : needed - m.capacity;
-        verdict = fmt::format("of {}: {}", bytes_text(m.capacity),
-                              m.fits ? "fits, " + bytes_text(gap) + " free"
-                                     : verdict + ", " + bytes_text(gap) + " too much");
+        verdict = fmt::format(
+            "of {}: {}", bytes_text(m.capacity),
+            m.fits ? "fits, " + bytes_text(gap) + " free" + (m.tight ? ", within the margin" : "")
+                   : verdict + ", " + bytes_text(gap) + " too much");
     }
     const std::string overheads =
         m.overheads > Bytes(0)
@@ -150,6 +151,35 @@ std::string brief_notes(const std::vector<Note>& notes) {
     return text;
 }
 
+std::string masked_text(const Forecast& f) {
+    return f.masked_flops_utilization < f.model_flops_utilization
+               ? "; counted " + percent_text(f.masked_flops_utilization)
+               : "";
+}
+
+std::string drawn_text(const Forecast& f) {
+    if (!f.drawn) return "";
+    const bool stops = f.memory.fits && !f.drawn->stops.empty();
+    return fmt::format(
+        "experts balanced: drawn by an untrained gate the step takes {:.2f} x and needs {}{}",
+        f.drawn->step, bytes_text(f.drawn->memory),
+        stops ? fmt::format("; it stops fitting with routing.kind = {}, {}", f.drawn->stops,
+                            bytes_text(f.drawn->stops_at))
+              : "");
+}
+
+std::string unequal_text(const UnequalStages& u, Seconds step) {
+    std::string text = fmt::format(
+        "unequal stages: {} of the step ({}), as stage {} of {} works {:.1f} x the median{}",
+        percent_text(u.lost / step), time_text(u.lost), u.stage + 1, u.stages, u.over_median,
+        u.logits ? ": logits" : "");
+    if (!u.layout.empty())
+        text += fmt::format("; layout={}, stage_layers=[{}], gives {} ({})", u.layout,
+                            fmt::join(u.layers, ","), time_text(u.step),
+                            signed_percent_text(u.step / step - 1));
+    return text;
+}
+
 std::string forecast_table(const Forecast& f, bool all_notes) {
     const UnitOfTime unit = unit_of({f.step.p50, f.step.p10, f.step.p90});
     std::string text = fmt::format("step {}", time_text(f.step.p50, unit));
@@ -162,16 +192,19 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
                                    calibrated_text(f)));
     text += wrapped(
         fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU "
-                    "(causal mask not counted)",
+                    "(causal mask not counted{})",
                     count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
-                    percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops));
+                    percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops,
+                    masked_text(f)));
     if (f.energy > Joules(0)) text += energy_line(f);
     text += fmt::format("{} tasks on {} simulated ranks\n\n",
                         count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
     text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) +
             breakdown_lines(f.breakdown);
+    if (f.unequal) text += wrapped(unequal_text(*f.unequal, f.step.p50));
     text += "\n" + memory_lines(f.memory);
+    if (f.drawn) text += wrapped("  " + drawn_text(f));
     if (all_notes) text += "\n" + doubts_line(f.doubts);
     const std::string notes = all_notes ? every_note(f.notes) : brief_notes(f.notes);
     return text + (notes.empty() ? "" : "\n") + notes;
@@ -321,6 +354,11 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     add("cluster", [](const Forecasted& c) {
         return c.forecast.cluster + (c.forecast.calibrated ? "" : ", uncalibrated");
     });
+    add("framework", [](const Forecasted& c) {
+        return c.forecast.framework.empty() ? "-" : c.forecast.framework;
+    });
+    add("split",
+        [](const Forecasted& c) { return c.forecast.split.empty() ? "-" : c.forecast.split; });
     add("sequences x tokens", [](const Forecasted& c) {
         return c.forecast.sequences == 0 ? "-"
                                          : fmt::format("{} x {}", count_text(c.forecast.sequences),
@@ -328,10 +366,12 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     });
     add("step", [](const Forecasted& c) { return time_text(c.forecast.step.p50); });
     add("  p10 .. p90", [](const Forecasted& c) { return range_text(c.forecast.step); });
-    add("  against the first",
-        [&](const Forecasted& c) { return signed_percent_text(c.forecast.step.p50 / first - 1); });
+    add("  against the first", [&](const Forecasted& c) {
+        const double more = c.forecast.step.p50 / first - 1;
+        return !c.forecast.memory.fits && more < 0 ? "does not fit" : signed_percent_text(more);
+    });
     add("tokens/s", [](const Forecasted& c) { return count_text(c.forecast.tokens_per_second); });
-    add("MFU",
+    add("MFU, causal mask not counted",
         [](const Forecasted& c) { return percent_text(c.forecast.model_flops_utilization); });
     const auto add_parts = [&](const auto& parts) {
         const std::vector<StepPart> of_first = parts(columns.front());

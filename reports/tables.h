@@ -22,6 +22,11 @@ namespace stepcast {
 
 // `all_notes`: with every note, else with brief_notes().
 std::string forecast_table(const Forecast& forecast, bool all_notes = true);
+// "; counted 36.1 %" behind a utilization without the causal mask; "" where there is none.
+std::string masked_text(const Forecast& forecast);
+// "experts balanced; drawn by an untrained gate the step takes 1.4 x, ..".
+std::string drawn_text(const Forecast& forecast);
+std::string unequal_text(const UnequalStages& unequal, Seconds step);
 // The kernels of the median draw, longest first, with their time on the busiest rank and on
 // average.
 Table kernel_times(const Forecast& forecast);

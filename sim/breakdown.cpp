@@ -42,30 +42,6 @@ std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline,
     return changes;
 }
 
-// The pipeline stage of each rank. Ranks that are connected by sends, directly or through others,
-// form one pipeline, whose stages follow the rank numbers. All are 0 in a graph without sends.
-std::vector<int> stages_of(const TaskGraph& graph) {
-    std::vector<int> first(static_cast<std::size_t>(graph.rank_count())), stage(first.size());
-    std::iota(first.begin(), first.end(), 0);
-    if (std::ranges::none_of(graph.ops(),
-                             [](const Op& op) { return std::holds_alternative<SendRecv>(op); }))
-        return stage;
-    const auto find = [&](int rank) {
-        while (first[static_cast<std::size_t>(rank)] != rank)
-            rank = first[static_cast<std::size_t>(rank)];
-        return rank;
-    };
-    for (TaskId t = 0; t < graph.size(); ++t) {
-        if (!std::holds_alternative<SendRecv>(graph.op(t))) continue;
-        const int a = find(graph.places(t).front().rank()), b = find(graph.places(t).back().rank());
-        first[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
-    }
-    std::vector<int> met(first.size());
-    for (std::size_t rank = 0; rank < stage.size(); ++rank)
-        stage[rank] = met[static_cast<std::size_t>(find(static_cast<int>(rank)))]++;
-    return stage;
-}
-
 // Finds out why a rank idles. It follows back the chain of what a task waited for, and attributes
 // each moment of the gap to what ran then on that chain, because only that could have let the task
 // start earlier.
@@ -111,7 +87,7 @@ private:
         return b.imbalance;
     }
     Seconds& of_rank(int other, Breakdown& b) {
-        if (stages_.empty()) stages_ = stages_of(graph_);
+        if (stages_.empty()) stages_ = pipeline_stages(graph_);
         const int its = stages_[static_cast<std::size_t>(other)],
                   own = stages_[static_cast<std::size_t>(rank_)];
         return its == own ? b.imbalance : b.bubble;
@@ -125,6 +101,28 @@ private:
 };
 
 }  // namespace
+
+std::vector<int> pipeline_stages(const TaskGraph& graph) {
+    std::vector<int> first(static_cast<std::size_t>(graph.rank_count())), stage(first.size());
+    std::iota(first.begin(), first.end(), 0);
+    if (std::ranges::none_of(graph.ops(),
+                             [](const Op& op) { return std::holds_alternative<SendRecv>(op); }))
+        return stage;
+    const auto find = [&](int rank) {
+        while (first[static_cast<std::size_t>(rank)] != rank)
+            rank = first[static_cast<std::size_t>(rank)];
+        return rank;
+    };
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        if (!std::holds_alternative<SendRecv>(graph.op(t))) continue;
+        const int a = find(graph.places(t).front().rank()), b = find(graph.places(t).back().rank());
+        first[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+    }
+    std::vector<int> met(first.size());
+    for (std::size_t rank = 0; rank < stage.size(); ++rank)
+        stage[rank] = met[static_cast<std::size_t>(find(static_cast<int>(rank)))]++;
+    return stage;
+}
 
 int slowest_rank(const TaskGraph& graph, const Timeline& timeline) {
     std::vector<Seconds> end(static_cast<std::size_t>(graph.rank_count()));

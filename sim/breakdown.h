@@ -18,6 +18,10 @@ int slowest_rank(const TaskGraph& graph, const Timeline& timeline);
 // rank waits for the task that ends the step. The timeline must be simulated with Record::waits.
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank);
 
+// The pipeline stage of each rank. Ranks that are connected by sends, directly or through others,
+// form one pipeline, whose stages follow the rank numbers. All are 0 in a graph without sends.
+std::vector<int> pipeline_stages(const TaskGraph& graph);
+
 // The time that each rank spends in the tasks for which `counts(task, place)` is true.
 template <typename Counts>
 std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline, Counts counts) {

@@ -105,6 +105,11 @@ void rescale(double factor, Forecast& f) {
     f.tokens_per_second /= factor;
     f.model_flops_per_gpu = f.model_flops_per_gpu / factor;
     f.model_flops_utilization /= factor;
+    f.masked_flops_utilization /= factor;
+    if (f.unequal) {
+        f.unequal->lost *= factor;
+        f.unequal->step *= factor;
+    }
 }
 
 std::string note_of(const Narrowed& n, std::size_t steps) {

@@ -1,6 +1,7 @@
 #include "sim/pipeline_notes.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -98,6 +99,33 @@ int limiting_rank(const TaskGraph& graph, const Timeline& timeline) {
     if (!pipelined) return slowest_rank(graph, timeline);
     const std::vector<Seconds> busy = working_times(graph, timeline);
     return static_cast<int>(std::ranges::max_element(busy) - busy.begin());
+}
+
+std::optional<UnequalStages> unequal_stages(const TaskGraph& graph, const Timeline& timeline) {
+    constexpr double least = 0.1;  // of the step
+    const std::vector<int> stages = pipeline_stages(graph);
+    const int count = *std::ranges::max_element(stages) + 1;
+    if (count == 1) return std::nullopt;
+    const std::vector<Seconds> busy = working_times(graph, timeline);
+    std::vector<Seconds> work(static_cast<std::size_t>(count));
+    for (std::size_t rank = 0; rank < busy.size(); ++rank)
+        work[static_cast<std::size_t>(stages[rank])] += busy[rank];
+    const double ranks = static_cast<double>(busy.size()) / count;
+    for (Seconds& of_stage : work) of_stage = of_stage / ranks;
+    const auto fullest = std::ranges::max_element(work);
+    UnequalStages found;
+    found.stage = static_cast<int>(fullest - work.begin());
+    found.stages = count;
+    const Seconds most = *fullest;
+    found.lost = most - std::reduce(work.begin(), work.end()) / count;
+    if (found.lost < least * timeline.end) return std::nullopt;
+    for (TaskId t = 0; t < graph.size() && !found.logits; ++t)
+        found.logits =
+            graph.name(t) == "logits" &&
+            stages[static_cast<std::size_t>(graph.places(t).front().rank())] == found.stage;
+    std::ranges::nth_element(work, work.begin() + count / 2);
+    found.over_median = most / work[static_cast<std::size_t>(count / 2)];
+    return found;
 }
 
 std::vector<std::string> pipeline_notes(const Experiment& e, const TaskGraph& graph,

@@ -15,6 +15,7 @@
 #include "model/recorded/coca/parts.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
 #include "sim/breakdown.h"
@@ -133,6 +134,29 @@ std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Si
     return found;
 }
 
+// Experts are balanced by default, which no gate keeps to the token.
+std::optional<DrawnExperts> drawn_experts(const Experiment& e, const Simulated& balanced) {
+    const bool unstated =
+        e.routing.kind == RoutingSpec::Kind::uniform && !is_stated(e, "routing.kind");
+    if (!unstated || e.workload.kind != Workload::Kind::transformer || e.parallelism.ep == 1 ||
+        e.routing.draws > 1 || e.workload.moe.capacity_factor > 0)
+        return std::nullopt;
+    DrawnExperts found;
+    for (const auto kind : {RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate}) {
+        Experiment other = e;
+        other.routing.kind = kind;
+        const MemoryUse memory = fullest_memory(other);
+        found.memory = memory.peak + memory.overheads;
+        if (!memory.fits && found.stops.empty()) {
+            found.stops = to_string(kind);
+            found.stops_at = found.memory;
+        }
+        if (kind == RoutingSpec::Kind::random_gate)
+            found.step = simulate_quiet(other, 0).timeline.end / balanced.timeline.end;
+    }
+    return found;
+}
+
 // What a vocabulary costs that is no multiple of 8 words, or which one is used in its place.
 std::vector<std::string> vocabulary_notes(const Experiment& e) {
     constexpr int usual_multiple = 64;
@@ -200,6 +224,21 @@ std::vector<Note> notes_on(const Experiment& e, const TaskGraph& graph) {
 }
 
 // What the forecast is about, and how many steps its constants were fitted on.
+std::string degrees_text(const Parallelism& p) {
+    std::string text;
+    for (const auto& [name, degree] : {std::pair{"tp", p.tp},
+                                       {"pp", p.pp},
+                                       {"vp", p.vp},
+                                       {"cp", p.cp},
+                                       {"dp", p.dp},
+                                       {"ep", p.ep},
+                                       {"zero", p.zero + 1}})
+        if (degree > 1)
+            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
+                                name == std::string_view("zero") ? p.zero : degree);
+    return text.empty() ? "one rank" : text;
+}
+
 void describe(const Experiment& e, Forecast& f) {
     f.experiment = e.name;
     f.cluster = e.cluster.name;
@@ -207,6 +246,7 @@ void describe(const Experiment& e, Forecast& f) {
     f.sequences = sequences_of_step(e.parallelism);
     f.seq = e.workload.seq;
     f.micro_batch = e.parallelism.micro_batch;
+    f.split = degrees_text(e.parallelism);
     f.calibrated = e.cluster.fitted.has_value();
     f.cluster_steps = fitted_steps(e.cluster.fitted);
     f.framework_steps = fitted_steps(e.framework.fitted);
@@ -244,6 +284,11 @@ Flops model_flops(const Experiment& e, double tokens) {
     return Flops(3.0 * tokens * w.layers * (expert + gate));
 }
 
+static Flops masked_flops(const Experiment& e, double tokens) {
+    const Workload& w = e.workload;
+    return w.kind == Workload::Kind::transformer ? masked_flops(w, tokens / w.seq) : Flops{};
+}
+
 double tokens_per_step(const Experiment& e) {
     return static_cast<double>(sequences_of_step(e.parallelism)) * e.workload.seq;
 }
@@ -260,6 +305,27 @@ Forecast predict(const Experiment& e) { return predict_step(e).forecast; }
 Forecast predict(const AsRun& run) { return predict_step(run).forecast; }
 Prediction predict_step(const Experiment& e) { return predict_step(AsRun{e}); }
 
+// The layout that puts less beside the logits, if the framework has one, and its step.
+static void take_lever(const AsRun& as, UnequalStages& unequal) {
+    const Experiment& e = as.experiment;
+    const std::vector<StageLayout>& layouts = e.framework.can.layouts;
+    if (e.parallelism.layout != StageLayout::even || !e.parallelism.stage_layers.empty()) return;
+    for (const StageLayout layout : {StageLayout::balanced, StageLayout::light_last}) {
+        if (!layouts.empty() && std::ranges::find(layouts, layout) == layouts.end()) continue;
+        AsRun changed = as;
+        changed.experiment.parallelism.layout = layout;
+        try {
+            check_experiment(changed.experiment);
+        } catch (const ConfigError&) {  // a chunk without layers
+            continue;
+        }
+        unequal.layout = to_string(layout);
+        unequal.layers = chunk_layers(e.workload, changed.experiment.parallelism);
+        unequal.step = predict(changed).step.p50;
+        return;
+    }
+}
+
 Prediction predict_step(const AsRun& as) {
     const Experiment& e = as.experiment;
     const ClassScatter* const others = class_of(shipped_scatter(), e, as.circumstances);
@@ -274,6 +340,8 @@ Prediction predict_step(const AsRun& as) {
     if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
     if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline, Record::waits);
     std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
+    f.drawn = drawn_experts(e, s);
+    if (f.drawn) readings.push_back({"experts drawn by an untrained gate", f.drawn->step});
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
@@ -293,6 +361,10 @@ Prediction predict_step(const AsRun& as) {
     f.energy = step_energy(s.graph, s.timeline, e.cluster);
     f.model_flops_per_gpu = model_flops(e, tokens) / f.step.p50 / f.gpus;
     f.model_flops_utilization = f.model_flops_per_gpu / peak(e.cluster.gpu, e.workload.dtype);
+    f.masked_flops_utilization =
+        f.model_flops_utilization * (1 - masked_flops(e, tokens) / model_flops(e, tokens));
+    f.unequal = unequal_stages(s.graph, s.timeline);
+    if (f.unequal) take_lever(as, *f.unequal);
     f.tasks = s.graph.size();
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);

@@ -296,7 +296,9 @@ int ranks_of(const CaseRow& row, Assumptions& assumptions) {
 void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     if (e.workload.moe.experts == 0) return;
     if (row.cell("routing").empty()) {
+        // benchmarks balance their experts
         e.routing.kind = RoutingSpec::Kind::uniform;
+        e.overlay.stated.emplace_back("routing.kind");
         assumptions.push_back("routing not stated: uniform");
     } else {
         e.routing.kind = parse_name<RoutingSpec::Kind>(row.cell("routing"));

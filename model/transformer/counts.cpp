@@ -22,6 +22,7 @@ struct Tally {
     // sequences
     double met = 0;
     double scores = 0;  // operations of attention and scans
+    double masked = 0;  // those of attention that a causal mask hides
     double once = 0;    // operations that a backward repeats neither for inputs nor for weights
 
     void operator()(const Linear& l) {
@@ -51,6 +52,12 @@ struct Tally {
                                 ? w.indexer.top_k
                                 : w.window_share * window + (1 - w.window_share) * w.seq;
         scores += share * 2.0 * seen * w.heads * widths();
+        const auto hidden = [&](double keys) { return keys * keys / (2 * w.seq); };
+        if (w.causal)
+            masked += share * 2.0 * w.heads * widths() *
+                      (selects_keys(w) ? hidden(w.indexer.top_k)
+                                       : w.window_share * hidden(window) +
+                                             (1 - w.window_share) * hidden(w.seq));
     }
     void operator()(const Index&) {
         const double key = share * 2.0 * w.indexer.heads * w.indexer.head_dim;
@@ -219,6 +226,13 @@ Flops forward_flops(const Workload& w, double sequences) {
 Flops model_flops(const Workload& w, double sequences) {
     return 3 * forward_flops(w, sequences) - frozen_flops(w, sequences) -
            forward_only_flops(w, sequences);
+}
+
+Flops masked_flops(const Workload& w, double sequences) {
+    Flops token;
+    for (int layer = 0; layer < w.layers + w.mtp_layers; ++layer)
+        token += Flops(3 * layer_tally(w, std::min(layer, w.layers - 1)).masked);
+    return token * (sequences * w.seq);
 }
 
 }  // namespace stepcast

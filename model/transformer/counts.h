@@ -80,5 +80,8 @@ Flops logits_forward_flops(const Workload& workload);            // per token
 Flops forward_flops(const Workload& workload, double sequences = 1);
 // forward and backward without recompute
 Flops model_flops(const Workload& workload, double sequences = 1);
+// What of them is of scores that a causal mask hides, half of full attention: Megatron-LM's count
+// leaves it out since 2025 (megatron/training/training.py, num_floating_point_operations()).
+Flops masked_flops(const Workload& workload, double sequences = 1);
 
 }  // namespace stepcast

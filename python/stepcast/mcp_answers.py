@@ -51,6 +51,7 @@ class Rates(BaseModel):
     tokens_per_s: Range
     tokens_per_s_per_gpu: Range
     model_flops_utilization: Range
+    masked_flops_utilization: Range
     model_tflops_per_gpu: Range
 
 

@@ -239,6 +239,7 @@ class _ForecastFields:
     tokens_per_s: float
     tokens_per_s_per_gpu: float
     model_flops_utilization: float
+    masked_flops_utilization: float
     model_tflops_per_gpu: float
     tasks: int
     ranks_simulated: int
@@ -316,8 +317,10 @@ class Configuration:
     tokens_per_s: float
     tokens_per_s_per_gpu: float
     model_flops_utilization: float
+    masked_flops_utilization: float
     model_tflops_per_gpu: float
     peak_bytes: float
+    within_margin: bool
     cost_per_token: Optional[float]
     ranks: int
     training: Optional[Training]

@@ -285,6 +285,7 @@ StepBound StepBounds::operator()(const ParallelPlan& plan) {
         if (use.peak <= bound.peak) continue;
         bound.peak = use.peak;
         bound.fits = use.fits;
+        bound.tight = use.tight;
     }
     return bound;
 }

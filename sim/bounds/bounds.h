@@ -19,7 +19,7 @@ namespace stepcast {
 struct StepBound {
     Seconds lower, estimate;
     Bytes peak;
-    bool fits = true;
+    bool fits = true, tight = false;  // MemoryUse
     friend bool operator==(const StepBound&, const StepBound&) = default;
 };
 

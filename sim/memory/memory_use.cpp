@@ -55,7 +55,10 @@ MemoryUse summed_up(MemoryUse use, const Experiment& e) {
     use.peak = e.runtime.reserved * tensors;
     use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
     use.capacity = e.cluster.gpu.memory;
-    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
+    const Bytes needed = use.peak + use.overheads;
+    use.fits = use.capacity == Bytes(0) || needed <= use.capacity;
+    use.tight = use.fits && needed > (1 - e.cluster.overheads.margin) * use.capacity &&
+                use.capacity > Bytes(0);
     return use;
 }
 

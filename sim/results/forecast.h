@@ -1,6 +1,7 @@
 // A prediction, as plain values that callers of simulate() fill and reports print.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ Seconds total(const Breakdown& breakdown);
 struct MemoryUse {
     Bytes peak, weights, gradients, optimizer, activations, buffers;
     bool fits = true;
-    Bytes capacity;   // of one rank's device; 0 = not known
-    Bytes overheads;  // needed beside the peak: the device's context, the allocator's losses
+    Bytes capacity;      // of one rank's device; 0 = not known
+    Bytes overheads;     // needed beside the peak: the device's context, the allocator's losses
+    bool tight = false;  // fits, but leaves less free than cluster.overheads.margin
     friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 
@@ -46,6 +48,31 @@ struct CostBasis {
     bool measured = false;  // determined on this device, not a prior
     double share = 0;       // of the critical path
     friend bool operator==(const CostBasis&, const CostBasis&) = default;
+};
+
+// Stages of a pipeline that wait for the fullest one in every micro-batch, apart from fill and
+// drain. Work: kernels and collectives within a stage.
+struct UnequalStages {
+    int stage = 0, stages = 0;  // the fullest, from 0
+    double over_median = 1;     // its work over that of the median stage
+    Seconds lost;               // its work beyond the mean of all
+    bool logits = false;        // it holds them
+    // parallelism.layout that makes them more even, its layers and step; empty: none does
+    std::string layout;
+    std::vector<int> layers;
+    Seconds step;
+    friend bool operator==(const UnequalStages&, const UnequalStages&) = default;
+};
+
+// What balanced experts leave out: the same step with the choices of an untrained gate
+// (routing.kind = random-gate).
+struct DrawnExperts {
+    double step = 1;  // over the balanced one
+    Bytes memory;     // that the fullest rank needs, context included
+    // the first of zipf and random-gate with which the step stops fitting, and what it needs there
+    std::string stops;
+    Bytes stops_at;
+    friend bool operator==(const DrawnExperts&, const DrawnExperts&) = default;
 };
 
 // Another reading of what an experiment leaves open. `step` is the step of this reading relative to
@@ -69,6 +96,7 @@ struct Doubts {
 
 struct Forecast {
     std::string experiment, cluster, framework;
+    std::string split;  // "tp 4, pp 8, dp 8": the degrees above 1
     // of a step over all ranks; tokens of each; sequences that a rank takes at once
     int sequences = 0, seq = 0, micro_batch = 0;
     // the cluster has a fit; `basis` says how much of this step rests on it
@@ -80,13 +108,16 @@ struct Forecast {
     std::vector<CostBasis> basis;     // largest share first
     // p50: of the median draw; p10 and p90: of the next run
     Interval step, forward, backward, gradient_sync, optimizer;
-    Doubts doubts;        // the causes of p10 and p90
-    StepTimes phases;     // of the median draw
-    Breakdown breakdown;  // of the median draw
+    Doubts doubts;                         // the causes of p10 and p90
+    StepTimes phases;                      // of the median draw
+    Breakdown breakdown;                   // of the median draw
+    std::optional<DrawnExperts> drawn;     // where nobody states how tokens choose
+    std::optional<UnequalStages> unequal;  // where they cost a tenth of the step or more
     MemoryUse memory;
     double tokens_per_second = 0;
-    double model_flops_utilization = 0;
-    FlopsPerSecond model_flops_per_gpu;  // the model FLOPs utilization as a rate
+    double model_flops_utilization = 0;   // scores that a causal mask hides count
+    double masked_flops_utilization = 0;  // they do not
+    FlopsPerSecond model_flops_per_gpu;   // the model FLOPs utilization as a rate
     // per step, of all GPU boards without the rest of their nodes; 0 = the cluster states no power
     Joules energy;
     int gpus = 0;

@@ -32,7 +32,9 @@ std::string proof_text(const SweepAnswer& r) {
     const int draws = r.best.empty() ? 1 : r.best.front().forecast.draws;
     const std::string over =
         draws > 1 ? fmt::format(", each by its median over {} common draws", draws) : "";
-    const std::string best = r.second ? "this front" : fmt::format("the best {}", r.best.size());
+    const std::string best = r.second ? "this front"
+                                      : fmt::format("the best {}{}", r.best.size(),
+                                                    r.distinct ? " different splits" : "");
     if (r.broken_bounds > 0)
         return fmt::format(
             "NOT proven: {} of {} simulated configurations were faster than their lower bound",
@@ -45,11 +47,13 @@ std::string proof_text(const SweepAnswer& r) {
     if (c.bounded_away == 0)
         return fmt::format("proven: all {} feasible configurations were simulated{}{}", c.feasible,
                            twins, over);
+    const std::string tight =
+        c.tight > 0 ? fmt::format(" or is within the margin of {:.3g} %", 100 * r.margin) : "";
     return fmt::format(
         "proven: {} of {} feasible configurations; {} were simulated{}, each of the other {} has a "
         "lower bound that is "
-        "no better{}",
-        best, c.feasible, c.simulated, twins, c.bounded_away, over);
+        "no better{}{}",
+        best, c.feasible, c.simulated, twins, c.bounded_away, tight, over);
 }
 
 }  // namespace stepcast

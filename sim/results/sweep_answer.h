@@ -37,6 +37,9 @@ struct SweepRow {
     Settings settings = {};
     Seconds step, lower, estimate;
     Bytes peak;
+    bool tight = false;  // within the margin of the device's memory
+    // vp of neighbours that differ in it alone and are estimated within 1 %; 0: not looked at
+    int least_vp = 0, most_vp = 0;
     double tokens_per_second = 0;
     double cost_per_token = 0;  // 0 without cluster.price_per_gpu_hour
     int ranks = 0;
@@ -49,9 +52,10 @@ struct SweepRow {
 
 // points = legal + illegal; legal = infeasible + feasible; feasible = bounded_away + simulated.
 // `twins` counts the simulated ones that took the step of another configuration because they differ
-// from it only in switches without effect.
+// from it only in switches without effect. `tight` counts the feasible ones within the margin.
 struct SweepCounts {
-    std::uint64_t points = 0, legal = 0, feasible = 0, bounded_away = 0, simulated = 0, twins = 0;
+    std::uint64_t points = 0, legal = 0, feasible = 0, bounded_away = 0, simulated = 0, twins = 0,
+                  tight = 0;
     std::map<std::string, std::uint64_t> illegal, infeasible;  // by reason
     friend bool operator==(const SweepCounts&, const SweepCounts&) = default;
 };
@@ -103,7 +107,10 @@ struct SweepAnswer {
     bool work_differs = false;
     // the routing is drawn but only one draw ranks: another draw may rank differently
     bool one_routing = false;
-    int asked = 0;  // how many best configurations were asked for
+    // `best` are different splits, each with the best of its other switches
+    bool distinct = false;
+    int asked = 0;      // how many best configurations were asked for
+    double margin = 0;  // cluster.overheads.margin
     std::vector<std::string> varied = {}, where = {};
     std::vector<std::string> schedules_left_out = {};  // those that parallelism=all left out
     std::vector<SweepRow> best = {};

@@ -6,47 +6,54 @@
 namespace stepcast {
 namespace {
 
-bool is_before(const Score& a, PointId a_id, const Score& b, PointId b_id) {
-    return std::tie(a.first, a.second, a_id) < std::tie(b.first, b.second, b_id);
+bool is_before(const Incumbent& a, const Incumbent& b) {
+    return std::tie(a.score, a.id) < std::tie(b.score, b.id);
 }
 
-// Whether a is at least as good in both scores, and better in one or with a lower number.
-bool dominates(const Incumbent& a, const Score& b, PointId b_id) {
-    if (a.score.first > b.first || a.score.second > b.second) return false;
-    return a.score != b || a.id < b_id;
+// Whether a is at least as good in both scores and in memory left, and better in one or with a
+// lower number.
+bool dominates(const Incumbent& a, const Incumbent& b) {
+    if (a.score.first > b.score.first || a.score.second > b.score.second ||
+        a.score.tight > b.score.tight)
+        return false;
+    return a.score != b.score || a.id < b.id;
 }
 
 }  // namespace
 
-bool Incumbents::excluded_from_best(const Score& lower, PointId id) const {
-    if (wanted_.front)
-        return std::ranges::any_of(best_,
-                                   [&](const Incumbent& i) { return dominates(i, lower, id); });
-    return best_.size() == wanted_.top &&
-           !is_before(lower, id, best_.back().score, best_.back().id);
+std::vector<Incumbent>::const_iterator Incumbents::of_kind(std::uint64_t kind) const {
+    return wanted_.distinct ? std::ranges::find(best_, kind, &Incumbent::kind) : best_.end();
 }
 
-bool Incumbents::excludes(const Score& lower, PointId id, std::uint64_t group) const {
-    if (!excluded_from_best(lower, id)) return false;
+bool Incumbents::excluded_from_best(const Incumbent& lower) const {
+    if (wanted_.front)
+        return std::ranges::any_of(best_, [&](const Incumbent& i) { return dominates(i, lower); });
+    if (best_.size() == wanted_.top && !is_before(lower, best_.back())) return true;
+    const auto same = of_kind(lower.kind);
+    return same != best_.end() && !is_before(lower, *same);
+}
+
+bool Incumbents::excludes(const Incumbent& lower) const {
+    if (!excluded_from_best(lower)) return false;
     if (!wanted_.by_group) return true;
-    const auto found = best_by_group_.find(group);
-    return found != best_by_group_.end() &&
-           !is_before(lower, id, found->second.score, found->second.id);
+    const auto found = best_by_group_.find(lower.group);
+    return found != best_by_group_.end() && !is_before(lower, found->second);
 }
 
 void Incumbents::add(const Incumbent& found) {
     if (wanted_.by_group) {
         const auto [best, is_new] = best_by_group_.try_emplace(found.group, found);
-        if (!is_new && is_before(found.score, found.id, best->second.score, best->second.id))
-            best->second = found;
+        if (!is_new && is_before(found, best->second)) best->second = found;
     }
-    if (excluded_from_best(found.score, found.id)) return;
+    if (excluded_from_best(found)) return;
     if (wanted_.front)
-        std::erase_if(best_, [&](const Incumbent& i) { return dominates(found, i.score, i.id); });
+        std::erase_if(best_, [&](const Incumbent& i) { return dominates(found, i); });
+    else if (const auto same = of_kind(found.kind); same != best_.end())
+        best_.erase(same);
     else if (best_.size() == wanted_.top)
         best_.pop_back();
-    const auto at = std::ranges::find_if(
-        best_, [&](const Incumbent& i) { return is_before(found.score, found.id, i.score, i.id); });
+    const auto at =
+        std::ranges::find_if(best_, [&](const Incumbent& i) { return is_before(found, i); });
     best_.insert(at, found);
 }
 

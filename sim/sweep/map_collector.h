@@ -17,6 +17,8 @@ struct Candidate {
     Bytes peak;
     double tokens = 0, price = 0;  // in a step; of all ranks, a second
     int ranks = 0;
+    bool tight = false;      // within the margin of the device's memory
+    std::uint64_t kind = 0;  // SweepSpace::kind_of(), where different splits are wanted
     friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 

@@ -38,6 +38,7 @@ StepBound PointEvaluator::bound_draws(const ParallelPlan& split) {
         estimate.push_back(one.estimate.si());
         all.peak = std::max(all.peak, one.peak);
         all.fits = all.fits && one.fits;
+        all.tight = all.tight || one.tight;
     }
     all.lower = Seconds(middle_of(std::move(lower)));
     all.estimate = Seconds(middle_of(std::move(estimate)));
@@ -47,7 +48,7 @@ StepBound PointEvaluator::bound_draws(const ParallelPlan& split) {
 StepBound PointEvaluator::memory_alone(const ParallelPlan& split) {
     set_plan(experiment_, split);
     const MemoryUse use = fullest_memory(experiment_);
-    return {.lower = {}, .estimate = {}, .peak = use.peak, .fits = use.fits};
+    return {.lower = {}, .estimate = {}, .peak = use.peak, .fits = use.fits, .tight = use.tight};
 }
 
 PointFacts PointEvaluator::facts(const ParallelPlan& split, Bytes peak) const {

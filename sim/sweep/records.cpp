@@ -53,12 +53,14 @@ std::string record_of(const Candidate& c) {
     return line({.kind = "candidate",
                  .base = exact(c.id.base),
                  .inner = exact(c.id.inner),
+                 .step = exact(c.kind),
                  .lower = exact(c.lower),
                  .estimate = exact(c.estimate),
                  .peak = exact(c.peak),
                  .tokens = exact(c.tokens),
                  .price = exact(c.price),
-                 .ranks = exact(c.ranks)});
+                 .ranks = exact(c.ranks),
+                 .count = exact(int{c.tight})});
 }
 std::string record_of(const SimulatedPoint& p) {
     return line({.kind = p.refused.empty() ? "simulated" : "refused",
@@ -74,6 +76,8 @@ std::string record_of(const Incumbent& i) {
                  .inner = exact(i.id.inner),
                  .step = exact(i.score.first),
                  .lower = exact(i.score.second),
+                 .tokens = exact(i.kind),
+                 .ranks = exact(int{i.score.tight}),
                  .count = exact(i.group)});
 }
 
@@ -93,7 +97,8 @@ std::string records_of(const Screened& s) {
                        .base = exact(at.first),
                        .inner = exact(at.second),
                        .estimate = exact(step)});
-    return lines + record_of("bounded_away", s.bounded_away) + record_of("legal", s.legal);
+    return lines + record_of("bounded_away", s.bounded_away) + record_of("legal", s.legal) +
+           record_of("tight", s.tight);
 }
 
 using RecordFields = std::vector<std::string>;
@@ -127,16 +132,18 @@ void read_record(const RecordFields& f, SweepJobResult& into) {
     const std::string& kind = f.front();
     Screened& screened = into.screened;
     if (kind == "candidate")
-        screened.candidates.push_back({id_in(f), Seconds(number<double>(f[4])),
-                                       Seconds(number<double>(f[5])), Bytes(number<double>(f[6])),
-                                       number<double>(f[7]), number<double>(f[8]),
-                                       number<int>(f[9])});
+        screened.candidates.push_back(
+            {id_in(f), Seconds(number<double>(f[4])), Seconds(number<double>(f[5])),
+             Bytes(number<double>(f[6])), number<double>(f[7]), number<double>(f[8]),
+             number<int>(f[9]), number<int>(f[10]) == 1, number<std::uint64_t>(f[3])});
     else if (kind == "cell")
         screened.cells[{number<int>(f[1]), number<int>(f[2])}] = Seconds(number<double>(f[5]));
     else if (kind == "illegal" || kind == "infeasible")
         (kind == "illegal" ? screened.illegal : screened.infeasible)[f[11]] = count_in(f);
-    else if (kind == "bounded_away" || kind == "legal")
-        (kind == "legal" ? screened.legal : screened.bounded_away) = count_in(f);
+    else if (kind == "bounded_away" || kind == "legal" || kind == "tight")
+        (kind == "legal"   ? screened.legal
+         : kind == "tight" ? screened.tight
+                           : screened.bounded_away) = count_in(f);
     else if (kind == "simulated" || kind == "refused")
         into.simulated.push_back(
             {id_in(f), Seconds(number<double>(f[3])), kind == "refused" ? f[11] : ""});
@@ -177,7 +184,10 @@ SweepJob job_of(std::string_view records) {
             job.items.push_back(count_in(f));
         else if (f.front() == "incumbent")
             job.incumbents.push_back(
-                {{number<double>(f[3]), number<double>(f[4])}, id_in(f), count_in(f)});
+                {{number<double>(f[3]), number<double>(f[4]), number<int>(f[9]) == 1},
+                 id_in(f),
+                 count_in(f),
+                 number<std::uint64_t>(f[7])});
         else
             read_record(f, points);
     });

@@ -143,13 +143,13 @@ void SweepSearch::simulate_rest() {
 }
 
 bool SweepSearch::excluded(const Candidate& c) const {
-    return incumbents_.excludes(lower_scores(question_, c), c.id, group_of(grouping_, c));
+    return incumbents_.excludes(incumbent(c, lower_scores(question_, c), grouping_));
 }
 bool SweepSearch::is_simulated(const Candidate& c) const {
     return simulated_.contains(c.id) || refused_.contains(c.id);
 }
 bool SweepSearch::promises(const Candidate& c) const {
-    return !is_simulated(c) && !incumbents_.excludes(estimated(c), c.id, group_of(grouping_, c));
+    return !is_simulated(c) && !incumbents_.excludes(estimated(c));
 }
 
 Screened SweepSearch::screen_round(std::uint64_t first, std::uint64_t last) {
@@ -191,8 +191,8 @@ std::vector<Candidate> SweepSearch::promising() const {
     Incumbents best(incumbents_.wanted());
     std::map<PointId, Candidate> met;
     for (const Candidate& c : open_)
-        if (promises(c) && !best.excludes(estimated(c), c.id, group_of(grouping_, c))) {
-            best.add({estimated(c), c.id, group_of(grouping_, c)});
+        if (promises(c) && !best.excludes(estimated(c))) {
+            best.add(estimated(c));
             met.emplace(c.id, c);
         }
     std::vector<Candidate> chosen;
@@ -250,7 +250,7 @@ void SweepSearch::note(const Candidate& c, const SimulatedPoint& point, bool is_
     if (point.step < c.lower * (1 - rounding)) ++broken_bounds_;
     twins_ += is_twin;
     simulated_.emplace(c.id, std::pair(c, point.step));
-    incumbents_.add({scores(question_, c, point.step), c.id, group_of(grouping_, c)});
+    incumbents_.add(incumbent(c, scores(question_, c, point.step), grouping_));
 }
 
 }  // namespace stepcast

@@ -52,8 +52,8 @@ private:
     [[nodiscard]] bool excluded(const Candidate& c) const;
     [[nodiscard]] bool is_simulated(const Candidate& c) const;
     [[nodiscard]] bool promises(const Candidate& c) const;
-    [[nodiscard]] Score estimated(const Candidate& c) const {
-        return scores(question_, c, c.estimate);
+    [[nodiscard]] Incumbent estimated(const Candidate& c) const {
+        return incumbent(c, scores(question_, c, c.estimate), grouping_);
     }
 
     Screened screen_round(std::uint64_t first, std::uint64_t last);

@@ -56,6 +56,15 @@ std::vector<int> usual_layouts(const Parallelism& p) {
             static_cast<int>(StageLayout::light_ends)};
 }
 
+// What the framework has, else Megatron's words: none, selective, full.
+std::vector<int> every_recompute(const std::vector<Recompute>& can) {
+    if (can.empty()) return up_to(0, 2);
+    std::vector<int> values;
+    for (const Recompute one : can) values.push_back(static_cast<int>(one));
+    std::ranges::sort(values);
+    return values;
+}
+
 // The values that `--vary parallelism=all` gives to a key: all that can be legal, except schedules
 // left out. Empty: the key stays.
 std::vector<int> every_value(SplitKey key, const Experiment& e) {
@@ -70,7 +79,7 @@ std::vector<int> every_value(SplitKey key, const Experiment& e) {
         case SplitKey::micro_batch: return batch > 0 ? divisors(batch) : std::vector<int>{};
         case SplitKey::schedule: return every_schedule();
         case SplitKey::vp: return up_to(1, e.workload.layers);
-        case SplitKey::recompute: return up_to(0, 2);
+        case SplitKey::recompute: return every_recompute(e.framework.can.recompute);
         case SplitKey::zero: return up_to(0, 3);
         case SplitKey::layout: return usual_layouts(e.parallelism);
         default: return {};
@@ -244,6 +253,21 @@ std::vector<std::string> SweepSpace::schedules_left_out() const {
     for (const ScheduleTraits& s : known_schedules)
         if (left_out(s)) names.emplace_back(s.name);
     return names;
+}
+
+std::uint64_t SweepSpace::kind_of(std::uint64_t base, const ParallelPlan& split) const {
+    std::uint64_t kind = base;
+    for (std::size_t k = 0; k < split_key_count; ++k) {
+        const SplitKey key = static_cast<SplitKey>(k);
+        const bool of_ranks = key == SplitKey::tp || key == SplitKey::pp || key == SplitKey::dp ||
+                              key == SplitKey::cp || key == SplitKey::ep ||
+                              key == SplitKey::schedule;
+        if (of_ranks || std::ranges::find(axes_, split_fields[k].key, &Axis::key) != axes_.end())
+            kind = (kind ^ static_cast<std::uint64_t>(split_fields[k].get(split))) *
+                   0x9e3779b97f4a7c15ULL;
+        kind ^= kind >> 29;
+    }
+    return kind;
 }
 
 std::vector<std::string> SweepSpace::outer_keys() const {

@@ -74,6 +74,9 @@ public:
     // it may vary.
     [[nodiscard]] Settings settings_of(PointId id) const;
     // The varied keys that are not walked in a base, slowest first.
+    // Of splits that differ in ranks or schedule, or in what an axis states: a number each. Other
+    // switches that parallelism=all walks make no other kind.
+    [[nodiscard]] std::uint64_t kind_of(std::uint64_t base, const ParallelPlan& split) const;
     [[nodiscard]] std::vector<std::string> outer_keys() const;
     // Every key that varies: the axes first, then the keys of parallelism=all.
     [[nodiscard]] const std::vector<VariedKey>& varied() const { return varied_; }

@@ -15,6 +15,7 @@
 #include "sim/predict.h"
 #include "sim/sweep/pool.h"
 #include "sim/sweep/search.h"
+#include "sim/sweep/split_rules.h"
 
 namespace stepcast {
 namespace {
@@ -33,7 +34,8 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
                  .step = step,
                  .lower = c.lower,
                  .estimate = c.estimate,
-                 .peak = c.peak};
+                 .peak = c.peak,
+                 .tight = c.tight};
     row.tokens_per_second = c.tokens / step.si();
     row.cost_per_token = c.price * step.si() / c.tokens;
     row.ranks = c.ranks;
@@ -43,13 +45,43 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
     return row;
 }
 
+// Neighbours that differ in vp alone and lie within 1 % by the closed form, as far as no legal one
+// between is slower.
+void find_alike_chunks(const SweepSpace& space, PointId id, SweepRow& row) {
+    constexpr double alike = 1.01;
+    if (row.estimate <= Seconds(0)) return;
+    const Experiment e = space.experiment_of(id);
+    row.least_vp = row.most_vp = e.parallelism.vp;
+    if (e.parallelism.pp == 1) return;
+    PointEvaluator evaluator(e);
+    const int most = e.workload.layers / e.parallelism.pp;
+    const auto reach = [&](int way, int& last) {
+        for (int vp = last + way; vp >= 1 && vp <= most; vp += way) {
+            Experiment other = e;
+            other.parallelism.vp = vp;
+            try {
+                check_experiment(other);
+            } catch (const ConfigError&) {  // no such interleaving
+                continue;
+            }
+            const StepBound bound = evaluator.bound(plan_of(other));
+            if (!beyond_framework(other).empty() || !bound.fits || bound.tight != row.tight ||
+                bound.estimate > alike * row.estimate)
+                return;
+            last = vp;
+        }
+    };
+    reach(-1, row.least_vp);
+    reach(+1, row.most_vp);
+}
+
 // Compares each row with the first, over the draws that both share, widened by the past errors of
 // forecasts of pairs.
-void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space,
-                        const SweepSearch& search, Objective objective) {
+void compare_with_first(std::vector<SweepRow>& rows, const std::vector<Incumbent>& of,
+                        const SweepSpace& space, const SweepSearch& search, Objective objective) {
     if (rows.empty() || objective == Objective::memory) return;
     const auto scores_of = [&](std::size_t i) {
-        const PointId id = search.incumbents().best()[i].id;
+        const PointId id = of[i].id;
         const Candidate& candidate = search.simulated().at(id).first;
         std::vector<Seconds> steps{rows[i].step};
         if (rows[i].forecast.draws > 1) steps = steps_of_draws(space.experiment_of(id));
@@ -184,6 +216,7 @@ SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
             .bounded_away = s.bounded_away,
             .simulated = simulated,
             .twins = search.twins(),
+            .tight = s.tight,
             .illegal = {s.illegal.begin(), s.illegal.end()},
             .infeasible = {s.infeasible.begin(), s.infeasible.end()}};
 }
@@ -199,6 +232,7 @@ SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question,
                        .second = question.second,
                        .work_differs = asked.objective != question.objective,
                        .asked = question.top,
+                       .margin = question.experiment.cluster.overheads.margin,
                        .varied = {},
                        .schedules_left_out = space.schedules_left_out()};
     for (const VariedKey& key : space.varied()) result.varied.push_back(key.name);
@@ -242,7 +276,14 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     result.broken_bounds = search.broken_bounds();
     result.best =
         rows_of(space, question.training, search, search.incumbents().best(), options.threads);
-    if (!question.second) compare_with_first(result.best, space, search, question.objective);
+    result.distinct = search.incumbents().wanted().distinct;
+    if (result.distinct)
+        each_on_threads(options.threads, result.best.size(), [&](std::size_t i) {
+            find_alike_chunks(space, search.incumbents().best()[i].id, result.best[i]);
+        });
+    if (!question.second)
+        compare_with_first(result.best, search.incumbents().best(), space, search,
+                           question.objective);
     result.one_routing = std::ranges::any_of(search.incumbents().best(), [&](const Incumbent& i) {
         const Experiment e = space.experiment_of(i.id);
         return e.routing.draws == 1 && has_drawn_routing(e);
@@ -253,6 +294,8 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     (settings ? result.of_each : result.scaling) =
         rows_of(space, question.training, search, of_each, options.threads);
     if (settings) result.each_of = space.outer_keys();
+    if (std::ranges::find(result.each_of, "framework.preset") != result.each_of.end())
+        compare_with_first(result.of_each, of_each, space, search, question.objective);
     if (!result.best.empty()) result.calibrated = all_calibrated(result);
     if (question.within) mark_within(result, *question.within);
     result.map = heat_map(space, search, question.objective == Objective::tokens);

@@ -55,7 +55,7 @@ double score(Objective objective, const Candidate& c, Seconds step) {
 
 Score scores(const SweepQuestion& question, const Candidate& c, Seconds step) {
     return {score(question.objective, c, step),
-            question.second ? score(*question.second, c, step) : 0};
+            question.second ? score(*question.second, c, step) : 0, c.tight};
 }
 
 Score lower_scores(const SweepQuestion& question, const Candidate& c) {
@@ -72,6 +72,7 @@ void merge(Cells& cells, const Cells& more) {
 void merge(Screened& all, Screened&& more) {
     all.legal += more.legal;
     all.bounded_away += more.bounded_away;
+    all.tight += more.tight;
     for (const auto& [reason, points] : more.illegal) count_reason(all.illegal, reason, points);
     for (const auto& [reason, points] : more.infeasible) all.infeasible[reason] += points;
     all.candidates.insert(all.candidates.end(), more.candidates.begin(), more.candidates.end());
@@ -102,8 +103,13 @@ std::uint64_t group_of(Grouping grouping, const Candidate& c) {
                                           : 0;
 }
 
+Incumbent incumbent(const Candidate& c, const Score& score, Grouping grouping) {
+    return {score, c.id, group_of(grouping, c), c.kind};
+}
+
 Wanted wanted(const SweepQuestion& q) {
-    return {static_cast<std::size_t>(q.top), q.second.has_value(), grouping(q) != Grouping::none};
+    return {static_cast<std::size_t>(q.top), q.second.has_value(), grouping(q) != Grouping::none,
+            varies_every_split(q.axes) && !q.second};
 }
 
 std::vector<VariedKey> map_keys(const SweepSpace& space) {
@@ -200,13 +206,16 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner,
                      .peak = bound.peak,
                      .tokens = facts.tokens,
                      .price = facts.price,
-                     .ranks = base.evaluator->ranks()};
+                     .ranks = base.evaluator->ranks(),
+                     .tight = bound.tight,
+                     .kind = wanted_.distinct ? space_.kind_of(base.number, split) : 0};
 }
 
 void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                                const Incumbents& incumbents, Screened& out) {
     const auto candidate = judge(base, inner, split, out);
     if (!candidate) return;
+    out.tight += candidate->tight;
     if (map_ && !commons_->map()->stopped()) map_->note(*candidate, split);
     const Seconds estimate = candidate->estimate;
     if (estimate > Seconds(0))
@@ -214,8 +223,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPl
             base.number, split,
             question_.objective == Objective::tokens ? estimate / candidate->tokens : estimate,
             out.cells);
-    if (incumbents.excludes(lower_scores(question_, *candidate), candidate->id,
-                            group_of(grouping_, *candidate)))
+    if (incumbents.excludes(incumbent(*candidate, lower_scores(question_, *candidate), grouping_)))
         ++out.bounded_away;
     else
         out.candidates.push_back(*candidate);

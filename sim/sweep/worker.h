@@ -62,13 +62,15 @@ Score scores(const SweepQuestion& question, const Candidate& candidate, Seconds 
 // scores() of the lower bound, with a margin for rounding.
 Score lower_scores(const SweepQuestion& question, const Candidate& candidate);
 
+Incumbent incumbent(const Candidate& candidate, const Score& score, Grouping grouping);
+
 // Positions along two varied keys -> the best estimate of the step, or of the time of a token if
 // tokens rank.
 using Cells = std::map<std::pair<int, int>, Seconds>;
 void merge(Cells& cells, const Cells& more);
 
 struct Screened {
-    std::uint64_t legal = 0, bounded_away = 0;
+    std::uint64_t legal = 0, bounded_away = 0, tight = 0;
     Reasons illegal, infeasible;
     std::vector<Candidate> candidates;
     Cells cells;

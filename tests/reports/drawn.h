@@ -123,6 +123,7 @@ public:
                     5,
                     2,
                     static_cast<std::uint64_t>(random_.below(3)),
+                    0,
                     {{"tp does not divide workload.heads", 3}, {"pp > layers", 2}},
                     {{"does not fit into the device's memory", 2}}};
         a.broken_bounds = random_.one_in(4) ? 1 : 0;

@@ -14,6 +14,31 @@ using namespace stepcast::literals;
 
 namespace {
 
+// Stages of 1, 1, 2 and 4 s of 5: the mean is 2, the median 2.
+TEST_CASE("unequal stages cost what the fullest works beyond the mean") {
+    TaskGraph graph{4};
+    Timeline timeline;
+    const auto add = [&](const char* name, const Op& op, std::vector<Place> places, double start,
+                         double finish) {
+        graph.add(name, Phase::forward, op, places, {});
+        timeline.start.emplace_back(start);
+        timeline.finish.emplace_back(finish);
+        timeline.end = std::max(timeline.end, timeline.finish.back());
+    };
+    for (const auto& [rank, time] : {std::pair{0, 1.0}, {1, 1.0}, {2, 2.0}, {3, 4.0}})
+        add(rank == 3 ? "logits" : "gemm", graphs::small_gemm(), {{rank, Lane::compute}}, 0, time);
+    CHECK_FALSE(unequal_stages(graph, timeline));  // no pipeline
+    for (int rank = 0; rank < 3; ++rank)
+        add("send", SendRecv{8_B}, {{rank, Lane::send_down}, {rank + 1, Lane::receive_up}}, 4, 5);
+    const auto found = unequal_stages(graph, timeline);
+    REQUIRE(found);
+    CHECK((found->stage == 3 && found->stages == 4 && found->logits));
+    CHECK(found->over_median == 2);
+    CHECK(found->lost == 2_s);
+    timeline.end = 21_s;  // less than a tenth
+    CHECK_FALSE(unequal_stages(graph, timeline));
+}
+
 Experiment blocking_stages() {
     Experiment e = small_gpt();
     e.cluster.nodes = 1;

@@ -132,6 +132,63 @@ TEST_CASE("what does not fit says so, exactly from one byte too little") {
     CHECK_FALSE(predict(e).memory.fits);
 }
 
+// 1,792 of 1,828 B are 98.03 %, of 1,829 B 97.98 %; the margin is 2 %.
+TEST_CASE("what leaves less than the margin free fits tightly") {
+    Experiment e = small_experiment();
+    const auto tight = [&](double memory) {
+        e.cluster.gpu.memory = Bytes(memory);
+        return predict(e).memory.tight;
+    };
+    CHECK(tight(1828));
+    CHECK_FALSE(tight(1829));
+    CHECK_FALSE(tight(1791));
+    e.cluster.overheads.margin = 0;
+    CHECK_FALSE(tight(1792));
+}
+
+// The gate of the drawn step sends more tokens to one rank than to others, which nobody stated.
+TEST_CASE("balanced experts say so, and the interval holds the drawn step") {
+    Experiment e = small_moe();
+    e.workload.attention = AttentionKind::flash;
+    Forecast f = predict(e);
+    REQUIRE(f.drawn);
+    CHECK(f.step.p90 >= f.drawn->step * f.step.p50 * (1 - 1e-9));
+    Experiment drawn = e;
+    drawn.routing.kind = RoutingSpec::Kind::random_gate;
+    const Forecast as_drawn = predict(drawn);
+    CHECK(f.drawn->step == Approx(as_drawn.step.p50 / f.step.p50));
+    CHECK(f.drawn->memory == as_drawn.memory.peak + as_drawn.memory.overheads);
+    CHECK_FALSE(as_drawn.drawn);
+    CHECK(f.drawn->stops.empty());
+    e.cluster.gpu.memory = f.memory.peak + f.memory.overheads;
+    f = predict(e);
+    CHECK(f.memory.fits);
+    CHECK(f.drawn->stops == "zipf");
+    CHECK(f.drawn->stops_at > e.cluster.gpu.memory);
+    e.overlay.stated = {"routing.kind"};
+    CHECK_FALSE(predict(e).drawn);
+}
+
+// Logits of 100,000 words beside one layer of four: with layout = balanced the last stage has
+// fewer.
+TEST_CASE("stages that wait for the logits are told, with the layout that helps and its step") {
+    Experiment e = small_gpt();
+    e.cluster.nodes = 1;
+    e.parallelism.pp = 4;
+    e.parallelism.global_batch = 32;
+    CHECK_FALSE(predict(e).unequal);
+    e.workload.vocab = 100'000;
+    const Forecast f = predict(e);
+    REQUIRE(f.unequal);
+    CHECK(f.unequal->stage == 3);
+    CHECK(f.unequal->logits);
+    CHECK(f.unequal->over_median > 2);
+    REQUIRE(f.unequal->layout == "balanced");
+    e.parallelism.layout = StageLayout::balanced;
+    CHECK(f.unequal->step == predict(e).step.p50);
+    CHECK(f.unequal->step < f.step.p50);
+}
+
 // 1,792 B of tensors, times 1.1 for the reserve, times 1.125 for fragmentation, and 100 B of
 // context: 1.125 x 1.1 x 1,792 + 100 = 2,317.6.
 TEST_CASE("overheads and what an allocator reserves count for a layer of experts") {

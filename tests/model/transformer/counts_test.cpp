@@ -276,6 +276,22 @@ TEST_CASE("model operations of a GPT are Megatron's formula") {
 // Per token: attention matrices 256, router 4 x 8, two of four experts of 2 x 6 x 8, shared 2 x 6 x
 // 8; scores 4 x 5 positions x 8; logits 2 x 80. Two layers, both with experts, 3 sequences of 5
 // tokens.
+// A causal mask hides half of 4 s h operations a token and layer, as Megatron-LM has counted since
+// 2025; windows of w = s / 4 in half of the layers leave w w / 2s of w: 4 h (s / 32 / 2 + s / 2 /
+// 2).
+TEST_CASE("a causal mask hides half of the scores") {
+    Experiment e = small_gpt();
+    Workload& w = e.workload;
+    const double s = w.seq, all = 3.0 * s * w.layers * 4 * w.hidden;
+    CHECK(masked_flops(w).si() == Approx(all * s / 2));
+    CHECK(masked_flops(w, 3).si() == Approx(3 * all * s / 2));
+    w.window = w.seq / 4;
+    w.window_share = 0.5;
+    CHECK(masked_flops(w).si() == Approx(all * (s / 64 + s / 4)));
+    w.causal = false;
+    CHECK(masked_flops(w) == Flops(0));
+}
+
 TEST_CASE("operations of an expert layer are those of the experts that a token goes to") {
     Workload w = tiny();
     w.moe = {.experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6};

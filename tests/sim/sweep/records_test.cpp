@@ -7,9 +7,11 @@
 using namespace stepcast;
 
 TEST_CASE("jobs and results of a sweep come back from records as they were") {
-    const Candidate candidate{{1, 2}, Seconds(0.1), Seconds(0.2), Bytes(3e9), 4096, 0.25, -3};
-    const SweepJob job{
-        .items = {7, 1ULL << 60}, .points = {candidate}, .incumbents = {{{1.5, 2.5}, {3, 4}, 16}}};
+    const Candidate candidate{{1, 2}, Seconds(0.1), Seconds(0.2), Bytes(3e9), 4096,
+                              0.25,   -3,           true,         1ULL << 63};
+    const SweepJob job{.items = {7, 1ULL << 60},
+                       .points = {candidate},
+                       .incumbents = {{{1.5, 2.5, true}, {3, 4}, 16, 1ULL << 63}}};
     const SweepJob same = job_of(records_of(job));
     CHECK(same.items == job.items);
     CHECK(same.points == job.points);
@@ -18,6 +20,7 @@ TEST_CASE("jobs and results of a sweep come back from records as they were") {
     SweepJobResult result;
     result.screened = {.legal = 5,
                        .bounded_away = 6,
+                       .tight = 3,
                        .illegal = {{"tp", 7}},
                        .infeasible = {{"does not fit", 8}, {"", 9}},
                        .candidates = {candidate, candidate},

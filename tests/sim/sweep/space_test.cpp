@@ -225,6 +225,20 @@ TEST_CASE("parallelism=all makes legal splits only, each once") {
     CHECK(SweepSpace(e, axes({"parallelism.tp=1,2"})).schedules_left_out().empty());
 }
 
+// torchtitan's selective recompute is alternate; a framework that states nothing has Megatron's.
+TEST_CASE("parallelism=all walks the recompute modes of the framework") {
+    Experiment e = on_eight(small_gpt());
+    const auto walked = [&] {
+        std::set<Recompute> modes;
+        for (const auto& [split, exchanges] : walk(SweepSpace(e, axes({"parallelism=all"}))).splits)
+            modes.insert(split.recompute);
+        return modes;
+    };
+    CHECK(walked() == std::set{Recompute::none, Recompute::selective, Recompute::full});
+    e.framework.can.recompute = {Recompute::none, Recompute::full, Recompute::alternate};
+    CHECK(walked() == std::set{Recompute::none, Recompute::full, Recompute::alternate});
+}
+
 // Prices belong to a base; returning to an earlier base would mean pricing it again.
 TEST_CASE("items are screened once each, base after base") {
     Experiment e = small_gpt();

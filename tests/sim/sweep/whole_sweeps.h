@@ -54,7 +54,9 @@ inline std::vector<MetPoint> simulate_all(const SweepQuestion& q) {
                                              bound.peak,
                                              facts.tokens,
                                              facts.price,
-                                             evaluator.ranks()},
+                                             evaluator.ranks(),
+                                             bound.tight,
+                                             wanted(q).distinct ? space.kind_of(number, split) : 0},
                                             step});
                          },
                      .illegal = [](std::string_view, std::uint64_t) {}});
