@@ -1,5 +1,5 @@
 // Each verb is one function, which calls the functions of the folders in the order of the flow in
-// docs/design.md.
+// docs/developing.md.
 #include <unistd.h>
 
 #include <chrono>

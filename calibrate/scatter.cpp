@@ -99,7 +99,7 @@ double weighted_median(std::vector<Weighted> rows) {
 }
 
 // How far from the rows' median a new source is expected: half of the way. Over the shipped
-// classes this share left the least mean error on sources left out (docs/accuracy.md).
+// classes this share left the least mean error on sources left out (notes/published-steps.md).
 constexpr double kept_of_middle = 0.5;
 
 // The next source is one more than those that the widths are of: Student's t of that many, and the

@@ -39,7 +39,7 @@ using Say = std::function<void(const std::string& line)>;
 // Prints to stderr, behind the program's name, and as safe for a terminal as print().
 void say_on_stderr(const std::string& line);
 
-// The text of --version: "stepcast 0.1.0", then one line each for commit, compiler, and the
+// The text of --version: "stepcast 0.2.0", then one line each for commit, compiler, and the
 // libraries that this build has or lacks.
 std::string version_text();
 

@@ -22,7 +22,7 @@ demo() {
         sed "s#--out [^ ]*##; s#\$recorded#$sources/calibrate/measurements#g; s#\"\$stepcast\"#\"$stepcast\"#"
 }
 
-# The traces that docs/profile.md begins with: made up by benchmarks/make_trace.py.
+# The traces that docs/measure-and-compare.md begins with: made up by benchmarks/make_trace.py.
 cp -r "$sources/tests/data/traced" traces
 
 commands=0
@@ -54,7 +54,7 @@ for file in "$sources"/README.md "$sources"/docs/*.md; do
         esac
     done <"$file"
 done
-# docs/accuracy.md: the errors of rows left out are those in the cluster files, and by the method that stands there.
+# notes/published-steps.md: the errors of rows left out are those in the cluster files, and by the method that stands there.
 left_out='five folds by model and layout|left out by model'
 for cluster in dgx-a100 dgx-h100 b200-sxm-x8; do
     row=$(awk -v name=$cluster -v left_out="$left_out" '
@@ -63,19 +63,19 @@ for cluster in dgx-a100 dgx-h100 b200-sxm-x8; do
         /kind = "step"/ && $0 ~ left_out { n = field("samples"); median = field("median"); mean = field("mape"); worst = field("worst") }
         END { printf "^[|] %s [|] %d [|] [^|]* [|] %.1f / %.1f [|] %.1f [|]$", name, n, 100 * mean, 100 * median, 100 * worst }' \
         "$sources/model/presets/clusters/$cluster.toml")
-    grep -qE -- "$row" "$sources/docs/accuracy.md" || fail "docs/accuracy.md lacks the row of $cluster's file: $row"
+    grep -qE -- "$row" "$sources/notes/published-steps.md" || fail "notes/published-steps.md lacks the row of $cluster's file: $row"
 done
 how='(five folds by model and layout; of b200-sxm-x8 each model)'
-grep -qF -- "$how" "$sources/docs/accuracy.md" || fail "docs/accuracy.md does not say: $how"
+grep -qF -- "$how" "$sources/notes/published-steps.md" || fail "notes/published-steps.md does not say: $how"
 
-# docs/formats.md: a cases file may have every column that is named there.
+# docs/files.md: a cases file may have every column that is named there.
 awk -F'|' '/^## / { on = /Cases/ }
     on && /^source,case_id/
-    on && /^[|] `/ { gsub(/[ `]/, "", $2); print $2 }' "$sources/docs/formats.md" | tr ',' '\n' | sort -u >columns
+    on && /^[|] `/ { gsub(/[ `]/, "", $2); print $2 }' "$sources/docs/files.md" | tr ',' '\n' | sort -u >columns
 paste -sd, columns >documented.csv
-[ "$(wc -l <columns)" -ge 40 ] || fail "docs/formats.md names too few columns of a cases file: $(cat documented.csv)"
+[ "$(wc -l <columns)" -ge 40 ] || fail "docs/files.md names too few columns of a cases file: $(cat documented.csv)"
 told=$("$stepcast" compare documented.csv 2>&1) || true
-[[ $told != *"is no column"* ]] || fail "docs/formats.md: $told"
+[[ $told != *"is no column"* ]] || fail "docs/files.md: $told"
 
 [ "$commands" -ge 5 ] || fail "only $commands commands were found in README and docs"
 finish
