@@ -13,9 +13,30 @@ run 0 list presets
 for preset in moe_layer_fast_moe moe_layer_faster_moe moe_layer_mix_moe moe_layer_alltoall host_moe pcie-a100-x4; do
     stdout_has "$preset"
 done
-run 0 list keys
+run 0 list keys --all
 stdout_has "workload.moe.experts"
 stdout_has "cluster.link.intra.bandwidth"
+run 0 list keys  # twenty of planning, and how many more there are
+[ "$(grep -c '^[a-z]*\.' .stdout)" = 20 ] || fail "list keys: $(grep -c '^[a-z]*\.' .stdout) keys"
+stdout_has "list keys --all"
+
+# Options of each verb: what must be said and what is asked for most first, an example last.
+run 0 help sweep
+cp .stdout helped
+run 0 sweep --help
+cmp -s helped .stdout || fail "help sweep is not sweep --help"
+stdout_has "Example: stepcast sweep llama3-70b"
+for verb in simulate sweep execute calibrate compare diagnose import list show; do
+    run 0 help "$verb"
+    example=$(sed -n 's/^Example: stepcast //p' .stdout)
+    [ "${example%% *}" = "$verb" ] || fail "help $verb: the example is \"$example\""
+done
+
+# Any preset is shown: a framework with the rules of those below it, a family.
+run 0 show torchtitan-async
+stdout_has 'runtime.gradients.type = "fp32"'
+run 0 show falcon
+stdout_has 'models = ["falcon"]'
 
 run 0 simulate moe_layer_fast_moe
 stdout_has "step"

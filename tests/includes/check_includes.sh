@@ -48,12 +48,12 @@ benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
 fnmatch.h:          import/launch/shell_variables.cpp
-unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* calibrate/*.cpp main.cpp tests/*
+unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* calibrate/*.cpp tests/*
 gnuplot-iostream.h: reports/gnuplot.cpp
 sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
-signal.h:           exec/* main.cpp tests/*
+signal.h:           exec/* tests/*
 fcntl.h:            model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* tests/*
 time.h:             exec/*
 '

@@ -1,18 +1,21 @@
-// The questions of simulate and sweep, and the answers of simulate.
-#include "cli/verbs.h"
+#include "cli/simulate.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 #include <fmt/format.h>
 
-#include "cli/startup.h"
+#include "cli/experiment_inputs.h"
+#include "cli/output_files.h"
+#include "cli/run_inputs.h"
+#include "cli/verbs.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "model/input/keys.h"
 #include "model/step.h"
+#include "reports/graph_dot.h"
 #include "reports/json.h"
-#include "reports/pages.h"
-#include "sim/campaign.h"
 #include "sim/gantt.h"
 #include "sim/levers.h"
 #include "sim/memory/allocator_forecast.h"
@@ -21,47 +24,20 @@
 namespace stepcast {
 namespace {
 
-// Reads "step", or "step,cost" for a Pareto front.
-void read_objectives(SweepQuestion& question, const Options& options) {
-    const auto comma = options.objective.find(',');
-    at_place("--objective " + options.objective, [&] {
-        question.objective = parse_name<Objective>(options.objective.substr(0, comma));
-        if (comma != std::string::npos)
-            question.second = parse_name<Objective>(options.objective.substr(comma + 1));
-    });
-    if (options.pareto && !question.second) question.second = Objective::memory;
-    if (question.second == question.objective)
-        throw ConfigError("--objective " + options.objective +
-                          ": twice the same; expected two different ones");
-}
+constexpr const char* why_so = "Why";
 
-// Reads a positive value with `parse`, and names the option in errors.
-auto positive(const std::string& option, const std::string& text, auto parse) {
-    try {
-        if (const auto value = parse(text); value > decltype(value){}) return value;
-    } catch (const ConfigError& error) {
-        throw ConfigError(option + " " + error.what());
-    }
-    throw ConfigError(option + " " + text + ": expected more than 0");
-}
+// The columns of `simulate`: every experiment that is named, with every value of a key that --set
+// gives several times.
+struct Variant {
+    std::string label, experiment;
+    std::vector<Override> overrides;
+};
 
 // "seq = 512" without the table, which --set may leave out too. A preset's label is its name.
 std::string label_of(const Override& one) {
     if (const Key* const key = find_key(one.key); key && is_preset(*key)) return one.value;
     return one.key.substr(one.key.starts_with("framework.") ? 0 : one.key.find('.') + 1) + " = " +
            one.value;
-}
-
-}  // namespace
-
-std::vector<Override> overrides_of(const Options& options) {
-    std::vector<Override> overrides;
-    if (!options.framework.empty()) overrides.push_back({"framework.preset", options.framework});
-    if (!options.cluster.empty()) overrides.push_back({"cluster.preset", options.cluster});
-    if (options.gpus > 0)
-        overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});
-    for (const std::string& text : options.set) overrides.push_back(parse_override(text));
-    return overrides;
 }
 
 std::vector<Variant> variants_of(const Options& options) {
@@ -93,41 +69,15 @@ std::vector<Variant> variants_of(const Options& options) {
     return variants;
 }
 
-std::optional<Training> training_of(const Options& options) {
-    if (!options.tokens.empty() && !options.training_steps.empty())
-        throw ConfigError("--tokens and --steps: both say how long the training is; expected one");
-    if (options.tokens.empty() && options.training_steps.empty()) {
-        if (options.market.empty()) return std::nullopt;
-        throw ConfigError(
-            "--market: of which training? expected --tokens 15T or --steps 100k as well");
-    }
-    Training training{.tokens = 0, .steps = 0, .market = read_market(options.market)};
-    if (!options.tokens.empty())
-        training.tokens = positive("--tokens", options.tokens, parse_count);
-    if (!options.training_steps.empty())
-        training.steps = positive("--steps", options.training_steps, parse_count);
-    return training;
+void check_files(const Options& options, const std::vector<Variant>& variants) {
+    Paths outputs = named({}, {options.trace, options.graph}), inputs = named({}, {options.market});
+    for (const Variant& variant : variants)
+        for (std::string& file : files_asked(options, variant.experiment, variant.overrides))
+            inputs.push_back(std::move(file));
+    add_in(outputs, options.out, {}, inputs);
+    if (!options.out.empty()) outputs.push_back(options.out + "/report.html");
+    check_outputs(outputs, inputs);
 }
-
-SweepQuestion question_of(const Options& options) {
-    require_one_answer(options);
-    require_foreign(options, {options.experiment});
-    SweepQuestion question;
-    question.experiment =
-        asked_experiment(options, options.experiment, overrides_of(options), false);
-    question.stated = stated_keys_asked(options, options.experiment, overrides_of(options));
-    for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
-    question.where = parse_constraints(options.where);
-    question.top = options.top;
-    read_objectives(question, options);
-    question.training = training_of(options);
-    if (!options.within.empty())
-        question.within = positive("--within", options.within, parse_seconds);
-    add_node_counts(question);
-    return question;
-}
-
-namespace {
 
 void read_measured(const Options& options, SimulateQuestion& question) {
     for (const std::string& text : options.measured) {
@@ -147,34 +97,6 @@ void read_measured(const Options& options, SimulateQuestion& question) {
     if (!options.save.empty() && options.measured.empty())
         throw ConfigError("--save: keeps measured steps; expected --measured as well");
 }
-
-}  // namespace
-
-SimulateQuestion simulate_question(const Options& options) {
-    const std::vector<Variant> variants = variants_of(options);
-    if (variants.size() > 1 &&
-        (options.explain || options.memory || options.levers || !options.trace.empty() ||
-         !options.graph.empty() || !options.emit.empty()))
-        throw ConfigError(
-            "simulate: --trace, --graph, --emit, --explain, --memory and --levers are of one "
-            "forecast; expected one experiment and every key set once");
-    require_one_answer(options);
-    require_foreign(options, options.inputs);
-    check_files_of_simulate(options, variants);
-    SimulateQuestion question{.columns = {},
-                              .training = training_of(options),
-                              .explained = options.explain,
-                              .replayed = options.memory,
-                              .levers = options.levers};
-    for (const Variant& v : variants)
-        question.columns.push_back(
-            {v.label, asked_experiment(options, v.experiment, v.overrides, true)});
-    question.tuned = options.tuned;
-    read_measured(options, question);
-    return question;
-}
-
-namespace {
 
 // What those took who followed no recipe.
 std::string note_of_others(const ClassScatter& others, const Forecast& f) {
@@ -206,7 +128,55 @@ OwnSteps all_own_steps(const SimulateQuestion& question) {
     return own;
 }
 
+int run_simulate(const Options& options) {
+    const SimulateQuestion question = simulate_question(options);
+    const SimulateAnswer found = answer(question, !options.out.empty());
+    const Experiment& experiment = question.columns.front().experiment;
+    const Forecast& forecast = found.columns.front().forecast;
+    if (!options.trace.empty()) {
+        const auto [trace, extras] = predicted_trace(experiment, *found.prediction);
+        write_chrome_trace(found.prediction->graph, trace, options.trace, extras);
+    }
+    if (!options.graph.empty()) write_dot(found.prediction->graph, experiment.name, options.graph);
+    if (options.emit.empty()) {
+        print(options.json ? json_of(found) : text_of(found));
+    } else {
+        if (question.explained || question.training || question.replayed)
+            std::fputs(text_of(found).c_str(), stderr);
+        print(emitted(
+            experiment, options,
+            headline(forecast.experiment, forecast.cluster, experiment, forecast.step.p50)));
+    }
+    if (!options.out.empty())
+        write_simulated(options.out, {version_text(), options.command}, question, found);
+    return 0;
+}
+
 }  // namespace
+
+SimulateQuestion simulate_question(const Options& options) {
+    const std::vector<Variant> variants = variants_of(options);
+    if (variants.size() > 1 &&
+        (options.explain || options.memory || options.levers || !options.trace.empty() ||
+         !options.graph.empty() || !options.emit.empty()))
+        throw ConfigError(
+            "simulate: --trace, --graph, --emit, --explain, --memory and --levers are of one "
+            "forecast; expected one experiment and every key set once");
+    require_one_answer(options);
+    require_foreign(options, options.inputs);
+    check_files(options, variants);
+    SimulateQuestion question{.columns = {},
+                              .training = training_of(options),
+                              .explained = options.explain,
+                              .replayed = options.memory,
+                              .levers = options.levers};
+    for (const Variant& v : variants)
+        question.columns.push_back(
+            {v.label, asked_experiment(options, v.experiment, v.overrides, true)});
+    question.tuned = options.tuned;
+    read_measured(options, question);
+    return question;
+}
 
 SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
     const bool lone = question.columns.size() == 1;
@@ -266,6 +236,66 @@ void write_simulated(const std::string& folder, const Invocation& program,
     Page page = forecast_page(question.columns.front().experiment, forecast, answer.why, campaign);
     page.provenance = origin;
     write_forecast(folder, std::move(page), answer.pictures.front(), answer.why);
+}
+
+Verb simulate_verb() {
+    const Arguments why{
+        {.name = "--explain",
+         .value = &Options::explain,
+         .help = "critical path, idle time, what 10 % more of anything buys, every kernel",
+         .group = why_so},
+        {.name = "--levers",
+         .value = &Options::levers,
+         .help = "what each switch and each neighbour of the split, changed alone, would make of "
+                 "the step and its memory",
+         .group = why_so},
+        {.name = "--memory",
+         .value = &Options::memory,
+         .help = "memory as PyTorch's allocator sees it: allocated, reserved, what lives at the "
+                 "fullest moment, the tensor that fails",
+         .group = why_so}};
+    const Arguments own{
+        {.name = "--measured",
+         .value = &Options::measured,
+         .type = "TIME|FILE",
+         .help = "steps that you measured, which narrow the forecast: of one column after the "
+                 "other (4.31s, - where it is not known), CASES.csv or what --save wrote",
+         .group = of_own_steps,
+         .comma = true},
+        {.name = "--save",
+         .value = &Options::save,
+         .type = "FILE.toml",
+         .help = "keep these steps for the next command",
+         .group = of_own_steps},
+        {.name = "--tuned",
+         .value = &Options::tuned,
+         .help = "p10 .. p90 of software set up as its published recipe, not of anybody's",
+         .group = of_own_steps}};
+    const Arguments output{
+        json_argument(),
+        emit_argument(),
+        out_argument("a page with a picture of the step (Gantt chart) and the plot of --explain"),
+        trace_argument(),
+        {.name = "--graph",
+         .value = &Options::graph,
+         .type = "FILE.dot",
+         .help = "the tasks of a small step and what they wait for, for Graphviz",
+         .group = of_output}};
+    return {"simulate", "predict a step",
+            "stepcast simulate llama3-70b --cluster H100 --gpus 256 --framework megatron-core "
+            "--set tp=8",
+            joined({{{.name = "EXPERIMENT",
+                      .value = &Options::inputs,
+                      .help = "files, presets, workloads or config.json; several stand side by "
+                              "side, as do the values of a key that --set gives twice",
+                      .required = true}},
+                    override_arguments(),
+                    why,
+                    output,
+                    own,
+                    campaign_arguments(),
+                    foreign_arguments()}),
+            run_simulate};
 }
 
 }  // namespace stepcast
