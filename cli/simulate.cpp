@@ -113,7 +113,7 @@ Prediction predict_as(const SimulateQuestion& question, const Experiment& e) {
     Prediction found = predict_step(e);
     if (e.workload.kind != Workload::Kind::transformer) return found;
     if (const ClassScatter* const others = class_of(shipped_scatter(), e, {}))
-        found.forecast.notes.push_back(note_of_others(*others, found.forecast));
+        found.forecast.notes.push_back(remark(note_of_others(*others, found.forecast)));
     return found;
 }
 

@@ -266,7 +266,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"gradient_sync_s", interval(f.gradient_sync)},
            {"optimizer_s", interval(f.optimizer)},
            {"kernels_s", kernels(f.kernels)},
-           {"notes", f.notes}};
+           {"notes", texts_of(f.notes)}};
     if (explanation) j["explain"] = explained(*explanation);
     if (training) j["training"] = campaign(*training);
     if (allocator) j["allocator_bytes"] = allocator_of(*allocator);

@@ -240,23 +240,14 @@ std::string bound_by(const Forecast& f) {
     return text;
 }
 
-// The note with units: "all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 512.0 MiB" from the
-// same in plain numbers.
-std::string with_units(const std::string& note) {
-    const bool bytes = note.substr(0, note.find(' ')).ends_with(".bytes");
-    std::string text;
-    for (std::size_t at = 0; at < note.size();) {
-        std::size_t end = note.find_first_not_of("0123456789", at);
-        if (end == std::string::npos) end = note.size();
-        const bool number = end > at && at > 0 && note[at - 1] == ' ';
-        if (number)
-            text += bytes ? bytes_text(Bytes(std::stod(note.substr(at, end - at))))
-                          : count_text(std::stod(note.substr(at, end - at)));
-        else
-            text += note.substr(at, ++end - at);
-        at = number ? end : std::min(end, note.size());
-    }
-    return text;
+// "all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 512.0 MiB".
+std::string with_units(const Note& n) {
+    if (n.most == 0) return n.text;
+    const auto text = [&](double value) {
+        return n.key.ends_with(".bytes") ? bytes_text(Bytes(value)) : count_text(value);
+    };
+    return fmt::format("{} {} to {}, fitted on {} to {}", n.key, n.value > n.most ? "up" : "down",
+                       text(n.value), text(n.least), text(n.most));
 }
 
 std::string joined(const std::vector<std::string>& words, const char* between) {
@@ -305,24 +296,16 @@ std::string interval_text(const Forecast& f) {
     return "one draw without noise: no interval";
 }
 
-SortedNotes sorted_notes(const std::vector<std::string>& notes) {
-    constexpr std::string_view extrapolated = "extrapolated: ",
-                               kept = ": not determined by the data, kept its prior";
-    SortedNotes sorted;
-    for (const std::string& note : notes) {
-        if (note.starts_with(extrapolated))
-            sorted.beyond.push_back(note.substr(extrapolated.size()));
-        else if (const auto at = note.find(kept); at != std::string::npos)
-            sorted.undetermined.push_back(note.substr(0, at));
+std::vector<std::string> plain_warnings(const std::vector<Note>& notes) {
+    std::vector<std::string> beyond, undetermined, others;
+    for (const Note& n : notes) {
+        if (n.kind == Note::Kind::extrapolated)
+            beyond.push_back(with_units(n));
+        else if (n.kind == Note::Kind::undetermined)
+            undetermined.push_back("cluster." + n.key);
         else
-            sorted.others.push_back(note);
+            others.push_back(n.text);
     }
-    return sorted;
-}
-
-std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
-    auto [beyond, undetermined, others] = sorted_notes(notes);
-    for (std::string& note : beyond) note = with_units(note);
     std::vector<std::string> warnings;
     if (!beyond.empty())
         warnings.push_back(

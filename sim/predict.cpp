@@ -1,4 +1,5 @@
 #include "sim/predict.h"
+#include "sim/costs/extrapolations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +23,7 @@
 #include "sim/interval.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
-#include "sim/sweep/split_rules.h"
+#include "model/input/split_rules.h"
 
 namespace stepcast {
 namespace {
@@ -185,15 +186,16 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
     return kernels;
 }
 
-std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
-    std::vector<std::string> notes = remarks_on(e);
-    std::ranges::copy(beyond_framework(e), std::back_inserter(notes));
+std::vector<Note> notes_on(const Experiment& e, const TaskGraph& graph) {
+    std::vector<Note> notes;
+    add_remarks(notes, remarks_on(e));
+    add_remarks(notes, beyond_framework(e));
     std::ranges::copy(extrapolations(graph, e.cluster), std::back_inserter(notes));
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
         if (!p.determined)
-            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}",
-                                        p.key, short_value(p.prior)));
+            notes.push_back(
+                {.kind = Note::Kind::undetermined, .key = p.key, .text = short_value(p.prior)});
     return notes;
 }
 
@@ -311,9 +313,9 @@ Prediction predict_step(const AsRun& as) {
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);
     f.notes = notes_on(e, s.graph);
-    std::ranges::copy(vocabulary_notes(e), std::back_inserter(f.notes));
-    std::ranges::copy(delay_notes(e, f.step), std::back_inserter(f.notes));
-    std::ranges::copy(pipeline_notes(e, s.graph, s.timeline), std::back_inserter(f.notes));
+    add_remarks(f.notes, vocabulary_notes(e));
+    add_remarks(f.notes, delay_notes(e, f.step));
+    add_remarks(f.notes, pipeline_notes(e, s.graph, s.timeline));
     result.graph = std::move(s.graph);
     result.timeline = std::move(s.timeline);
     return result;

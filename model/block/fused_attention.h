@@ -54,8 +54,13 @@ struct FusedAttention : BlockPass {
     }
 
     // Every context-parallel rank receives the keys and values of all; in the backward again, and
-    // it sends their gradients back.
+    // it sends their gradients back. Selective recompute runs the forward again whatever its
+    // kernel, with that exchange, which is a part of it (megatron-core 0.8.0 to 0.16.1,
+    // transformer/attention.py and multi_latent_attention.py: _checkpointed_attention_forward()
+    // around core_attention; nemo-toolkit 1.23.0, modules/common/megatron/attention.py).
     void operator()(const Attend& op) const {
+        if (back != nullptr && p.recompute == Recompute::selective)
+            FusedAttention{{{&back->inputs, nullptr}, {c}}}(op);
         const bool ring = r.context_exchange == ContextExchange::ring;
         const Bytes all = tensor(static_cast<double>(s.batch * s.seq) *
                                  static_cast<double>(op.kv_heads * (s.qk_dim + s.value_dim)));
@@ -152,19 +157,16 @@ private:
         return {m, n, k, s.batch * op.heads, aligned ? s.storage : Dtype::fp32};
     }
 
-    // The fused causal softmax reads only the visible scores but writes all. Selective recompute
-    // runs these kernels again.
+    // The fused causal softmax reads only the visible scores but writes all.
     void scores(const Attend& op) const {
         const Bytes all =
             tensor(static_cast<double>(s.batch * op.heads * s.seq_q) * static_cast<double>(s.seq));
         const Bytes with_mask = all + all / s.element().si();
         const double unmasked = w.causal ? 0.5 : 1;
-        if (ahead != nullptr || p.recompute == Recompute::selective) {
-            planner().compute("scores", product(op, s.seq_q, s.seq, s.qk_dim));
-            planner().compute("softmax", MemoryPass{unmasked * all, all});
-            if (drops_scores()) planner().compute("score_dropout", MemoryPass{all, with_mask});
-            planner().compute("values", product(op, s.seq_q, s.value_dim, s.seq));
-        }
+        forward("scores", product(op, s.seq_q, s.seq, s.qk_dim));
+        forward("softmax", MemoryPass{unmasked * all, all});
+        if (drops_scores()) forward("score_dropout", MemoryPass{all, with_mask});
+        forward("values", product(op, s.seq_q, s.value_dim, s.seq));
         backward("values", product(op, s.seq_q, s.seq, s.value_dim));
         backward("values", product(op, s.seq, s.value_dim, s.seq_q));
         if (drops_scores()) backward("score_dropout_backward", MemoryPass{with_mask, all});

@@ -97,8 +97,8 @@ std::string show(const ExperimentSource& source, std::span<const Override> overr
     if (kind == PresetKind::experiment || (kind == PresetKind::workload && !overrides.empty()))
         return experiment_text(lay_experiment(source, overrides));
     if (!overrides.empty())
-        throw ConfigError(name +
-                          ": is no experiment; --set changes experiments, expected one of those");
+        throw ConfigError(name + ": is a " + std::string(to_string(kind)) +
+                          "; --set changes experiments, expected one of those");
     return show_part(kind, name);
 }
 

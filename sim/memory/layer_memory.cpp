@@ -223,11 +223,15 @@ private:
     }
 
     // Work: gradients of result, queries, keys, values; for plain attention of the scores around
-    // the softmax, and what is recomputed.
+    // the softmax, and what selective recompute makes again: its result, and the scores or one
+    // kernel's sums. The first result stays for the product behind it, unless that reads a narrow
+    // copy and no gate reads it (megatron-core 0.16.1, transformer/attention.py: the output of
+    // core_attn and the quantized one are both saved).
     [[nodiscard]] OperatorMemory attention(long heads, long kv_heads) const {
         if (selects_keys(w)) return attention_to_latents(heads);
         const bool plain = w.attention == AttentionKind::plain;
-        const bool again = plain && p.recompute == Recompute::selective;
+        const bool again = p.recompute == Recompute::selective;
+        const bool narrow = s.matrix != s.storage && w.adapter_rank == 0;
         const Bytes result = s.inner(heads * s.value_dim), queries = s.inner(heads * s.qk_dim),
                     keys = s.inner(kv_heads * s.qk_dim), values = s.inner(kv_heads * s.value_dim);
         const long kept_heads = latent() ? heads : kv_heads;
@@ -236,15 +240,15 @@ private:
         TensorSizes of_scores{scores};  // the softmax; dropped, and the mask
         if (drops_scores()) of_scores.add({scores, all * Bytes(1)});
         OperatorMemory memory{
-            {queries, s.inner(kept_heads * s.qk_dim), s.inner(kept_heads * s.value_dim), result},
+            {queries, s.inner(kept_heads * s.qk_dim), s.inner(kept_heads * s.value_dim)},
             {result, queries, keys, values, context(keys + values)}};
+        if (!again || !narrow || w.attention_gate) memory.kept.add(result);
         // the copy that the output projection reads
-        if (s.matrix != s.storage && w.adapter_rank == 0)
-            memory.kept.add(number(s.tokens * heads * s.value_dim) * size_of(s.matrix));
-        if (plain && !again) memory.kept.add(of_scores);
-        if (!plain) memory.kept.add(number(s.tokens * heads) * Bytes(4));
+        if (narrow) memory.kept.add(number(s.tokens * heads * s.value_dim) * size_of(s.matrix));
+        if (!plain) of_scores = {number(s.tokens * heads) * Bytes(4)};
         if (plain) memory.work.add({scores, scores});
-        if (again) memory.work.add(of_scores);
+        (again ? memory.work : memory.kept).add(of_scores);
+        if (again) memory.work.add(result);
         return memory;
     }
 };

@@ -71,7 +71,7 @@ struct LayerMemory {
     friend bool operator==(const LayerMemory&, const LayerMemory&) = default;
 };
 
-// Without recomputation of whole layers. Selective recompute keeps no attention scores.
+// Without recomputation of whole layers. Selective recompute keeps no scores of attention.
 LayerMemory layer_memory(const LayerContext& context, int layer);
 Activations embedding_memory(const LayerContext& context);
 Activations head_memory(const LayerContext& context);  // final norm, logits, loss

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/graph/step_times.h"
+#include "sim/results/note.h"
 
 namespace stepcast {
 
@@ -98,8 +99,7 @@ struct Forecast {
     // the draw with the median step; everything said "of the median draw" is of this one
     int median_draw = 0;
     std::vector<KernelTime> kernels;  // of the median draw, compute lane only
-    // "extrapolated: ..", assumptions, parameters that kept their prior
-    std::vector<std::string> notes;
+    std::vector<Note> notes;
     friend bool operator==(const Forecast&, const Forecast&) = default;
 };
 // share of the step priced by constants that nothing measured on this device

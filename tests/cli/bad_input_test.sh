@@ -13,7 +13,7 @@ refused '"llama3-70b" is a workload' '--cluster' -- simulate llama3-70B
 refused '"qwen3-235b-a22b" is a workload' -- simulate qwen3-235b
 refused 'did you mean "megatron-lm", "megatron-core" or' -- simulate moe_layer_fast_moe --framework megatron
 refused '"megatron-core" is a framework: --framework megatron-core' -- simulate megatron-core
-refused 'megatron-core' 'is no experiment' -- show megatron-core --set seq=1024
+refused 'megatron-core' 'is a framework' -- show megatron-core --set seq=1024
 refused 'no datasheet is known of one with 60 GB' 'gpu.memory_bandwidth' -- import --gpu A100-60GB --out node.toml
 refused 'pcie-a100-x5' 'did you mean "pcie-a100-x4"?' -- simulate moe_layer_fast_moe --set cluster.preset=pcie-a100-x5
 run 1

@@ -41,7 +41,7 @@ Experiment blocking_pair() {
 
 bool has_note(const Forecast& f, const std::string& text) {
     return std::ranges::any_of(
-        f.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
+        f.notes, [&](const Note& note) { return to_string(note).find(text) != std::string::npos; });
 }
 
 }  // namespace

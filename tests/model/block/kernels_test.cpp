@@ -114,6 +114,27 @@ TEST_CASE("one kernel for attention sees half of the keys on each of two ranks o
     CHECK(attention_of(e).forward[3] == "attention 3 sequences 8 heads 16x16 widths 8 8 causal");
 }
 
+// The forward's lines, exchange included, before those of the backward.
+TEST_CASE("selective recompute runs one kernel and its exchange again") {
+    Experiment e = model();
+    const Lines before = attention_of(e).backward;
+    e.parallelism.recompute = Recompute::selective;
+    const ListedBlock of = attention_of(e);
+    Lines expected = before;
+    expected.insert(expected.begin() + 2, of.forward[3]);
+    CHECK(of.forward[3] == "attention 3 sequences 8 heads 16x16 widths 8 8 causal");
+    CHECK(of.backward == expected);
+    e.parallelism.cp = 2;
+    for (const ContextExchange how : {ContextExchange::all_gather, ContextExchange::ring}) {
+        e.runtime.context_exchange = how;
+        const Lines lines = attention_of(e).backward;
+        const std::string one = "attention 3 sequences 8 heads 8x8 widths 8 8";
+        CHECK(Lines(lines.begin() + 2, lines.begin() + 6) ==
+              Lines{"cp_all_gather all_gather 6144", one, "cp_reduce_scatter reduce_scatter 12288",
+                    "attention_backward" + one.substr(9) + " backward x2"});
+    }
+}
+
 // Latents of 24 and 16, heads of 8 + 4, values of 6. The layout reads queries, 8 x 12 x 48 x 2 =
 // 9216 bytes, the keys' own part and the shared rotary key, (8 x 8 + 4) x 96 = 6528, and values, 48
 // x 96 = 4608; it writes queries, keys of the same width, and values.

@@ -23,6 +23,29 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
 
+// The kernel's sums, 4 bytes for each of 8 heads' rows, are made again with a second result of 64:
+// they are work beside the gradients. In fp8 the first result, which the product behind it reads as
+// a copy of a byte each, stays without selective recompute alone, or where a gate reads it.
+TEST_CASE("selective recompute keeps neither one kernel's sums nor a result that nothing reads") {
+    Experiment e = small_model();
+    const Routing balanced;
+    const auto attention = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).attention;
+    };
+    const auto saves = [&](Bytes kept) {
+        e.parallelism.recompute = Recompute::none;
+        const Activations none = attention();
+        e.parallelism.recompute = Recompute::selective;
+        CHECK(none.kept - attention().kept == kept);
+        CHECK(attention().work - none.work == 48 * 2.0 * Bytes(64) + 48 * 8.0 * Bytes(4));
+    };
+    saves(48 * 8.0 * Bytes(4));
+    e.workload.dtype = Dtype::fp8;
+    saves(48 * 8.0 * Bytes(4) + 48 * 2.0 * Bytes(64));
+    e.workload.attention_gate = true;
+    saves(48 * 8.0 * Bytes(4));
+}
+
 // Per token, in elements: norm in and out 2 x 64; the convolution's input of 96 and the gates' of
 // 8; queries, keys and values, 96, and of 4 value heads a row of 64 of the chunk's inverse, a step
 // size and 4 bytes of decay; the gated norm's inputs of 32 each and its result. Work: the states of

@@ -1,4 +1,4 @@
-#include "sim/sweep/split_rules.h"
+#include "model/input/split_rules.h"
 
 #include <catch2/catch.hpp>
 
@@ -51,7 +51,9 @@ constexpr std::string_view ranks = "tp x cp x pp x dp is not the number of ranks
                            chunks_alone = "vp above 1 without a pipeline",
                            sequence_alone = "sequence_parallel with tp = 1 (does nothing)",
                            zero_alone = "zero on a lone replica (does nothing)",
-                           scores = "selective recompute without attention scores (does nothing)",
+                           scores =
+                               "selective recompute that leaves neither scores nor a wide copy "
+                               "(next to no memory)",
                            same_chunks = "vp = 2 under a schedule that implies it (does nothing)",
                            framework = "not in trainer";
 }
@@ -218,6 +220,10 @@ TEST_CASE("of splits that do the same one is legal") {
     CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
               e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
           }) == rule::scores);
+    CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
+              e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
+              e.workload.dtype = Dtype::fp8;
+          }) == legal);
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1; }) ==
           rule::zero_alone);
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1, p.cp = 2; }) == legal);

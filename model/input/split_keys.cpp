@@ -1,4 +1,4 @@
-#include "sim/sweep/split_keys.h"
+#include "model/input/split_keys.h"
 
 #include <algorithm>
 #include <type_traits>

@@ -1,5 +1,5 @@
-// Which splits of a transformer are legal, rule by rule and without exceptions: a
-// check_experiment() that is fast enough for millions.
+// Which splits are legal, rule by rule: once for check_experiment(), which says what is wrong, and
+// for sweeps, which ask millions of times.
 #pragma once
 
 #include <string>
@@ -7,9 +7,14 @@
 #include <vector>
 
 #include "model/experiment.h"
-#include "sim/sweep/split_keys.h"
+#include "model/input/split_keys.h"
 
 namespace stepcast {
+
+// Throws ConfigError, as text that begins with the key to change, for the first of these rules that
+// the experiment breaks. Those of transformers need heads that are not 0.
+enum class RuleOf { ranks, any_workload, transformers };
+void refuse_split(const Experiment& experiment, RuleOf which);
 
 // What the experiment's split asks of its framework and that cannot run (framework.can), a sentence
 // each.
@@ -17,7 +22,7 @@ std::vector<std::string> beyond_framework(const Experiment& experiment);
 
 // For the workload and cluster of an experiment. `once` also refuses what the framework lacks, and
 // splits that do the same as another (schedules and chunks without a pipeline, sequence_parallel
-// without tp, zero on a lone replica, selective recompute without scores).
+// without tp, zero on a lone replica), and selective recompute that only costs time.
 class SplitRules {
 public:
     SplitRules(const Experiment& experiment, bool once);
@@ -29,7 +34,7 @@ public:
 private:
     Workload workload_;
     std::string not_in_framework_;
-    FrameworkAbilities can_;
+    Framework framework_;
     long ranks_;
     bool splits_experts_;
     bool once_;
