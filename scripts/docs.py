@@ -6,7 +6,8 @@
 
 Every command after "$ " is run as printed, page by page in an empty folder, with `stepcast` on the path and STEPCAST naming the checkout.
 What stands below it is its output; "..." marks lines that are left out. Tables between "<!-- figures NAME -->" and "<!-- end -->" are
-made from the published tables (STEPCAST_TRUTH, else ../shared/truth); without these they stay as they are, and `check` says so.
+made from the published tables (STEPCAST_TRUTH, else ../shared/truth); without these they stay as they are, and `check` says so. The
+outputs of docs/python.md and of the notebook are tests/python/documents_test.py's, which scripts/renew-golden.sh renews.
 """
 
 import argparse
