@@ -1,5 +1,5 @@
 // From the command line to a verb (cli/verbs.h), and from what it throws to an exit code. Each verb
-// calls the functions of the folders in the order of the flow in docs/design.md.
+// calls the functions of the folders in the order of the flow in docs/developing.md.
 #include <new>
 #include <string>
 

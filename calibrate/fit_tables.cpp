@@ -436,7 +436,7 @@ struct TablePlans {
         const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
         const auto of_sister = [&](const Sister& s) {
             // Adding the sisters' block-scaled fp8 made the errors on left-out blocks of sizes
-            // worse (docs/calibration.md).
+            // worse (notes/kernel-laws.md).
             const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.chip.gpu);
             return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format)
                          : std::vector<FitCase>{};

@@ -44,7 +44,7 @@ void say_on_stderr(const std::string& line);
 // clears; in a log a line after 10 s, then every 30 s.
 void show_progress(std::string_view text);
 
-// The text of --version: "stepcast 0.1.0", then one line each for commit, compiler, and the
+// The text of --version: "stepcast 0.2.0", then one line each for commit, compiler, and the
 // libraries that this build has or lacks.
 std::string version_text();
 

@@ -150,7 +150,7 @@ OwnSteps read_own_steps(const std::string& path) {
 
 std::string write_own_steps(const OwnSteps& own) {
     std::string text =
-        "# Measured steps beside their forecasts, for --measured (docs/intervals.md). off: the "
+        "# Measured steps beside their forecasts, for --measured (docs/model.md). off: the "
         "logarithm of measured over forecast.\n";
     for (const OwnStep& s : own.steps) {
         std::string words;

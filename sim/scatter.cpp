@@ -92,7 +92,7 @@ std::string write_scatter(const ScatterTable& table) {
     std::string text = fmt::format(
         "# How far measured steps lie from forecasts that had not seen them, in logarithms: to p10 "
         "(faster) and p90 (slower).\n"
-        "# Written by stepcast calibrate --fit scatter; docs/intervals.md says how it is used.\n"
+        "# Written by stepcast calibrate --fit scatter; docs/model.md says how it is used.\n"
         "date = {}\nsources = {}\n# Frameworks whose files describe nobody's recipe: class "
         "untuned.\nuntuned = {}\n\n# How far the medians of frameworks lie apart: of one that "
         "nobody measured.\n"

@@ -83,7 +83,7 @@ struct OtherReading {
     friend bool operator==(const OtherReading&, const OtherReading&) = default;
 };
 
-// The causes of a step's interval, each as a logarithm (docs/intervals.md).
+// The causes of a step's interval, each as a logarithm (docs/model.md).
 struct Doubts {
     // standard deviation that fits and priors leave in the constants
     double constants = 0;

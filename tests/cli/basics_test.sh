@@ -3,7 +3,7 @@
 source "$(dirname "$0")/expect.sh"
 
 run 0 --version
-stdout_has "stepcast 0.1.0"
+stdout_has "stepcast 0.2.0"
 run 0 --help
 for verb in simulate execute calibrate compare import list; do stdout_has "$verb"; done
 run 0 simulate --help
@@ -175,7 +175,7 @@ for script in "$sources"/scripts/*.sh; do
         fail "$script --help changed the folder"
 done
 
-# Names from before November 2026, as files and scripts still have them, say what the present ones do (docs/formats.md).
+# Names from before November 2026, as files and scripts still have them, say what the present ones do (docs/files.md).
 same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
 cat >earlier.toml <<'END'
 name = "mine"

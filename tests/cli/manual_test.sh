@@ -92,6 +92,6 @@ else
 fi
 
 run 0 --version
-[ "$(head -n 1 .stdout)" = "stepcast 0.1.0" ] || fail "--version: first line $(head -n 1 .stdout)"
+[ "$(head -n 1 .stdout)" = "stepcast 0.2.0" ] || fail "--version: first line $(head -n 1 .stdout)"
 for part in commit compiler CUDA NCCL MPI; do stdout_has "$part "; done
 finish
