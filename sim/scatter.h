@@ -42,7 +42,7 @@ struct PairScatter {
 
 // How steps of those who follow no published recipe lie from forecasts of what frameworks' files
 // describe. Their middle is no better known: no shift of p50 by other sources brought forecasts of
-// a source left out nearer (docs/intervals.md).
+// a source left out nearer (docs/model.md).
 struct ClassScatter {
     KEY(std::string, name, {}, "who ran the steps, or whether their framework is named");
     KEY(int, rows, 0, "steps");
