@@ -175,8 +175,9 @@ TEST_CASE("the cost of a module's hooks takes the place of the cluster's under Z
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "500 us");
         hooked.back().value = "3";
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "7 ms");
+        // default asks for the device
         CHECK(condition_keys(read(run_13b, hooked).framework) ==
-              std::vector<std::string_view>{"parallelism.zero"});
+              std::vector<std::string_view>{"cluster.gpu.name", "parallelism.zero"});
     }
 }
 
