@@ -46,8 +46,8 @@ TableKind kind_of(const CsvReader& reader) {
                 "(op,ranks,nodes,bytes,time_us), MoE "
                 "layers (num_tokens,hidden,inter,topk,experts,..), dispatch and combine "
                 "(op,tokens_per_rank,hidden,topk,experts,time_us), kernels of a script "
-                "(docs/pytorch.md), cases "
-                "(docs/formats.md) or imported measurements");
+                "(docs/files.md), cases "
+                "(docs/files.md) or imported measurements");
 }
 
 // An "fp32" after the arrow means that C is fp32.

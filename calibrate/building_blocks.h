@@ -147,8 +147,8 @@ struct BuildingBlocks {
     int other_op_rows = 0;
     int upper_bound_rows = 0;  // collectives of which only one rank was traced
     int unstated_rows = 0;     // rows without a size or time
-    // collectives of benchmarks between nodes, which no constant describes: left out before the fit
-    int between_nodes_rows = 0;
+    // collectives between nodes of a part of the nodes' ranks: left out before the fit
+    int part_nodes_rows = 0;
 };
 
 // Whether a `gpu` cell names this device: gpu.name or one of gpu.aliases, apart from case, blanks,

@@ -45,7 +45,7 @@ std::string kinds_of(const std::vector<FitCase>& cases);  // "all_gather, all_re
 
 // How many shapes a fit needs: for kernels five for each constant. With as many, products that
 // scatter by 4 % about the very law of dgx-h100 move a step of an 8B model by 2 to 3 %
-// (docs/calibration.md), less than one row scatters. For links one for each constant: a GPU of the
+// (notes/kernel-laws.md), less than one row scatters. For links one for each constant: a GPU of the
 // same name has the same kernels, but each machine has its own links, and measurements of another
 // one say less.
 int shapes_wanted(std::size_t constants, bool of_links);

@@ -85,12 +85,9 @@ std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCas
 }
 
 [[noreturn]] void refuse_without_rows(const Cluster& start, const BuildingBlocks& blocks) {
-    if (blocks.between_nodes_rows > 0)
-        throw ConfigError(fmt::format(
-            "no row that can be fitted: {} collectives run between nodes or have more ranks than "
-            "the {} "
-            "GPUs of a node of {}, which tables tell nothing of; expected rows of one node",
-            blocks.between_nodes_rows, start.gpus_per_node, start.name));
+    if (blocks.part_nodes_rows > 0)
+        throw ConfigError(fmt::format("no row that can be fitted: of {} collectives, {}",
+                                      blocks.part_nodes_rows, part_nodes_text(start)));
     throw ConfigError(fmt::format(
         "no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's "
         "device",
@@ -439,7 +436,7 @@ struct TablePlans {
         const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
         const auto of_sister = [&](const Sister& s) {
             // Adding the sisters' block-scaled fp8 made the errors on left-out blocks of sizes
-            // worse (docs/calibration.md).
+            // worse (notes/kernel-laws.md).
             const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.chip.gpu);
             return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format)
                          : std::vector<FitCase>{};
@@ -462,6 +459,16 @@ struct TablePlans {
         return plan;
     }
 
+    // Fitted after those inside nodes, whose constants they need.
+    [[nodiscard]] FitPlan collectives_between_nodes() const {
+        FitPlan plan{.parameters = parameters_between_nodes(start, blocks.collectives),
+                     .share = how.share,
+                     .undetermined = undetermined()};
+        for (const CollectiveRow& row : blocks.collectives)
+            if (fills_nodes(row, start)) plan.cases.push_back(collective_case(row, start));
+        return plan;
+    }
+
     [[nodiscard]] std::vector<FitPlan> exchanges() const {
         std::vector<FitPlan> plans = exchange_fits(blocks);
         for (FitPlan& plan : plans) {
@@ -475,8 +482,9 @@ struct TablePlans {
 // Rows of launches name no device: they belong to the device of the kernels in the same tables.
 void require_rows(const Cluster& start, const BuildingBlocks& b) {
     const bool others_launches = b.launches.empty() || b.other_device_rows > 0;
-    const bool collectives = std::ranges::any_of(
-        b.collectives, [&](const CollectiveRow& row) { return inside_one_node(row, start); });
+    const bool collectives = std::ranges::any_of(b.collectives, [&](const CollectiveRow& row) {
+        return inside_one_node(row, start) || fills_nodes(row, start);
+    });
     if (product_cases(b, false).empty() && product_cases(b, true).empty() && !collectives &&
         b.exchanges.empty() && b.moe_layers.empty() && b.attentions.empty() && b.casts.empty() &&
         b.kernels.empty() && others_launches && b.traced.empty())
@@ -503,6 +511,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
     fits.add_attention_kernels(blocks.attentions);
     fits.add_expert_kernels(blocks.moe_layers);
     fits.add(plans.collectives());
+    fits.add(plans.collectives_between_nodes());
     fits.add(plans.exchanges());
     for (const FitPlan& plan : traced_fits(start, blocks)) fits.add_anyway(plan);
     fits.add(how.after);

@@ -145,7 +145,7 @@ std::string text_of(const TablesFit& fit, const Cluster& start) {
 BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) {
     const auto left_out = [](const BuildingBlocks& b) {
         return b.other_device_rows + b.other_op_rows + b.upper_bound_rows + b.unstated_rows +
-               b.between_nodes_rows;
+               b.part_nodes_rows;
     };
     const auto kept = [](const BuildingBlocks& b) {
         return b.gemms.size() + b.traced.size() + b.kernels.size() + b.launches.size() +
@@ -156,7 +156,7 @@ BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) 
     std::erase_if(paths, [&](const std::string& path) {
         const auto before = std::pair(kept(blocks), left_out(blocks));
         read_building_blocks(path, start.gpu, blocks);
-        leave_out_between_nodes(blocks, start);
+        leave_out_part_nodes(blocks, start);
         return kept(blocks) == before.first && left_out(blocks) > before.second;
     });
     return blocks;
@@ -196,12 +196,9 @@ std::string fit_blocks(const Cluster& start, CalibrationRequest request, const P
         blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
         blocks.other_op_rows, blocks.unstated_rows, start.name,
         written(fit.cluster, start, request));
-    if (blocks.between_nodes_rows > 0)
-        text += fmt::format(
-            "{} collectives between nodes, or of more ranks than the {} GPUs of a node, are not "
-            "fitted: link.inter "
-            "and network stay as {} has them\n",
-            blocks.between_nodes_rows, start.gpus_per_node, start.name);
+    if (blocks.part_nodes_rows > 0)
+        text += fmt::format("{} collectives are not fitted: {}\n", blocks.part_nodes_rows,
+                            part_nodes_text(start));
     if (blocks.upper_bound_rows > 0)
         text += fmt::format(
             "{} collectives of which one rank was traced are not fitted: their times hold waiting "

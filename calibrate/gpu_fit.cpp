@@ -255,7 +255,7 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     cluster.noise = {};
     cluster.noise.op = points.op_noise;
     // How far steps lie from forecasts of kernels that were measured alone. Set before an H100 was
-    // calibrated, whose 15 executed steps then were 7.6 % off (root mean square; docs/gpu.md).
+    // calibrated, whose 15 executed steps then were 7.6 % off (root mean square; notes/gpu.md).
     constexpr double unseen_step = 0.08;
     cluster.noise.step = std::hypot(unseen_step, points.step_noise);
     cluster.kernel.training_gemm = 1;

@@ -49,7 +49,7 @@ Halves by_tenth(BuildingBlocks all, int tenth, const Cluster& cluster) {
     Halves h = by_products(all, [&](const GemmRow& row) { return inside(gemm_case(row)); });
     all.casts = std::move(h.fitted.casts);
     h.fitted.casts.clear();
-    leave_out_between_nodes(all, cluster);
+    leave_out_part_nodes(all, cluster);
     const auto divide = [&](auto kind, auto is_inside) {
         h = halved(all, kind, is_inside, std::move(h));
     };

@@ -115,7 +115,7 @@ std::string cross_validate_sources(const std::vector<std::string>& measurements,
         text += fmt::format("\nby {}, sources left out\n", name) +
                 block_table(by(rows, judged, part), LeftOut::source);
     return text +
-           "\nforecast as of an unknown source, by middles and widths of the other sources; "
+           "\nforecast as of an unknown source, by widths of the other sources; "
            "constants of devices and host\ncosts of frameworks are the shipped ones, which rows "
            "of some of these sources decided\n";
 }

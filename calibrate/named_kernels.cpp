@@ -90,7 +90,7 @@ double common_share(const std::set<std::string>& a, const std::set<std::string>&
 
 // Smallest shares of common words for a stand-in. They were chosen with the devices of the left-out
 // test known: with 0.5 for expert layers the error of Arc B60's, predicted from the other devices,
-// rose from 19 to 47 % (docs/calibration.md).
+// rose from 19 to 47 % (notes/kernel-laws.md).
 constexpr double least_of_attention = 0.3, least_of_experts = 0.6;
 
 // The kernel of that name. If there is none: the one whose name shares most words with it, as other

@@ -74,7 +74,7 @@ Scatter scatter_of_group(const Rows& rows) {
 
 struct Weighted {
     const ScatterRow* row;
-    double off, weight;  // log(measured / step of the recipe)
+    double weight;
 };
 
 // Of n rows of one source each has the weight 1 / sqrt(n): rows of one table err alike, but more of
@@ -84,42 +84,25 @@ std::vector<Weighted> weighted(const Rows& rows) {
     for (const ScatterRow* row : rows) ++of_source[row->what.source];
     std::vector<Weighted> found;
     for (const ScatterRow* row : rows)
-        found.push_back({row, row->off + std::log(row->forecast.over_recipe),
-                         1 / std::sqrt(of_source.at(row->what.source))});
+        found.push_back({row, 1 / std::sqrt(of_source.at(row->what.source))});
     return found;
 }
 
-double weighted_median(std::vector<Weighted> rows) {
-    std::ranges::sort(rows, {}, &Weighted::off);
-    double all = 0, below = 0;
-    for (const Weighted& w : rows) all += w.weight;
-    for (const Weighted& w : rows)
-        if ((below += w.weight) >= all / 2) return w.off;
-    return 0;
-}
-
-// How far from the rows' median a new source is expected: half of the way. Over the shipped
-// classes this share left the least mean error on sources left out (docs/accuracy.md).
-constexpr double kept_of_middle = 0.5;
-
-// The next source is one more than those that the widths are of: Student's t of that many, and the
-// error of their median.
+// The next source is one more than those that the widths are of: Student's t of that many.
 double for_next_source(double width, std::size_t sources) {
-    const double n = static_cast<double>(sources);
-    return width * student_p90(n) / p90_of_normal * std::sqrt(1 + 1 / n);
+    return width * student_p90(static_cast<double>(sources)) / p90_of_normal;
 }
 
 // No narrower than the medians of recipes' frameworks lie apart.
 ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Scatter& least) {
     const std::vector<Weighted> rows = weighted(of);
-    const double middle = kept_of_middle * weighted_median(rows);
     const auto width = [&](bool slower) {
         return least_width(tail, [&](double w) {
             double all = 0, beyond = 0;
             for (const Weighted& r : rows) {
-                const double end = end_of(*r.row, w, slower), off = r.off - middle;
+                const double end = end_of(*r.row, w, slower);
                 all += r.weight;
-                if (slower ? off > end : off < end) beyond += r.weight;
+                if (slower ? r.row->off > end : r.row->off < end) beyond += r.weight;
             }
             return beyond / all;
         });
@@ -132,7 +115,6 @@ ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Sca
     return {name,
             static_cast<int>(of.size()),
             static_cast<int>(sources.size()),
-            middle,
             {end(false, least.faster), end(true, least.slower)}};
 }
 
@@ -313,9 +295,7 @@ Interval interval_by(const ScatterTable& table, const ScatterRow& row) {
     const Scatter scatter = others ? others->scatter : scatter_of(table, e.framework, e.cluster);
     doubts.faster = scatter.faster;
     doubts.slower = scatter.slower;
-    const double longer = (others ? std::exp(others->middle) : 1) / row.forecast.over_recipe;
-    return predictive_interval(longer * row.forecast.step.p50, longer * row.forecast.step.mean,
-                               doubts);
+    return predictive_interval(row.forecast.step.p50, row.forecast.step.mean, doubts);
 }
 
 std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, LeftOut by) {

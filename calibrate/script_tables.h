@@ -1,4 +1,4 @@
-// The tables of a PyTorch script that timed kernels one by one (docs/pytorch.md): their rows, and
+// The tables of a PyTorch script that timed kernels one by one (notes/pytorch.md): their rows, and
 // the fits that only they have.
 #pragma once
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "calibrate/earlier_fit.h"
 #include "calibrate/fit_parameter.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/exchange_law.h"
@@ -52,20 +53,30 @@ FitCase gemm_case(const GemmRow& row) {
                       [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); });
 }
 
+namespace {
+
+RingPath path_of(int ranks, int nodes, Cluster cluster) {
+    cluster.nodes = std::max(cluster.nodes, nodes);
+    return ring_path(Group{ranks}, cluster);
+}
+
+}  // namespace
+
 // The ring path follows from the datasheet and from socket_bandwidth, which a fit may move: it is
 // found again only when that has changed.
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
-    RingPath path = ring_path(Group{row.ranks}, cluster);
-    return table_case(
-        fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks,
-                    row.nodes),
-        row.op, row,
-        [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path, ranks = row.ranks,
-         small = row.small, socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
-            if (c.intra.socket_bandwidth != socket) path = ring_path(Group{ranks}, c);
-            socket = c.intra.socket_bandwidth;
-            return collective_time(op, path, c, small.value_or(c.intra.exchange_small));
-        });
+    RingPath path = path_of(row.ranks, row.nodes, cluster);
+    return table_case(fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes),
+                                  row.ranks, row.nodes),
+                      row.nodes > 1 ? row.op + " between nodes" : row.op, row,
+                      [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path,
+                       ranks = row.ranks, nodes = row.nodes, small = row.small,
+                       socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
+                          if (c.intra.socket_bandwidth != socket) path = path_of(ranks, nodes, c);
+                          socket = c.intra.socket_bandwidth;
+                          return collective_time(op, path, c,
+                                                 small.value_or(c.intra.exchange_small));
+                      });
 }
 
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
@@ -119,11 +130,78 @@ bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
     return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
 }
 
-void leave_out_between_nodes(BuildingBlocks& blocks, const Cluster& cluster) {
-    blocks.between_nodes_rows +=
+bool fills_nodes(const CollectiveRow& row, const Cluster& cluster) {
+    return row.nodes > 1 && row.ranks == row.nodes * cluster.gpus_per_node;
+}
+
+namespace {
+
+// The largest share of the NICs' rate that long messages over whole nodes reach: of all-to-alls, or
+// of the others. 0 where there is none.
+double share_between_nodes(const Cluster& cluster, const std::vector<CollectiveRow>& rows,
+                           bool exchanges) {
+    constexpr double long_message = 64e6;
+    double most = 0;
+    for (const CollectiveRow& row : rows) {
+        if (!fills_nodes(row, cluster) || row.bytes.si() < long_message ||
+            (row.op == "all_to_all") != exchanges)
+            continue;
+        const RingPath path = path_of(row.ranks, row.nodes, cluster);
+        const Bytes moved = exchanges ? row.bytes * (row.nodes - 1) / row.nodes
+                                      : bus_factor(row.op, row.ranks) * row.bytes;
+        most = std::max(most, moved / row.time / (exchanges ? path.between : path.inter));
+    }
+    return most;
+}
+
+// Begins at `share` of what was reached, and allows at most `most` of it; a network that moves more
+// than its NICs were said to is at its whole rate.
+void begin_at(std::vector<FitParameter>& parameters, std::string_view key, double reached,
+              double share, double most) {
+    const double upper = std::min(1.0, most * reached);
+    for (FitParameter& p : parameters) {
+        if (p.key != key) continue;
+        const double prior = std::min(share * reached, 0.98 * upper);
+        p.prior = fmt::format("{:.4g}", prior);
+        p.lower = fmt::format("{:.4g}", prior / 20);
+        p.upper = fmt::format("{:.4g}", upper);
+    }
+}
+
+}  // namespace
+
+// Where a start lies far above what the network reaches, the links inside the nodes would limit the
+// law, and no slope would show the way. The protocols with flags in the data move less than the
+// plain one.
+std::vector<FitParameter> parameters_between_nodes(const Cluster& cluster,
+                                                   const std::vector<CollectiveRow>& rows) {
+    const bool handed_over = cluster.inter.slot_latency > Seconds(0);
+    std::vector<FitParameter> parameters = with_priors_of(
+        cluster, fit_priors({"links_between", handed_over ? "links_between_handed_over" : ""}));
+    if (const double rings = share_between_nodes(cluster, rows, false); rings > 0) {
+        begin_at(parameters, "link.inter.ring_efficiency", rings, 1, 1.5);
+        begin_at(parameters, "link.inter.low_latency_128.efficiency", rings, 0.6, 0.95);
+        begin_at(parameters, "link.inter.low_latency.efficiency", rings, 0.3, 0.6);
+    }
+    if (const double exchanges = share_between_nodes(cluster, rows, true); exchanges > 0) {
+        begin_at(parameters, "link.inter.all_to_all_efficiency", exchanges, 1, 1.5);
+        begin_at(parameters, "link.inter.exchange.efficiency", exchanges, 0.5, 0.95);
+    }
+    return parameters;
+}
+
+void leave_out_part_nodes(BuildingBlocks& blocks, const Cluster& cluster) {
+    blocks.part_nodes_rows +=
         static_cast<int>(std::erase_if(blocks.collectives, [&](const CollectiveRow& row) {
-            return !inside_one_node(row, cluster);
+            return !inside_one_node(row, cluster) && !fills_nodes(row, cluster);
         }));
+}
+
+std::string part_nodes_text(const Cluster& cluster) {
+    return fmt::format(
+        "they have neither at most {0} ranks on one node nor {0} on each of several, "
+        "the GPUs of a node of {1}",
+        cluster.gpus_per_node, cluster.name);
 }
 
 std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks,

@@ -24,7 +24,7 @@ FitCase table_case(std::string name, std::string kind, const Row& row,
 // A row as a case. Its kind is "gemm", "sustained_gemm", "gemm_fp8" and so on, or the name of the
 // collective; `name` holds the shape.
 FitCase gemm_case(const GemmRow& row);
-// `cluster` must have the row's ranks
+// Between nodes it is of as many nodes as the row has, and its kind is "all_reduce between nodes".
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);
 
 // "gemm_fp8", "gemm_fp8_blocks" or "gemm_fp4", with the prefix "sustained_" for long runs.
@@ -46,9 +46,16 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
 std::vector<FitParameter> collective_parameters_for(const Cluster& start,
                                                     const BuildingBlocks& blocks);
 bool inside_one_node(const CollectiveRow& row, const Cluster& cluster);
-// Removes and counts the collectives that are not inside one node, so that no record of the fit
-// claims that it was fitted to them.
-void leave_out_between_nodes(BuildingBlocks& blocks, const Cluster& cluster);
+// Between nodes, with all ranks of each.
+bool fills_nodes(const CollectiveRow& row, const Cluster& cluster);
+// The constants of link.inter. Priors are the cluster's values, and of the shares of the NICs' rate
+// what the longest messages of the rows reach.
+std::vector<FitParameter> parameters_between_nodes(const Cluster& cluster,
+                                                   const std::vector<CollectiveRow>& rows);
+// Removes and counts the collectives that are neither inside one node nor of all ranks of several,
+// so that no record of the fit claims that it was fitted to them.
+void leave_out_part_nodes(BuildingBlocks& blocks, const Cluster& cluster);
+std::string part_nodes_text(const Cluster& cluster);  // why they are left out
 
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows);
 // drops those beside `products`

@@ -1,4 +1,4 @@
-#include "cli/verbs.h"
+#include "cli/calibrate.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,7 +11,10 @@
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/leave_out_blocks.h"
 #include "calibrate/scatter.h"
-#include "cli/startup.h"
+#include "calibrate/step_fit_files.h"
+#include "cli/calibrate_device.h"
+#include "cli/output_files.h"
+#include "cli/verbs.h"
 #include "exec/host_machine.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
@@ -23,6 +26,8 @@
 
 namespace stepcast {
 namespace {
+
+constexpr const char *measured_here = "This machine", *recorded = "Recorded measurements";
 
 std::string calibrate_steps(const Options& options, CalibrationRequest request,
                             const Progress& progress) {
@@ -96,8 +101,9 @@ std::string left_out_text(const std::vector<BlockLeftOut>& blocks) {
 
 std::string parts_left_out(const Options& options, const Progress& progress) {
     const bool folds = options.cross_validate == "fold";
-    const std::string table = left_out_text((folds ? leave_out_tenths : leave_out_blocks)(
-        options.measurements, options.cluster, progress));
+    const std::string table =
+        left_out_text(folds ? leave_out_tenths(options.measurements, options.cluster, progress)
+                            : leave_out_blocks(options.measurements, options.cluster, progress));
     progress("");
     return (folds ? "every shape from constants that were fitted without its tenth\n"
                   : "every block of sizes from constants that were fitted without it\n") +
@@ -162,7 +168,25 @@ void refuse_unread(const Options& o) {
         if (unread) throw ConfigError(std::string("calibrate: ") + what);
 }
 
+void check_files(const Options& options) {
+    Paths outputs = named({options.out}, {options.trace});
+    // written next to the cluster's file
+    if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))
+        outputs.push_back(framework_file(options.out));
+    check_outputs(outputs, named(options.measurements, {options.cluster, options.framework}));
+}
+
+int run_calibrate(const Options& options) {
+    print(calibrate(options, show_progress));
+    return 0;
+}
+
 }  // namespace
+
+void require_device(const std::string& device) {
+    if (device != "host" && device != "cuda")
+        throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
+}
 
 std::string calibrate(const Options& options, const Progress& progress) {
     if (options.out.empty() && options.cross_validate.empty())
@@ -175,7 +199,7 @@ std::string calibrate(const Options& options, const Progress& progress) {
     refuse_unread(options);
     if (!options.device.empty()) {
         require_device(options.device);
-        check_files_of_calibrate(options);
+        check_files(options);
         return options.device == "cuda" ? calibrate_cuda(options, progress)
                                         : calibrate_host(options, progress);
     }
@@ -189,7 +213,7 @@ std::string calibrate(const Options& options, const Progress& progress) {
     Options asked = options;
     if (!options.out.empty()) {
         asked.out = file_of(options);
-        check_files_of_calibrate(asked);
+        check_files(asked);
     }
     const bool of_tables =
         options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
@@ -204,6 +228,59 @@ std::string calibrate(const Options& options, const Progress& progress) {
         return calibrate_steps(options, request, progress);
     const std::string text = calibrate_from_measurements(request, progress);
     return asked.out == options.out ? text : text + page_of(asked);
+}
+
+Verb calibrate_verb() {
+    const Arguments what{
+        {.name = "--device",
+         .value = &Options::device,
+         .type = "host|cuda",
+         .help = "measure this machine: its processor or its GPUs",
+         .group = measured_here},
+        {.name = "--ranks",
+         .value = &Options::ranks,
+         .type = "COUNT",
+         .help = "ranks to start; one a GPU with --device cuda",
+         .group = measured_here},
+        {.name = "--steps",
+         .value = &Options::steps,
+         .type = "COUNT",
+         .help = "repetitions of each sweep (11)",
+         .group = measured_here},
+        {.name = "--measurements",
+         .value = &Options::measurements,
+         .type = "FILE.csv",
+         .help = "measured steps, kernels or collectives to fit",
+         .group = recorded,
+         .many = true},
+        {.name = "--cluster",
+         .value = &Options::cluster,
+         .type = "CLUSTER",
+         .help = "the machine to start from: file or preset",
+         .group = recorded},
+        {.name = "--framework",
+         .value = &Options::framework,
+         .type = "FRAMEWORK",
+         .help = "framework that the steps ran in, to start from: file or preset",
+         .group = recorded},
+        {.name = "--fit",
+         .value = &Options::fit,
+         .type = "framework|hardware|both|scatter",
+         .help = "what measured steps move; scatter: the widths of intervals",
+         .group = recorded},
+        {.name = "--cross-validate",
+         .value = &Options::cross_validate,
+         .type = "model|ranks|framework|device|source|block|fold",
+         .help = "errors of blocks left out; device --out FILE: spreads of machines without "
+                 "measurements",
+         .group = recorded},
+        {.name = "--out",
+         .value = &Options::out,
+         .type = "FILE.toml",
+         .help = "the cluster's file, or of --fit framework the framework's",
+         .group = of_output}};
+    return {"calibrate", "measure this machine or fit recorded measurements; write a cluster file",
+            "stepcast calibrate --device host --out here.toml", what, run_calibrate};
 }
 
 }  // namespace stepcast

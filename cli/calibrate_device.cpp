@@ -1,5 +1,4 @@
-// The verb calibrate on this machine, for its processor or its GPUs.
-#include "cli/verbs.h"
+#include "cli/calibrate_device.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "cli/verbs.h"
+#include "cli/compare.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,8 +7,14 @@
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/replay.h"
 #include "calibrate/trace_forecast.h"
-#include "cli/startup.h"
-#include "import/tables/cases.h"
+#include "cli/experiment_inputs.h"
+#include "cli/gate.h"
+#include "cli/output_files.h"
+#include "cli/run_inputs.h"
+#include "cli/simulate.h"
+#include "cli/verbs.h"
+#include "cli/waterfall.h"
+#include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
 #include "reports/json.h"
 #include "reports/pages.h"
@@ -17,6 +23,17 @@
 
 namespace stepcast {
 namespace {
+
+constexpr const char *of_gate = "Slower than its history? (--gate)",
+                     *of_traces = "Traces of a profiler, and logs";
+
+void check_files(const Options& options) {
+    Paths outputs = named({}, {options.trace});
+    const Paths inputs = named(options.inputs, {options.cluster, options.framework, options.model});
+    add_in(outputs, options.out,
+           {"compare.csv", "kernels.csv", "summary.md", "kernels.md", "report.html"}, inputs);
+    check_outputs(outputs, inputs);
+}
 
 // The traced work gets processes of its own, because the replay uses the same lanes.
 TracedSlices slices_of(const Replay& r, const std::vector<Profile>& job) {
@@ -65,40 +82,75 @@ void compare_with_forecast(const Options& options, const std::vector<Profile>& j
     write_chrome_trace(found.prediction.graph, trace, options.trace, extras);
 }
 
-}  // namespace
+// Whether the inputs are a profiler's traces. Throws ConfigError for options that other inputs do
+// not have.
+bool are_traces(const Options& options) {
+    if (are_profiles(options.inputs)) return true;
+    const bool logs = !options.inputs.empty() && std::ranges::all_of(options.inputs, is_log);
+    if ((!options.model.empty() && !logs) || !options.trace.empty() || !options.set.empty() ||
+        options.gpus > 0)
+        throw ConfigError(
+            "compare: --trace, --set and --gpus are of traces of a profiler, --model of these "
+            "and of logs; " +
+            options.inputs.front() +
+            " is none; expected --cluster or --framework, or cases that say it");
+    return false;
+}
 
-bool compare_traces(const Options& options) {
-    if (!are_profiles(options.inputs)) {
-        const bool logs = !options.inputs.empty() && std::ranges::all_of(options.inputs, is_log);
-        if ((!options.model.empty() && !logs) || !options.trace.empty() || !options.set.empty() ||
-            options.gpus > 0)
-            throw ConfigError(
-                "compare: --trace, --set and --gpus are of traces of a profiler, --model of these "
-                "and of logs; " +
-                options.inputs.front() +
-                " is none; expected --cluster or --framework, or cases that say it");
-        return false;
-    }
+// Compares traces with the forecast of --model, or with a prediction from their own kernel tables.
+int compare_traces(const Options& options) {
     if (options.model.empty() && (!overrides_of(options).empty() || !options.out.empty()))
         throw ConfigError(
             "compare: traces without --model are predicted by their own kernel tables, without a "
             "page; --cluster, "
             "--framework, --gpus, --set and --out need --model, the experiment that ran");
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);
-    check_files_of_compare(options);
+    check_files(options);
     std::vector<std::string> report;
     const std::vector<Profile> job = read_job(options.inputs, report);
     for (const std::string& line : report) say_on_stderr(line);
     options.model.empty() ? compare_with_itself(options, job) : compare_with_forecast(options, job);
     if (!options.trace.empty())
         say_on_stderr(options.trace + ": predicted and traced step, aligned; opens in Perfetto");
-    return true;
+    return 0;
 }
+
+// Throws ConfigError if nothing could be predicted, or with --strict if not everything could.
+void require_predicted(const Compared& compared, bool strict) {
+    const CompareSummary& summary = compared.summary;
+    if (!compared.steps && compared.kernels.rows.empty())
+        throw ConfigError("no kernel can be predicted: the reasons are above");
+    if (summary.cases > 0 && summary.predicted == 0)
+        throw ConfigError("none of " + std::to_string(summary.cases) +
+                          " cases can be predicted: the reasons are above");
+    if (strict && summary.refused > 0)
+        throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " +
+                          std::to_string(summary.cases) + " cases refused");
+}
+
+int run_compare(const Options& options) {
+    if (options.gate) return run_gate(options);
+    if (options.waterfall) return run_waterfall(options);
+    if (are_traces(options)) return compare_traces(options);
+    const Compared compared = compare_inputs(options, show_progress);
+    show_progress("");
+    const auto& [comparisons, kernels, summary, steps] = compared;
+    if (options.json) print(to_json(summary, comparisons, kernels));
+    if (!options.json && steps) print(comparison_table(comparisons));
+    if (!options.json) print(kernel_table(kernels));
+    if (!options.out.empty() && (steps || !kernels.rows.empty()))
+        write_comparison(options.out, options.inputs, comparisons, kernels,
+                         {version_text(), options.command});
+    require_predicted(compared, options.strict);
+    return 0;
+}
+
+}  // namespace
 
 Compared compare_inputs(const Options& options, const Progress& progress) {
     // a wrong name would otherwise be a reason to refuse each case
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);
-    check_files_of_compare(options);
+    check_files(options);
     if (!options.framework.empty()) (void)read_framework(options.framework);
     Compared compared{};
     for (const std::string& path : options.inputs) {
@@ -123,16 +175,96 @@ Compared compare_inputs(const Options& options, const Progress& progress) {
     return compared;
 }
 
-void require_predicted(const Compared& compared, bool strict) {
-    const CompareSummary& summary = compared.summary;
-    if (!compared.steps && compared.kernels.rows.empty())
-        throw ConfigError("no kernel can be predicted: the reasons are above");
-    if (summary.cases > 0 && summary.predicted == 0)
-        throw ConfigError("none of " + std::to_string(summary.cases) +
-                          " cases can be predicted: the reasons are above");
-    if (strict && summary.refused > 0)
-        throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " +
-                          std::to_string(summary.cases) + " cases refused");
+Verb compare_verb() {
+    const Arguments machine{{.name = "--cluster",
+                             .value = &Options::cluster,
+                             .type = "CLUSTER",
+                             .help = "the machine to predict with: file or preset",
+                             .group = of_machine},
+                            {.name = "--framework",
+                             .value = &Options::framework,
+                             .type = "FRAMEWORK",
+                             .help = "the framework that all cases ran in: file or preset",
+                             .group = of_machine}};
+    const Arguments traces{
+        {.name = "--model",
+         .value = &Options::model,
+         .type = "EXPERIMENT",
+         .help = "the experiment that ran; without it a trace's own kernel tables predict it, a "
+                 "log's own arguments",
+         .group = of_traces},
+        {.name = "--gpus",
+         .value = &Options::gpus,
+         .type = "COUNT",
+         .help = "ranks of --model",
+         .group = of_traces,
+         .most = 1 << 20},
+        {.name = "--set",
+         .value = &Options::set,
+         .type = "KEY=VALUE",
+         .help = "any key of --model",
+         .group = of_traces},
+        {.name = "--trace",
+         .value = &Options::trace,
+         .type = "FILE.json",
+         .help = "for Perfetto: the predicted step next to the traced one",
+         .group = of_traces}};
+    const Arguments output{json_argument(),
+                           out_argument("tables, summary.md, plots and a page"),
+                           {.name = "--strict",
+                            .value = &Options::strict,
+                            .help = "exit code 1 when a case is refused",
+                            .group = of_output}};
+    const Arguments own{
+        {.name = "--measured",
+         .value = &Options::measured,
+         .type = "FILE|TIME,TIME",
+         .help = "your own steps, which narrow the forecasts: CASES.csv or what simulate --save "
+                 "wrote; of --waterfall the measured steps of both, - for one that is not known",
+         .group = of_own_steps,
+         .comma = true},
+        {.name = "--waterfall",
+         .value = &Options::waterfall,
+         .help = "of two experiments, launch scripts, logs or rows (TABLE.csv:CASE): what each "
+                 "difference costs",
+         .group = of_own_steps}};
+    const Arguments gate{
+        {.name = "--gate",
+         .value = &Options::gate,
+         .help = "is one run slower than its history? exit code 4 if so, 5 if it cannot be told",
+         .group = of_gate},
+        {.name = "--history",
+         .value = &Options::history,
+         .type = "DIR",
+         .help = "folder of earlier runs",
+         .group = of_gate},
+        {.name = "--false-alarms",
+         .value = &Options::false_alarms,
+         .type = "SHARE",
+         .help = "share of sound runs that may fail (1%)",
+         .group = of_gate},
+        {.name = "--allow",
+         .value = &Options::allow,
+         .help = "take a history of other configurations too",
+         .group = of_gate},
+        {.name = "--junit",
+         .value = &Options::junit,
+         .type = "FILE.xml",
+         .help = "the verdict as JUnit XML",
+         .group = of_gate}};
+    return {"compare", "predicted against measured",
+            "stepcast compare mine.csv --framework torchtitan --out page",
+            joined({{{.name = "INPUT",
+                      .value = &Options::inputs,
+                      .help = "CASES.csv, MEASUREMENTS.csv, a training log, a table of kernels, "
+                              "RUN_DIR, or a profiler's traces, one a rank",
+                      .required = true}},
+                    machine,
+                    traces,
+                    own,
+                    gate,
+                    output}),
+            run_compare};
 }
 
 }  // namespace stepcast

@@ -1,6 +1,3 @@
-// stepcast diagnose: what ran, what was measured, and the answer.
-#include "sim/why/diagnose.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -10,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "calibrate/kernel_comparisons.h"
-#include "cli/startup.h"
+#include "cli/experiment_inputs.h"
+#include "cli/output_files.h"
+#include "cli/run_inputs.h"
 #include "cli/verbs.h"
-#include "import/tables/cases.h"
+#include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
@@ -20,20 +19,12 @@
 #include "reports/diagnosis.h"
 #include "reports/pages.h"
 #include "sim/predict.h"
+#include "sim/why/diagnose.h"
 
 namespace stepcast {
 namespace {
 
-// How far one gets with steps alone.
-std::string steps_alone(const Case& c) {
-    const StepPattern p = pattern_of(c.recorded_steps);
-    if (p.steps == 0) return "";
-    return fmt::format(
-        " The steps alone say: {} of them, the quiet ones take {}, {:.0f} % are slow{} and lose "
-        "{:.1f} % in the mean.",
-        p.steps, to_string(p.quiet), 100 * p.slow_share,
-        p.regular ? fmt::format(" (every {:.0f}th)", p.every) : "", 100 * p.lost);
-}
+constexpr const char* what_was_seen = "What was measured";
 
 struct AskedRun {
     Experiment experiment;
@@ -55,7 +46,7 @@ void take_case(const Case& c, Observed& seen) {
 }
 
 bool holds_runs(const std::string& input) {
-    const std::string path = file_of_row(input);
+    const std::string path = named_row(input).path;
     return path.ends_with(".csv") || is_log(path) || std::filesystem::is_directory(path);
 }
 
@@ -200,40 +191,72 @@ std::vector<Cause> causes_left(const std::vector<std::string>& ruled_out) {
     return causes;
 }
 
-}  // namespace
-
-Case one_case(const Options& options, const std::string& input) {
-    const std::string path = file_of_row(input);
-    const std::string row = path.size() < input.size() ? input.substr(path.size() + 1) : "";
-    const bool log = is_log(path);
-    std::vector<Comparison> found =
-        log ? comparisons_of_log(options, path)
-            : read_comparisons(path, options.cluster, options.framework);
-    if (!row.empty())
-        std::erase_if(found, [&](const Comparison& c) { return c.what.case_id != row; });
-    if (found.empty()) throw ConfigError(path + ": has no run" + (row.empty() ? "" : " " + row));
-    if (found.size() > 1)
-        throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", path, found.size(),
-                                      path, found.front().what.case_id));
-    const Comparison& c = found.front();
-    if (!c.refused_because.empty())
-        throw ConfigError(
-            c.refused_because +
-            (log ? " What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
-                       steps_alone(c.what)
-                 : ""));
-    return c.what;
+void check_files(const Options& options) {
+    Paths outputs;
+    const Paths inputs =
+        named({named_row(options.experiment).path},
+              {options.cluster, options.framework, options.model, options.log, options.nccl_tests});
+    add_in(outputs, options.out, {"summary.md", "report.html"}, inputs);
+    check_outputs(outputs, inputs);
 }
 
-std::string diagnosis_text(const Options& options) {
-    check_files_of_diagnose(options);
+int run_diagnose(const Options& options) {
+    check_files(options);
     const AskedRun run = asked_run(options);
     const Diagnosis found = diagnose(
         try_causes(run.experiment, causes_left(options.ruled_out), options.threads), run.observed);
     if (!options.out.empty())
         write_diagnosis(options.out, found,
                         origin_of(run.experiment, {version_text(), options.command}));
-    return options.json ? to_json(found) : diagnosis_table(found);
+    print(options.json ? to_json(found) : diagnosis_table(found));
+    return 0;
+}
+
+}  // namespace
+
+Verb diagnose_verb() {
+    const Arguments measured{
+        {.name = "--measured",
+         .value = &Options::measured,
+         .type = "STEP",
+         .help = "the step: 4.31s, 38%MFU, 410TFLOP/s, 3700tokens/s/gpu; or at least five single "
+                 "steps, T,T,..",
+         .group = what_was_seen,
+         .comma = true},
+        {.name = "--log",
+         .value = &Options::log,
+         .type = "FILE",
+         .help = "the training log of an experiment: its steps",
+         .group = what_was_seen},
+        {.name = "--rank-times",
+         .value = &Options::rank_times,
+         .type = "TIME,TIME,..",
+         .help = "what each rank computes in a step, as its profile says",
+         .group = what_was_seen,
+         .comma = true},
+        {.name = "--nccl-tests",
+         .value = &Options::nccl_tests,
+         .type = "FILE",
+         .help = "output of nccl-tests on these machines",
+         .group = what_was_seen},
+        {.name = "--ruled-out",
+         .value = &Options::ruled_out,
+         .type = "CAUSE",
+         .help = "a cause that was tested and is not it; may be given several times",
+         .group = what_was_seen}};
+    return {"diagnose", "why a run is slower than it should be: ranked causes",
+            "stepcast diagnose llama3-8b --cluster H100 --gpus 16 --framework torchtitan "
+            "--measured 38%MFU",
+            joined({{{.name = "RUN",
+                      .value = &Options::experiment,
+                      .help = "what ran: an experiment, a launch script, a log that states its "
+                              "configuration, or a row (TABLE.csv:CASE)",
+                      .required = true}},
+                    measured,
+                    override_arguments(),
+                    foreign_arguments(),
+                    {json_argument(), out_argument("the page")}}),
+            run_diagnose};
 }
 
 }  // namespace stepcast

@@ -1,5 +1,4 @@
-// compare RUN --gate --history DIR: the runs, and the answer.
-#include "sim/why/gate.h"
+#include "cli/gate.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,11 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/verbs.h"
-#include "import/tables/cases.h"
+#include "cli/run_inputs.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "reports/gate.h"
+#include "reports/json.h"
+#include "sim/why/gate.h"
 #include "sim/why/waterfall.h"
 
 namespace stepcast {
@@ -72,8 +72,6 @@ double share_of(const std::string& text) {
     return share;
 }
 
-}  // namespace
-
 GateAnswer gate_answer(const Options& options) {
     if (options.inputs.size() != 1)
         throw ConfigError("--gate: found several inputs; expected one run and --history DIR");
@@ -101,6 +99,15 @@ GateAnswer gate_answer(const Options& options) {
     const GateAnswer found = judge_run(run.run, history, share);
     if (!options.junit.empty()) write_whole({{options.junit, gate_junit(found)}});
     return found;
+}
+
+}  // namespace
+
+int run_gate(const Options& options) {
+    const GateAnswer found = gate_answer(options);
+    print(options.json ? to_json(found) : gate_text(found));
+    if (found.verdict == GateAnswer::Verdict::fail) return 4;
+    return found.verdict == GateAnswer::Verdict::cannot_tell ? 5 : 0;
 }
 
 }  // namespace stepcast

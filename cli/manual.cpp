@@ -1,6 +1,4 @@
-// Files installed next to the program and made from the same tables as --help: man page and shell
-// completion.
-#include "cli/arguments.h"
+#include "cli/manual.h"
 
 #include <array>
 #include <string_view>
@@ -52,8 +50,10 @@ std::string keys() {
 std::string values_of(const CLI::Option& option) {
     const std::string kind = kind_of(option);
     const auto names = [](PresetKind preset) { return lines(preset_names(preset)); };
-    if (kind == "EXPERIMENT" || kind == "NAME")
-        return "names\n" + names(PresetKind::experiment) + names(PresetKind::workload);
+    const std::string planned = names(PresetKind::experiment) + names(PresetKind::workload);
+    if (kind == "EXPERIMENT" || kind == "RUN") return "names\n" + planned;
+    if (kind == "NAME")
+        return "names\n" + planned + names(PresetKind::cluster) + names(PresetKind::framework);
     if (kind == "CLUSTER") return "names\n" + names(PresetKind::cluster);
     if (kind == "FRAMEWORK") return "names\n" + names(PresetKind::framework);
     if (kind == "MODEL") return "names\n" + names(PresetKind::workload);

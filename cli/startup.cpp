@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -23,6 +24,20 @@ void say_on_stderr(const std::string& line) {
     constexpr std::size_t longest = 4000;
     const std::string text = plain_text(line.substr(0, longest), "\n\t");
     std::fprintf(stderr, "stepcast: %s%s\n", text.c_str(), line.size() > longest ? " .." : "");
+}
+
+void show_progress(std::string_view text) {
+    using Clock = std::chrono::steady_clock;
+    static Clock::time_point next_line = Clock::now() + std::chrono::seconds(10), shown;
+    const auto now = Clock::now();
+    if (isatty(STDERR_FILENO)) {
+        if (!text.empty() && now - shown < std::chrono::milliseconds(50)) return;
+        shown = text.empty() ? Clock::time_point() : now;
+        std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
+    } else if (!text.empty() && now >= next_line) {
+        next_line = now + std::chrono::seconds(30);
+        say_on_stderr(std::string(text));
+    }
 }
 
 void close_blas_threads() {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace stepcast {
 
@@ -39,7 +40,11 @@ using Say = std::function<void(const std::string& line)>;
 // Prints to stderr, behind the program's name, and as safe for a terminal as print().
 void say_on_stderr(const std::string& line);
 
-// The text of --version: "stepcast 0.1.0", then one line each for commit, compiler, and the
+// Shows how far long work is: on a terminal one line that is overwritten, which an empty text
+// clears; in a log a line after 10 s, then every 30 s.
+void show_progress(std::string_view text);
+
+// The text of --version: "stepcast 0.2.0", then one line each for commit, compiler, and the
 // libraries that this build has or lacks.
 std::string version_text();
 

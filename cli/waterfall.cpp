@@ -1,32 +1,22 @@
-// compare A B --waterfall: its inputs, and its answer.
-#include "sim/why/waterfall.h"
+#include "cli/waterfall.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 
-#include "cli/startup.h"
-#include "cli/verbs.h"
-#include "import/tables/cases.h"
+#include "cli/experiment_inputs.h"
+#include "cli/output_files.h"
+#include "cli/run_inputs.h"
 #include "model/base/errors.h"
 #include "reports/pages.h"
 #include "reports/waterfall.h"
+#include "sim/why/waterfall.h"
 
 namespace stepcast {
 namespace {
 
 constexpr const char* expected =
     "expected two experiments, launch scripts, logs, run folders or rows (TABLE.csv:CASE)";
-
-// "TABLE.csv:CASE": the table, and which of its rows.
-struct Named {
-    std::string path, row;
-};
-Named named(const std::string& input) {
-    const auto at = input.find(".csv:");
-    return at == std::string::npos ? Named{input, ""}
-                                   : Named{input.substr(0, at + 4), input.substr(at + 5)};
-}
 
 bool holds_cases(const std::string& path) {
     return path.ends_with(".csv") || std::filesystem::is_directory(path) || is_log(path);
@@ -45,7 +35,7 @@ WaterfallSide side_of(const Options& options, const Comparison& c, const std::st
     return side;
 }
 
-std::vector<WaterfallSide> sides_of_table(const Options& options, const Named& input) {
+std::vector<WaterfallSide> sides_of_table(const Options& options, const NamedRow& input) {
     if (options.gpus > 0)
         throw ConfigError("--gpus: " + input.path + " says how many ranks ran; expected without");
     const std::vector<Comparison> all =
@@ -82,7 +72,7 @@ void set_measured(std::vector<WaterfallSide>& sides, const std::vector<std::stri
 std::vector<WaterfallSide> sides_of(const Options& options) {
     std::vector<WaterfallSide> sides;
     for (const std::string& input : options.inputs) {
-        const Named one = named(input);
+        const NamedRow one = named_row(input);
         if (!holds_cases(one.path)) {
             sides.push_back(side_of_experiment(options, input));
             continue;
@@ -103,12 +93,20 @@ std::vector<WaterfallSide> sides_of(const Options& options) {
     return sides;
 }
 
+void check_files(const Options& options) {
+    Paths inputs, outputs;
+    for (const std::string& input : options.inputs) inputs.push_back(named_row(input).path);
+    add_in(outputs, options.out, {"summary.md", "report.html", "waterfall.png", "waterfall.svg"},
+           inputs);
+    check_outputs(outputs, named(inputs, {options.cluster, options.framework, options.model}));
+}
+
 }  // namespace
 
-std::string waterfall_text(const Options& options) {
+int run_waterfall(const Options& options) {
     if (!options.trace.empty() || options.strict)
         throw ConfigError("--waterfall: goes without --trace and --strict");
-    check_files_of_waterfall(options);
+    check_files(options);
     const auto sides = sides_of(options);
     const Waterfall found = waterfall(sides[0], sides[1], options.threads);
     if (!options.out.empty()) {
@@ -117,7 +115,8 @@ std::string waterfall_text(const Options& options) {
         add_once(origin, origin_of(sides[1].experiment, {version_text(), options.command}));
         write_waterfall(options.out, found, origin);
     }
-    return options.json ? to_json(found) : waterfall_table(found);
+    print(options.json ? to_json(found) : waterfall_table(found));
+    return 0;
 }
 
 }  // namespace stepcast

@@ -55,6 +55,9 @@ public:
     // Thread CPU time over wall time of the last step; 1 if that says nothing about the device.
     [[nodiscard]] virtual double cpu_share(int rank) const = 0;
 
+    // What ran each kind of task of this process's first rank (exec/kernel_table.h). Called once,
+    // after the last step.
+    [[nodiscard]] virtual std::vector<std::string> kernels() const = 0;
     // What the device noticed during the run ("the clock was held down"). Called once, after the
     // last step.
     virtual std::vector<std::string> doubts() { return {}; }

@@ -260,6 +260,7 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
         check_trace(graph, trace,
                     clock_error + run.clock_errors[i] + clock_drift * step_end(trace));
     }
+    measurement.kernels = device.kernels();
     add_doubts(measurement);
     for (std::string& doubt : device.doubts()) measurement.warnings.push_back(std::move(doubt));
     return std::move(run.measurement);

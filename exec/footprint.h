@@ -41,7 +41,7 @@ inline double area(long a, long b) { return static_cast<double>(a) * static_cast
 // Sizes of each operand, in the order of the kernels' arguments. Inputs are only read, outputs only
 // written. Doubles hold any size.
 struct Footprint {
-    std::array<double, 5> inputs{};
+    std::array<double, 6> inputs{};
     std::array<double, 4> outputs{};
     [[nodiscard]] double input() const {
         return std::accumulate(inputs.begin(), inputs.end(), 0.0);

@@ -109,6 +109,9 @@ public:
     }
 
     void synchronize(int rank) override { at(rank).end_step(); }
+    [[nodiscard]] std::vector<std::string> kernels() const override {
+        return host_kernels(shared_->graph, 0, "own loops over memory that the threads share");
+    }
 
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
         return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);

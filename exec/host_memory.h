@@ -42,7 +42,7 @@ struct HostMemory {
 
 // The next buffers for participant `index`'s share of an op, in the order of footprint().
 struct Operands {
-    std::array<std::span<float>, 5> in;
+    std::array<std::span<float>, 6> in;
     std::array<std::span<float>, 4> out;
 };
 Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t count);

@@ -9,6 +9,7 @@
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
 #include "exec/host_ops.h"
+#include "exec/kernel_table.h"
 
 namespace stepcast {
 
@@ -44,7 +45,7 @@ struct Runner {
     }
     void operator()(const GroupedGemm& op) { multiply_groups(op, at.in[0], at.in[1], at.out[0]); }
     void operator()(const Attention& op) {
-        const auto& [q, k, v, d_out, none] = at.in;
+        const auto &q = at.in[0], &k = at.in[1], &v = at.in[2], &d_out = at.in[3];
         const auto& out = at.out;
         if (op.backward)
             attend_backward(op, q, k, v, d_out, {out[0], out[1], out[2]}, out[3]);
@@ -80,11 +81,65 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
     if (std::ranges::any_of(graph.ops(), is_delta))
         doubts.emplace_back(
             "the gated delta rule ran as its products one by one: no fused kernels here");
+    const auto attends = [&](bool (*differs)(const Attention&), const char* how) {
+        if (std::ranges::any_of(graph.ops(), [&](const Op& op) {
+                const auto* attention = std::get_if<Attention>(&op);
+                return attention != nullptr && differs(*attention);
+            }))
+            doubts.emplace_back(how);
+    };
+    attends(
+        +[](const Attention& op) { return op.flash; },
+        "flash attention ran as products over the scores of one head after another: no fused "
+        "kernel here");
+    attends(
+        +[](const Attention& op) { return op.window > 0; },
+        "attention over a window ran over all keys");
+    attends(
+        +[](const Attention& op) { return op.value_dim > 0 && op.value_dim != op.head_dim; },
+        "attention ran with values as wide as its keys");
     if (ranks > cores)
         doubts.push_back(
             fmt::format("{} ranks share {} cores: the results are right, the times mean nothing",
                         ranks, cores));
     return doubts;
+}
+
+namespace {
+
+struct Ran {
+    const std::string& exchanges;
+
+    std::string operator()(const Gemm&) const { return "OpenBLAS, in fp32"; }
+    std::string operator()(const GroupedGemm&) const {
+        return "OpenBLAS, in fp32, a product for each group";
+    }
+    std::string operator()(const FusedGemm&) const {
+        return "OpenBLAS, in fp32, by blocks, between copies of rows";
+    }
+    std::string operator()(const Attention&) const {
+        return "OpenBLAS, in fp32, head by head: the scores of one head lie in memory";
+    }
+    std::string operator()(const MemoryPass& op) const {
+        switch (op.access) {
+            case MemoryPass::Access::stream: return "own streaming loop";
+            case MemoryPass::Access::transpose: return "own transposing loop";
+            case MemoryPass::Access::optimizer:
+            case MemoryPass::Access::rows:
+            case MemoryPass::Access::strided: break;
+        }
+        return "own streaming loop, in order: no pieces, reduction or stride";
+    }
+    std::string operator()(const HostWork&) const { return "empty calls: no framework here"; }
+    std::string operator()(const ExchangeOp auto&) const { return exchanges; }
+};
+
+}  // namespace
+
+std::vector<std::string> host_kernels(const TaskGraph& graph, int rank,
+                                      const std::string& exchanges) {
+    return kernel_table(graph, rank,
+                        [&](TaskId, const Op& op) { return std::visit(Ran{exchanges}, op); });
 }
 
 std::vector<std::string> host_versions() {

@@ -44,5 +44,8 @@ private:
 // One line for each thing that the host does differently from the graph.
 std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, std::size_t cores);
 std::vector<std::string> host_versions();
+// `exchanges`: what moves data between the ranks.
+std::vector<std::string> host_kernels(const TaskGraph& graph, int rank,
+                                      const std::string& exchanges);
 
 }  // namespace stepcast

@@ -132,6 +132,10 @@ public:
         rank_.end_step();
     }
 
+    [[nodiscard]] std::vector<std::string> kernels() const override {
+        return host_kernels(*graph_, own_rank(), "MPI");
+    }
+
     [[nodiscard]] Seconds elapsed(TaskId task, int, Edge edge) const override {
         return rank_.elapsed(task, edge) + offset_;
     }

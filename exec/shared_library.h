@@ -14,6 +14,8 @@ public:
 
     [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
     [[nodiscard]] const std::string& error() const { return error_; }
+    // For headers of others that look symbols up themselves; null if it could not be opened.
+    [[nodiscard]] void* handle() const { return handle_; }
     // Null if the library has no such symbol.
     template <typename Function>
     [[nodiscard]] Function* find(const char* symbol) const {

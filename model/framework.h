@@ -1,6 +1,6 @@
 // A training framework: an overlay of [runtime] and of a few keys beside it, what it can run, and
 // what its users mean where they state nothing. It is data (model/presets/frameworks/); docs/
-// frameworks.md describes its files.
+// calibrate.md describes its files.
 #pragma once
 
 #include <optional>

@@ -127,7 +127,7 @@ void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k,
 
 // Each expert's load is drawn independently, x from the density x^-skew between 1 and 0.8 of the
 // tokens (for skew 1 the logarithm is uniform), and scaled to the sum. This is no Zipf law over
-// ranks. Published expert layers are loaded this way (docs/calibration.md).
+// ranks. Published expert layers are loaded this way (notes/kernel-laws.md).
 void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
     std::mt19937_64 random = random_of(spec, draw);
     std::uniform_real_distribution<double> unit(0.0, 1.0);

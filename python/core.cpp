@@ -9,8 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "cli/calibrate.h"
+#include "cli/compare.h"
+#include "cli/experiment_inputs.h"
+#include "cli/simulate.h"
 #include "cli/startup.h"
-#include "cli/verbs.h"
+#include "cli/sweep.h"
+#include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
 #include "model/base/launcher.h"
 #include "model/input/presets.h"
@@ -109,7 +114,7 @@ Swept run_sweep(const Options& asked, const py::object& progress) {
     return unlocked([&] {
         Swept swept;
         const Options options = told_to(asked, swept.said);
-        const SweepQuestion question = question_of(options);
+        const SweepQuestion question = sweep_question(options);
         if (!options.out.empty()) check_files_of_sweep(options);
         swept.answer = sweep(question, {.threads = options.threads,
                                         .out = options.out,

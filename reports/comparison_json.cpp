@@ -73,7 +73,7 @@ Json row(const Comparison& c) {
         {"evidence", c.what.evidence ? Json(key_of(*c.what.evidence)) : Json(nullptr)},
         {"assumptions", c.what.assumptions},
         {"attribution", c.attribution ? attribution(*c.attribution) : Json(nullptr)},
-        {"notes", of_forecast([](const Forecast& f) { return f.notes; })},
+        {"notes", of_forecast([](const Forecast& f) { return texts_of(f.notes); })},
         {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
 }
 

@@ -279,7 +279,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"gradient_sync_s", interval(f.gradient_sync)},
            {"optimizer_s", interval(f.optimizer)},
            {"kernels_s", kernels(f.kernels)},
-           {"notes", f.notes}};
+           {"notes", texts_of(f.notes)}};
     if (f.drawn)
         j["drawn_experts"] = {
             {"step_over_balanced", f.drawn->step},
@@ -303,6 +303,7 @@ std::string to_json(const std::string& experiment, const Measurement& m) {
                  {"device", m.device},
                  {"date", m.date},
                  {"versions", m.versions},
+                 {"kernels", m.kernels},
                  {"step_s", sampled(accepted.empty() ? all : accepted)},
                  {"phases_s", m.steps.empty() ? Json(nullptr) : times(phases_of(median_times(m)))},
                  {"steps", m.steps.size()},

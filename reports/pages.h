@@ -24,14 +24,8 @@ std::vector<Fact> facts_of(const Forecast& forecast);
 Fact training_fact(const Campaign& training);
 // "p10 .. p90 12.1 .. 13.0 s", or why there is none.
 std::string interval_text(const Forecast& forecast);
-// Notes of forecasts by kind, and in plain words, where similar ones become one sentence.
-struct SortedNotes {
-    std::vector<std::string> beyond;        // laws that are extrapolated
-    std::vector<std::string> undetermined;  // parameters that kept their prior
-    std::vector<std::string> others;
-};
-SortedNotes sorted_notes(const std::vector<std::string>& notes);
-std::vector<std::string> plain_warnings(const std::vector<std::string>& notes);
+// Notes in plain words, where similar ones become one sentence.
+std::vector<std::string> plain_warnings(const std::vector<Note>& notes);
 // For a cluster and a framework: what they were fitted to, and their errors on what was left out.
 std::vector<Fact> provenance_of(const Cluster& cluster);
 std::vector<Fact> provenance_of(const Framework& framework);

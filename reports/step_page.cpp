@@ -58,6 +58,18 @@ Table sample_table(const Measurement& m) {
     return table;
 }
 
+// "attention, 24 tasks: own fused kernel" in two columns.
+Table kernels_table(const Measurement& m) {
+    Table table{
+        "", {{.name = "kind of task", .is_text = true}, {.name = "ran by", .is_text = true}}, {}};
+    for (const std::string& line : m.kernels) {
+        const std::size_t end = line.find(": ");
+        table.rows.push_back(
+            {{line.substr(0, end)}, {end == line.npos ? "" : line.substr(end + 2)}});
+    }
+    return table;
+}
+
 double tokens_of_step(const ForecastColumn& c) {
     return c.forecast.tokens_per_second * c.forecast.step.p50.si();
 }
@@ -171,6 +183,9 @@ Page run_page(const Experiment& e, const Measurement& m) {
         {"Its prediction", "stepcast compare FOLDER predicts this run and says how far it is off"});
     page.warnings = m.warnings;
     page.sections.push_back({.title = "Every step", .tables = {sample_table(m)}});
+    if (!m.kernels.empty())
+        page.sections.push_back(
+            {.title = "What ran each kind of task", .tables = {kernels_table(m)}});
     page.provenance.push_back({"device", m.device});
     page.provenance.push_back({"date", m.date});
     for (const std::string& version : m.versions) page.provenance.push_back({"version", version});
@@ -240,23 +255,14 @@ std::string bound_by(const Forecast& f) {
     return text;
 }
 
-// The note with units: "all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 512.0 MiB" from the
-// same in plain numbers.
-std::string with_units(const std::string& note) {
-    const bool bytes = note.substr(0, note.find(' ')).ends_with(".bytes");
-    std::string text;
-    for (std::size_t at = 0; at < note.size();) {
-        std::size_t end = note.find_first_not_of("0123456789", at);
-        if (end == std::string::npos) end = note.size();
-        const bool number = end > at && at > 0 && note[at - 1] == ' ';
-        if (number)
-            text += bytes ? bytes_text(Bytes(std::stod(note.substr(at, end - at))))
-                          : count_text(std::stod(note.substr(at, end - at)));
-        else
-            text += note.substr(at, ++end - at);
-        at = number ? end : std::min(end, note.size());
-    }
-    return text;
+// "all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 512.0 MiB".
+std::string with_units(const Note& n) {
+    if (n.most == 0) return n.text;
+    const auto text = [&](double value) {
+        return n.key.ends_with(".bytes") ? bytes_text(Bytes(value)) : count_text(value);
+    };
+    return fmt::format("{} {} to {}, fitted on {} to {}", n.key, n.value > n.most ? "up" : "down",
+                       text(n.value), text(n.least), text(n.most));
 }
 
 std::string joined(const std::vector<std::string>& words, const char* between) {
@@ -312,24 +318,16 @@ std::string interval_text(const Forecast& f) {
     return "one draw without noise: no interval";
 }
 
-SortedNotes sorted_notes(const std::vector<std::string>& notes) {
-    constexpr std::string_view extrapolated = "extrapolated: ",
-                               kept = ": not determined by the data, kept its prior";
-    SortedNotes sorted;
-    for (const std::string& note : notes) {
-        if (note.starts_with(extrapolated))
-            sorted.beyond.push_back(note.substr(extrapolated.size()));
-        else if (const auto at = note.find(kept); at != std::string::npos)
-            sorted.undetermined.push_back(note.substr(0, at));
+std::vector<std::string> plain_warnings(const std::vector<Note>& notes) {
+    std::vector<std::string> beyond, undetermined, others;
+    for (const Note& n : notes) {
+        if (n.kind == Note::Kind::extrapolated)
+            beyond.push_back(with_units(n));
+        else if (n.kind == Note::Kind::undetermined)
+            undetermined.push_back("cluster." + n.key);
         else
-            sorted.others.push_back(note);
+            others.push_back(n.text);
     }
-    return sorted;
-}
-
-std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
-    auto [beyond, undetermined, others] = sorted_notes(notes);
-    for (std::string& note : beyond) note = with_units(note);
     std::vector<std::string> warnings;
     if (!beyond.empty())
         warnings.push_back(

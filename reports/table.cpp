@@ -26,7 +26,7 @@ Table in_one_unit(Table table) {
         for (Cell& cell : row) {
             if (cell.times.size() == 1) cell.text = time_text(cell.times.front(), unit);
             if (cell.times.size() == 2)
-                cell.text = range_text({.p10 = cell.times.front(), .p90 = cell.times.back()}, unit);
+                cell.text = range_text({{}, cell.times.front(), {}, cell.times.back()}, unit);
         }
     return table;
 }

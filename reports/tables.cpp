@@ -112,22 +112,29 @@ std::string one_line(const std::string& text, const std::string& more) {
 
 }  // namespace
 
-std::string every_note(const std::vector<std::string>& notes) {
+std::string every_note(const std::vector<Note>& notes) {
     std::string text;
-    for (const std::string& note : notes) text += wrapped("note: " + note);
+    for (const Note& note : notes) text += wrapped("note: " + to_string(note));
     return text;
 }
 
-std::string brief_notes(const std::vector<std::string>& notes) {
-    const auto [beyond, undetermined, others] = sorted_notes(notes);
+std::string brief_notes(const std::vector<Note>& notes) {
+    std::vector<std::string> laws, others;
+    std::size_t undetermined = 0;
+    for (const Note& n : notes) {
+        if (n.kind == Note::Kind::extrapolated)
+            laws.push_back(n.key);
+        else if (n.kind == Note::Kind::undetermined)
+            ++undetermined;
+        else
+            others.push_back(n.text);
+    }
     // each once, even if a step is both below and above the fitted range
-    std::vector<std::string> laws;
-    for (const std::string& law : beyond) laws.push_back(law.substr(0, law.find(' ')));
     laws.erase(std::unique(laws.begin(), laws.end()), laws.end());
     std::string known = laws.empty() ? "" : fmt::format("extrapolated: {}", fmt::join(laws, ", "));
-    if (!undetermined.empty())
+    if (undetermined > 0)
         known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ",
-                             undetermined.size());
+                             undetermined);
     constexpr std::size_t most = 4;  // others that are said, a line each
     const bool all_said = known.empty() && others.size() <= 1;
     const std::string why = all_said ? "" : " (--explain says more)";
@@ -252,6 +259,7 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
                         time_text(t.optimizer));
     text += fmt::format("machine {}, {} idle before the run\n", m.quiet ? "quiet" : "BUSY",
                         percent_text(m.idle_share));
+    for (const std::string& line : m.kernels) text += wrapped("ran " + line);
     for (const std::string& warning : m.warnings) text += wrapped("warning: " + warning);
     return text;
 }

@@ -66,10 +66,10 @@ std::string presets_table(const std::vector<Experiment>& experiments,
                           const std::vector<Cluster>& clusters,
                           const std::vector<std::string>& nameplates);
 
-std::string every_note(const std::vector<std::string>& notes);
+std::string every_note(const std::vector<Note>& notes);
 // At most two lines: what is extrapolated and how many parameters kept their prior; the first other
 // note and the number of further ones.
-std::string brief_notes(const std::vector<std::string>& notes);
+std::string brief_notes(const std::vector<Note>& notes);
 
 // The tables of an explanation: critical path by kind and by resource, idle time of two ranks,
 // effect of more of each parameter, and what to measure next.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests what a user's own runs are worth: fits a framework to drawn rows of published tables and forecasts the rows left out.
 
-scripts/few-shot-draws.py [OUT.json]    # half an hour of one core; prints the tables of docs/frameworks.md and docs/intervals.md
+scripts/few-shot-draws.py [OUT.json]    # half an hour of one core; prints the tables of notes/few-shot.md
 
 From each set (rows of one device; the fit begins at another framework than theirs) it draws three times 5, 10 and 20 rows at random,
 5 rows of one model and 5 rows on one number of ranks, and forecasts up to 30 other rows. A draw that determines nothing counts as

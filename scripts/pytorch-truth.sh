@@ -3,7 +3,7 @@
 # the fit has not seen:
 #   scripts/pytorch-truth.sh COLLECTED OUT [RUN_FOLDER...]
 # COLLECTED holds the script's environment.csv, gemm.csv, batched.csv, memory.csv, launch.csv, steps.csv, moe.csv and
-# moe_routing.csv (docs/pytorch.md), as far as they exist. OUT gets h200-x1.toml, the output, tables and plots. Run folders of
+# moe_routing.csv (notes/pytorch.md), as far as they exist. OUT gets h200-x1.toml, the output, tables and plots. Run folders of
 # `execute` (for example from scripts/gpu-run.sh) are compared with the script's steps of the same shape. CLUSTER names the
 # datasheet to start from (default: the part above [fitted] of h200-x1), STEPCAST the program.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac

@@ -17,7 +17,7 @@ draw() {
     cp "$drawn/$picture/$plot" "docs/images/$picture.png"
 }
 if mapfile -t tables < <(scripts/step-tables.sh) && [ ${#tables[@]} -gt 0 ]; then
-    draw published_steps scatter.png compare "${tables[@]}"
+    draw published_errors errors.png compare "${tables[@]}"
     truth=$(dirname "${tables[0]}")
     draw devices devices.png compare "$truth"/atlas_[^c]*.csv  # all but custom_all_reduce, which has no law
 fi

@@ -1,5 +1,5 @@
 // p10 and p90 of a forecast: the next measured step of this configuration lies between them with a
-// probability of 80 %. All verbs use this interval. docs/intervals.md says what it is made of and
+// probability of 80 %. All verbs use this interval. docs/model.md says what it is made of and
 // how often it held.
 #pragma once
 

@@ -9,7 +9,7 @@
 #include "model/base/errors.h"
 #include "model/input/keys.h"
 #include "sim/predict.h"
-#include "sim/sweep/split_rules.h"
+#include "model/input/split_rules.h"
 
 namespace stepcast {
 namespace {

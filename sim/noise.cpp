@@ -94,7 +94,7 @@ double share_of_delay(const Noise& noise, Seconds step) {
 
 // Each rank is late with probability `straggler_rate`, from a random moment of the step on and by a
 // log-normal time. The other ranks wait for the latest one in the next collective. Source:
-// docs/noise.md.
+// docs/model.md.
 void add_stragglers(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet,
                     std::mt19937_64& random, Costs& costs) {
     const Noise& noise = cluster.noise;

@@ -150,7 +150,7 @@ OwnSteps read_own_steps(const std::string& path) {
 
 std::string write_own_steps(const OwnSteps& own) {
     std::string text =
-        "# Measured steps beside their forecasts, for --measured (docs/intervals.md). off: the "
+        "# Measured steps beside their forecasts, for --measured (docs/model.md). off: the "
         "logarithm of measured over forecast.\n";
     for (const OwnStep& s : own.steps) {
         std::string words;
@@ -202,7 +202,7 @@ void narrow(const OwnSteps& own, const Experiment& e, Forecast& f) {
     f.doubts.faster = f.doubts.slower = p90_of_normal * n.deviation;
     for (Interval* i : {&f.step, &f.forward, &f.backward, &f.gradient_sync, &f.optimizer})
         *i = predictive_interval(i->p50, i->mean, f.doubts);
-    f.notes.insert(f.notes.begin(), note_of(n, own.steps.size()));
+    f.notes.insert(f.notes.begin(), remark(note_of(n, own.steps.size())));
 }
 
 void narrow(const OwnSteps& own, const Experiment& e, Prediction& p) {

@@ -1,4 +1,5 @@
 #include "sim/predict.h"
+#include "sim/costs/extrapolations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,7 @@
 #include "sim/interval.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
-#include "sim/sweep/split_rules.h"
+#include "model/input/split_rules.h"
 
 namespace stepcast {
 namespace {
@@ -209,15 +210,16 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
     return kernels;
 }
 
-std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
-    std::vector<std::string> notes = remarks_on(e);
-    std::ranges::copy(beyond_framework(e), std::back_inserter(notes));
+std::vector<Note> notes_on(const Experiment& e, const TaskGraph& graph) {
+    std::vector<Note> notes;
+    add_remarks(notes, remarks_on(e));
+    add_remarks(notes, beyond_framework(e));
     std::ranges::copy(extrapolations(graph, e.cluster), std::back_inserter(notes));
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
         if (!p.determined)
-            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}",
-                                        p.key, short_value(p.prior)));
+            notes.push_back(
+                {.kind = Note::Kind::undetermined, .key = p.key, .text = short_value(p.prior)});
     return notes;
 }
 
@@ -251,17 +253,6 @@ void describe(const Experiment& e, Forecast& f) {
     f.framework_as_begun = e.framework.fitted && e.framework.fitted->parameters.empty();
     f.draws = e.routing.draws;
     f.noise = is_noisy(e);
-}
-
-// Every time of a simulated step, by one factor.
-void stretch(double factor, std::vector<Draw>& draws, Simulated& s) {
-    for (Draw& d : draws)
-        for (const auto part : {&StepTimes::step, &StepTimes::forward, &StepTimes::backward,
-                                &StepTimes::gradient_sync, &StepTimes::optimizer})
-            d.times.*part *= factor;
-    for (auto* times : {&s.costs.duration, &s.costs.issue, &s.timeline.start, &s.timeline.finish})
-        for (Seconds& time : *times) time *= factor;
-    s.timeline.end *= factor;
 }
 
 void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
@@ -351,20 +342,15 @@ Prediction predict_step(const AsRun& as) {
     std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
     f.drawn = drawn_experts(e, s);
     if (f.drawn) readings.push_back({"experts drawn by an untrained gate", f.drawn->step});
-    const double middle = others ? others->middle : 0;
-    if (of_others(as.circumstances)) f.over_recipe = std::exp(middle);
-    if (f.over_recipe != 1) stretch(f.over_recipe, draws, s);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
     f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
     f.doubts = doubts_of(e, f.basis);
-    if (others) {
-        const double beyond = middle - std::log(f.over_recipe);  // of p50
-        // a user may follow the recipe, whose own scatter is the least
-        const Doubts recipe = beyond != 0 ? f.doubts : Doubts{};
-        f.doubts.faster = std::max(recipe.faster, others->scatter.faster - beyond);
-        f.doubts.slower = std::max(recipe.slower, others->scatter.slower + beyond);
+    if (others) {  // a user may follow the recipe, whose own scatter is the least
+        const Doubts least = of_others(as.circumstances) ? Doubts{} : f.doubts;
+        f.doubts.faster = std::max(least.faster, others->scatter.faster);
+        f.doubts.slower = std::max(least.slower, others->scatter.slower);
     }
     f.doubts.readings = std::move(readings);
     add_intervals(draws, f);
@@ -383,9 +369,9 @@ Prediction predict_step(const AsRun& as) {
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);
     f.notes = notes_on(e, s.graph);
-    std::ranges::copy(vocabulary_notes(e), std::back_inserter(f.notes));
-    std::ranges::copy(delay_notes(e, f.step), std::back_inserter(f.notes));
-    std::ranges::copy(pipeline_notes(e, s.graph, s.timeline), std::back_inserter(f.notes));
+    add_remarks(f.notes, vocabulary_notes(e));
+    add_remarks(f.notes, delay_notes(e, f.step));
+    add_remarks(f.notes, pipeline_notes(e, s.graph, s.timeline));
     result.graph = std::move(s.graph);
     result.timeline = std::move(s.timeline);
     return result;

@@ -19,8 +19,8 @@ double middle_of(std::vector<double> values);
 // With several, p50 is the (lower) median draw, and phases, breakdown and trace are of that draw.
 // p10 and p90 are the predictive interval of sim/interval.h.
 Forecast predict(const Experiment& experiment);
-// Of those who follow no published recipe, the whole step takes longer by what such steps did
-// (Forecast::over_recipe).
+// Of those who follow no published recipe, p10 and p90 are those of such steps ([[class]] of
+// scatter.toml).
 Forecast predict(const AsRun& run);
 // The step time of every draw, in order.
 std::vector<Seconds> steps_of_draws(const Experiment& experiment);

@@ -92,7 +92,7 @@ std::string write_scatter(const ScatterTable& table) {
     std::string text = fmt::format(
         "# How far measured steps lie from forecasts that had not seen them, in logarithms: to p10 "
         "(faster) and p90 (slower).\n"
-        "# Written by stepcast calibrate --fit scatter; docs/intervals.md says how it is used.\n"
+        "# Written by stepcast calibrate --fit scatter; docs/model.md says how it is used.\n"
         "date = {}\nsources = {}\n# Frameworks whose files describe nobody's recipe: class "
         "untuned.\nuntuned = {}\n\n# How far the medians of frameworks lie apart: of one that "
         "nobody measured.\n"
@@ -105,17 +105,17 @@ std::string write_scatter(const ScatterTable& table) {
         "# What a node of users who do not state its network reaches: set by hand on nine "
         "threads.\n"
         "[network]\nrate = {}\nslow = {}\n\n"
-        "# Steps of those who follow no published recipe: the median of log(measured / forecast), "
-        "and the way from there to p10\n# and p90. Each source has the same weight.\n",
+        "# Steps of those who follow no published recipe: the way to p10 and p90. Each source has "
+        "the same weight.\n",
         quoted_toml(table.date), value_text(table.sources), value_text(table.untuned),
         table.frameworks.faster, table.frameworks.slower, table.few_shot.faster,
         table.few_shot.slower, table.pairs.near, table.pairs.far,
         quoted_toml(value_text(table.network.rate)), quoted_toml(value_text(table.network.slow)));
     for (const ClassScatter& c : table.classes)
         text += fmt::format(
-            "\n[[class]]\nname = {}\nrows = {}\nsources = {}\nmiddle = {:.4f}\nfaster = "
+            "\n[[class]]\nname = {}\nrows = {}\nsources = {}\nfaster = "
             "{:.4f}\nslower = {:.4f}\n",
-            quoted_toml(c.name), c.rows, c.sources, c.middle, c.scatter.faster, c.scatter.slower);
+            quoted_toml(c.name), c.rows, c.sources, c.scatter.faster, c.scatter.slower);
     for (const GroupScatter& g : table.groups)
         text += fmt::format(
             "\n[[group]]\nframework = {}\ngpu = {}\nrows = {}\nblocks = {}\nfaster = "

@@ -41,13 +41,12 @@ struct PairScatter {
 };
 
 // How steps of those who follow no published recipe lie from forecasts of what frameworks' files
-// describe: `middle` is the median of log(measured / forecast), the widths are from there.
+// describe. Their middle is no better known: no shift of p50 by other sources brought forecasts of
+// a source left out nearer (docs/model.md).
 struct ClassScatter {
     KEY(std::string, name, {}, "who ran the steps, or whether their framework is named");
     KEY(int, rows, 0, "steps");
     KEY(int, sources, 0, "tables and threads that they are from, each with the same weight");
-    KEY(double, middle, 0, "half of the median of the logarithm of measured over forecast", -10,
-        10);
     KEY_NAMED(Scatter, scatter, {}, "", "");
     friend bool operator==(const ClassScatter&, const ClassScatter&) = default;
 };

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "model/input/split_rules.h"
 #include "model/runtime_rules.h"
-#include "sim/sweep/split_rules.h"
 
 namespace stepcast {
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "exec/cuda/attention.h"
 #include "exec/footprint.h"
 #include "model/base/errors.h"
 
@@ -78,21 +79,27 @@ std::vector<std::string> execution_doubts(const TaskGraph& graph) {
         };
         if (std::ranges::any_of(graph.ops(), is_one)) doubts.emplace_back(how);
     };
-    doubt(
-        +[](const Attention& op) { return op.flash; },
-        "flash attention ran as products and a softmax through memory: no fused kernel here");
+    for (const Op& op : graph.ops()) {
+        const auto* attention = std::get_if<Attention>(&op);
+        if (attention == nullptr) continue;
+        const std::string why = unfused_because(*attention);
+        if (why.empty()) continue;
+        std::string how =
+            fmt::format("flash attention ran as products and a softmax through memory: {}", why);
+        if (std::ranges::find(doubts, how) == doubts.end()) doubts.push_back(std::move(how));
+    }
     doubt(
         +[](const Gemm& op) { return op.unmeasured == Unmeasured::delta_rule; },
         "the gated delta rule ran as its products one by one: no fused kernels here");
     doubt(
-        +[](const Attention& op) { return op.window > 0; },
+        +[](const Attention& op) { return op.window > 0 && !runs_fused(op); },
         "attention over a window ran over all keys");
+    doubt(
+        +[](const Attention& op) { return op.unmeasured == Unmeasured::sparse_attention; },
+        "attention to selected keys ran over as many keys in a row: no sparse kernel here");
     doubt(
         +[](const Attention& op) { return op.dtype == Dtype::fp8; },
         "attention in fp8 ran as bf16");
-    doubt(
-        +[](const GroupedGemm& op) { return op.dtype == Dtype::fp8; },
-        "grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one");
     doubt(
         +[](const FusedGemm&) { return true; },
         "fused_gemm ran as copies and one GEMM: no fused kernel here");

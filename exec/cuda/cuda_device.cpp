@@ -209,7 +209,12 @@ public:
         std::vector<std::string> all;
         for (const std::unique_ptr<CudaRank>& rank : ranks_)
             for (std::string& doubt : rank->clocks().doubts()) all.push_back(std::move(doubt));
+        const std::vector<std::string>& attention = ranks_.front()->doubts();
+        all.insert(all.end(), attention.begin(), attention.end());
         return all;
+    }
+    [[nodiscard]] std::vector<std::string> kernels() const override {
+        return ranks_.front()->kernels();
     }
 
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "exec/cuda/attention.h"
 #include "exec/cuda/check.h"
 #include "model/base/errors.h"
 #include "model/graph/op.h"
@@ -68,15 +69,21 @@ struct Needs {
         all.outputs = {std::max(all.outputs[0], moved), moved};
         return {element_of(op.dtype), all};
     }
-    // Includes the scores of all heads, which a backward also reads, and values whose width may
-    // differ.
+    // Through memory: the scores of all heads, which a backward also reads, and keys and values of
+    // every head. By one kernel: one number for each row of scores. The width of values may differ.
     Need operator()(const Attention& op) const {
         const Element element = score_element(op.dtype);
-        const double heads = area(op.batch, op.heads) * static_cast<double>(size_of(element));
+        const bool fused = runs_fused(op);
+        const double size = static_cast<double>(size_of(element)),
+                     heads = area(op.batch, op.heads) * size,
+                     shared = fused && op.kv_heads > 0 ? area(op.batch, op.kv_heads) * size : heads;
         const long values = op.value_dim > 0 ? op.value_dim : op.head_dim;
         const double q = heads * area(op.seq_q, op.head_dim),
-                     k = heads * area(op.seq_k, op.head_dim);
-        const double v = heads * area(op.seq_k, values), o = heads * area(op.seq_q, values);
+                     k = shared * area(op.seq_k, op.head_dim);
+        const double v = shared * area(op.seq_k, values), o = heads * area(op.seq_q, values);
+        const double rows = 4 * area(op.batch, op.heads) * static_cast<double>(op.seq_q);
+        if (fused && op.backward) return {element, {{q, k, v, o, o, rows}, {rows, q, k, v}}};
+        if (fused) return {element, {{q, k, v}, {o, rows}}};
         const double scores = heads * area(op.seq_q, op.seq_k);
         if (op.backward) return {element, {{q, k, v, scores, o}, {scores, q, k, v}}};
         return {element, {{q, k, v}, {scores, o}}};

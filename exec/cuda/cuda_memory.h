@@ -82,7 +82,7 @@ private:
 
 // The places of an op's operands, in the order of Need.
 struct CudaOperands {
-    std::array<char*, 5> in{};
+    std::array<char*, 6> in{};
     std::array<char*, 4> out{};
 };
 

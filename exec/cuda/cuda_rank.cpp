@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/cuda/check.h"
+#include "exec/kernel_table.h"
 
 namespace stepcast {
 
@@ -55,6 +56,7 @@ CudaRank::~CudaRank() {
 
 void CudaRank::clear() {
     cudaSetDevice(gpu_);
+    attentions_.reset();
     grouped_.reset();
     products_.reset();
     timeline_.reset();
@@ -72,6 +74,7 @@ void CudaRank::attach(const CudaRun& run, const CudaPlan& plan, const ncclUnique
                                            timeline_->any_stream());
     products_ = std::make_unique<Products>();
     grouped_ = std::make_unique<GroupedProducts>(*products_);
+    attentions_ = std::make_unique<Attentions>(*products_);
     choose_algorithms();
     connect(id, watch);
     check(cudaDeviceSynchronize());
@@ -95,7 +98,7 @@ void CudaRank::choose_algorithms() {
         if (const auto* groups = std::get_if<GroupedGemm>(&op))
             grouped_->prepare(*groups, *memory_, facts_.cache, timeline_->any_stream());
         if (const auto* attention = std::get_if<Attention>(&op))
-            prepare_attention(*products_, *attention);
+            attentions_->prepare(*attention, timeline_->stream(task));
         if (const auto* fused = std::get_if<FusedGemm>(&op); fused != nullptr && fused->blocks > 0)
             products_->prepare(product_of(*fused));
     }
@@ -146,9 +149,7 @@ struct CudaRank::Compute {
     }
     void operator()(const GroupedGemm&) const {}  // has its own places: launch() runs it
     void operator()(const FusedGemm& op) const { rank.run_fused(op, at, workspace, stream); }
-    void operator()(const Attention& op) const {
-        attend(*rank.products_, op, at, workspace, stream);
-    }
+    void operator()(const Attention& op) const { rank.attentions_->run(op, at, workspace, stream); }
     void operator()(const MemoryPass& op) const {
         const auto read = static_cast<std::size_t>(op.read.si()),
                    written = static_cast<std::size_t>(op.written.si());
@@ -206,6 +207,41 @@ void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* work
     if (op.blocks > 0)
         products_->run(product_of(op), at.in[0], at.in[1], result, workspace, stream);
     if (op.transfer == FusedGemm::Transfer::scatter) copy_all(false);
+}
+
+// What ran an op, in words.
+struct CudaRank::Ran {
+    const CudaRank& rank;
+
+    std::string operator()(const Gemm&) const { return "cuBLASLt"; }
+    std::string operator()(const GroupedGemm& op) const { return rank.grouped_->ran(op); }
+    std::string operator()(const FusedGemm&) const {
+        return "copies between GPUs and one product by cuBLASLt";
+    }
+    std::string operator()(const Attention& op) const { return rank.attentions_->ran(op); }
+    std::string operator()(const MemoryPass& op) const {
+        switch (op.access) {
+            case MemoryPass::Access::optimizer: return "own kernel over pieces";
+            case MemoryPass::Access::transpose: return "own transposing kernel";
+            case MemoryPass::Access::stream: return "own streaming kernel";
+            case MemoryPass::Access::rows:
+            case MemoryPass::Access::strided: break;
+        }
+        return "own streaming kernel, in order: no reduction, no stride";
+    }
+    std::string operator()(const HostWork&) const { return "nothing: no framework here"; }
+    std::string operator()(const OneOf<AllToAll, SendRecv> auto&) const {
+        return "NCCL, sends and receives";
+    }
+    std::string operator()(
+        const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Barrier> auto&) const {
+        return "NCCL";
+    }
+};
+
+std::vector<std::string> CudaRank::kernels() const {
+    return kernel_table(run_->graph, rank_,
+                        [&](TaskId, const Op& op) { return std::visit(Ran{*this}, op); });
 }
 
 void CudaRank::check_health() const {

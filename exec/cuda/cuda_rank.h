@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "exec/cuda/attention.h"
 #include "exec/cuda/clocks.h"
 #include "exec/cuda/communicator.h"
 #include "exec/cuda/gemm.h"
@@ -62,9 +63,13 @@ public:
     void check_health() const;  // of the communicators
     void abort() noexcept;
     [[nodiscard]] Clocks& clocks() { return clocks_; }
+    // The lines of Device::kernels(), and what about them a reader must know.
+    [[nodiscard]] std::vector<std::string> kernels() const;
+    [[nodiscard]] const std::vector<std::string>& doubts() const { return attentions_->doubts(); }
 
 private:
     struct Compute;
+    struct Ran;
     void connect(const ncclUniqueId& id, const Watch& watch);
     void choose_algorithms();
     [[nodiscard]] char* workspace(TaskId task) const;
@@ -82,6 +87,7 @@ private:
     std::unique_ptr<StreamTimeline> timeline_;
     std::unique_ptr<Products> products_;
     std::unique_ptr<GroupedProducts> grouped_;
+    std::unique_ptr<Attentions> attentions_;
     std::array<std::size_t, lane_count> workspace_of_{};  // by lane
 };
 

@@ -58,23 +58,12 @@ private:
     std::map<Product, Planned> plans_;
 };
 
-// Attention through memory: batched products and a softmax, operation by operation, as an eager
-// framework runs it and as sim/costs/op_costs.cpp prices it: two products and four passes over the
-// scores forward, four and five backward.
-void prepare_attention(Products& products, const Attention& op);
-// Every sequence and head has Q[seq_q,head_dim], K[seq_k,head_dim], V[seq_k,value_dim] and
-// O[seq_q,value_dim], packed, in score_element(dtype). In: Q, K, V; out: the softmax over batch *
-// heads * seq_q * seq_k scores, and O. Backward, in: Q, K, V, the softmax that the forward left and
-// the gradient of O; out: room for scores, and the gradients of Q, K and V.
-void attend(Products& products, const Attention& op, const CudaOperands& at, void* workspace,
-            cudaStream_t stream);
-
 // The grouped GEMMs of a graph: one call of cuBLAS over all groups, or a product of cuBLASLt for
-// each group, whichever is faster when both are timed; always a product for each group where the
-// graph says so (op.kernels) and in fp8, for which cuBLAS has no grouped call. The operands lie at
-// a few fixed places that are taken in turn, because the grouped call reads the addresses from GPU
-// memory. In fp8 the operands of a weight gradient lie with the rows inside, padded
-// (stored_rows()).
+// each group, one after another or on several streams, whichever is fastest when all are timed,
+// once for each shape. Always one after another where the graph says so (op.kernels); in fp8 never
+// the one call, which cuBLAS has not. The operands lie at a few fixed places that are taken in
+// turn, because the grouped call reads the addresses from GPU memory. In fp8 the operands of a
+// weight gradient lie with the rows inside, padded (stored_rows()).
 class GroupedProducts {
 public:
     explicit GroupedProducts(Products& products);
@@ -83,6 +72,11 @@ public:
     // row blocks, weights and results packed one after another.
     void prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache, cudaStream_t stream);
     void run(const GroupedGemm& op, void* workspace, cudaStream_t stream);
+    [[nodiscard]] std::string ran(const GroupedGemm& op) const;  // by which way, in words
+
+    enum class Way : std::uint8_t { together, each, spread };
+    // By one way that the op allows, for tests; the others where it does not.
+    void choose(const GroupedGemm& op, Way way);
 
 private:
     struct Planned {
@@ -93,15 +87,30 @@ private:
         // of each place: to B, A and C of every group; for the call over all groups
         std::vector<CudaBlock> pointers;
         std::size_t next = 0;
-        bool each = false;  // a product for each group
+        std::size_t groups = 0;  // that have rows
+        std::vector<Way> ways;   // that the op allows
+        Way way = Way::each;     // the fastest of them
     };
-    bool each_is_faster(const GroupedGemm& op, Planned& plan, cudaStream_t stream);
+    // A stream beside the lane's, with the workspace of its products.
+    struct Side {
+        Owned<cudaStream_t> stream;
+        Owned<cudaEvent_t> done;
+        CudaBlock workspace;
+    };
+    Way fastest(const GroupedGemm& op, Planned& plan, cudaStream_t stream);
+    void run_by(Way way, const GroupedGemm& op, Planned& plan, std::size_t place, void* workspace,
+                cudaStream_t stream);
     void run_together(const GroupedGemm& op, Planned& plan, std::size_t place, void* workspace,
                       cudaStream_t stream);
     void run_each(const GroupedGemm& op, const CudaOperands& place, void* workspace,
                   cudaStream_t stream);
+    void run_spread(const GroupedGemm& op, const CudaOperands& place, void* workspace,
+                    cudaStream_t stream);
+    void make_sides();
 
     Products& products_;
+    std::vector<Side> sides_;
+    Owned<cudaEvent_t> begun_;
     Owned<cublasHandle_t> handle_;
     std::map<const GroupedGemm*, Planned> plans_;
 };

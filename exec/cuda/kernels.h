@@ -47,4 +47,41 @@ cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream)
 cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape,
                              cudaStream_t stream);
 
+// Attention that keeps its scores on chip. Every sequence has `heads` heads of queries, of which
+// heads / kv_heads each share keys and values.
+struct FusedShape {
+    Element element = Element::bf16;
+    std::int64_t batch = 0, heads = 0, kv_heads = 0, seq_q = 0, seq_k = 0;
+    int width = 0, value_width = 0;
+    bool causal = false;  // query i sees keys up to i + seq_k - seq_q
+    // the first `windowed` of batch * heads see only `window` keys, with a causal mask the last
+    // ones
+    std::int64_t window = 0, windowed = 0;
+    float scale = 1;
+};
+// How wide heads may be: what fits a thread block's shared memory.
+constexpr int widest_fused(Element element) { return element == Element::fp32 ? 128 : 256; }
+constexpr bool fits_fused(const FusedShape& shape) {
+    return shape.element != Element::fp8 && shape.width <= widest_fused(shape.element) &&
+           shape.value_width <= widest_fused(shape.element) && shape.kv_heads > 0 &&
+           shape.heads % shape.kv_heads == 0;
+}
+// Row-major and packed: q and d_q [batch * heads][seq_q][width], k and d_k [batch *
+// kv_heads][seq_k][width], v and d_v the same with value_width, out and d_out [batch *
+// heads][seq_q][value_width]; fp32: log_sums, of the softmax's exponentials, and room for dots,
+// [batch * heads][seq_q] both.
+struct FusedTensors {
+    const void *q = nullptr, *k = nullptr, *v = nullptr;
+    void* out = nullptr;
+    float* log_sums = nullptr;
+    const void* d_out = nullptr;
+    void *d_q = nullptr, *d_k = nullptr, *d_v = nullptr;
+    float* dots = nullptr;
+};
+// out and log_sums from q, k and v. A row that sees nothing becomes 0.
+cudaError_t fused_attention(const FusedShape& shape, const FusedTensors& at, cudaStream_t stream);
+// d_q, d_k and d_v from q, k, v, out, log_sums and d_out.
+cudaError_t fused_attention_backward(const FusedShape& shape, const FusedTensors& at,
+                                     cudaStream_t stream);
+
 }  // namespace stepcast

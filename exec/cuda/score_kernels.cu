@@ -1,24 +1,13 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <type_traits>
 
-#include "exec/cuda/kernels.h"
+#include "exec/cuda/element_types.h"
 
 namespace stepcast {
 
 namespace {
 
 constexpr int block_size = 256;
-
-__device__ float to_float(float x) { return x; }
-__device__ float to_float(__half x) { return __half2float(x); }
-__device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-template <typename T>
-__device__ T from_float(float x) {
-    return static_cast<T>(x);
-}
 
 // The number of columns that a row of a matrix of scores sees.
 __device__ std::int64_t seen(const Scores& shape, std::int64_t row) {
@@ -194,18 +183,6 @@ int packed_threads(const Scores& shape) {
 
 unsigned int blocks_for_rows(const Scores& shape) {
     return static_cast<unsigned int>(std::min<std::int64_t>(shape.matrices * shape.rows, 1 << 20));
-}
-
-// Calls `run` with a null pointer to the element's type.
-template <typename Run>
-cudaError_t with_type(Element element, Run run) {
-    switch (element) {
-        case Element::fp32: run(static_cast<float*>(nullptr)); break;
-        case Element::fp16: run(static_cast<__half*>(nullptr)); break;
-        case Element::bf16: run(static_cast<__nv_bfloat16*>(nullptr)); break;
-        case Element::fp8: return cudaErrorInvalidValue;
-    }
-    return cudaGetLastError();
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ void name_what_is_refused(Translation& t) {
     std::string complaint;
     const bool replicas_stated = t.find("parallelism.dp");
     try {
-        t.ranks_of_split();
+        (void)t.ranks_of_split();  // throws
         Experiment machine;
         machine.cluster = any_machine();
         Experiment e = experiment_of_script(machine, t);

@@ -343,10 +343,10 @@ Pieces ShellVariables::pieces_of(const ShellWord& word) {
             any = true;
             i = close;
         } else if (c == '\'' && !in_double) {
-            const auto close = std::min(raw.find('\'', i + 1), raw.size());
-            text += raw.substr(i + 1, close - i - 1);
+            const auto quote = std::min(raw.find('\'', i + 1), raw.size());
+            text += raw.substr(i + 1, quote - i - 1);
             any = true;
-            i = close;
+            i = quote;
         } else if (c == '\\' && i + 1 < raw.size()) {
             ++i;
             if (raw[i] != '\n') text += raw[i];

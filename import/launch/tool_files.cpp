@@ -280,12 +280,15 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
         const auto* v = stated(d, key);
         if (take_number(key, v, batch, t)) continue;
         if (key.key == "model" && v) take_model_name(*v, t);
+        if (key.key == "without" && v)
+            if (const std::string what = read_value(key, *v, t); !what.empty())
+                t.problem(*v, fmt::format("{}: the forecast is without {}", v->value, what));
         if (key.key == "ratio" && t.find("workload.hidden"))
             t.set("workload.ffn",
                   std::lround((v ? number_in(*v) : std::stod(key.otherwise)) *
                               static_cast<double>(t.count("workload.hidden", 1))),
                   v ? v->at : "default of " + t.format);
-        if (key.key == "model" || key.key == "ratio") continue;
+        if (key.key == "model" || key.key == "ratio" || key.key == "without") continue;
         const std::string text = v ? read_value(key, *v, t) : "";
         if (!text.empty())
             t.set(key.key, text, v->at);

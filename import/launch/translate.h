@@ -104,9 +104,9 @@ std::string unknown_configuration(const std::string& path);
 struct TranslateOptions {
     ForeignFormat format = ForeignFormat::none;  // none: as recognised
     // a workload preset or config.json, if the file states no sizes
-    std::string model;
-    std::string variant;                             // row of a table: "h100,64,bf16"
-    std::map<std::string, std::string> environment;  // variables of a script
+    std::string model = {};
+    std::string variant = {};                             // row of a table: "h100,64,bf16"
+    std::map<std::string, std::string> environment = {};  // variables of a script
     long replicas = 0;  // replicas that fill the machine if the file leaves them open; 0 = unknown
 };
 

@@ -117,7 +117,7 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
                     "(opt-prime), \"time (ms) | forward: ..\" "
                     "(deepspeed) and the lines of shipped patterns ({}), and found {}{}; another "
                     "log is read with --format custom "
-                    "--pattern FILE, a file that describes its lines (docs/importing.md)",
+                    "--pattern FILE, a file that describes its lines (docs/bring-your-files.md)",
                     path, lines, names.empty() ? "none" : names.substr(2),
                     signs.step     ? "STEP lines without the start of a run"
                     : signs.phases ? "phase lines without a [Benchmark] line"

@@ -33,22 +33,22 @@ void check_header(const CsvReader& csv) {
     if (!has("model") && !has("step_s"))
         csv.fail(
             fmt::format("found header \"{},..\" of {} columns; expected cases (model,step_s,.. as "
-                        "in docs/formats.md) or kernels (m,n,k,dtype,time_us and "
-                        "others, as in docs/calibration.md)",
+                        "in docs/files.md) or kernels (m,n,k,dtype,time_us and "
+                        "others, as in docs/files.md)",
                         header.front(), header.size()));
     for (const auto& name : header) {
         if (std::find(header_columns.begin(), header_columns.end(), name) == header_columns.end()) {
             const auto hint = did_you_mean(name, header_columns);
             csv.fail("\"" + name + "\" is no column of a cases file" +
-                     (hint.empty() ? "; docs/formats.md lists them" : hint));
+                     (hint.empty() ? "; docs/files.md lists them" : hint));
         }
         if (std::count(header.begin(), header.end(), name) > 1)
             csv.fail("column " + name + " is there twice");
     }
     for (const char* required : {"model", "step_s"})
         if (!has(required))
-            csv.fail(fmt::format(
-                "column {} is missing; expected a cases file as in docs/formats.md", required));
+            csv.fail(fmt::format("column {} is missing; expected a cases file as in docs/files.md",
+                                 required));
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ const std::string& CaseRow::cell(const std::string& column) const {
 
 std::vector<CaseRow> read_cases(const std::string& path) {
     CsvReader csv(path);
-    if (!csv.next()) csv.fail("is empty; expected a cases file as in docs/formats.md");
+    if (!csv.next()) csv.fail("is empty; expected a cases file as in docs/files.md");
     check_header(csv);
     const auto header = csv.fields();
     std::vector<CaseRow> rows;

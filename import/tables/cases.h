@@ -1,5 +1,5 @@
 // The format that what-if tables, published tables and own runs share: one training configuration
-// per row, with its measured step. docs/formats.md describes the columns.
+// per row, with its measured step. docs/files.md describes the columns.
 #pragma once
 
 #include <map>

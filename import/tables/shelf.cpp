@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <regex>
+#include <sstream>
 
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"
@@ -57,7 +58,7 @@ const std::vector<NamedNetwork>& Shelf::networks() {
 // Arrays of tables are read as "rule.0.source".
 const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
     static const std::map<std::string, std::vector<std::string>> columns{
-        {"rule", {"source", "word", "names", "since", "until", "framework"}},
+        {"rule", {"source", "word", "names", "zero", "since", "until", "framework"}},
         {"device", {"family", "form", "cluster", "year"}},
         {"size", {"model", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "source"}},
         {"measured", {"source"}},
@@ -119,6 +120,21 @@ int stated_year(const CaseRow& row) {
     return latest;
 }
 
+// One of the words is among the source's; true if there is none to have.
+bool has_word(const std::string& source, const std::string& words) {
+    std::istringstream each(words);
+    std::string word;
+    while (each >> word)
+        if (contains("_" + source + "_", "_" + word + "_")) return true;
+    return words.empty();
+}
+
+// The ZeRO stage that the row states, as in "3 (prefetch on)", is one of the rule's.
+bool in_stages(const SourceRow& rule, const CaseRow& row) {
+    const auto stage = row.cell("zero").substr(0, 1);
+    return rule.at("zero").empty() || (!stage.empty() && contains(rule.at("zero"), stage));
+}
+
 bool in_years(const SourceRow& rule, int year) {
     const auto limit = [&](const char* key, int none) {
         return rule.at(key).empty() ? none : std::stoi(rule.at(key));
@@ -146,9 +162,8 @@ const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
     const auto [year, said] = software_year(row);
     for (const SourceRow& rule : sources("rule")) {
         if (!from.starts_with(joined(rule.at("source"))) || !contains(named, rule.at("names")) ||
-            !contains("_" + from + "_", rule.at("word").empty() ? "" : "_" + rule.at("word") + "_"))
+            !has_word(from, rule.at("word")) || !in_stages(rule, row) || !in_years(rule, year))
             continue;
-        if (!in_years(rule, year)) continue;
         if (why && !(rule.at("since") + rule.at("until")).empty())
             *why = fmt::format("\"{}\" is read as {}, software of {} ({})", row.cell("source"),
                                rule.at("framework"), year, said);

@@ -181,6 +181,16 @@ std::optional<bool> states_tied(const CaseRow& row) {
     return std::nullopt;
 }
 
+// "with expert capacity factor 2", or the word for a factor of 1; 0 where nothing is dropped. In
+// "routing force-balanced, dropless unless tagged tokendrop" the tag itself can only stand before
+// the explanation.
+double stated_capacity(const CaseRow& row) {
+    const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
+    if (const auto factor = number_after(std::string_view(words), "capacity factor "))
+        return *factor;
+    return contains(words.substr(0, words.find("unless tagged")), "tokendrop") ? 1 : 0;
+}
+
 // The workload with the framework's settings applied.
 Workload adopted(const Workload& workload, const Framework& framework, const Overlay& overlay) {
     Experiment e;
@@ -254,13 +264,10 @@ Workload workload_of(const CaseRow& row, const Framework& framework, const Overl
     }
     read_masked_positions(row, w, assumptions);
     if (w.positions == Positions::relative) w.memory = w.seq;
-    const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
-    // In "routing force-balanced, dropless unless tagged tokendrop" the tag itself can only stand
-    // before the explanation.
-    if (w.moe.experts > 0 && contains(words.substr(0, words.find("unless tagged")), "tokendrop")) {
-        w.moe.capacity_factor = 1;
-        assumptions.push_back("tokens beyond a capacity of 1 are dropped");
-    }
+    if (w.moe.experts > 0) w.moe.capacity_factor = stated_capacity(row);
+    if (w.moe.capacity_factor > 0)
+        assumptions.push_back(
+            fmt::format("tokens beyond a capacity of {} are dropped", w.moe.capacity_factor));
     match_stated_parameters(row, w, assumptions);
     return w;
 }

@@ -120,6 +120,7 @@ private:
                      w.causal, back != nullptr, s.storage, true};
         op.generation = flash_generation(w.attention);
         op.value_dim = s.value_dim;
+        if (a.kv_heads < a.heads) op.kv_heads = a.kv_heads;
         if (selects_keys(w)) select(op);
         if (w.window < s.seq && w.window_share > 0) {
             op.window = w.window;
@@ -144,6 +145,7 @@ private:
     void select(Attention& op) const {
         op.head_dim = latent_key();
         op.value_dim = w.mla.kv_rank;
+        op.kv_heads = 0;
         see_selected(op);
         op.unmeasured = Unmeasured::sparse_attention;
     }

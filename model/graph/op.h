@@ -102,6 +102,7 @@ struct Attention {
     long window = 0;     // 0 = all
     double window_share = 1;
     Unmeasured unmeasured = Unmeasured::no;
+    long kv_heads = 0;  // of keys and values, each for as many heads of queries; 0 = heads
     friend bool operator==(const Attention&, const Attention&) = default;
 };
 

@@ -1,6 +1,7 @@
 // Rules across keys, one function each. A complaint begins with the key at fault.
 #include "model/input/checks.h"
 #include "model/input/keys.h"
+#include "model/input/split_rules.h"
 #include "model/machine/allocator_settings.h"
 #include "model/rank_groups.h"
 #include "model/runtime_rules.h"
@@ -9,17 +10,10 @@ namespace stepcast {
 namespace {
 
 void check_rank_count(const Experiment& e) {
-    const auto& p = e.parallelism;
-    const auto asked = static_cast<long>(p.dp) * p.tp * p.pp * p.cp;
     const auto there = static_cast<long>(e.cluster.nodes) * e.cluster.gpus_per_node;
     if (constexpr long most = 1 << 20; there > most)
         refuse("cluster.nodes: {} x gpus_per_node {} = {} ranks; expected at most {}",
                e.cluster.nodes, e.cluster.gpus_per_node, there, most);
-    if (asked != there)
-        refuse(
-            "parallelism: pipeline {} x data {} x tensor {} x context {} = {} ranks, but cluster "
-            "has {}",
-            p.pp, p.dp, p.tp, p.cp, asked, there);
 }
 
 void check_experts(const Experiment& e) {
@@ -34,44 +28,17 @@ void check_experts(const Experiment& e) {
                    e.parallelism.ep, to_string(kind));
         return;
     }
-    if (e.workload.kind == Workload::Kind::transformer && moe.experts == 0) {
-        if (e.parallelism.ep != 1)
-            refuse("parallelism.ep: {}, but workload.moe.experts is 0; expected 1",
-                   e.parallelism.ep);
-        return;
-    }
+    if (e.workload.kind == Workload::Kind::transformer && moe.experts == 0) return;
     if (moe.experts < 1)
         refuse("workload.moe.experts: missing; expected the experts of a layer over all ranks");
-    if (moe.experts % e.parallelism.ep != 0)
-        refuse(
-            "workload.moe.experts: {} cannot be spread over parallelism.ep = {} ranks; expected a "
-            "multiple",
-            moe.experts, e.parallelism.ep);
     if (moe.top_k > moe.experts)
         refuse("workload.moe.top_k: {} is above the {} experts that there are", moe.top_k,
                moe.experts);
 }
 
-void check_batch(const Experiment& e) {
-    const auto& p = e.parallelism;
-    const auto once = static_cast<long>(p.dp) * p.micro_batch;
-    if (p.global_batch % once != 0)
-        refuse("parallelism.global_batch: {} is no multiple of dp x micro_batch = {}",
-               p.global_batch, once);
-}
-
 void check_dropout(const Experiment& e) {
     if (e.workload.dropout >= 1)
         refuse("workload.dropout: {} drops everything; expected below 1", e.workload.dropout);
-}
-
-// Tokens and slots are counted as int later.
-void check_tokens(const Experiment& e) {
-    const auto slots =
-        static_cast<double>(e.parallelism.micro_batch) * e.workload.seq * e.workload.moe.top_k;
-    if (slots > 1e9)
-        refuse("parallelism.micro_batch: {} x seq {} x top_k {} is above 1e9 slots on a rank",
-               e.parallelism.micro_batch, e.workload.seq, e.workload.moe.top_k);
 }
 
 // Keys that only a transformer step uses, and optimizer keys, which a single MoE layer does not
@@ -174,11 +141,11 @@ void check_experiment(const Experiment& experiment) {
     check_required(experiment);
     check_modelled(experiment);
     check_rank_count(experiment);
+    refuse_split(experiment, RuleOf::ranks);
     check_routing_file(experiment);
     (void)rank_groups(experiment);
     check_experts(experiment);
-    check_batch(experiment);
-    check_tokens(experiment);
+    refuse_split(experiment, RuleOf::any_workload);
     check_dropout(experiment);
     check_moe_system(experiment);
     check_optimizer(experiment);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "model/input/checks.h"
+#include "model/input/split_rules.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
@@ -42,27 +43,6 @@ void check_experts(const Workload& w) {
         w.moe.experts, w.moe.dense_layers, w.moe.interval, w.layers);
 }
 
-// If there are fewer key and value heads than ranks, several ranks hold a copy of each head.
-void check_tensor_split(const Experiment& e) {
-    const Workload& w = e.workload;
-    const Parallelism& p = e.parallelism;
-    const auto divides = [&](std::string_view what, int whole) {
-        if (whole % p.tp != 0)
-            refuse("parallelism.tp: {} does not divide {} = {}", p.tp, what, whole);
-    };
-    divides("workload.heads", w.heads);
-    if (const int kv = kv_heads(w);
-        w.attention != AttentionKind::mla && kv % p.tp != 0 && p.tp % kv != 0)
-        refuse("parallelism.tp: {} neither divides workload.kv_heads = {} nor is a multiple", p.tp,
-               kv);
-    const bool all_experts = w.moe.experts > 0 && w.moe.dense_layers == 0 && w.moe.interval == 1;
-    if (!all_experts) divides("workload.ffn", w.ffn);
-    if (w.moe.experts == 0) return;
-    if (splits_experts(e))
-        divides(w.moe.ffn > 0 ? "workload.moe.ffn" : "workload.ffn", expert_ffn(w));
-    if (w.moe.shared_experts > 0) divides("the shared experts' width", shared_ffn(w));
-}
-
 // What the kernels of gated delta nets and of sparse attention are known for. Megatron-Core 0.16.0
 // runs neither with a split context (ssm/gated_delta_net.py, transformer_config.py) and has sparse
 // attention for latent attention only (experimental_attention_variant_module_specs.py).
@@ -74,12 +54,6 @@ void check_delta(const Experiment& e) {
     if (values % keys != 0)
         refuse("workload.delta.key_heads: {} does not divide workload.delta.value_heads = {}", keys,
                values);
-    if (keys % p.tp != 0)
-        refuse("parallelism.tp: {} does not divide workload.delta.key_heads = {}", p.tp, keys);
-    if (p.cp != 1)
-        refuse(
-            "parallelism.cp: {}, but gated delta nets are modelled on whole sequences; expected 1",
-            p.cp);
     if (w.mamba.heads > 0 || w.positions == Positions::relative || is_written_out(e) ||
         p.moe_system != MoeSystem::alltoall || p.cut == StageCut::modules)
         refuse(
@@ -91,82 +65,12 @@ void check_delta(const Experiment& e) {
 
 void check_indexer(const Experiment& e) {
     const Workload& w = e.workload;
-    const Parallelism& p = e.parallelism;
     if (w.indexer.heads == 0) return;
     if (w.attention != AttentionKind::mla || !w.causal || w.window > 0 || is_written_out(e))
         refuse(
             "workload.indexer.heads: {}, which is modelled for causal latent attention without a "
             "window and in fused passes; expected workload.attention = mla, or 0",
             w.indexer.heads);
-    if (p.cp != 1)
-        refuse(
-            "parallelism.cp: {}, but sparse attention is modelled on whole sequences; expected 1",
-            p.cp);
-}
-
-void check_sequence_split(const Workload& w, const Parallelism& p) {
-    if (w.seq % p.cp != 0)
-        refuse("parallelism.cp: {} does not divide workload.seq = {}", p.cp, w.seq);
-    if (p.sequence_parallel && w.seq / p.cp % p.tp != 0)
-        refuse(
-            "parallelism.sequence_parallel: tp = {} does not divide the {} tokens of a sequence on "
-            "a rank",
-            p.tp, w.seq / p.cp);
-}
-
-// Frameworks that raise at their start. What else a framework lacks only keeps `sweep` from walking
-// there.
-void check_framework(const Experiment& e) {
-    const Parallelism& p = e.parallelism;
-    if (e.workload.moe.experts == 0 || p.tp == 1 || p.sequence_parallel ||
-        e.framework.can.experts_without_sequence)
-        return;
-    refuse(
-        "parallelism.sequence_parallel: false, but {} runs experts on {} tensor-parallel ranks "
-        "only with it; expected true, or tp = 1",
-        e.framework.name, p.tp);
-}
-
-void check_chunks(const Workload& w, const Parallelism& p) {
-    const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
-    const auto& stated = p.stage_layers;
-    if (p.layout != StageLayout::even && (!stated.empty() || p.cut == StageCut::modules))
-        refuse("parallelism.layout: {}, but {}; expected even", to_string(p.layout),
-               stated.empty() ? "parallelism.cut is modules"
-                              : "parallelism.stage_layers states the layers");
-    if (p.cut == StageCut::modules) return;
-    if (stated.empty() && p.layout != StageLayout::even)
-        if (const std::vector<int> laid = chunk_layers(w, p); !all_hold_layers(laid))
-            refuse(
-                "parallelism.layout: {} leaves a stage chunk of [{}] without layers; expected "
-                "fewer "
-                "chunks (pp, vp), or even",
-                to_string(p.layout), fmt::join(laid, ", "));
-    if (stated.empty()) {
-        if (chunks > w.layers)
-            refuse(
-                "parallelism.{}: {} stage chunks are more than workload.layers = {}; expected "
-                "fewer, or "
-                "parallelism.stage_layers",
-                p.vp > 1 ? "vp" : "pp", chunks, w.layers);
-        return;
-    }
-    if (static_cast<int>(stated.size()) != chunks)
-        refuse("parallelism.stage_layers: {} entries, but there are {} stage chunks", stated.size(),
-               chunks);
-    if (const int least = *std::min_element(stated.begin(), stated.end()); least < 0)
-        refuse("parallelism.stage_layers: {} is no number of layers", least);
-    // The first chunk has the embedding and the last the head; any other chunk without layers would
-    // only pass data on.
-    for (std::size_t chunk = 1; chunk + 1 < stated.size(); ++chunk)
-        if (stated[chunk] == 0)
-            refuse(
-                "parallelism.stage_layers: entry {} of {} is 0; expected layers in all but the "
-                "first and the last",
-                chunk + 1, stated.size());
-    if (const long sum = std::accumulate(stated.begin(), stated.end(), 0L); sum != w.layers)
-        refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum,
-               w.layers);
 }
 
 // The cases that the splitter's cut by modules, and the blocking messages of such pipelines, are
@@ -220,18 +124,6 @@ void check_cut(const Experiment& e) {
     }
 }
 
-void check_recompute(const Workload& w, const Parallelism& p) {
-    if (p.recompute_layers == 0) return;
-    if (p.recompute != Recompute::full)
-        refuse(
-            "parallelism.recompute_layers: {}, but parallelism.recompute is {}; expected 0, or "
-            "recompute = full",
-            p.recompute_layers, to_string(p.recompute));
-    if (p.recompute_layers > w.layers)
-        refuse("parallelism.recompute_layers: {} is above workload.layers = {}", p.recompute_layers,
-               w.layers);
-}
-
 // The limits of Megatron-Core, whose combined forward-backward passes recompute no layer and gather
 // no weights.
 void check_pairs(const Experiment& e) {
@@ -246,16 +138,6 @@ void check_pairs(const Experiment& e) {
             "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, "
             "schedule dualpipe, or 1f1b with vp above 1 where "
             "pp is, zero below 3, fused passes and no layer recomputed; expected false");
-}
-
-void check_shard(const Parallelism& p) {
-    if (p.shard != 0 && p.zero != 3)
-        refuse("parallelism.shard: {}, but parallelism.zero is {}; expected 0, or zero = 3",
-               p.shard, p.zero);
-    if (p.shard == 1)
-        refuse(
-            "parallelism.shard: 1 shards nothing, each rank holds a copy of its own; expected zero "
-            "= 0, or shards of 2 ranks or more");
 }
 
 // The MoE systems of model/moe write the tasks of all ranks of one expert-parallel group.
@@ -361,16 +243,10 @@ void check_transformer(const Experiment& e) {
     check_heads(w);
     if (w.vocab < 1) refuse("workload.vocab: missing; expected vocabulary");
     check_experts(w);
-    check_tensor_split(e);
     check_delta(e);
     check_indexer(e);
-    check_sequence_split(w, p);
-    check_framework(e);
-    check_schedule(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
-    check_chunks(w, p);
+    refuse_split(e, RuleOf::transformers);
     check_cut(e);
-    check_recompute(w, p);
-    check_shard(p);
     check_moe_system(w, p);
     check_window(w);
     check_prediction(e);

@@ -72,7 +72,7 @@ const ModelFamily& family_of(std::string_view model, const std::vector<ModelFami
                           "\" is of no known family and no preset experiment; expected a name that "
                           "begins with one of " +
                           known +
-                          "; to add one, write model/presets/families/NAME.toml (docs/formats.md)");
+                          "; to add one, write model/presets/families/NAME.toml (docs/files.md)");
     if (!found->not_modelled.empty())
         throw ConfigError("model: \"" + std::string(model) +
                           "\" is not modelled: " + found->not_modelled);

@@ -20,7 +20,8 @@ bool is_table(const TomlFile& file, std::string_view table) {
 
 // The kind of a preset by its name, or of a file by its content.
 PresetKind kind_of_start(const std::string& name) {
-    for (const auto kind : {PresetKind::experiment, PresetKind::workload, PresetKind::cluster})
+    for (const auto kind : {PresetKind::experiment, PresetKind::workload, PresetKind::cluster,
+                            PresetKind::framework, PresetKind::nameplate, PresetKind::family})
         if (has_preset(kind, name)) return kind;
     if (!name.ends_with(".toml") || !std::filesystem::is_regular_file(name))
         return PresetKind::experiment;
@@ -77,7 +78,9 @@ std::string experiment_text(const Layers& layers) {
 
 std::string show_part(PresetKind kind, const std::string& name) {
     Layers layers;
+    if (kind == PresetKind::framework) return write_framework(read_framework(name));
     const auto path = preset_path(kind, name);
+    if (kind == PresetKind::family) return read_text(path, "a family");
     if (kind == PresetKind::workload) {
         lay_workload(layers, path);
         return table_text(layers, "workload", false);
@@ -94,8 +97,8 @@ std::string show(const ExperimentSource& source, std::span<const Override> overr
     if (kind == PresetKind::experiment || (kind == PresetKind::workload && !overrides.empty()))
         return experiment_text(lay_experiment(source, overrides));
     if (!overrides.empty())
-        throw ConfigError(name +
-                          ": is a cluster; --set changes experiments, expected one of those");
+        throw ConfigError(name + ": is a " + std::string(to_string(kind)) +
+                          "; --set changes experiments, expected one of those");
     return show_part(kind, name);
 }
 

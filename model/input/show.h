@@ -8,7 +8,8 @@
 
 namespace stepcast {
 
-// Shows an experiment, workload or cluster, by preset name or file. Overrides need an experiment.
+// Shows an experiment, workload, cluster, framework (with the rules of those that it is based on)
+// or family, by preset name or file. Overrides need an experiment.
 std::string show(const ExperimentSource& source, std::span<const Override> overrides);
 
 }  // namespace stepcast

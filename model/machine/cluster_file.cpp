@@ -63,7 +63,7 @@ Fitted lay_fitted(Layers& layers, const std::string& prefix,
     each_entry(
         entries, [&](const TomlEntry& entry) { return read_fitted_entry(entry, fitted); },
         [](const TomlEntry& entry) {
-            return entry.path + ": unknown key; docs/formats.md lists those of [fitted]";
+            return entry.path + ": unknown key; docs/files.md lists those of [fitted]";
         });
     for (const auto& entry : entries) value_at[entry.path] = entry.value_at;
     for (std::size_t i = 0; i < fitted.parameters.size(); ++i) {

@@ -96,7 +96,7 @@ void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
 }
 
 // The data size that casts find in the L2 scales with the L2: 0.6 to 1.2 of it on six devices
-// (docs/calibration.md). 1 if not stated.
+// (notes/kernel-laws.md). 1 if not stated.
 double l2_ratio(const Machines& from, const Gpu& to) {
     const auto ratio = median_over(
         from, [&](const Cluster& c) { return when(c.gpu.l2 > Bytes(0), to.l2 / c.gpu.l2); });
@@ -125,7 +125,7 @@ void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
         *time = launch_ratio(from.narrow, gpu) * *time;
     // Products with one scale per block reach the same share of the peak at any SM rate. A row's
     // cast is a kernel of a library and not a property of the chip: on one machine it takes a
-    // hundred times as long as on the others (docs/calibration.md).
+    // hundred times as long as on the others (notes/kernel-laws.md).
     const Machines scaled =
         those(from.all, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency > 0; });
     if (scaled.empty()) return;

@@ -31,7 +31,7 @@ double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.
 // Time of a pass relative to its time at the memory's rate: bytes wait for the memory and for the
 // SM.
 double time_of_passes(const Gpu& gpu) {
-    // bytes/s that an SM copies, on all measured devices (docs/calibration.md)
+    // bytes/s that an SM copies, on all measured devices (notes/kernel-laws.md)
     constexpr double copied = 38e9;
     return 1 + bandwidth_of_sm(gpu) / copied;
 }

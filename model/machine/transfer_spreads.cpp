@@ -63,7 +63,7 @@ std::string write_transfer_spreads(const TransferSpreads& spreads, const std::st
                "machines with one of their fabric and generation\n"
                "# among those (alike), and of the others (alone).\n"
                "# Written by stepcast calibrate --cross-validate device --out; "
-               "docs/calibration.md.\ndate = \"{}\"\n",
+               "notes/kernel-laws.md.\ndate = \"{}\"\n",
                date) +
            table_text("alike", spreads.alike) + table_text("alone", spreads.alone);
 }

@@ -21,6 +21,8 @@ struct Measurement {
     KEY(std::string, device, {}, "\"host, 2 ranks as threads, AMD EPYC .., OpenBLAS 0.3.21\"");
     KEY(std::string, date, {}, "of the run");
     KEY(std::vector<std::string>, versions, {}, "of libraries");
+    KEY(std::vector<std::string>, kernels, {},
+        "what ran each kind of task: \"attention, 24 tasks: own fused kernel\"");
     KEY(int, warmup, 0, "steps before the samples");
     std::vector<MeasuredStep> steps;  // all samples after warm-up, accepted or not
     std::vector<Trace> traces;        // one per step, in the same order

@@ -1,5 +1,5 @@
 // A run on disk: what was executed, how, and every sample, so that `compare` can predict it later,
-// on other machines, and after presets changed. Format: docs/formats.md.
+// on other machines, and after presets changed. Format: docs/files.md.
 #pragma once
 
 #include <string>

@@ -6,13 +6,16 @@
 namespace stepcast {
 namespace {
 
-// Modules of PyTorch: one for each product, norm and activation.
+// Modules of PyTorch: one for each product, norm and activation. A product with adapters beside it
+// is five that are called: PEFT's own, the one it wraps, the dropout and both adapters
+// (peft/tuners/lora/layer.py, Linear.forward).
 double modules_in(const Block& block) {
     double modules = 0;
     for (const Operator& op : block) {
         if (const auto* norm = std::get_if<Normalize>(&op)) modules += norm->kernels;
-        modules +=
-            std::holds_alternative<Linear>(op) || std::holds_alternative<Activate>(op) ? 1 : 0;
+        if (const auto* product = std::get_if<Linear>(&op))
+            modules += product->adapter_rank > 0 ? 5 : 1;
+        modules += std::holds_alternative<Activate>(op) ? 1 : 0;
     }
     return modules;
 }
@@ -48,7 +51,7 @@ void plan_module(Planner& planner, const LayerContext& c) {
                      HostWork{HostWork::Kind::exchange,
                               c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0},
                      false);
-    if (const Workload& w = c.experiment.workload; attends && w.attention == AttentionKind::mla)
+    if (attends && w.attention == AttentionKind::mla)
         planner.host("latent_modules",
                      HostWork{HostWork::Kind::module, w.mla.q_rank > 0 ? 3.0 : 2.0}, false);
 }
@@ -196,9 +199,9 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     if (w.moe.experts > 0 && p.moe_system != MoeSystem::alltoall) {
         // The system runs what is between the norm and the residual, or the norm before that.
         const Part first[] = {{mixing, style}, {feed_forward.first(3), style}},
-                   second[] = {{feed_forward.last(w.post_norms ? 2 : 1), style}};
+                   behind[] = {{feed_forward.last(w.post_norms ? 2 : 1), style}};
         plans.experts = m.make(first, plan_module<true>, nothing);
-        plans.after_experts = m.make(second, nothing, plan_module<true>);
+        plans.after_experts = m.make(behind, nothing, plan_module<true>);
     }
     if (p.cut == StageCut::modules) {
         const std::size_t at = cut(feed_forward);

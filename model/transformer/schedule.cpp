@@ -10,34 +10,43 @@ int chunks_per_stage(const Parallelism& p) {
     return traits(p.schedule).chunks == StageChunks::there_and_back && p.vp == 1 ? 2 : p.vp;
 }
 
+ScheduleFault schedule_fault(Schedule schedule, int stages, int chunks, int micro_batches) {
+    const ScheduleTraits& s = traits(schedule);
+    if (s.chunks != StageChunks::rounds && chunks != (s.chunks == StageChunks::one ? 1 : 2))
+        return ScheduleFault::chunks;
+    if (stages % s.copies != 0) return ScheduleFault::odd_stages;
+    if (micro_batches < 1) return ScheduleFault::micro_batches;
+    if (s.chunks == StageChunks::rounds && chunks > 1 && micro_batches % stages != 0)
+        return ScheduleFault::rounds;
+    return ScheduleFault::none;
+}
+
 void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches) {
     const ScheduleTraits& s = traits(schedule);
-    if (s.chunks == StageChunks::one && chunks != 1)
-        refuse(
-            "parallelism.schedule: {} has one chunk a stage, but parallelism.vp is {}; expected "
-            "1f1b or parallelism.vp = 1",
-            s.name, chunks);
-    if (s.chunks == StageChunks::there_and_back && chunks != 2)
-        refuse(
-            "parallelism.schedule: {} has two chunks a stage, but parallelism.vp is {}; expected "
-            "parallelism.vp = 1 or 2",
-            s.name, chunks);
-    if (stages % s.copies != 0)
-        refuse(
-            "parallelism.schedule: {} pairs the stages, but parallelism.pp is {}; expected an even "
-            "number",
-            s.name, stages);
-    if (micro_batches < 1)
-        refuse(
-            "parallelism.global_batch: makes {} micro-batches; expected at least one for each "
-            "replica",
-            micro_batches);
-    if (s.chunks == StageChunks::rounds && chunks > 1 && micro_batches % stages != 0)
-        refuse(
-            "parallelism.global_batch: makes {} micro-batches, but interleaved {} (parallelism.vp "
-            "= {}) runs them in rounds of "
-            "parallelism.pp = {}; expected a multiple",
-            micro_batches, s.name, chunks, stages);
+    const bool one = s.chunks == StageChunks::one;
+    switch (schedule_fault(schedule, stages, chunks, micro_batches)) {
+        case ScheduleFault::none: return;
+        case ScheduleFault::chunks:
+            refuse("parallelism.schedule: {} has {} a stage, but parallelism.vp is {}; expected {}",
+                   s.name, one ? "one chunk" : "two chunks", chunks,
+                   one ? "1f1b or parallelism.vp = 1" : "parallelism.vp = 1 or 2");
+        case ScheduleFault::odd_stages:
+            refuse(
+                "parallelism.schedule: {} pairs the stages, but parallelism.pp is {}; expected an "
+                "even number",
+                s.name, stages);
+        case ScheduleFault::micro_batches:
+            refuse(
+                "parallelism.global_batch: makes {} micro-batches; expected at least one for each "
+                "replica",
+                micro_batches);
+        case ScheduleFault::rounds:
+            refuse(
+                "parallelism.global_batch: makes {} micro-batches, but interleaved {} "
+                "(parallelism.vp = {}) runs them in rounds of parallelism.pp = {}; expected a "
+                "multiple",
+                micro_batches, s.name, chunks, stages);
+    }
 }
 
 std::vector<Order> schedule_orders(Schedule schedule, int stages, int chunks, int micro_batches) {

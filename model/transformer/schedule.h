@@ -13,8 +13,11 @@ namespace stepcast {
 // Chunks of the model per stage: vp, but always 2 under zb-v and dualpipe.
 int chunks_per_stage(const Parallelism& parallelism);
 
-// Throws ConfigError that begins with the key to change if the schedule cannot run that many
-// stages, chunks or micro-batches.
+// Why a schedule cannot run so many stages, chunks or micro-batches.
+enum class ScheduleFault { none, chunks, odd_stages, micro_batches, rounds };
+ScheduleFault schedule_fault(Schedule schedule, int stages, int chunks, int micro_batches);
+
+// Throws ConfigError that begins with the key to change if there is a fault.
 void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches);
 
 // The order of each stage. It is free of deadlock if every slot waits for its inputs: a forward for

@@ -117,7 +117,7 @@ def simulate(experiment: Experiment, *, set: Settings | None = None, cluster: Pa
     cluster, framework: preset or file. gpus: so many of the cluster's ranks; data parallelism fills them.
     explain: also why: critical path, idle time, what 10 % more of anything would buy (slower).
     tokens ("15T") or steps ("100k"): also days, money and energy of such a training, at the prices of `market`, a file.
-    model, variant, env: what a file of another tool leaves open (docs/translate.md).
+    model, variant, env: what a file of another tool leaves open (docs/bring-your-files.md).
 
     Raises ConfigError for what cannot be read, or cannot be.
     """
@@ -166,7 +166,7 @@ def sweep(experiment: Experiment, vary: Mapping[str, Any], *, where: str | Itera
 
 
 def compare(inputs: Path | Iterable[Path], *, cluster: Path = "", framework: Path = "", progress: Progress = None) -> Comparison:
-    """Predicts what was measured: tables of cases, measurements or kernels, and folders of runs (docs/formats.md).
+    """Predicts what was measured: tables of cases, measurements or kernels, and folders of runs (docs/files.md).
 
     cluster, framework: predict with these, presets or files. Cases that cannot be predicted are in `refused` with the reason.
     Raises ConfigError for files that cannot be read.

@@ -214,7 +214,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why the step takes as long as it does; the lists are described in docs/explain.md."""
+    """Why the step takes as long as it does; the lists are described in docs/model.md."""
 
     step_s: float
     critical_path: list[dict[str, Any]]

@@ -68,7 +68,6 @@ double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
 
 // Units close buckets in the order head, layers, embedding. Every chunk ends its last bucket.
 void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
-    const Parallelism& p = in.context.experiment.parallelism;
     const double limit = bucket_bytes(in.context.experiment).si() /
                          size_of(gradient_type(in.context.experiment)).si();
     const int layers = all_layers(units);

@@ -43,7 +43,8 @@ struct AttentionShape {
 // another generation divide the products' part, 2 (d_qk + d_v), by kernel.attention_v2 or
 // .attention_triton, while exponentials run at the same rate in all. So FlashAttention-2 loses less
 // at a head of 64 than at one of 128 (H100: 300 of some 440 TFLOP/s against 370 of 640;
-// FlashAttention-3, arXiv 2407.08608, figure 5). Source: eight devices' atlas, docs/calibration.md.
+// FlashAttention-3, arXiv 2407.08608, figure 5). Source: tables of eight devices,
+// notes/kernel-laws.md.
 Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel,
                            const Cluster& cluster, GemmSetting setting);
 

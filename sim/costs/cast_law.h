@@ -19,7 +19,7 @@ enum class CastScale : std::uint8_t { given, given_rows, rows, tensor };
 // of threads that walk over all elements) have rates of their own: cast.tensor_efficiency in
 // memory, tensor_gain in the L2. Outside the L2, each byte that they write takes tensor_written
 // bytes more, up to the L2's size: 40 us on Blackwell, which a larger cast does not take twice.
-// Source: casts of six devices in two frameworks (docs/calibration.md).
+// Source: casts of six devices in two frameworks (notes/kernel-laws.md).
 Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster);
 
 // The share of so many bytes that the L2 still holds when a kernel reads them again: from 1, well

@@ -17,7 +17,7 @@ namespace stepcast {
 //   s = max(1, sqrt((drawn - idle) / (limit - idle))).
 // s is 1 if no limit is known, or if the cluster's rates already contain that clock
 // (power.in_rates). Source: kernels timed for a second and in bursts, with the power sampled
-// (docs/calibration.md).
+// (notes/kernel-laws.md).
 double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time,
                           const Cluster& cluster);
 

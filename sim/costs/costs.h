@@ -53,9 +53,4 @@ Seconds host_call_time(const Cluster& cluster);
 // Prices every task. Tasks of one class (sim/costs/price_classes.h) are priced once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);
 
-// One line for each size that lies outside the measured tables, or outside the sizes that laws were
-// fitted on (cluster.fitted->ranges), such as "extrapolated: gemm.n up to 128256, fitted on 512 to
-// 16384". In alphabetical order; empty if there is none.
-std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster);
-
 }  // namespace stepcast

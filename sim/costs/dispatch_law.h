@@ -26,7 +26,7 @@ struct DispatchLoad {
 // 8 SMs idle (num_warp_groups and num_sms of its internode_ll.cu). Source: DeepEP's and
 // TensorRT-LLM's kernels (each SM copies rows on its own and is far slower than the link). One set
 // of constants predicts dispatch and combine of five devices, 8 to 24 SMs, to 4 to 5 %
-// (docs/calibration.md).
+// (notes/kernel-laws.md).
 Seconds dispatch_law_time(const DispatchLoad& load, const Dispatch& d, BytesPerSecond link,
                           int sms);
 

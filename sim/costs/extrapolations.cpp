@@ -1,7 +1,7 @@
-// Which sizes of a step lie outside of what the cluster's tables and fits were made from.
+#include "sim/costs/extrapolations.h"
+
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,7 +20,7 @@ struct LeastAndMost {
 
 struct Outside {
     const Cluster& cluster;
-    std::set<std::string> found;
+    std::map<std::string, Note> found;        // by their text, each once
     std::map<std::string, LeastAndMost> met;  // by the names of FittedRange
 
     // The fused kernel was measured with one and two waves of thread blocks.
@@ -28,7 +28,8 @@ struct Outside {
         const double waves = static_cast<double>(op.blocks) /
                              static_cast<double>(op.blocks_per_thread_block) / cluster.gpu.sms;
         if (cluster.fitted && waves > 2)
-            add("fused kernel with {} blocks is more than the two waves of {} SMs that were "
+            add("fused kernel",
+                "fused kernel with {} blocks is more than the two waves of {} SMs that were "
                 "measured",
                 op.blocks, cluster.gpu.sms);
     }
@@ -60,16 +61,24 @@ struct Outside {
     }
     void operator()(const HostWork&) const {}
 
+    void add(Note note) {
+        std::string text = to_string(note);
+        found.emplace(std::move(text), std::move(note));
+    }
     template <class... Values>
-    void add(fmt::format_string<Values...> text, Values&&... values) {
-        found.insert("extrapolated: " + fmt::format(text, std::forward<Values>(values)...));
+    void add(std::string_view what, fmt::format_string<Values...> text, Values&&... values) {
+        add({.kind = Note::Kind::extrapolated,
+             .key = std::string(what),
+             .text = fmt::format(text, std::forward<Values>(values)...)});
     }
     void priced_as(const Op& op) {
         if (unmeasured(op) == Unmeasured::delta_rule)
-            add("gated_delta_rule: its kernels were measured nowhere; each of their products is "
+            add("gated_delta_rule",
+                "gated_delta_rule: its kernels were measured nowhere; each of their products is "
                 "priced as a batched product by itself");
         else
-            add("sparse_attention: its kernels were measured nowhere; scores of the indexer and "
+            add("sparse_attention",
+                "sparse_attention: its kernels were measured nowhere; scores of the indexer and "
                 "attention to selected keys are priced as flash attention over as many keys");
     }
     void meet(const std::string& what, double value) {
@@ -96,27 +105,29 @@ struct Outside {
         };
         if (outside(&GemmPoint::m, op.m) || outside(&GemmPoint::n, op.n) ||
             outside(&GemmPoint::k, op.k))
-            add("gemm {} x {} x {} lies outside the measured table", op.m, op.n, op.k);
+            add("gemm", "gemm {} x {} x {} lies outside the measured table", op.m, op.n, op.k);
     }
     void check_curve(std::string_view what, const Curve& curve, Bytes bytes) {
         if (!curve.empty() && bytes > curve.back().bytes)
-            add("{} of {} is beyond the measured {}", what, to_string(bytes),
+            add(what, "{} of {} is beyond the measured {}", what, to_string(bytes),
                 to_string(curve.back().bytes));
     }
     void check_fit(const FittedRange& range) {
         const auto extent = met.find(range.what);
         if (extent == met.end()) return;
         const auto [least, most] = extent->second;
-        if (most > range.most)
-            add("{} up to {}, fitted on {} to {}", range.what, most, range.least, range.most);
-        if (least < range.least)
-            add("{} down to {}, fitted on {} to {}", range.what, least, range.least, range.most);
+        Note note{.kind = Note::Kind::extrapolated,
+                  .key = range.what,
+                  .least = range.least,
+                  .most = range.most};
+        for (const double value : {most, least})
+            if (note.value = value; value > range.most || value < range.least) add(note);
     }
 };
 
 }  // namespace
 
-std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
+std::vector<Note> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
     Outside outside{.cluster = cluster, .found = {}, .met = {}};
     for (const Op& op : graph.ops()) {
         if (unmeasured(op) == Unmeasured::no)
@@ -132,7 +143,9 @@ std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& c
             outside.meet_group(graph.op(t), graph.group(group));
     if (cluster.fitted)
         for (const FittedRange& range : cluster.fitted->ranges) outside.check_fit(range);
-    return {outside.found.begin(), outside.found.end()};
+    std::vector<Note> notes;
+    for (auto& [text, note] : outside.found) notes.push_back(std::move(note));
+    return notes;
 }
 
 }  // namespace stepcast

@@ -24,8 +24,8 @@ struct Format {
     double remainder = 0;
 };
 
-// Equal for all measured devices. Fitted for each device alone (docs/calibration.md): 1.7 to 2.2 on
-// five, 1.5 to 1.8 on H100 and H200.
+// Equal for all measured devices. Fitted for each device alone (notes/kernel-laws.md): 1.7 to 2.2
+// on five, 1.5 to 1.8 on H100 and H200.
 constexpr double written_apart = 1.8, hopper_remainder = 1.6;
 // Fitted for each device alone: 0.27 to 0.37 on seven of eight devices, 0.47 on A100.
 constexpr double held_by_l2 = 0.3;

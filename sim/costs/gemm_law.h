@@ -32,7 +32,7 @@ enum class GemmSetting : std::uint8_t { alone, sustained, step };
 // + 1.6 / blocks of rows times if the last block has fewer than 96 rows. The form comes from fits
 // to A100 tables. The other published tables needed wave_loss (work cut along k fills the last
 // wave) and the corner. In files fitted to the atlas, one reuse constant replaces seven tile
-// factors (docs/calibration.md).
+// factors (notes/kernel-laws.md).
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster,
                       GemmSetting setting = GemmSetting::alone, bool scaled_blocks = false);
 
@@ -49,7 +49,7 @@ Seconds corner_of(Seconds a, Seconds b, double corner);
 // times the rate. If each group has its own kernel (op.kernels), the tiles fill the waves on
 // several streams all the same, but each kernel adds its launch and its call. Where such a kernel
 // is slower than ungrouped ones (kernel.grouped_gemm below 1), never longer than one product after
-// another for each group, which `execute` runs then (docs/gpu.md).
+// another for each group, which `execute` runs then (notes/gpu.md).
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster,
                               GemmSetting setting = GemmSetting::alone);
 

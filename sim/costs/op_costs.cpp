@@ -68,8 +68,8 @@ struct Pricer {
     // Gather: after the last remote row arrives (remote bytes / link bandwidth), `tail` of compute
     // is left, at most one wave: max(t, tail
     // + transfer). Scatter: writes are posted, and a share of their transfer is not hidden: t +
-    // share * transfer. Source: docs/recorded-runs.md (kernels AG and GA); ignores which peer holds
-    // the rows.
+    // share * transfer. Source: notes/recorded-runs.md (kernels AG and GA); ignores which peer
+    // holds the rows.
     Seconds operator()(const FusedGemm& op) const {
         const double thread_blocks = std::ceil(static_cast<double>(op.blocks) /
                                                static_cast<double>(op.blocks_per_thread_block));

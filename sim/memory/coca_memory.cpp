@@ -66,7 +66,6 @@ Activations activations_of(const TowerContext& c) {
 
 MemoryUse coca_memory(const Experiment& e) {
     const TowerContext c{e, rank_groups(e).data};
-    const Parallelism& p = e.parallelism;
     const double parameters = elements_of(parameter_groups(e));
     const Activations activations = activations_of(c);
     double owned = 0;

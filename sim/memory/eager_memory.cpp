@@ -7,7 +7,7 @@
 // The fullest moment is the softmax's backward (two more fp32 tensors of the logits' size), the
 // first layer's backward (in one of its blocks), the last gradient of all, or the optimizer.
 // Checked against the storages that live while PyTorch runs such a step on shapes alone
-// (docs/pytorch.md): equal to the MiB.
+// (notes/pytorch.md): equal to the MiB.
 
 #include <algorithm>
 

@@ -154,8 +154,6 @@ void add_weights(UnitTape& tape, const UnitWeights& weights, const std::vector<M
 // in place (Megatron-LM's and nanotron's _VocabParallelCrossEntropy): only the softmax lasts until
 // the backward and becomes the gradient, which is then cast.
 OperatorTape loss_tape(const LayerContext& c) {
-    const Workload& w = c.experiment.workload;
-    const Parallelism& p = c.experiment.parallelism;
     const double logits = number(c.shape.head_tokens) * number(c.shape.vocab);
     const Bytes wide(4), element = c.shape.element();
     const LossMemory memory = loss_memory(c);

@@ -41,8 +41,8 @@ struct Market {
     KEY_NAMED(std::vector<Offer>, offers, {}, "gpu", "");
     friend bool operator==(const Market&, const Market&) = default;
 };
-// A market file (docs/buying.md); "" is model/presets/market.toml. Throws ConfigError with
-// file:line:column.
+// A market file (docs/cost-and-machines.md); "" is model/presets/market.toml. Throws ConfigError
+// with file:line:column.
 Market read_market(const std::string& path = "");
 
 // Reads "15T" or "100k". Throws ConfigError that says what was found and what was expected.

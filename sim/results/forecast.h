@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/graph/step_times.h"
+#include "sim/results/note.h"
 
 namespace stepcast {
 
@@ -82,7 +83,7 @@ struct OtherReading {
     friend bool operator==(const OtherReading&, const OtherReading&) = default;
 };
 
-// The causes of a step's interval, each as a logarithm (docs/intervals.md).
+// The causes of a step's interval, each as a logarithm (docs/model.md).
 struct Doubts {
     // standard deviation that fits and priors leave in the constants
     double constants = 0;
@@ -107,9 +108,7 @@ struct Forecast {
     std::vector<CostBasis> basis;     // largest share first
     // p50: of the median draw; p10 and p90: of the next run
     Interval step, forward, backward, gradient_sync, optimizer;
-    Doubts doubts;  // the causes of p10 and p90
-    // p50 over the step of the recipe that the framework's file describes
-    double over_recipe = 1;
+    Doubts doubts;                         // the causes of p10 and p90
     StepTimes phases;                      // of the median draw
     Breakdown breakdown;                   // of the median draw
     std::optional<DrawnExperts> drawn;     // where nobody states how tokens choose
@@ -129,8 +128,7 @@ struct Forecast {
     // the draw with the median step; everything said "of the median draw" is of this one
     int median_draw = 0;
     std::vector<KernelTime> kernels;  // of the median draw, compute lane only
-    // "extrapolated: ..", assumptions, parameters that kept their prior
-    std::vector<std::string> notes;
+    std::vector<Note> notes;
     friend bool operator==(const Forecast&, const Forecast&) = default;
 };
 // share of the step priced by constants that nothing measured on this device

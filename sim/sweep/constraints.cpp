@@ -9,7 +9,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
-#include "sim/sweep/split_keys.h"
+#include "model/input/split_keys.h"
 
 namespace stepcast {
 namespace {

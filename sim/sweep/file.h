@@ -1,5 +1,5 @@
 // The table of a sweep that runs: each simulated point as soon as it is known, so that a stopped
-// sweep leaves what it found. Format: docs/sweep.md.
+// sweep leaves what it found. Format: docs/cli.md.
 #pragma once
 
 #include <cstdio>

@@ -9,7 +9,7 @@
 
 #include "sim/results/sweep_answer.h"
 #include "sim/sweep/axes.h"
-#include "sim/sweep/split_rules.h"
+#include "model/input/split_rules.h"
 
 namespace stepcast {
 

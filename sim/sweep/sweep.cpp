@@ -15,7 +15,7 @@
 #include "sim/predict.h"
 #include "sim/sweep/pool.h"
 #include "sim/sweep/search.h"
-#include "sim/sweep/split_rules.h"
+#include "model/input/split_rules.h"
 
 namespace stepcast {
 namespace {

@@ -297,7 +297,8 @@ std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen,
     std::vector<Suspect> suspects;
     for (const TriedCause& t : tried.all) {
         if (t.cause && needs_rate(*t.cause) && !seen.stated_rate) continue;
-        Suspect s{.tried = &t};
+        Suspect s;
+        s.tried = &t;
         if (t.cause) s.weight = t.cause->weight * (apart ? 1 - t.cause->some : 1);
         if (s.weight <= 0) continue;
         for (const CauseGuess& g : t.guesses) s.guesses.push_back(judge(g, seen, error, quiet));

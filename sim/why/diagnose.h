@@ -28,11 +28,11 @@ struct MeasuredLink {
 
 struct Observed {
     std::string name;
-    Seconds step;                // mean or median
-    std::vector<Seconds> steps;  // single ones, in order, without warm-up; may be empty
-    std::optional<Seconds> forward, backward, gradient_sync, optimizer;
-    std::vector<double> rank_times;  // what each rank computes; only ratios count
-    std::vector<MeasuredLink> links;
+    Seconds step;                     // mean or median
+    std::vector<Seconds> steps = {};  // single ones, in order, without warm-up; may be empty
+    std::optional<Seconds> forward = {}, backward = {}, gradient_sync = {}, optimizer = {};
+    std::vector<double> rank_times = {};  // what each rank computes; only ratios count
+    std::vector<MeasuredLink> links = {};
     bool stated_rate = false;  // the step was reckoned from an MFU
 };
 

@@ -210,7 +210,6 @@ std::vector<Player> players_of(const Between& between, const std::vector<std::si
     std::vector<Player> players;
     Player machine{"the machine", {}};
     for (std::size_t i = 0; i < between.changes().size(); ++i) {
-        const std::string& key = between.changes()[i].key;
         if (std::ranges::binary_search(idle, i)) continue;
         if (between.is_of_machine(i))
             machine.changes.push_back(i);
@@ -293,7 +292,8 @@ std::vector<double> shapley_values(std::size_t players, const std::vector<double
     // weight[k]: share of the orders in which exactly a given set of k comes before a given player
     std::vector<double> weight(players);
     for (std::size_t k = 0; k < players; ++k)
-        weight[k] = std::exp(std::lgamma(k + 1.0) + std::lgamma(static_cast<double>(players - k)) -
+        weight[k] = std::exp(std::lgamma(static_cast<double>(k + 1)) +
+                             std::lgamma(static_cast<double>(players - k)) -
                              std::lgamma(static_cast<double>(players) + 1));
     std::vector<double> found(players, 0.0);
     for (std::size_t s = 0; s < value.size(); ++s)
@@ -314,7 +314,9 @@ Waterfall waterfall(const WaterfallSide& from, const WaterfallSide& to, int thre
     for (const std::size_t i : idle) always[i] = true;
     const std::vector<double> values = values_of(between, players, always, threads);
     const std::vector<double> costs = shapley_values(players.size(), values);
-    Waterfall found{.from = end_of(from, a.step.p50.si()), .to = end_of(to, b.step.p50.si())};
+    Waterfall found;
+    found.from = end_of(from, a.step.p50.si());
+    found.to = end_of(to, b.step.p50.si());
     for (std::size_t p = 0; p < players.size(); ++p) {
         WaterfallBar bar{players[p].group, {}, Seconds(costs[p])};
         for (const std::size_t i : players[p].changes) bar.keys.push_back(between.changes()[i]);

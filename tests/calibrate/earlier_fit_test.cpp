@@ -218,9 +218,9 @@ TEST_CASE("few rows of a kernel by name leave it as it was") {
           start.kernel.attention_kernels.size() + 1);
 }
 
-// Two nodes of eight: nothing is fitted to the file of collectives between nodes, so neither its
-// rows nor its name may be recorded.
-TEST_CASE("collectives between nodes are counted, and recorded nowhere as fitted to") {
+// Two nodes of eight of which half of the ranks take part: nothing is fitted to that file, so
+// neither its rows nor its name may be recorded.
+TEST_CASE("collectives of parts of nodes are counted, and recorded nowhere as fitted to") {
     const TestFolder folder;
     const Cluster h100 = read_cluster("dgx-h100");
     std::string inside = "op,ranks,nodes,bytes,time_us\n", between = inside;
@@ -228,21 +228,20 @@ TEST_CASE("collectives between nodes are counted, and recorded nowhere as fitted
         const CollectiveRow row{"all_reduce", 8, 1, Bytes(bytes), {}};
         const double us = 1.1e6 * collective_case(row, h100).predict(h100).si();
         inside += fmt::format("all_reduce,8,1,{:.0f},{:.3f}\n", bytes, us);
-        between += fmt::format("all_reduce,16,2,{:.0f},{:.3f}\n", bytes, 3 * us);
+        between += fmt::format("all_reduce,8,2,{:.0f},{:.3f}\n", bytes, 3 * us);
     }
     const std::string ar8 = folder.write("ar8.csv", inside),
                       ar16 = folder.write("ar16.csv", between), out = (folder.path() + "/o.toml");
     const CalibrationRequest both{
         .measurements = {ar8, ar16}, .cluster = "dgx-h100", .out = out, .date = "2026-01-01"};
     const std::string said = calibrate_from_measurements(both);
-    CHECK(said.find("20 collectives between nodes, or of more ranks than the 8 GPUs of a node, are "
-                    "not fitted") != std::string::npos);
+    CHECK(said.find("20 collectives are not fitted: they have neither at most 8 ranks on one node "
+                    "nor 8 on each of several") != std::string::npos);
     const Fitted fitted = *read_cluster(out).fitted;
     CHECK(std::ranges::count(fitted.sources, "ar8.csv") == 1);
     CHECK(std::ranges::count(fitted.sources, "ar16.csv") == 0);
     for (const FittedRange& range : fitted.ranges)
         if (range.what == "all_reduce.ranks") CHECK(range.most == 8);
-    CHECK_THROWS_WITH(
-        calibrated(ar16, "dgx-h100", out),
-        Contains("20 collectives run between nodes or have more ranks than the 8 GPUs"));
+    CHECK_THROWS_WITH(calibrated(ar16, "dgx-h100", out),
+                      Contains("of 20 collectives, they have neither at most 8 ranks on one node"));
 }

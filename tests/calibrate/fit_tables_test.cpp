@@ -170,6 +170,56 @@ TEST_CASE("the constants of a made-up link are recovered from its collectives") 
     CHECK(fit.cluster.fitted->ranges.front() == FittedRange{"all_reduce.bytes", 512, 536870912});
 }
 
+// What nccl-tests measured over two and four whole nodes; inside nodes the start is right. A
+// network with half of the start's rates, by whichever protocol, and three times its latency; and
+// one with a fifteenth, which the links inside the nodes hide from the start's law.
+TEST_CASE("the constants between nodes are recovered from collectives over whole nodes") {
+    const double rate = GENERATE(1.0, 0.15);
+    Cluster truth = moved(made_up_machine(), collective_parameters(made_up_machine()), 1);
+    truth = moved(truth, parameters_between_nodes(truth, {}), 1);
+    const Cluster start = truth;
+    truth.inter.ring_efficiency = 0.4 * rate;
+    truth.inter.low_latency_128.efficiency = 0.25 * rate;
+    truth.inter.low_latency.efficiency = 0.12 * rate;
+    truth.inter.all_to_all_efficiency = 0.3 * rate;
+    truth.inter.exchange.efficiency = 0.2 * rate;
+    truth.inter.latency = Seconds(40e-6);
+    truth.inter.low_latency_128.latency = Seconds(15e-6);
+    truth.inter.low_latency.latency = Seconds(12e-6);
+    BuildingBlocks blocks;
+    for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+        for (const int nodes : {2, 4})
+            for (double bytes = 512; bytes < 6e9; bytes *= 2) {
+                CollectiveRow row{op, 8 * nodes, nodes, Bytes(bytes), {}};
+                row.time = collective_case(row, truth).predict(truth);
+                blocks.collectives.push_back(row);
+            }
+    const TablesFit fit = fit_tables(start, blocks);
+    CHECK(fit.cluster.inter.ring_efficiency == Approx(0.4 * rate).epsilon(0.02));
+    CHECK(fit.cluster.inter.low_latency.latency.si() == Approx(12e-6).epsilon(0.05));
+    CHECK(fit.cluster.inter.all_to_all_efficiency == Approx(0.3 * rate).epsilon(0.02));
+    CHECK(fit.cluster.intra == start.intra);
+    for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+        CHECK(error_of(*fit.cluster.fitted, std::string(op) + " between nodes", "held-out tenth")
+                  .median < 0.02);
+}
+
+// Of 1 GB, an all-reduce over 16 ranks moves 2 x 15/16 GB over eight NICs of 50 GB/s: in 9.375 ms
+// half of their rate. In 1 ms it would move 4.7 times what they can: their whole rate. Short
+// messages and rows of half of the ranks say nothing.
+TEST_CASE("the share of the NICs' rate begins at what long messages reach") {
+    const auto begins = [](CollectiveRow row) {
+        for (const FitParameter& p : parameters_between_nodes(made_up_machine(), {row}))
+            if (p.key == "link.inter.ring_efficiency") return p.prior + " at most " + p.upper;
+        return std::string();
+    };
+    CHECK(begins({"all_reduce", 16, 2, Bytes(1e9), Seconds(9.375e-3)}) == "0.5 at most 0.75");
+    CHECK(begins({"all_reduce", 16, 2, Bytes(1e9), Seconds(1e-3)}) == "0.98 at most 1");
+    const std::string own = begins({"all_reduce", 16, 2, Bytes(1e6), Seconds(9.375e-3)});
+    CHECK(own == begins({"all_reduce", 8, 2, Bytes(1e9), Seconds(9.375e-3)}));
+    CHECK(own.ends_with("at most 0.99"));
+}
+
 TEST_CASE("the constants of made-up dispatch kernels are recovered from their tables") {
     Cluster truth = made_up_machine();
     truth.intra.dispatch = {.launch = Seconds(25e-6),

@@ -216,7 +216,7 @@ TEST_CASE("what is held out follows from the hash of a case's name") {
     CHECK(fifth == Approx(400).margin(75));
 }
 
-// The priors of fits (docs/calibration.md): libraries' shares of a peak within a factor of two or
+// The priors of fits (notes/kernel-laws.md): libraries' shares of a peak within a factor of two or
 // less, latencies of the order of NCCL's own. A constant that only some rows show is fitted only if
 // there is such a row.
 TEST_CASE("products and links and expert layers start from the same beliefs on every device") {

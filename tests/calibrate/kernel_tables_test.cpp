@@ -453,7 +453,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     CHECK(refused(folder, header + "deepep_dispatch,128,7168,64,64,2,1,24,fp8,70\n").empty());
 }
 
-// The priors of fits (docs/calibration.md). A kernel has only those constants that its rows can
+// The priors of fits (notes/kernel-laws.md). A kernel has only those constants that its rows can
 // show.
 TEST_CASE("named kernels start from the same beliefs on every device") {
     Attention causal{.head_dim = 128, .dtype = Dtype::bf16}, odd = causal, narrow = causal;

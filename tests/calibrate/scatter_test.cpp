@@ -206,11 +206,9 @@ TEST_CASE("blocks left out are counted inside the intervals of a table without t
 }
 
 // Nobody's recipes, of two sources of the framework x: four rows at 0.4 (weight 1 / 2 each) and one
-// at 0.8 (weight 1). Half of the weight lies at 0.4, so half of that is the middle, 0.2. A tenth of
-// the weight 3 lies beyond no row: the widths reach 0.8 - 0.2 = 0.6 and 0, times Student's t of two
-// sources and the error of their median. Rows of a recipe and with a known cause are not among
-// them.
-TEST_CASE("steps of those who follow no recipe have a middle and widths of their own") {
+// at 0.8 (weight 1). A tenth of the weight 3 lies beyond no row: the widths reach 0.8 and 0, times
+// Student's t of two sources. Rows of a recipe and with a known cause are not among them.
+TEST_CASE("steps of those who follow no recipe have widths of their own") {
     std::vector<ScatterRow> rows;
     for (const double off : {0.4, 0.4, 0.4, 0.4, 0.8, -3.0, 5.0}) {
         rows.push_back(row("x", "m", off));
@@ -225,14 +223,11 @@ TEST_CASE("steps of those who follow no recipe have a middle and widths of their
     REQUIRE(table.classes.size() == 1);
     const ClassScatter& c = table.classes[0];
     CHECK((c.name == "named" && c.rows == 5 && c.sources == 2));
-    CHECK(c.middle == Approx(0.2));
     CHECK(c.scatter.faster == 0);
-    CHECK(c.scatter.slower ==
-          Approx(0.6 * student_p90(2) / p90_of_normal * std::sqrt(1.5)).margin(1e-3));
-    // the interval of such a row lies around its middle, whatever was shipped
-    rows[4].forecast.over_recipe = 1.1;
+    CHECK(c.scatter.slower == Approx(0.8 * student_p90(2) / p90_of_normal).margin(1e-3));
+    // p50 of such a row is the recipe's
     const Interval i = interval_by(table, rows[4]);
-    CHECK(i.p50.si() == Approx(std::exp(0.2) / 1.1));
+    CHECK(i.p50 == rows[4].forecast.step.p50);
     CHECK(std::log(i.p90 / i.p50) == Approx(c.scatter.slower));
 }
 

@@ -12,11 +12,12 @@ refused '"tpu"' 'host' 'cuda' -- execute host_moe --device tpu
 refused '"llama3-70b" is a workload' '--cluster' -- simulate llama3-70B
 refused '"qwen3-235b-a22b" is a workload' -- simulate qwen3-235b
 refused 'did you mean "megatron-lm", "megatron-core" or' -- simulate moe_layer_fast_moe --framework megatron
-refused '"megatron-core" is a framework: --framework megatron-core' -- show megatron-core
+refused '"megatron-core" is a framework: --framework megatron-core' -- simulate megatron-core
+refused 'megatron-core' 'is a framework' -- show megatron-core --set seq=1024
 refused 'no datasheet is known of one with 60 GB' 'gpu.memory_bandwidth' -- import --gpu A100-60GB --out node.toml
 refused 'pcie-a100-x5' 'did you mean "pcie-a100-x4"?' -- simulate moe_layer_fast_moe --set cluster.preset=pcie-a100-x5
 run 1
-stderr_has "subcommand is required"
+stderr_has "a verb is required"
 stdout_is_empty
 run 2 execute host_moe --device cuda
 stderr_has "no CUDA device: driver not found"
@@ -110,6 +111,8 @@ for option in "--only-steps 2-2" --medians "--phases step"; do
 done
 refused '--op' 'is of profiles' 'cut.log' -- import cut.log --op all_gather --out new.csv
 refused 'several words' -- list presets H100 A100
+refused 'list keyz' 'did you mean "keys"' -- list keyz
+refused '--all' 'list keys' -- list presets --all
 
 # Another tool's file is shown as what it is translated to, and that runs.
 run 0 show "$sources/tests/data/launch/gpt_arrays.sh" --cluster dgx-a100

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/expect.sh"
 
 run 0 --version
-stdout_has "stepcast 0.1.0"
+stdout_has "stepcast 0.2.0"
 run 0 --help
 for verb in simulate execute calibrate compare import list; do stdout_has "$verb"; done
 run 0 simulate --help
@@ -13,9 +13,30 @@ run 0 list presets
 for preset in moe_layer_fast_moe moe_layer_faster_moe moe_layer_mix_moe moe_layer_alltoall host_moe pcie-a100-x4; do
     stdout_has "$preset"
 done
-run 0 list keys
+run 0 list keys --all
 stdout_has "workload.moe.experts"
 stdout_has "cluster.link.intra.bandwidth"
+run 0 list keys  # twenty of planning, and how many more there are
+[ "$(grep -c '^[a-z]*\.' .stdout)" = 20 ] || fail "list keys: $(grep -c '^[a-z]*\.' .stdout) keys"
+stdout_has "list keys --all"
+
+# Options of each verb: what must be said and what is asked for most first, an example last.
+run 0 help sweep
+cp .stdout helped
+run 0 sweep --help
+cmp -s helped .stdout || fail "help sweep is not sweep --help"
+stdout_has "Example: stepcast sweep llama3-70b"
+for verb in simulate sweep execute calibrate compare diagnose import list show; do
+    run 0 help "$verb"
+    example=$(sed -n 's/^Example: stepcast //p' .stdout)
+    [ "${example%% *}" = "$verb" ] || fail "help $verb: the example is \"$example\""
+done
+
+# Any preset is shown: a framework with the rules of those below it, a family.
+run 0 show torchtitan-async
+stdout_has 'runtime.gradients.type = "fp32"'
+run 0 show falcon
+stdout_has 'models = ["falcon"]'
 
 run 0 simulate moe_layer_fast_moe
 stdout_has "step"
@@ -154,7 +175,7 @@ for script in "$sources"/scripts/*.sh; do
         fail "$script --help changed the folder"
 done
 
-# Names from before November 2026, as files and scripts still have them, say what the present ones do (docs/formats.md).
+# Names from before November 2026, as files and scripts still have them, say what the present ones do (docs/files.md).
 same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
 cat >earlier.toml <<'END'
 name = "mine"

@@ -11,7 +11,8 @@ done
 refused 'expected bash, zsh, man' -- generate fish
 refused '"zsh" is no argument of generate man' -- generate man zsh
 run 0 --help
-! grep -q generate .stdout || fail "--help shows the verb generate"
+! grep -q '^  generate' .stdout || fail "--help lists the verb generate"
+stdout_has "stepcast generate man|bash|zsh"
 
 # The page has every verb and option of --help and nothing that its readers complain about.
 verbs=$(sed -n '/^Subcommands:/,$p' .stdout | awk '/^  [a-z]/ { print $1 }')
@@ -91,6 +92,6 @@ else
 fi
 
 run 0 --version
-[ "$(head -n 1 .stdout)" = "stepcast 0.1.0" ] || fail "--version: first line $(head -n 1 .stdout)"
+[ "$(head -n 1 .stdout)" = "stepcast 0.2.0" ] || fail "--version: first line $(head -n 1 .stdout)"
 for part in commit compiler CUDA NCCL MPI; do stdout_has "$part "; done
 finish

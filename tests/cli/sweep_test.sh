@@ -34,7 +34,10 @@ refused '--tokens 15T' -- sweep llama3_8b_h100_fsdp --vary parallelism.dp=rest -
 refused 'parallelism.tpp' 'did you mean "parallelism.tp"?' -- sweep gpt3_175b_a100 --vary parallelism.tpp=1,2
 refused '8..1' 'empty range' -- sweep gpt3_175b_a100 --vary parallelism.tp=8..1
 refused 'a value is empty' -- sweep gpt3_175b_a100 --vary parallelism.tp=
-refused '--vary' -- sweep gpt3_175b_a100
+run 0 sweep llama3_8b_h100_fsdp --json --top 3  # without --vary: every legal split
+grep -v -E '"(command|seconds|wall)' .stdout >asked
+run 0 sweep llama3_8b_h100_fsdp --vary parallelism=all --json --top 3
+grep -v -E '"(command|seconds|wall)' .stdout | cmp -s - asked || fail "sweep without --vary is not parallelism=all"
 refused 'excluded by "memory.peak > 20 GiB"' -- \
     $gpt --where "memory.peak < 10 GiB" --where "memory.peak > 20 GiB"
 refused 'memory.peek' 'did you mean "memory.peak"?' -- $gpt --where "memory.peek < 1 GiB"

@@ -30,6 +30,19 @@ TEST_CASE("every op runs on two thread ranks and leaves a whole trace a step") {
         CHECK_NOTHROW(check_trace(graph, trace));
     }
     CHECK(measurement.steps[0].times.step == step_end(measurement.traces[0]));
+    // of rank 0, by kind: gemm, groups, copied blocks, attention and its backward, passes and their
+    // transposed one, ..
+    const std::vector<std::string> ran(measurement.kernels.begin(),
+                                       measurement.kernels.begin() + 6);
+    CHECK(ran == std::vector<std::string>{
+                     "gemm, 1 task: OpenBLAS, in fp32",
+                     "grouped_gemm, 2 tasks: OpenBLAS, in fp32, a product for each group",
+                     "fused_gemm, 2 tasks: OpenBLAS, in fp32, by blocks, between copies of rows",
+                     "attention, 2 tasks: OpenBLAS, in fp32, head by head: the scores of one head "
+                     "lie in memory",
+                     "memory_pass, 2 tasks: own streaming loop",
+                     "memory_pass, 1 task: own transposing loop"});
+    CHECK(measurement.kernels.size() == 6 + 8 + 1);  // eight exchanges, the host's work
 }
 
 // Some milliseconds on rank 0, which the other rank's task waits for in every step; execute()

@@ -45,6 +45,7 @@ public:
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
         return host_->elapsed(task, rank, edge);
     }
+    [[nodiscard]] std::vector<std::string> kernels() const override { return host_->kernels(); }
     [[nodiscard]] double cpu_share(int rank) const override { return host_->cpu_share(rank); }
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
         return host_->gather(rank, std::move(values));

@@ -32,6 +32,25 @@ std::vector<float> copy(const float* begin, std::size_t count) { return {begin, 
 }  // namespace
 
 // Two of 2 x 4 by 4 x 3: 16 floats, then 24; results of 12 floats take a line.
+// fp32 on the host, so that only attention differs from its graph.
+TEST_CASE("the host says how attention that it has no kernel for ran") {
+    TaskGraph graph(1);
+    Attention op{1, 1, 8, 8, 16, true, false, Dtype::fp32, false};
+    graph.add("a", Phase::forward, op, {Place(0, Lane::compute)}, {});
+    CHECK(host_doubts(graph, 1, 1).empty());
+    op.flash = true;
+    op.window = 4;
+    op.value_dim = 8;
+    graph.add("b", Phase::forward, op, {Place(0, Lane::compute)}, {});
+    graph.add("c", Phase::forward, op, {Place(0, Lane::compute)}, {});
+    CHECK(host_doubts(graph, 1, 1) ==
+          std::vector<std::string>{
+              "flash attention ran as products over the scores of one head after another: no fused "
+              "kernel here",
+              "attention over a window ran over all keys",
+              "attention ran with values as wide as its keys"});
+}
+
 TEST_CASE("a rank multiplies what lies in its input") {
     Ran ran(Gemm{2, 3, 4, 2, Dtype::fp32});
     CHECK(ran.next == 16);

@@ -54,6 +54,7 @@ public:
                                                  : 9 + now().end;
         return Seconds(since + now().begins);
     }
+    [[nodiscard]] std::vector<std::string> kernels() const override { return {"a kernel"}; }
     [[nodiscard]] Seconds clock_error(int) const override { return Seconds(0.001); }
     [[nodiscard]] double cpu_share(int) const override { return 0.99; }
     std::vector<std::string> doubts() override { return {"a doubt"}; }
@@ -138,6 +139,7 @@ TEST_CASE(
     CHECK(m.steps[0].times.step == 6_s);
     CHECK(m.device == "a script");
     CHECK(m.versions == std::vector<std::string>{"script 3"});
+    CHECK(m.kernels == std::vector<std::string>{"a kernel"});
     CHECK(m.warmup == 2);
     CHECK(m.date.size() == 20);
     CHECK(m.idle_share == 1);

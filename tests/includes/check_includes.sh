@@ -37,6 +37,7 @@ mpi.h:              exec/mpi_group.h sim/sweep/mpi.cpp
 cuda:               exec/cuda/* tests/exec/cuda/emulation/*
 cublas:             exec/cuda/* tests/exec/cuda/emulation/*
 nccl.h:             exec/cuda/* tests/exec/cuda/emulation/*
+cudnn_frontend.h:   exec/cuda/cudnn_attention.cpp
 ucontext.h:         tests/exec/cuda/emulation/*
 cxxabi.h:           tests/exec/cuda/emulation/*
 dlfcn.h:            exec/shared_library.cpp cli/startup.cpp model/input/presets.cpp
@@ -48,12 +49,12 @@ benchmark/:         benchmarks/*
 fmt/:               *
 immintrin.h:        exec/* sim/*
 fnmatch.h:          import/launch/shell_variables.cpp
-unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* calibrate/*.cpp main.cpp tests/*
+unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* calibrate/*.cpp tests/*
 gnuplot-iostream.h: reports/gnuplot.cpp
 sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* tests/*
 sched.h:            exec/*
 pthread.h:          exec/*
-signal.h:           exec/* main.cpp tests/*
+signal.h:           exec/* tests/*
 fcntl.h:            model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* tests/*
 time.h:             exec/*
 '

@@ -184,9 +184,9 @@ TEST_CASE("mistakes in what was fitted have their position") {
         return complaint([&] { read_cluster(path); }, folder.path());
     };
     CHECK(told("[fitted]\nwhen = \"\"\n") ==
-          "c.toml:2:1: fitted.when: unknown key; docs/formats.md lists those of [fitted]");
+          "c.toml:2:1: fitted.when: unknown key; docs/files.md lists those of [fitted]");
     CHECK(told("fitted = 3\n") ==
-          "c.toml:1:1: fitted: unknown key; docs/formats.md lists those of [fitted]");
+          "c.toml:1:1: fitted: unknown key; docs/files.md lists those of [fitted]");
     CHECK(
         told("[fitted]\nsamples = \"\"\n") ==
         "c.toml:2:11: fitted.samples: \"\" is not an integer; expected an integer, for example 4");

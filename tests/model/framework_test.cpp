@@ -304,6 +304,39 @@ TEST_CASE("gradients of the training type are of its 16 bits") {
     CHECK(gradients("bf16", Dtype::fp16) == Dtype::bf16);
 }
 
+// V100 has no bf16, so that mixed precision there is fp16 by a list of operators.
+TEST_CASE("an unnamed script on V100 casts operator by operator") {
+    const auto casts = [](const char* cluster, const char* framework) {
+        return read(run_13b, {{"cluster.preset", cluster},
+                              {"workload.dtype", "fp16"},
+                              {"framework.preset", framework}})
+            .runtime.autocast;
+    };
+    CHECK(casts("dgx-v100", "default"));
+    CHECK(casts("v100-16gb-x8", "eager"));
+    CHECK(casts("v100-pcie-x8", "default"));
+    CHECK_FALSE(casts("dgx-a100", "default"));
+    CHECK_FALSE(casts("dgx-v100", "megatron-lm-2021"));
+}
+
+// DistributedDataParallel sends 25 MiB at once, 6.5536 million fp32 gradients; FSDP has no buckets.
+// DeepSpeed states a size of its own, which its base's condition does not change.
+TEST_CASE("loops around FSDP send their gradients in DDP's buckets where nothing is sharded") {
+    const auto bucket = [](const char* framework, const char* zero) {
+        return read(run_13b, {{"parallelism.tp", "1"},
+                              {"parallelism.pp", "1"},
+                              {"parallelism.dp", "16"},
+                              {"parallelism.sequence_parallel", "false"},
+                              {"parallelism.zero", zero},
+                              {"framework.preset", framework}})
+            .runtime.gradients.bucket;
+    };
+    CHECK(bucket("torchtitan-eager", "0") == BucketSize::of_weights(6.5536e6));
+    CHECK(bucket("transformers", "1") == BucketSize::of_weights(6.5536e6));
+    CHECK(bucket("torchtitan-eager", "3") == BucketSize::one());
+    CHECK(bucket("deepspeed", "0") == BucketSize::of_weights(5e8));
+}
+
 // Four layers with 5 parameter groups each, and one more layer for the ends, make 25 groups.
 TEST_CASE("sentences of a framework that hold under a condition") {
     Experiment e = under("optimizer_calls", "3", under("optimizer_groups_a_layer", "5"));

@@ -51,9 +51,13 @@ public:
             for (int rank = 0; rank < 3; ++rank)
                 f.kernels.push_back({name, rank == 1 ? Phase::backward : Phase::forward, rank,
                                      Seconds(size(0.1 * step))});
-        f.notes = {"a remark",
-                   "extrapolated: all_reduce.bytes up to 1073741824, fitted on 512 to 16384",
-                   "cluster.host.call: not determined by the data, kept its prior 5 us"};
+        f.notes = {remark("a remark"),
+                   {.kind = Note::Kind::extrapolated,
+                    .key = "all_reduce.bytes",
+                    .value = 1073741824,
+                    .least = 512,
+                    .most = 16384},
+                   {.kind = Note::Kind::undetermined, .key = "host.call", .text = "5 us"}};
         return f;
     }
 

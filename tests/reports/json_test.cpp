@@ -76,7 +76,7 @@ TEST_CASE("What is not finite is null, and a name that is no UTF-8 is no obstacl
     Forecast f = samples::forecast();
     f.step.mean = Seconds(std::nan(""));
     f.tokens_per_second = std::numeric_limits<double>::infinity();
-    f.notes = {"\xff", "2 \xc2\xb5s"};  // microseconds, as they stand
+    f.notes = {remark("\xff"), remark("2 \xc2\xb5s")};  // microseconds, as they stand
     CHECK(to_json(f).find("2 \xc2\xb5s") != std::string::npos);
     const Json j = Json::parse(to_json(f));
     CHECK(j["step_s"]["mean"].is_null());

@@ -183,11 +183,18 @@ TEST_CASE("memory is good, tight or too much, and unknown where the device is") 
 TEST_CASE(
     "notes become warnings: what lies outside, what is not determined, and the rest as it is") {
     CHECK(plain_warnings({}).empty());
-    CHECK(plain_warnings(
-              {"extrapolated: all_reduce.bytes up to 1073741824, fitted on 512 to 16384",
-               "cluster.host.call: not determined by the data, kept its prior 5 us", "first2 of 7",
-               "extrapolated: gemm.k up to 128256, fitted on 512 to 16384",
-               "cluster.kernel.launch: not determined by the data, kept its prior 1 us"}) ==
+    const auto size = [](const char* what, double value) {
+        return Note{.kind = Note::Kind::extrapolated,
+                    .key = what,
+                    .value = value,
+                    .least = 512,
+                    .most = 16384};
+    };
+    const auto prior = [](const char* key) {
+        return Note{.kind = Note::Kind::undetermined, .key = key, .text = "5 us"};
+    };
+    CHECK(plain_warnings({size("all_reduce.bytes", 1073741824), prior("host.call"),
+                          remark("first2 of 7"), size("gemm.k", 128256), prior("kernel.launch")}) ==
           std::vector<std::string>{
               "Outside what was measured (the laws are extrapolated): all_reduce.bytes up to 1.00 "
               "GiB, fitted on 512 B to 16.0 KiB; "
@@ -204,7 +211,7 @@ TEST_CASE(
     std::vector<ForecastColumn> columns{column("a", 0.26, 0.3, 0.4), column("b", 0.15, 0.2, 0.25),
                                         column("c", 0.25, 0.26, 0.27)};
     columns[2].forecast.memory.fits = false;
-    columns[0].forecast.notes = {"own remark"};
+    columns[0].forecast.notes = {remark("own remark")};
     Page page = columns_page(columns);
     CHECK(page.title == "3 steps side by side");
     CHECK(page.question == "Which of the 3 is fastest?");

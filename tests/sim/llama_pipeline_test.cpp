@@ -41,7 +41,7 @@ Experiment blocking_pair() {
 
 bool has_note(const Forecast& f, const std::string& text) {
     return std::ranges::any_of(
-        f.notes, [&](const std::string& note) { return note.find(text) != std::string::npos; });
+        f.notes, [&](const Note& note) { return to_string(note).find(text) != std::string::npos; });
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ TEST_CASE("kernels of a rank take as long as its rate says, messages do not") {
 
 // The run's layer timers in ms, summed by stage and
 // micro-batch: 2.26 2.73 2.55 2.51 2.41 2.42 2.38 6.85 (pipeline_llama.log, medians over steps;
-// docs/recorded-runs.md).
+// notes/recorded-runs.md).
 TEST_CASE("products of each stage of the Llama pipeline take what the run's timers say") {
     const double measured[] = {2.26, 2.73, 2.55, 2.51, 2.41, 2.42, 2.38, 6.85};
     const Experiment e = recorded();

@@ -54,7 +54,7 @@ TEST_CASE("a forecast narrowed by its own step is at that step, all of it, and s
     CHECK(p.timeline.end.si() == Approx(p.forecast.step.p50.si()));
     CHECK(total(p.forecast.breakdown).si() == Approx(p.forecast.step.p50.si()));
     CHECK(p.forecast.tokens_per_second == Approx(before.tokens_per_second / factor));
-    CHECK(p.forecast.notes.front().starts_with("narrowed by 1 measured step of your own: "));
+    CHECK(p.forecast.notes.front().text.starts_with("narrowed by 1 measured step of your own: "));
     CHECK(p.forecast.step.p90 / p.forecast.step.p50 < before.step.p90 / before.step.p50 + 0.02);
     Forecast same = before;
     narrow({}, e, same);

@@ -333,11 +333,10 @@ TEST_CASE("a forecast says what it is of, and on what it rests") {
     CHECK(fitted.cluster_steps == 0);  // fitted on kernels, not on steps
     CHECK(fitted.framework_steps == 37);
     CHECK(fitted.draws == 2);
-    const std::string note = "cluster.host.load: not determined by the data, kept its prior 1.5";
+    const Note note{.kind = Note::Kind::undetermined, .key = "host.load", .text = "1.5"};
+    CHECK(to_string(note) == "cluster.host.load: not determined by the data, kept its prior 1.5");
     CHECK(std::ranges::count(fitted.notes, note) == 1);
-    CHECK(std::ranges::none_of(fitted.notes, [](const std::string& n) {
-        return n.find("cluster.host.call: ") != std::string::npos;
-    }));
+    CHECK(std::ranges::count(fitted.notes, "host.call", &Note::key) == 0);
     CHECK_FALSE(fitted.noise);
     e.cluster.noise.op = 0.1;
     CHECK(predict(e).noise);
@@ -435,8 +434,8 @@ TEST_CASE("a vocabulary with unaligned rows is told, and what is counted in its 
     e.workload.vocab = 50257;
     const auto notes = [&] {
         std::vector<std::string> found;
-        for (const std::string& note : predict(e).notes)
-            if (note.starts_with("vocabulary")) found.push_back(note);
+        for (const Note& note : predict(e).notes)
+            if (note.text.starts_with("vocabulary")) found.push_back(note.text);
         return found;
     };
     CHECK(notes().empty());  // this device's kernels do not mind
@@ -474,8 +473,8 @@ TEST_CASE("late ranks of any shipped machine leave the mean of the draws between
             const Forecast f = predict(read_experiment(std::string(preset), overrides));
             CHECK(f.step.mean > f.step.p10);
             CHECK(f.step.mean < f.step.p90);
-            for (const std::string& note : f.notes)
-                CHECK(note.find("mean of the draws") == std::string::npos);
+            for (const Note& note : f.notes)
+                CHECK(note.text.find("mean of the draws") == std::string::npos);
         }
     }
     CHECK(noisy > 0);
@@ -491,9 +490,9 @@ TEST_CASE("a mean that rare delays lift above p90 is explained") {
     e.cluster.noise.straggler_delay = 1_s;
     const auto explained = [&] {
         const Forecast f = predict(e);
-        const bool told = std::ranges::any_of(f.notes, [](const std::string& note) {
-            return note.starts_with("the mean of the draws, ") &&
-                   note.find("in 4 % of the steps a rank is late by 1 s, however short") !=
+        const bool told = std::ranges::any_of(f.notes, [](const Note& note) {
+            return note.text.starts_with("the mean of the draws, ") &&
+                   note.text.find("in 4 % of the steps a rank is late by 1 s, however short") !=
                        std::string::npos;
         });
         CHECK(told == (f.step.mean > f.step.p90));

@@ -1,4 +1,4 @@
-// FastMoE and its successor FasterMoE, which adds a scheduler. Source: docs/recorded-runs.md.
+// FastMoE and its successor FasterMoE, which adds a scheduler. Source: notes/recorded-runs.md.
 // fast_moe: gate, exchange of counts, permute. Each all-to-all is one group of sends and receives
 // per local expert index, for which the host waits (FastMoE's smgr->sync). Experts run one by one
 // in a host loop, which calls every module, even those without tokens. The backward mirrors this,

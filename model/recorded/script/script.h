@@ -1,6 +1,6 @@
 // Kernels that an eager PyTorch script launches on one GPU, one operator after the other, and the
-// host time to issue each. Counted from the operators that PyTorch 2.11 dispatches (docs/pytorch.md
-// lists them with shapes). Comments at each operator name its kernels.
+// host time to issue each. Counted from the operators that PyTorch 2.11 dispatches
+// (notes/pytorch.md lists them with shapes). Comments at each operator name its kernels.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace stepcast {
 // Host time in units of cluster.host.call, which is one in-place addition issued by the script:
 // Python, dispatcher, autograd and the launch itself, of about half. The other ratios are
 // PyTorch 2.11's operators on tensors of a few elements to that addition, each timed by itself on
-// an H200 machine (calibrate/measurements/h200/host_ops.csv, docs/pytorch.md); the optimizer's are
+// an H200 machine (calibrate/measurements/h200/host_ops.csv, notes/pytorch.md); the optimizer's are
 // of a CPU.
 namespace issue {
 inline constexpr double launch = 0.5;  // each kernel; what follows comes on top, once an operator

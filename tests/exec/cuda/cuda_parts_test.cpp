@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "exec/cuda/attention.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_memory.h"
@@ -164,20 +165,74 @@ TEST_CASE(
     TaskGraph graph(1);
     graph.add("experts", Phase::backward, op, {Place(0, Lane::compute)}, {});
     CHECK_NOTHROW(check_ops(graph, hopper, false));
+    CHECK(execution_doubts(graph).empty());  // the table of kernels says by which way
+}
+
+// Six heads of 4 queries, 16 wide: Q and O 384 elements; two heads of 8 keys: K and V 256; one fp32
+// number a row: 24. Through memory, every head has keys of its own: 768, and 192 scores.
+TEST_CASE("one kernel for attention needs no scores, and keys only once for a group of heads") {
+    Attention op{1, 6, 4, 8, 16, true, false, Dtype::bf16, true};
+    op.kv_heads = 2;
+    CHECK(need_of(op, 0, 1) == Need{Element::bf16, {{2 * 384, 2 * 256, 2 * 256}, {2 * 384, 96}}});
+    op.backward = true;
+    CHECK(need_of(op, 0, 1) ==
+          Need{Element::bf16,
+               {{2 * 384, 2 * 256, 2 * 256, 2 * 384, 2 * 384, 96}, {96, 2 * 384, 2 * 256, 512}}});
+    op.flash = op.backward = false;
+    CHECK(need_of(op, 0, 1) ==
+          Need{Element::bf16, {{2 * 384, 2 * 768, 2 * 768}, {2 * 192, 2 * 384}}});
+}
+
+// 256 elements fit in 16 bits, 128 in fp32; fp8 runs as bf16. Values count as keys do.
+TEST_CASE("what no kernel serves is named, and goes through memory") {
+    const auto because = [](long width, long values, Dtype dtype, long heads = 4, long kv = 0) {
+        Attention op{1, heads, 8, 8, width, true, false, dtype, true};
+        op.value_dim = values;
+        op.kv_heads = kv;
+        CHECK(runs_fused(op) == unfused_because(op).empty());
+        return unfused_because(op);
+    };
+    CHECK(because(256, 0, Dtype::bf16).empty());
+    CHECK(because(256, 0, Dtype::fp8).empty());
+    CHECK(because(257, 0, Dtype::fp16) ==
+          "heads of 257 elements are wider than the 256 that the kernel takes");
+    CHECK(because(128, 0, Dtype::fp32).empty());
+    CHECK(because(64, 129, Dtype::tf32) ==
+          "heads of 129 elements are wider than the 128 that the kernel takes in fp32");
+    CHECK(because(64, 0, Dtype::bf16, 6, 4) == "6 heads of queries cannot share 4 of keys");
+    TaskGraph graph(1);
+    const Attention wide{1, 1, 8, 8, 576, true, false, Dtype::bf16, true};
+    graph.add("a", Phase::forward, wide, {Place(0, Lane::compute)}, {});
+    graph.add("b", Phase::forward, wide, {Place(0, Lane::compute)}, {});
     CHECK(execution_doubts(graph) ==
-          std::vector<std::string>{
-              "grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one"});
+          std::vector<std::string>{"flash attention ran as products and a softmax through memory: "
+                                   "heads of 576 elements are wider than the 256 that the kernel "
+                                   "takes"});
+}
+
+// 6 heads of 2 sequences; windows in a quarter of the layers stand for windows of 3 heads.
+TEST_CASE("a window of some layers is a window of that share of the heads") {
+    Attention op{2, 6, 8, 8, 64, true, false, Dtype::bf16, true};
+    op.window = 4;
+    op.window_share = 0.25;
+    CHECK(fused_shape(op).windowed == 3);
+    CHECK(fused_shape(op).kv_heads == 6);
+    op.window_share = 1;
+    CHECK(fused_shape(op).windowed == 12);
+    op.window = 0;
+    CHECK(fused_shape(op).windowed == 0);
 }
 
 TEST_CASE("what runs otherwise than the graph says is said once") {
     TaskGraph graph(1);
-    const Attention flash{1, 1, 8, 8, 8, false, false, Dtype::bf16, true};
+    Attention flash{1, 1, 8, 8, 8, false, false, Dtype::bf16, false};
+    flash.window = 4;
     graph.add("a", Phase::forward, flash, {Place(0, Lane::compute)}, {});
     graph.add("b", Phase::forward, flash, {Place(0, Lane::compute)}, {});
     graph.add("c", Phase::forward, HostWork{}, {Place(0, Lane::host)}, {});
     CHECK(execution_doubts(graph) ==
           std::vector<std::string>{
-              "flash attention ran as products and a softmax through memory: no fused kernel here",
+              "attention over a window ran over all keys",
               "the host work of a framework took no time: there is no framework here"});
 }
 

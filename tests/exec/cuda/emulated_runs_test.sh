@@ -48,12 +48,13 @@ wait_for() {
     done
     return 1
 }
-# processes COUNT ARGUMENT...: as a launcher starts them; their exit codes go to `codes`.
+# processes COUNT ARGUMENT...: as a launcher starts them, `each` on a machine; their exit codes go to `codes`.
 processes() {
     local count=$1 pids=() rank
     shift
     for ((rank = 0; rank < count; ++rank)); do
-        RANK=$rank WORLD_SIZE=$count LOCAL_RANK=$rank STEPCAST_ID_FILE=$here/id \
+        RANK=$rank WORLD_SIZE=$count LOCAL_RANK=$((rank % ${each:-$count})) STEPCAST_ID_FILE=$here/id \
+            NCCL_HOSTID=machine-$((rank / ${each:-$count})) \
             timeout 60 "$stepcast" execute --device cuda "$@" >"$here/log$rank" 2>&1 &
         pids+=($!)
     done
@@ -78,6 +79,13 @@ one_rank() {
         for one in layers=1 hidden=64 heads=4 ffn=128; do sets_of_coca+=(--set "$tower.$one"); done
     done
     expect 0 'executed on cuda' coca_zero1 --steps 1 "${set[@]}" "${sets_of_coca[@]}"
+    # Scores stay on chip, issued and replayed; heads that no kernel takes go through memory, and are named.
+    both 1 workload.attention=flash
+    grep -q 'ran flash attention, 4 tasks: own fused kernel' "$here/log" || complain 'expected what ran attention' "$here/log"
+    expect 0 'warning: flash attention ran by stepcast.s own kernel' "${gpt2[@]}" --set workload.attention=flash
+    expect 0 'heads of 320 elements are wider than' "${gpt2[@]}" --set workload.attention=flash \
+        --set workload.head_dim=320
+    grep -q 'ran flash attention, 4 tasks: through memory' "$here/log" || complain 'expected attention through memory' "$here/log"
     expect 1 'the first step runs task by task' "${gpt2[@]}" --warmup 1 --set run.cuda_graph=true
 }
 
@@ -107,6 +115,12 @@ launched() {
     sets cluster.gpus_per_node=2 parallelism.dp=2 parallelism.micro_batch=4 run.cuda_graph=true
     processes 2 "${gpt2[@]}" "${set[@]}"
     expect_codes '0 0 ' 'data parallel, replayed'
+    sets cluster.gpus_per_node=2 cluster.nodes=2 parallelism.tp=2 parallelism.dp=2 parallelism.micro_batch=2 parallelism.zero=1 \
+        workload.attention=flash
+    EMULATED_CUDA_DEVICES=2 each=2 processes 4 "${gpt2[@]}" "${set[@]}" --out "$here/two"
+    expect_codes '0 0 0 0 ' 'two machines of two GPUs'
+    grep -q 'ran flash attention, .* own fused kernel' "$here/log0" || complain 'expected what ran attention' "$here/log0"
+    sets cluster.gpus_per_node=2 parallelism.dp=2 parallelism.micro_batch=4 run.cuda_graph=true
     EMULATED_CUDA_DEVICES=1 processes 2 "${gpt2[@]}" "${set[@]}"
     expect_codes '1 1 ' 'two ranks on one GPU'
     grep -q 'two ranks on one GPU' "$here/log0" || complain 'expected "two ranks on one GPU"' "$here/log0"

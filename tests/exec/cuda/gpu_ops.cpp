@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <thread>
 
+#include "exec/cuda/attention.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/communicator.h"
 #include "exec/cuda/cuda_device.h"
@@ -174,8 +176,6 @@ void test_groups(Bench& bench, bool fp8) {
                                        element, b_size / size_of(element));
             GroupedProducts grouped(bench.products);
             grouped.prepare(op, memory, Bytes(0), nullptr);
-            grouped.run(op, bench.workspace.data(), nullptr);
-            check(cudaDeviceSynchronize());
             Doubles expected;
             std::size_t at_a = 0, at_b = 0;
             for (const long group : rows) {
@@ -192,58 +192,250 @@ void test_groups(Bench& bench, bool fp8) {
                 at_a += static_cast<std::size_t>(r * k);
                 at_b += static_cast<std::size_t>((gradient ? r : k) * n);
             }
-            const double off =
-                distance(download(memory.output.data(), result, expected.size()), expected);
-            expect(off < tolerance(dtype), "grouped gemm " + std::string(to_string(dtype)) +
-                                               (gradient ? " weight gradient" : "") + ": off by " +
-                                               std::to_string(off));
+            std::set<std::string> ways;
+            for (const auto way : {GroupedProducts::Way::together, GroupedProducts::Way::each,
+                                   GroupedProducts::Way::spread}) {
+                grouped.choose(op, way);
+                if (!ways.insert(grouped.ran(op)).second) continue;
+                check(cudaMemset(memory.output.data(), 0xee, memory.output.size()));
+                grouped.run(op, bench.workspace.data(), nullptr);
+                check(cudaDeviceSynchronize());
+                const double off =
+                    distance(download(memory.output.data(), result, expected.size()), expected);
+                expect(off < tolerance(dtype), "grouped gemm " + std::string(to_string(dtype)) +
+                                                   (gradient ? " weight gradient, " : ", ") +
+                                                   grouped.ran(op) + ": off by " +
+                                                   std::to_string(off));
+            }
+            // fp8 has no call over all groups, and the graph may ask for one after another
+            expect(ways.size() == (kernels > 0           ? 1
+                                   : dtype == Dtype::fp8 ? 2
+                                                         : 3),
+                   "grouped gemm " + std::string(to_string(dtype)) + ": " +
+                       std::to_string(ways.size()) + " ways");
         }
 }
 
-// The definition, in double precision: P, then O or the gradients.
+// The definition, in double precision: P, then O or the gradients. Groups of heads share keys and
+// values; the first heads, as many as the share of windows says, see only a window.
 struct AttentionReference {
-    Doubles p, out, d_q, d_k, d_v;
+    Doubles p, out, log_sums, d_q, d_k, d_v;
 };
 AttentionReference attention_reference(const Attention& op, const Doubles& q, const Doubles& k,
                                        const Doubles& v, const Doubles& d_out) {
-    const long heads = op.batch * op.heads, d = op.head_dim;
+    const long heads = op.batch * op.heads, d = op.head_dim,
+               e = op.value_dim > 0 ? op.value_dim : d,
+               group = op.kv_heads > 0 ? op.heads / op.kv_heads : 1;
     AttentionReference all{Doubles(static_cast<std::size_t>(heads * op.seq_q * op.seq_k)),
-                           Doubles(q.size()), Doubles(q.size()), Doubles(k.size()),
+                           Doubles(d_out.size()),
+                           Doubles(static_cast<std::size_t>(heads * op.seq_q)),
+                           Doubles(q.size()),
+                           Doubles(k.size()),
                            Doubles(v.size())};
     const auto at = [](long x) { return static_cast<std::size_t>(x); };
     const double scale = 1 / std::sqrt(static_cast<double>(d));
+    const auto windowed = static_cast<double>(heads) * op.window_share;
     for (long h = 0; h < heads; ++h)
         for (long i = 0; i < op.seq_q; ++i) {
-            const long seen =
-                op.causal ? std::clamp(i + op.seq_k - op.seq_q + 1, 0L, op.seq_k) : op.seq_k;
+            long first = 0, last = op.seq_k;  // keys that the query sees
+            if (op.causal) last = std::clamp(i + op.seq_k - op.seq_q + 1, 0L, op.seq_k);
+            if (op.window > 0 && static_cast<double>(h) < windowed) {
+                if (op.causal)
+                    first = std::max(0L, i + op.seq_k - op.seq_q + 1 - op.window);
+                else
+                    first = std::clamp(i * op.seq_k / op.seq_q - op.window / 2, 0L,
+                                       std::max(0L, op.seq_k - op.window)),
+                    last = std::min(op.seq_k, first + op.window);
+            }
             double* p = all.p.data() + (h * op.seq_q + i) * op.seq_k;
-            const long row = (h * op.seq_q + i) * d;
+            const long query = (h * op.seq_q + i) * d, result = (h * op.seq_q + i) * e;
+            const auto key = [&](long j) { return (h / group * op.seq_k + j) * d; };
+            const auto value = [&](long j) { return (h / group * op.seq_k + j) * e; };
             double sum = 0;
-            for (long j = 0; j < seen; ++j) {
+            for (long j = first; j < last; ++j) {
                 double score = 0;
-                for (long x = 0; x < d; ++x)
-                    score += q[at(row + x)] * k[at((h * op.seq_k + j) * d + x)];
+                for (long x = 0; x < d; ++x) score += q[at(query + x)] * k[at(key(j) + x)];
                 sum += p[j] = std::exp(scale * score);
             }
-            for (long j = 0; j < seen; ++j) p[j] /= sum;
+            all.log_sums[at(h * op.seq_q + i)] = sum > 0 ? std::log(sum) : INFINITY;
+            for (long j = first; j < last; ++j) p[j] /= sum;
             double dot = 0;
             Doubles d_p(at(op.seq_k));
-            for (long j = 0; j < seen; ++j) {
-                for (long x = 0; x < d; ++x) {
-                    all.out[at(row + x)] += p[j] * v[at((h * op.seq_k + j) * d + x)];
-                    all.d_v[at((h * op.seq_k + j) * d + x)] += p[j] * d_out[at(row + x)];
-                    d_p[at(j)] += d_out[at(row + x)] * v[at((h * op.seq_k + j) * d + x)];
+            for (long j = first; j < last; ++j) {
+                for (long x = 0; x < e; ++x) {
+                    all.out[at(result + x)] += p[j] * v[at(value(j) + x)];
+                    all.d_v[at(value(j) + x)] += p[j] * d_out[at(result + x)];
+                    d_p[at(j)] += d_out[at(result + x)] * v[at(value(j) + x)];
                 }
                 dot += p[j] * d_p[at(j)];
             }
-            for (long j = 0; j < seen; ++j)
+            for (long j = first; j < last; ++j)
                 for (long x = 0; x < d; ++x) {
                     const double d_s = scale * p[j] * (d_p[at(j)] - dot);
-                    all.d_q[at(row + x)] += d_s * k[at((h * op.seq_k + j) * d + x)];
-                    all.d_k[at((h * op.seq_k + j) * d + x)] += d_s * q[at(row + x)];
+                    all.d_q[at(query + x)] += d_s * k[at(key(j) + x)];
+                    all.d_k[at(key(j) + x)] += d_s * q[at(query + x)];
                 }
         }
     return all;
+}
+
+// One kernel for forward and backward, on one rank's operands: the own one, or another.
+struct FusedResults {
+    Doubles out, log_sums, d_q, d_k, d_v;
+};
+using Attend = std::function<void(const Attention&, const CudaOperands&, cudaStream_t)>;
+FusedResults run_fused_attention(Attention op, const CudaBlock& q, const CudaBlock& k,
+                                 const CudaBlock& v, const CudaBlock& d_out,
+                                 const Attend& attend = attend_fused) {
+    const Element element = score_element(op.dtype);
+    const auto rows = static_cast<std::size_t>(op.batch * op.heads * op.seq_q);
+    const CudaBlock out(d_out.size()), log_sums(4 * rows), dots(4 * rows), d_q(q.size()),
+        d_k(k.size()), d_v(v.size());
+    attend(op, {{q.data(), k.data(), v.data()}, {out.data(), log_sums.data()}}, nullptr);
+    op.backward = true;
+    attend(op,
+           {{q.data(), k.data(), v.data(), out.data(), d_out.data(), log_sums.data()},
+            {dots.data(), d_q.data(), d_k.data(), d_v.data()}},
+           nullptr);
+    check(cudaDeviceSynchronize());
+    const auto values = [&](const CudaBlock& block) {
+        return download(block.data(), element, block.size() / size_of(element));
+    };
+    return {values(out), download(log_sums.data(), Element::fp32, rows), values(d_q), values(d_k),
+            values(d_v)};
+}
+
+CudaBlock block_of(const std::vector<float>& values) {
+    CudaBlock block(values.size() * 4);
+    check(cudaMemcpy(block.data(), values.data(), block.size(), cudaMemcpyHostToDevice));
+    return block;
+}
+
+// Two queries and two keys of one element: q = (5, ln 3), k = (0, 1), v = (1, 3), d_out = (1, 2).
+// Causal, the first query sees one key: out 1, log of the sum 0, no gradient of scores. The second
+// has weights exp(0) and exp(ln 3) over 4: out (1 + 3 * 3) / 4 = 2.5, log of the sum ln 4. d_v = 1
+// + 2 / 4, 2 * 3 / 4. d_p = 2 v = (2, 6), dot = 2 * 2.5 = 5, d_s = (1/4 (2 - 5), 3/4 (6 - 5)), so
+// d_q = 0 - 3/4 * 0 + 3/4 * 1 and d_k = d_s ln 3. A second head of queries that is equal shares the
+// key: d_k and d_v double. Through a window of one key, each query has its own key's value, and
+// d_v = d_out.
+void test_fused_by_hand() {
+    const float ln3 = std::log(3.0f);
+    const auto near = [](const Doubles& found, const Doubles& wanted) {
+        bool right = found.size() == wanted.size();
+        for (std::size_t i = 0; right && i < found.size(); ++i)
+            right = std::abs(found[i] - wanted[i]) < 1e-5;
+        return right;
+    };
+    for (const long heads : {1L, 2L}) {
+        Attention op{1, heads, 2, 2, 1, true, false, Dtype::fp32, true};
+        op.kv_heads = 1;
+        const auto each = [&](std::vector<double> values) {
+            for (std::size_t i = 0, size = values.size(); heads == 2 && i < size; ++i)
+                values.push_back(values[i]);
+            return values;
+        };
+        const auto block = [&](const std::vector<double>& values) {
+            return block_of({values.begin(), values.end()});
+        };
+        const CudaBlock q = block(each({5, ln3})), k = block({0, 1}), v = block({1, 3}),
+                        d_out = block(each({1, 2}));
+        const auto n = static_cast<double>(heads);
+        const std::string what =
+            "fused attention by hand, " + std::to_string(heads) + " heads of one key";
+        const FusedResults found = run_fused_attention(op, q, k, v, d_out);
+        expect(near(found.out, each({1, 2.5})) && near(found.log_sums, each({0, std::log(4.0)})),
+               what + ": result");
+        expect(near(found.d_q, each({0, 0.75})) &&
+                   near(found.d_k, {n * -0.75 * ln3, n * 0.75 * ln3}) &&
+                   near(found.d_v, {n * 1.5, n * 1.5}),
+               what + ": gradients");
+        op.window = 1;
+        const FusedResults own = run_fused_attention(op, q, k, v, d_out);
+        expect(near(own.out, each({1, 3})) && near(own.d_q, each({0, 0})) &&
+                   near(own.d_k, {0, 0}) && near(own.d_v, {n, n * 2}),
+               what + ": a window of one key");
+    }
+    // the first query of three sees nothing of one key: no result, no gradient, no weight for it
+    const Attention none{1, 1, 3, 1, 1, true, false, Dtype::fp32, true};
+    const FusedResults found = run_fused_attention(none, block_of({1, 1, 1}), block_of({1}),
+                                                   block_of({4}), block_of({1, 1, 1}));
+    expect(near(found.out, {0, 0, 4}) && near(found.d_q, {0, 0, 0}) && near(found.d_v, {1}),
+           "fused attention of queries that see nothing");
+}
+
+// Lengths that are no whole tiles, groups of heads, windows, values of another width, every width
+// that a kernel is compiled for.
+void test_fused_attention() {
+    struct Shape {
+        const char* name;
+        Dtype dtype;
+        long heads, kv_heads, seq_q, seq_k, width, values;
+        bool causal;
+        long window;
+        double share;
+    };
+    const Shape shapes[] = {
+        {"plain", Dtype::fp32, 2, 0, 40, 48, 16, 0, false, 0, 1},
+        {"causal", Dtype::bf16, 2, 0, 70, 70, 64, 0, true, 0, 1},
+        {"causal, more keys", Dtype::fp16, 2, 0, 40, 75, 80, 0, true, 0, 1},
+        {"causal, fewer keys", Dtype::fp32, 2, 0, 70, 33, 32, 0, true, 0, 1},
+        {"groups", Dtype::bf16, 6, 2, 50, 50, 128, 0, true, 0, 1},
+        {"one key head", Dtype::fp32, 4, 1, 33, 65, 100, 0, false, 0, 1},
+        {"window", Dtype::fp32, 2, 0, 100, 100, 16, 0, true, 7, 1},
+        {"window of half the heads", Dtype::bf16, 4, 2, 100, 100, 64, 0, true, 40, 0.5},
+        {"window without a mask", Dtype::fp16, 2, 0, 60, 90, 64, 0, false, 33, 1},
+        {"wider keys", Dtype::bf16, 2, 0, 40, 40, 192, 128, true, 0, 1},
+        {"256 wide", Dtype::bf16, 2, 1, 40, 40, 256, 0, true, 0, 1},
+    };
+    std::uint64_t seed = 60;
+    CudnnAttention cudnn;
+    for (const Shape& s : shapes) {
+        Attention op{2, s.heads, s.seq_q, s.seq_k, s.width, s.causal, false, s.dtype, true};
+        op.value_dim = s.values;
+        op.kv_heads = s.kv_heads;
+        op.window = s.window;
+        op.window_share = s.share;
+        const Element element = element_of(s.dtype);
+        const long kv = s.kv_heads > 0 ? s.kv_heads : s.heads,
+                   e = s.values > 0 ? s.values : s.width;
+        const auto random = [&](long heads, long rows, long columns) {
+            return random_values(element, static_cast<std::size_t>(2 * heads * rows * columns),
+                                 seed++);
+        };
+        const Values q = random(s.heads, s.seq_q, s.width), k = random(kv, s.seq_k, s.width),
+                     v = random(kv, s.seq_k, e), d_out = random(s.heads, s.seq_q, e);
+        const AttentionReference expected =
+            attention_reference(op, q.values, k.values, v.values, d_out.values);
+        const double most = s.dtype == Dtype::fp32 ? 1e-5 : s.dtype == Dtype::fp16 ? 2e-3 : 1e-2;
+        const auto check_by = [&](const std::string& by, const Attend& attend) {
+            const FusedResults found =
+                run_fused_attention(op, q.block, k.block, v.block, d_out.block, attend);
+            const auto compare = [&](const char* what, Doubles one, Doubles wanted) {
+                for (std::size_t i = 0; i < wanted.size(); ++i)
+                    if (std::isinf(wanted[i]) && one[i] == wanted[i]) one[i] = wanted[i] = 0;
+                const double off = distance(one, wanted);
+                expect(off < most, "fused attention by " + by + ", " + s.name + ", " +
+                                       std::string(to_string(s.dtype)) + " " + what + ": off by " +
+                                       std::to_string(off));
+            };
+            compare("result", found.out, expected.out);
+            compare("log_sums", found.log_sums, expected.log_sums);
+            compare("d_q", found.d_q, expected.d_q);
+            compare("d_k", found.d_k, expected.d_k);
+            compare("d_v", found.d_v, expected.d_v);
+        };
+        check_by("the own kernel", attend_fused);
+        Attention back = op;
+        back.backward = true;
+        std::string why = cudnn.prepare(op, nullptr);
+        if (why.empty()) why = cudnn.prepare(back, nullptr);
+        if (why.empty())
+            check_by(cudnn.version(), [&](const Attention& one, const CudaOperands& at,
+                                          cudaStream_t stream) { cudnn.run(one, at, stream); });
+        else
+            std::printf("      cuDNN does not serve %s, %s: %s\n", s.name,
+                        std::string(to_string(s.dtype)).c_str(), why.c_str());
+    }
 }
 
 void test_attention(Bench& bench) {
@@ -456,6 +648,11 @@ TaskGraph one_rank_graph() {
               {compute}, {});
     graph.add("attention", Phase::backward, Attention{1, 2, 64, 64, 32, true, true, Dtype::bf16},
               {compute}, {});
+    Attention flash{1, 4, 64, 64, 32, true, false, Dtype::bf16, true};
+    flash.kv_heads = 2;
+    graph.add("flash", Phase::forward, flash, {compute}, {});
+    flash.backward = true;
+    graph.add("flash", Phase::backward, flash, {compute}, {});
     graph.add("fused", Phase::forward,
               FusedGemm{4, 0, 64, 2, 64, 64, Bytes(256), FusedGemm::Transfer::gather, Dtype::bf16},
               {compute, data}, {});
@@ -519,6 +716,14 @@ void test_execution(bool replay) {
         // clocks agree; how long it takes is no matter here
         right = right && step_end(trace) > Seconds(0) && step_end(trace) < Seconds(60);
     }
+    const auto ran = [&](const std::string& line) {
+        return std::ranges::find(measurement.kernels, line) != measurement.kernels.end();
+    };
+    expect(ran("gemm, 1 task: cuBLASLt") &&
+               ran("attention, 2 tasks: through memory: products by cuBLASLt, own softmax") &&
+               ran("flash attention, 2 tasks: own fused kernel, without tensor cores") &&
+               ran("host_work, 1 task: nothing: no framework here"),
+           "a run says what ran each kind of task");
     expect(right, std::string("a step of all ops ") +
                       (replay ? "replayed as a CUDA graph" : "issued task by task") + " takes " +
                       to_string(median_times(measurement).step));
@@ -628,6 +833,8 @@ int main(int count, char** arguments) {
         Bench bench;
         test_attention(bench);
     });
+    attempt("fused attention by hand", test_fused_by_hand);
+    attempt("fused attention", test_fused_attention);
     attempt("execution", [] { test_execution(false); });
     attempt("two lanes", [] { test_two_lanes(false); });
     attempt("two lanes, replayed", [] { test_two_lanes(true); });

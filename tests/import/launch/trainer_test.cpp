@@ -261,11 +261,55 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
     CHECK_THAT(lines(ax.problems), Contains("fsdp_offload_params ("));
 }
 
+// A second model, its generation or a reward is no part of a forecast of supervised training: said,
+// whatever tool and key it is. 8-bit states and Adafactor are.
+TEST_CASE("training by preferences or rewards is not read as supervised training without a word") {
+    const Launch at;
+    const std::string ax = "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 128\n",
+                      lf =
+                          "model_name_or_path: meta-llama/Meta-Llama-3-8B\nfinetuning_type: full\n",
+                      tune =
+                          "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n"
+                          "batch_size: 2\ntokenizer:\n  _component_: x\n  max_seq_len: 128\n";
+    const auto problems_of = [&](const std::string& text) {
+        at.folder.write("p.yaml", text);
+        return lines(translate(at.folder.path() + "/p.yaml", {}).problems);
+    };
+    for (const auto& [text, said] : std::vector<std::pair<std::string, std::string>>{
+             {ax + "rl: dpo\n", "dpo: the forecast is without the forward of a second model"},
+             {ax + "rl: grpo\n", "without the generation"},
+             {ax + "rl: newest\n", "newest: the forecast is without what it does beside"},
+             {lf + "stage: ppo\n", "ppo: the forecast is without the generation"},
+             {lf + "stage: rm\n", "without a head of one value"},
+             {tune + "reference_checkpointer:\n  _component_: y\n", "second model"},
+             {tune + "teacher_model:\n  _component_: y\n", "second model"}}) {
+        CAPTURE(text);
+        CHECK_THAT(problems_of(text), Contains(said));
+    }
+    for (const std::string& text :
+         {ax + "bf16: true\noptimizer: adamw_bnb_8bit\n", ax + "rl: false\n", lf + "stage: sft\n",
+          lf + "stage: pt\n", tune + "optimizer:\n  _component_: torch.optim.AdamW\n"}) {
+        CAPTURE(text);
+        CHECK(problems_of(text).empty());
+    }
+    CHECK_THAT(
+        lines(at.read("accelerate launch --num_processes 8 own.py" + model + " --num_generations 8")
+                  .problems),
+        Contains("num_generations ("));
+    at.folder.write("p.yaml", ax + "bf16: full\noptimizer: paged_adamw_8bit\n");
+    check_values(translate(at.folder.path() + "/p.yaml", {}),
+                 {{"workload.optimizer", "adam8bit"}, {"workload.dtype", "bf16"}});
+    at.folder.write("p.yaml", ax + "bf16: false\nfp16: false\n");
+    CHECK(value(translate(at.folder.path() + "/p.yaml", {}), "workload.dtype") == "fp32");
+    at.folder.write("p.yaml", tune + "optimizer:\n  _component_: bitsandbytes.optim.AdamW8bit\n");
+    CHECK(value(translate(at.folder.path() + "/p.yaml", {}), "workload.optimizer") == "adam8bit");
+}
+
 TEST_CASE("flags that nobody knows are problems if their names are of what changes a step") {
     const Launch at;
     const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model +
                            " --magic_parallel_size 4 --expert_depth 3 --favourite_colour red "
-                           "--num_layers 7 --use_liger_kernel --optim adafactor "
+                           "--num_layers 7 --use_liger_kernel --optim lomo "
                            "--config_overrides n_layer=3 --load_in_4bit");
     for (const char* name :
          {"magic_parallel_size (", "expert_depth (", "num_layers (", "use_liger_kernel (",

@@ -96,7 +96,7 @@ TEST_CASE("ranks whose collectives differ are no job") {
     CHECK_THROWS_WITH(replay({without}), Contains("no kernel's launch lies in the window"));
 }
 
-// docs/profile.md: eight ranks +0.2 % in all, two ranks (one at hand) -1.9 %.
+// docs/measure-and-compare.md: eight ranks +0.2 % in all, two ranks (one at hand) -1.9 %.
 TEST_CASE("real traces: exposed communication from their own kernel tables within 15 %",
           "[shared]") {
     if (is_absent(shared_folder("traces"), "shared/traces")) return;

@@ -125,17 +125,17 @@ TEST_CASE("a file that is no cases file is refused with its line") {
         const auto path = folder.write("c.csv", text);
         return complaint([&] { read_cases(path); }, folder.path());
     };
-    CHECK(told("") == "c.csv:1: is empty; expected a cases file as in docs/formats.md");
+    CHECK(told("") == "c.csv:1: is empty; expected a cases file as in docs/files.md");
     CHECK(told("model,steps_s\n") ==
           "c.csv:1: \"steps_s\" is no column of a cases file, did you mean \"step_s\"?");
     CHECK(told("model,step_s,wall\n") ==
-          "c.csv:1: \"wall\" is no column of a cases file; docs/formats.md lists them");
+          "c.csv:1: \"wall\" is no column of a cases file; docs/files.md lists them");
     CHECK(told("m,n,k,dtype,time_ms\n") ==
           "c.csv:1: found header \"m,..\" of 5 columns; expected cases (model,step_s,.. as in "
-          "docs/formats.md) or kernels "
-          "(m,n,k,dtype,time_us and others, as in docs/calibration.md)");
+          "docs/files.md) or kernels "
+          "(m,n,k,dtype,time_us and others, as in docs/files.md)");
     CHECK(told("model,value\n") ==
-          "c.csv:1: column step_s is missing; expected a cases file as in docs/formats.md");
+          "c.csv:1: column step_s is missing; expected a cases file as in docs/files.md");
     CHECK(told("model,model,step_s\n") == "c.csv:1: column model is there twice");
     CHECK(told("model,step_s\na\n") == "c.csv:2: found 1 fields; expected 2 as in the header");
 }

@@ -265,8 +265,8 @@ TEST_CASE("a named framework changes a step that is no transformer, or nothing b
         CHECK(times(native) == before);
         const Forecast f = predict(native);
         CHECK(f.framework.empty());
-        CHECK(std::ranges::any_of(f.notes, [](const std::string& n) {
-            return n.starts_with("framework native changes nothing");
+        CHECK(std::ranges::any_of(f.notes, [](const Note& n) {
+            return n.text.starts_with("framework native changes nothing");
         }));
         const Experiment slow = read_experiment(preset, Overrides{{"routing.draws", "1"},
                                                                   {"framework.preset", "native"},

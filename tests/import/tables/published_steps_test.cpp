@@ -52,8 +52,9 @@ TEST_CASE(
 }
 
 // Most of these rows are among those that the shipped constants were fitted on (six a device);
-// docs/accuracy.md has the errors of folds left out. One row of the first table, tensor parallel 8
-// with 64 sequences a micro-batch, takes twice as long as with 32; the fit sets it aside.
+// notes/published-steps.md has the errors of folds left out. One row of the first table, tensor
+// parallel 8 with 64 sequences a micro-batch, takes twice as long as with 32; the fit sets it
+// aside.
 TEST_CASE("published steps on A100 clusters are predicted within their bars") {
     if (truth_is_absent()) return;
     const auto vtrain = errors_of("vtrain_multi.csv", "", "vt_m_3.6B_tp8_dp8_pp1_mbs64");

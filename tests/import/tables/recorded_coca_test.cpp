@@ -1,5 +1,5 @@
-// The shipped coca_zero1 against the recorded run (docs/recorded-runs.md). Its cluster's host costs
-// and noise were fitted on steps 30 to 465: what is measured here are the later ones.
+// The shipped coca_zero1 against the recorded run (notes/recorded-runs.md). Its cluster's host
+// costs and noise were fitted on steps 30 to 465: what is measured here are the later ones.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // The shipped experiments of whole models under DDP against the medians of steps 20 to 99 of the
-// recorded runs (docs/recorded-runs.md). The rate of unaligned GEMMs and the optimizer's calls of
+// recorded runs (notes/recorded-runs.md). The rate of unaligned GEMMs and the optimizer's calls of
 // Transformer-XL were chosen on these runs; everything else comes from the MoE layers' runs and
 // from tables of the same GPU.
 #include <catch2/catch.hpp>

@@ -115,6 +115,10 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(rule("mosaic_mpt", "mixed-precision mode DEFAULT", "runtime.gradients.type") == "fp32");
     CHECK(rule("mosaic_mpt", "mixed-precision mode PURE", "runtime.gradients.type") == "training");
     CHECK(rule("deeplearningexamples_bert", "", "workload.optimizer") == "lamb");
+    CHECK(framework("torchtitan", "FSDP+TP+PP+AsyncTP").name == "torchtitan-async");
+    CHECK(framework("torchtitan", "asynctp_vanilla; compile").name == "torchtitan");
+    CHECK(framework("nemo_automodel", "Transformer Engine linears/attention").name == "torchtitan");
+    CHECK(framework("nemo_automodel", "LoRA").name == "torchtitan-eager");
     CHECK(framework("my_cluster", "").name == "default");
 }
 
@@ -148,9 +152,29 @@ TEST_CASE("a framework's name means software of its time") {
     CHECK(read_as("megatronic", "B200", "") != "megatron-lm-untuned");
     CHECK(read_as("megatron-bridge", "B200", "") == "megatron-bridge");
     CHECK(read_as("fms-fsdp", "A100", "") == "fsdp");
+    CHECK(read_as("transformer-engine", "H100", "") == "transformer-engine");
+    CHECK(read_as("lit-gpt", "A100", "") == "litgpt");
+    CHECK(read_as("swift", "A100", "") == "transformers");
+    CHECK(read_as("ms-swift-megatron", "A100", "") == "megatron-lm-untuned");
+    CHECK(read_as("swiftly", "A100", "") == "default");
     std::string why;
     CHECK(read_as("megatron-lm", "H100-80GB", "", &why) == "megatron-lm-untuned");
     CHECK(why ==
           "\"megatron-lm\" is read as megatron-lm-untuned, software of 2022 (the year of its "
           "device, h100)");
+}
+
+// DeepSpeed's stages have numbers, FSDP's have none.
+TEST_CASE("a tool around Transformers that states a ZeRO stage ran under DeepSpeed") {
+    const auto read_as = [](const std::string& source, const std::string& zero,
+                            const std::string& notes) {
+        CaseRow row;
+        row.cells = {{"source", source}, {"zero", zero}, {"notes", notes}};
+        return Shelf().framework_of(row).name;
+    };
+    CHECK(read_as("trl", "3", "") == "deepspeed-transformers");
+    CHECK(read_as("llama-factory", "2 (offload off)", "") == "deepspeed-transformers");
+    CHECK(read_as("transformers", "3", "FSDP full shard") == "transformers");
+    CHECK(read_as("transformers", "0", "") == "transformers");
+    CHECK(read_as("transformers", "", "") == "transformers");
 }

@@ -113,6 +113,13 @@ TEST_CASE("the network of a row is the one that its interconnect states") {
          {"100Gb/s per GPU", "100 Gbit/s per GPU", "100Gbps per GPU", "100 GbE per GPU"})
         CHECK(network(spelled) == std::pair{0, 12.5e9});
     CHECK(network("8 x 200 Gb/s per node") == std::pair{8, 25e9});
+    // what partial rings reach is vTrain's machine's own, no A100's
+    const auto partial_ring = [](const std::string& text) {
+        return gpt_case_with({{"interconnect", text}}).experiment.cluster.network.partial_ring;
+    };
+    const std::string vtrain = "800 Gb/s per node between nodes (from the simulator config)";
+    CHECK(partial_ring(vtrain) == Approx(0.289187));
+    CHECK(network(vtrain) == std::pair{0, 12.5e9});
     CHECK_THROWS_AS(network("9999999999x200G IB"), ConfigError);
     CHECK(takes_for_granted(gpt_case_with({{"interconnect", "RoCE 100 Gb/s"}}),
                             "network between nodes: \"RoCE 100 Gb/s\" is not understood (expected "

@@ -288,6 +288,9 @@ TEST_CASE("dropless expert rows of recipes dispatch once, those with a capacity 
     CHECK(with(dropless).workload.moe.capacity_factor == 0);
     CHECK_FALSE(sends_once(with(dropped)));
     CHECK(with(dropped).workload.moe.capacity_factor == 1);
+    auto of_two = moe;
+    of_two.push_back({"notes", "routing NATURAL with expert capacity factor 2; DeepEP dispatcher"});
+    CHECK(with(of_two).workload.moe.capacity_factor == 2);
     CHECK_FALSE(sends_once(with(other)));
     // Router and dispatch are captured on Blackwell, not on Hopper.
     CHECK(with(dropless).cluster.host.expert_layer > Seconds(0));

@@ -262,7 +262,7 @@ TEST_CASE(
           "expected operations");
     CHECK(told([](auto&, auto&, auto& r) { r.autocast = true; }) ==
           "runtime.autocast: true, but runtime.kernels is fused; expected eager or operations");
-    CHECK(told([](auto& w, auto& p, auto& r) {
+    CHECK(told([](auto&, auto&, auto& r) {
               r.autocast = true, r.kernels = KernelStyle::eager;
           }).empty());
     CHECK(told([](auto& w, auto&) {
@@ -271,7 +271,7 @@ TEST_CASE(
           }) ==
           "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
           "norms of queries and keys; expected false");
-    CHECK(told([](auto& w, auto& p, auto& r) {
+    CHECK(told([](auto& w, auto&, auto& r) {
               w.attention_gate = true, r.kernels = KernelStyle::script;
           }) ==
           "workload.attention_gate: true, but latent and relative attention and eager scripts have "
@@ -295,20 +295,20 @@ TEST_CASE("the least of each size is enough") {
               w.layers = 2, p.recompute = Recompute::full, p.recompute_layers = 1;
           }).empty());
     CHECK(told([](auto& w, auto& p) { w.moe.experts = 1, w.moe.top_k = 1, p.ep = 1; }).empty());
-    CHECK(told([](auto& w, auto& p, auto& r) {
+    CHECK(told([](auto& w, auto&, auto& r) {
               w.moe.experts = 8, w.moe.ffn = 1366, w.moe.dense_layers = 15, w.ffn = 4095,
               r.experts.tensor_parallel = ExpertSplit::all;
           }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");  // the dense layers are
                                                                            // split as well
-    CHECK(told([](auto& w, auto& p, auto& r) {
+    CHECK(told([](auto& w, auto&, auto& r) {
               w.moe.experts = 8, w.moe.ffn = 1366, w.moe.interval = 2, w.ffn = 4095,
               r.experts.tensor_parallel = ExpertSplit::all;
           }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
-    CHECK(told([](auto& w, auto& p, auto& r) {
+    CHECK(told([](auto& w, auto&, auto& r) {
               w.moe.experts = 8, w.moe.ffn = 1366, w.ffn = 4095,
               r.experts.tensor_parallel = ExpertSplit::all;
           }).empty());
-    CHECK(told([](auto& w, auto& p, auto& r) {
+    CHECK(told([](auto& w, auto&, auto& r) {
               w.moe.experts = 8, w.ffn = 4095, r.experts.tensor_parallel = ExpertSplit::all;
           }) == "parallelism.tp: 2 does not divide workload.ffn = 4095");
 }
@@ -335,10 +335,10 @@ TEST_CASE("gated delta nets and sparse attention are refused with what they are 
             "passes operation by operation");
     };
     CHECK(refused([](auto& w, auto&) { w.mamba.heads = 4; }));
-    CHECK(refused([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::operations; }));
+    CHECK(refused([](auto&, auto&, auto& r) { r.kernels = KernelStyle::operations; }));
     CHECK(refused([](auto& w, auto&) { w.positions = Positions::relative; }));
     CHECK(refused([](auto&, auto& p) { p.cut = StageCut::modules; }));
-    CHECK(refused([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::script; }));
+    CHECK(refused([](auto&, auto&, auto& r) { r.kernels = KernelStyle::script; }));
     CHECK(refused([](auto& w, auto& p) { w.moe.experts = 8, p.moe_system = MoeSystem::fast_moe; }));
     const auto indexer = [](auto change) {
         return told([&](auto& w, auto& p, auto& r) {
@@ -359,8 +359,8 @@ TEST_CASE("gated delta nets and sparse attention are refused with what they are 
     CHECK(latent([](auto& w, auto&) { w.attention = AttentionKind::flash; }));
     CHECK(latent([](auto& w, auto&) { w.causal = false; }));
     CHECK(latent([](auto& w, auto&) { w.window = 64; }));
-    CHECK(latent([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::operations; }));
-    CHECK(latent([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::script; }));
+    CHECK(latent([](auto&, auto&, auto& r) { r.kernels = KernelStyle::operations; }));
+    CHECK(latent([](auto&, auto&, auto& r) { r.kernels = KernelStyle::script; }));
 }
 
 TEST_CASE(
@@ -383,7 +383,7 @@ TEST_CASE(
     };
     CHECK(prediction([](auto&, auto&) {}).empty());
     const std::string none = "workload.mtp_layers: 1, which is modelled for fu";
-    CHECK(prediction([](auto&, auto& p, auto& r) { r.kernels = KernelStyle::operations; }) == none);
+    CHECK(prediction([](auto&, auto&, auto& r) { r.kernels = KernelStyle::operations; }) == none);
     CHECK(prediction([](auto& w, auto&) { w.head = Head::span; }) == none);
     CHECK(prediction([](auto& w, auto&) { w.adapter_rank = 4; }) == none);
     CHECK(prediction([](auto&, auto& p) { p.moe_system = MoeSystem::mix_moe; }) == none);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/experiment.h"
+#include "tests/transformers.h"
 
 using namespace stepcast;
 

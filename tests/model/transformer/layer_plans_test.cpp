@@ -108,8 +108,9 @@ TEST_CASE("latent attention calls two or three modules more") {
 
 // Hooks of ZeRO 3: the layer, its attention and its feed-forward block, two norms, query, key,
 // value, output, gate, up, activation and down are 13 modules; norms of queries and keys are two
-// more. Around the layers: two models, positions and the embedding; the last norm and the logits.
-// Other stages have none, nor has a framework that does not state their cost.
+// more. Adapters beside four products call four modules more at each: 15 + 4 x 4 = 31. Around the
+// layers: two models, positions and the embedding; the last norm and the logits. Other stages have
+// none, nor has a framework that does not state their cost.
 TEST_CASE("hooks at every module cost the host under ZeRO 3") {
     Experiment e = apart();
     e.parallelism.zero = 3;
@@ -131,6 +132,8 @@ TEST_CASE("hooks at every module cost the host under ZeRO 3") {
           "hooks 2 calls");
     e.workload.qk_norm = true;
     CHECK(first(forward) == "hooks 15 calls");
+    e.workload.adapter_rank = 8;
+    CHECK(first(forward) == "hooks 31 calls");
     e.parallelism.zero = 2;
     CHECK(first(forward) == "layer 1 calls");
 }

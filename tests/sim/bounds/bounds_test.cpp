@@ -256,7 +256,7 @@ TEST_CASE(
     }
 }
 
-// The figures of docs/bounds.md; takes minutes.
+// The figures of notes/closed-forms.md; takes minutes.
 TEST_CASE("2,000 splits of GPT-3 175B on 1,024 A100 against the engine", "[.][sample]") {
     Experiment base = read_experiment("gpt3_175b_a100");
     base.cluster.nodes = 128;

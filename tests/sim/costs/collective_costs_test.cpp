@@ -6,6 +6,7 @@
 
 #include "sim/costs/costs.h"
 #include "sim/costs/dispatch_law.h"
+#include "sim/costs/extrapolations.h"
 #include "tests/literals.h"
 
 using namespace stepcast;
@@ -283,7 +284,7 @@ TEST_CASE("sizes beyond the fitted ranges are said once a law and side") {
                                         .head_dim = 64,
                                         .flash = true}})
         graph.add_op(op);
-    CHECK(extrapolations(graph, c) ==
+    CHECK(texts_of(extrapolations(graph, c)) ==
           std::vector<std::string>{
               "extrapolated: attention.queries up to 8192, fitted on 512 to 4096",
               "extrapolated: gemm.m down to 32, fitted on 64 to 8192",
@@ -302,7 +303,7 @@ TEST_CASE("a group of more ranks of a node than were measured is said") {
         const Place place{0, Lane::collective};
         graph.add(graph.name_id("sum"), Phase::gradient_sync, graph.add_op(AllReduce{Bytes(1e6)}),
                   {&place, 1}, {}, 1, graph.add_group({ranks, 1}));
-        return extrapolations(graph, c);
+        return texts_of(extrapolations(graph, c));
     };
     CHECK(notes(2).empty());
     CHECK(notes(4).empty());

@@ -2,6 +2,7 @@
 
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"
+#include "sim/costs/extrapolations.h"
 #include "sim/costs/gemm_law.h"
 #include "tests/literals.h"
 
@@ -466,7 +467,7 @@ TEST_CASE("kernels that no table holds are said, with the law that prices them")
     Cluster c;
     c.fitted.emplace();
     c.fitted->ranges = {{"gemm.m", 128, 8192}, {"attention.queries", 128, 4096}};
-    CHECK(extrapolations(graph, c) ==
+    CHECK(texts_of(extrapolations(graph, c)) ==
           std::vector<std::string>{
               "extrapolated: gated_delta_rule: its kernels were measured nowhere; each of their "
               "products is priced as a batched product by itself",
@@ -483,7 +484,7 @@ TEST_CASE("what lies outside of measured tables is said") {
     const auto notes = [&](const Op& op) {
         TaskGraph graph;
         graph.add_op(op);
-        return extrapolations(graph, c);
+        return texts_of(extrapolations(graph, c));
     };
     FusedGemm fused{};
     fused.blocks = 27;

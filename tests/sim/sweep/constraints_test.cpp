@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/sweep/split_keys.h"
+#include "model/input/split_keys.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

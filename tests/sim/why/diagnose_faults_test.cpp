@@ -1,5 +1,5 @@
 // Injected faults: simulated runs of known cause, with the error that forecasts have, and what
-// diagnose says of them. docs/slow-runs.md shows the table, which STEPCAST_CONFUSION=FILE writes.
+// diagnose says of them. notes/diagnose.md shows the table, which STEPCAST_CONFUSION=FILE writes.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -73,7 +73,8 @@ Fault fault_of(const TriedCauses& tried, Random& r) {
     const CauseGuess& plain = tried.all.front().guesses.front();
     for (;;) {
         const auto i = std::uniform_int_distribution<std::size_t>(0, tried.all.size())(r);
-        Fault f{.guess = plain};
+        Fault f;
+        f.guess = plain;
         if (i == 0) return f;
         if (i == tried.all.size()) {
             f.name = "checkpoints";
@@ -194,7 +195,7 @@ Shares shares_of(const std::map<std::string, Tally>& tallies) {
 
 }  // namespace
 
-// 2,000 runs over all causes on four H100 clusters. The bounds are the figures of docs/slow-runs.md
+// 2,000 runs over all causes on four H100 clusters. The bounds are the figures of notes/diagnose.md
 // less three standard deviations of a share of about 900 runs, five points.
 TEST_CASE("injected faults are found, and sound runs are left in peace") {
     const std::vector<TriedCauses> runs = tried_runs();

@@ -80,7 +80,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
     if (!exists(device)) return note(cudaErrorInvalidDevice);
+    const int capability = static_cast<int>(setting("EMULATED_CUDA_CAPABILITY", 90));
     switch (attribute) {
+        case cudaDevAttrComputeCapabilityMajor: *value = capability / 10; return cudaSuccess;
+        case cudaDevAttrComputeCapabilityMinor: *value = capability % 10; return cudaSuccess;
         // kHz: what is sized by speed is small here
         case cudaDevAttrMemoryClockRate: *value = 4; return cudaSuccess;
         case cudaDevAttrGlobalMemoryBusWidth: *value = 4096; return cudaSuccess;

@@ -1,5 +1,5 @@
 // Counts of the operators that PyTorch 2.11 dispatches for scripts of these shapes
-// (docs/pytorch.md).
+// (notes/pytorch.md).
 
 #include <catch2/catch.hpp>
 

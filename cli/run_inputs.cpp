@@ -1,0 +1,175 @@
+#include "cli/run_inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "cli/experiment_inputs.h"
+#include "cli/output_files.h"
+#include "import/logs/import.h"
+#include "model/base/errors.h"
+#include "model/base/whole_files.h"
+#include "sim/predict_all.h"
+#include "sim/why/diagnose.h"
+
+namespace stepcast {
+namespace {
+
+ImportRequest import_request_of(const Options& options) {
+    return {.logs = options.inputs,
+            .format = parse_name<LogFormat>(options.format),
+            .out = options.out,
+            .routing_out = options.routing_out,
+            .medians_only = options.medians,
+            .kept_phases = options.phases,
+            .steps = options.step_range,
+            .pattern = options.pattern,
+            .system = options.system,
+            .model = options.model,
+            .inputs = options.step_inputs};
+}
+
+// A log that begins with the dump of its arguments.
+bool is_experiment_log(const std::string& path) {
+    return recognise_foreign(path) == ForeignFormat::megatron;
+}
+
+// Nobody named this output: a file that import did not write, as its first line says, stays.
+void keep_by_hand(const std::string& path) {
+    std::ifstream there(path);
+    std::string first;
+    if (std::getline(there, first) && !first.ends_with(", translated"))
+        throw ConfigError(path +
+                          ": is there and was not written by import, which would replace it by the "
+                          "experiment of the log's arguments; expected another --out");
+}
+
+// How far one gets with steps alone.
+std::string steps_alone(const Case& c) {
+    const StepPattern p = pattern_of(c.recorded_steps);
+    if (p.steps == 0) return "";
+    return fmt::format(
+        " The steps alone say: {} of them, the quiet ones take {}, {:.0f} % are slow{} and lose "
+        "{:.1f} % in the mean.",
+        p.steps, to_string(p.quiet), 100 * p.slow_share,
+        p.regular ? fmt::format(" (every {:.0f}th)", p.every) : "", 100 * p.lost);
+}
+
+}  // namespace
+
+bool is_log(const std::string& path) {
+    const std::string kind = std::filesystem::path(path).extension().string();
+    std::error_code none;
+    return std::filesystem::is_regular_file(path, none) &&
+           (kind == ".log" || kind == ".out" || kind == ".txt" || is_experiment_log(path));
+}
+
+std::vector<std::string> import_logs(const Options& options) {
+    ImportRequest request = import_request_of(options);
+    std::optional<Translation> own;
+    if (options.model.empty() && options.inputs.size() == 1 &&
+        is_experiment_log(options.inputs.front())) {
+        own = translate(options.inputs.front(), translate_options(options));
+        request.model =
+            std::filesystem::path(options.out).replace_extension("experiment.toml").string();
+        keep_apart({request.model}, options.inputs);
+        keep_by_hand(request.model);
+        require_writable(request.model);
+        request.ranks = static_cast<int>(own->ranks_of_split() * own->count("parallelism.dp", 1));
+    }
+    std::vector<std::string> lines = import_to_files(request);
+    if (!own) return lines;
+    write_whole({{request.model, experiment_text(*own)}});
+    std::vector<std::string> told = report(*own);
+    told.push_back(request.model +
+                   ": the experiment of the log's own arguments, which predicts its runs; compare "
+                   "with --cluster, where it names no machine");
+    told.insert(told.end(), lines.begin(), lines.end());
+    return told;
+}
+
+std::vector<Comparison> comparisons_of_log(const Options& options, const std::string& path) {
+    const auto folder = std::filesystem::temp_directory_path() /
+                        fmt::format("stepcast-log-{:08x}", std::random_device{}());
+    const struct Removed {
+        std::filesystem::path path;
+        ~Removed() {
+            std::error_code none;
+            std::filesystem::remove_all(path, none);
+        }
+    } removed{folder};
+    std::filesystem::create_directories(folder);
+    Options import = options;
+    import.inputs = {path};
+    import.format = "auto";
+    import.out = (folder / (std::filesystem::path(path).stem().string() + ".csv")).string();
+    for (const std::string& line : import_logs(import))
+        if (line.find(folder.string()) == std::string::npos) options.say(line);
+    std::vector<Comparison> found =
+        read_comparisons(import.out, options.cluster, options.framework);
+    for (Comparison& c : found) {
+        c.what.source = path;
+        if (options.model.empty()) c.what.series = std::filesystem::path(path).stem().string();
+        if (const auto at = c.refused_because.find(folder.string() + "/"); at != std::string::npos)
+            c.refused_because.erase(at, folder.string().size() + 1);
+    }
+    return found;
+}
+
+NamedRow named_row(const std::string& input) {
+    const auto at = input.find(".csv:");
+    return at == std::string::npos ? NamedRow{input, ""}
+                                   : NamedRow{input.substr(0, at + 4), input.substr(at + 5)};
+}
+
+Case one_case(const Options& options, const std::string& input) {
+    const auto [path, row] = named_row(input);
+    const bool log = is_log(path);
+    std::vector<Comparison> found =
+        log ? comparisons_of_log(options, path)
+            : read_comparisons(path, options.cluster, options.framework);
+    if (!row.empty())
+        std::erase_if(found,
+                      [&wanted = row](const Comparison& c) { return c.what.case_id != wanted; });
+    if (found.empty()) throw ConfigError(path + ": has no run" + (row.empty() ? "" : " " + row));
+    if (found.size() > 1)
+        throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", path, found.size(),
+                                      path, found.front().what.case_id));
+    const Comparison& c = found.front();
+    if (!c.refused_because.empty())
+        throw ConfigError(
+            c.refused_because +
+            (log ? " What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
+                       steps_alone(c.what)
+                 : ""));
+    return c.what;
+}
+
+OwnSteps own_steps_of_file(const std::string& path, const Options& options, bool plain) {
+    if (path.ends_with(".toml")) return read_own_steps(path);
+    if (!path.ends_with(".csv"))
+        throw ConfigError("--measured " + path +
+                          ": expected CASES.csv or a .toml that simulate --save wrote");
+    std::vector<Comparison> rows = read_comparisons(path, options.cluster, options.framework);
+    if (plain)
+        for (Comparison& c : rows) c.what.circumstances = {};
+    predict_all(rows);
+    OwnSteps own;
+    for (const Comparison& c : rows)
+        if (c.forecast)
+            own.steps.push_back(own_step(c.what.experiment, *c.forecast, c.what.measured_step));
+    if (own.steps.empty())
+        throw ConfigError("--measured " + path + ": no step of it can be predicted" +
+                          (rows.empty() ? "" : ": " + rows.front().refused_because));
+    return own;
+}
+
+void add(OwnSteps& all, OwnSteps more) {
+    for (OwnStep& step : more.steps) all.steps.push_back(std::move(step));
+}
+
+}  // namespace stepcast

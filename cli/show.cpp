@@ -1,0 +1,26 @@
+#include "cli/experiment_inputs.h"
+#include "cli/verbs.h"
+
+namespace stepcast {
+namespace {
+
+int run_show(const Options& options) {
+    print(shown(options));
+    return 0;
+}
+
+}  // namespace
+
+Verb show_verb() {
+    Arguments machine = override_arguments();
+    return {"show", "every key of an experiment or preset, who said it, as TOML",
+            "stepcast show gpt3_175b_a100",
+            joined({{{.name = "NAME",
+                      .value = &Options::experiment,
+                      .help = "experiment, workload, cluster or framework: preset or file",
+                      .required = true}},
+                    machine}),
+            run_show};
+}
+
+}  // namespace stepcast
