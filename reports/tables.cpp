@@ -152,9 +152,9 @@ std::string brief_notes(const std::vector<Note>& notes) {
 }
 
 std::string masked_text(const Forecast& f) {
-    return f.masked_flops_utilization < f.model_flops_utilization
-               ? "; counted " + percent_text(f.masked_flops_utilization)
-               : "";
+    const double masked = f.masked_flops_utilization;
+    return masked > 0 && masked < f.model_flops_utilization ? "; counted " + percent_text(masked)
+                                                            : "";
 }
 
 std::string drawn_text(const Forecast& f) {
@@ -371,7 +371,7 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
         return !c.forecast.memory.fits && more < 0 ? "does not fit" : signed_percent_text(more);
     });
     add("tokens/s", [](const Forecasted& c) { return count_text(c.forecast.tokens_per_second); });
-    add("MFU, causal mask not counted",
+    add("MFU, unmasked",
         [](const Forecasted& c) { return percent_text(c.forecast.model_flops_utilization); });
     const auto add_parts = [&](const auto& parts) {
         const std::vector<StepPart> of_first = parts(columns.front());

@@ -285,7 +285,10 @@ TEST_CASE("a sweep in JSON: every figure in its place") {
                {"tokens_per_s_per_gpu", 8.0},
                {"model_flops_utilization", 0.5},
                {"model_tflops_per_gpu", 3.0},
+               {"masked_flops_utilization", 0.0},
                {"peak_bytes", 1024.0},
+               {"within_margin", false},
+               {"vp_alike", nullptr},
                {"cost_per_token", nullptr},
                {"ranks", 8}});
     CHECK(j["top"][1]["estimate_s"] == 0.2);
@@ -302,6 +305,7 @@ TEST_CASE("a sweep in JSON: every figure in its place") {
                               {"bounded_away", 5},
                               {"simulated", 2},
                               {"twins", 1},
+                              {"within_margin", 0},
                               {"illegal", {{"tp does not divide workload.heads", 3}}},
                               {"infeasible", {{"does not fit into the device's memory", 2}}}});
     CHECK(j["proven"] == true);
@@ -356,7 +360,7 @@ TEST_CASE("columns beside each other have every row that says something") {
                                            "step | 500.0 ms",
                                            "  against the first | +0.0 %",
                                            "tokens/s | 1,472,719",
-                                           "MFU | 11.9 %",
+                                           "MFU, unmasked | 11.9 %",
                                            "forward | 125.0 ms",
                                            "backward | 62.50 ms",
                                            "gradient sync | 31.25 ms",

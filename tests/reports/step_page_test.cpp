@@ -95,7 +95,7 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
                "compute 50.0 %, exposed communication 20.0 %, imbalance 15.0 %, memory passes 10.0 "
                "%, host 5.0 %"},
               {"Throughput", "1,472,719 tokens/s, 368,180 a GPU"},
-              {"Model FLOP utilization", "11.9 %"},
+              {"Model FLOP utilization", "11.9 % (causal mask not counted)"},
               {"Costs", "calibrated", Tone::good},
               {"What would help most", "10 % more gpu.peak.bf16 shortens the step by 50.0 %"},
               {"Measure this next",

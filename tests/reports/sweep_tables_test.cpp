@@ -12,9 +12,9 @@ TEST_CASE(
     "a sweep's table has the varied keys, what is common beneath, counts, reasons and the proof") {
     CHECK(sweep_table(sample_sweep()) == R"(gpt on dgx, calibrated: shortest step
 
-   tp      step         p10 .. p90  tokens/s     MFU    memory   bound
-1   2  100.0 ms  50.00 .. 125.0 ms    40,960  50.0 %  4.00 GiB  -2.0 %
-2   4  200.0 ms  100.0 .. 250.0 ms    20,480  25.0 %  2.00 GiB  -1.0 %
+   tp      step         p10 .. p90  tokens/s  MFU, unmasked    memory   bound
+1   2  100.0 ms  50.00 .. 125.0 ms    40,960         50.0 %  4.00 GiB  -2.0 %
+2   4  200.0 ms  100.0 .. 250.0 ms    20,480         25.0 %  2.00 GiB  -1.0 %
 all of them: zero = 1
 
                12 points asked for
