@@ -110,7 +110,7 @@ const std::vector<Bad> bad_experiments{
     {"[workload]\nffn = 4\nseq = 4\n[cluster]\npreset = \"four\"\n",
      "e.toml:1:1: workload.hidden: missing; expected model width"},
     {"[workload]\npreset = \"moe_layer\"\n",
-     "e.toml:1:1: cluster.gpu.memory: missing; expected device memory"},
+     "e.toml:1:1: cluster.gpu.memory: missing; expected device memory as a process sees it"},
     {"[workload]\npreset = \"moe_layer\"\n[cluster]\npreset = \"four\"\n[parallelism]\ndp = 2\n",
      "e.toml:5:1: parallelism: pipeline 1 x data 2 x tensor 1 x context 1 = 2 ranks, but cluster "
      "has 4"},
@@ -158,7 +158,7 @@ TEST_CASE("keys of cluster and workload files are named as the file names them")
     CHECK(told("[cluster]\nnodes = 4\n") == "c.toml:2:1: cluster.nodes: unknown key");
     CHECK_THAT(told("preset = \"five\"\n"),
                Catch::StartsWith("c.toml:1:10: preset: \"five\" is no preset cluster"));
-    CHECK(told("gpu.sms = 4\n") == "c.toml: gpu.memory: missing; expected device memory");
+    CHECK(told("gpu.sms = 4\n") == "c.toml: gpu.memory: missing; expected device memory as a process sees it");
     CHECK(told("link.intra.latency = 4\n") ==
           "c.toml:1:22: link.intra.latency: 4 has no unit; expected a time, for example \"8 us\"");
     const auto lacking = folder.write("lacking.toml", "gpu.sms = 4\n");
@@ -167,7 +167,7 @@ TEST_CASE("keys of cluster and workload files are named as the file names them")
                   read_experiment("moe_layer", std::vector<Override>{{"cluster.preset", lacking}});
               },
               folder.path()) ==
-          "lacking.toml: cluster.gpu.memory: missing; expected device memory");
+          "lacking.toml: cluster.gpu.memory: missing; expected device memory as a process sees it");
     const auto workload = folder.write("w.toml", "[moe]\ntopk = 2\n");
     CHECK(complaint(
               [&] {

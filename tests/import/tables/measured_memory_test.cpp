@@ -134,7 +134,7 @@ TEST_CASE("of steps that ran, few are said to run out of memory (where shared/tr
         }
     }
     CHECK(rows > 350);
-    CHECK(refused <= 27);
+    CHECK(refused <= 28);  // one more since a card counts as what a process sees of it
 }
 
 // CCL-Bench, run 16 of torchtitan's Llama 3.1 8B on one A100 without FSDP: fp32 weights, automatic
