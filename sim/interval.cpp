@@ -130,11 +130,12 @@ Interval predictive_interval(Seconds median, Seconds mean, const Doubts& d) {
     const double faster = std::hypot(constants, d.faster, d.draws_faster),
                  slower = std::hypot(constants, d.slower, d.draws_slower);
     if (d.readings.empty())
-        return {mean, std::exp(-faster) * median, median, std::exp(slower) * median};
+        return {mean, std::exp(-faster) * median, median,
+                std::exp(std::max(slower, d.experts)) * median};
     const double low = mixture_quantile(d, faster, slower, 0.1),
                  high = mixture_quantile(d, faster, slower, 0.9);
     return {mean, std::exp(std::min(low, 0.0)) * median, median,
-            std::exp(std::max(high, 0.0)) * median};
+            std::exp(std::max(high, d.experts)) * median};
 }
 
 double distance(const std::vector<CostBasis>& a, const std::vector<CostBasis>& b) {

@@ -12,6 +12,7 @@
 
 #include "model/base/errors.h"
 #include "model/input/remarks.h"
+#include "model/input/split_rules.h"
 #include "model/recorded/coca/parts.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
@@ -24,7 +25,6 @@
 #include "sim/interval.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
-#include "model/input/split_rules.h"
 
 namespace stepcast {
 namespace {
@@ -223,7 +223,7 @@ std::vector<Note> notes_on(const Experiment& e, const TaskGraph& graph) {
     return notes;
 }
 
-// What the forecast is about, and how many steps its constants were fitted on.
+// "tp 8, pp 4, dp 2, zero 1".
 std::string degrees_text(const Parallelism& p) {
     std::string text;
     for (const auto& [name, degree] : {std::pair{"tp", p.tp},
@@ -239,6 +239,7 @@ std::string degrees_text(const Parallelism& p) {
     return text.empty() ? "one rank" : text;
 }
 
+// What the forecast is about, and how many steps its constants were fitted on.
 void describe(const Experiment& e, Forecast& f) {
     f.experiment = e.name;
     f.cluster = e.cluster.name;
@@ -341,7 +342,6 @@ Prediction predict_step(const AsRun& as) {
     if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline, Record::waits);
     std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
     f.drawn = drawn_experts(e, s);
-    if (f.drawn) readings.push_back({"experts drawn by an untrained gate", f.drawn->step});
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
@@ -352,6 +352,7 @@ Prediction predict_step(const AsRun& as) {
         f.doubts.faster = std::max(least.faster, others->scatter.faster);
         f.doubts.slower = std::max(least.slower, others->scatter.slower);
     }
+    if (f.drawn && f.drawn->step > 1) f.doubts.experts = std::log(f.drawn->step);
     f.doubts.readings = std::move(readings);
     add_intervals(draws, f);
     f.memory = fullest_memory(e);

@@ -91,6 +91,7 @@ struct Doubts {
     double faster = 0, slower = 0;
     double draws_faster = 0, draws_slower = 0;  // to p10 and p90 of the draws
     std::vector<OtherReading> readings;
+    double experts = 0;  // taken as balanced, drawn by a gate: p90 reaches at least so far
     friend bool operator==(const Doubts&, const Doubts&) = default;
 };
 
