@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What scripts/gpu-run.sh and scripts/multi-gpu-run.sh share; they set `out`, `limit` and `failed` and source it in the source folder.
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
 left() { echo $((limit - SECONDS)); }
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*" | tee -a "$out/summary.txt"; }

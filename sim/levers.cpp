@@ -8,8 +8,8 @@
 
 #include "model/base/errors.h"
 #include "model/input/keys.h"
-#include "sim/predict.h"
 #include "model/input/split_rules.h"
+#include "sim/predict.h"
 
 namespace stepcast {
 namespace {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <optional>
 
+#include "model/input/split_rules.h"
 #include "sim/results/sweep_answer.h"
 #include "sim/sweep/axes.h"
-#include "model/input/split_rules.h"
 
 namespace stepcast {
 

@@ -9,13 +9,13 @@
 
 #include "model/base/errors.h"
 #include "model/base/launcher.h"
+#include "model/input/split_rules.h"
 #include "sim/campaign.h"
 #include "sim/interval.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/sweep/pool.h"
 #include "sim/sweep/search.h"
-#include "model/input/split_rules.h"
 
 namespace stepcast {
 namespace {

@@ -158,7 +158,8 @@ TEST_CASE("keys of cluster and workload files are named as the file names them")
     CHECK(told("[cluster]\nnodes = 4\n") == "c.toml:2:1: cluster.nodes: unknown key");
     CHECK_THAT(told("preset = \"five\"\n"),
                Catch::StartsWith("c.toml:1:10: preset: \"five\" is no preset cluster"));
-    CHECK(told("gpu.sms = 4\n") == "c.toml: gpu.memory: missing; expected device memory as a process sees it");
+    CHECK(told("gpu.sms = 4\n") ==
+          "c.toml: gpu.memory: missing; expected device memory as a process sees it");
     CHECK(told("link.intra.latency = 4\n") ==
           "c.toml:1:22: link.intra.latency: 4 has no unit; expected a time, for example \"8 us\"");
     const auto lacking = folder.write("lacking.toml", "gpu.sms = 4\n");
