@@ -158,7 +158,7 @@ QUESTIONS = [
       [*STEP, "memory_bytes.peak"], lambda a: not a["fits"] and math.isclose(a["memory_bytes"]["weights"], 70.55e9 * 2 / 8, rel_tol=0.01)),
     Q("On 32 with recompute?", "simulate", {**FSDP70, "gpus": 32, "set": {"seq": 4096, "zero": 3, "recompute": "full"}},
       FSDP70_LINE + "--gpus 32 --set recompute=full", [*STEP, "memory_bytes.peak"],
-      lambda a: a["memory_bytes"]["peak"] + a["memory_bytes"]["overheads"] < a["memory_bytes"]["capacity"] == 80 * GIB and a["fits"]),
+      lambda a: a["memory_bytes"]["peak"] + a["memory_bytes"]["overheads"] < a["memory_bytes"]["capacity"] < 80 * GIB and a["fits"]),
     Q("8B on eight RTX 4090?", "simulate", {"experiment": "llama3-8b", "cluster": "RTX 4090", "gpus": 8, "set": {"seq": 4096, "zero": 3}},
       "simulate llama3-8b --cluster 'RTX 4090' --gpus 8 --set seq=4096 --set zero=3", STEP,
       lambda a: not a["fits"] and not a["evidence"]["calibrated"]),

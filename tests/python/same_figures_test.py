@@ -118,7 +118,7 @@ class OtherVerbs(unittest.TestCase):
             return [line.split("  # ")[0] for line in text.splitlines()]
 
         self.assertEqual(values(str(asked)), values(command_line("show", "dgx-h100")))
-        self.assertEqual((asked.name, asked.keys["gpus_per_node"], asked.keys["gpu"]["memory"]), ("dgx-h100", 8, "80 GiB"))
+        self.assertEqual((asked.name, asked.keys["gpus_per_node"], asked.keys["gpu"]["memory"]), ("dgx-h100", 8, "79.18 GiB"))
 
     def test_presets_and_version(self):
         self.assertIn("gpt3_175b_a100", stepcast.presets())
