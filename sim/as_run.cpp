@@ -50,7 +50,7 @@ int nics_of(const Cluster& c) { return c.network.nics > 0 ? c.network.nics : c.g
 // machine has.
 std::vector<Variant> by_network(std::vector<Variant> all, const Circumstances& c) {
     const bool users = c.by == RunBy::thread || c.by == RunBy::complaint;
-    const Cluster& cluster = all.front().experiment.cluster;
+    const Cluster cluster = all.front().experiment.cluster;  // a copy, as `all` grows
     if (!users || c.network_stated || cluster.nodes == 1) return all;
     const std::size_t frameworks = all.size();
     const NetworkPrior& seen = shipped_scatter().network;

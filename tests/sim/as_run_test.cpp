@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 
 #include "model/experiment.h"
 #include "sim/predict.h"
@@ -63,6 +64,25 @@ TEST_CASE("an unstated network of a user's nodes is the median of what such netw
     CHECK(as_run(e, {.by = RunBy::thread}).readings.empty());
     CHECK(as_run(e, {.by = RunBy::anyone, .network_stated = false}).readings.empty());
     CHECK(as_run(eight_ranks("fsdp"), user).readings.empty());
+}
+
+// Six kinds of software by three networks. A slower network of the same software is never faster.
+TEST_CASE("neither software nor network stated: each software with each network") {
+    const Experiment e = eight_ranks("default", 2);
+    const AsRun run = as_run(e, {.by = RunBy::thread, .network_stated = false});
+    CHECK(run.readings.size() + 1 == 3 * (e.framework.may_be.size() + 1));
+    std::map<std::string, double> own;
+    for (const OtherReading& r : run.readings)
+        if (r.what.find(" between nodes") == std::string::npos) own[r.what] = r.step;
+    CHECK(own.size() + 1 >= e.framework.may_be.size() + 1);
+    int slower = 0;
+    for (const OtherReading& r : run.readings)
+        if (const auto known = own.find(r.what.substr(0, r.what.find(',')));
+            known != own.end() && r.what.find(" between nodes") != std::string::npos) {
+            CHECK(r.step >= known->second);
+            ++slower;
+        }
+    CHECK(slower >= 9);
 }
 
 TEST_CASE("steps are of a class unless a recipe or the user's own fit tells of them") {
