@@ -99,6 +99,18 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
             fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
 }
 
+// Tables write 3 for FSDP. Where a framework can leave weights gathered (zero 2), it does so by
+// default in a pipeline, so that micro-batches need not gather them again (torchtitan,
+// distributed/fsdp.py: "default" reshards after the forward without pipelines alone).
+void keep_gathered(const CaseRow& row, const Framework& f, Parallelism& p,
+                   Assumptions& assumptions) {
+    if (p.zero != 3 || p.pp == 1 || p.shard > 0 || std::ranges::count(f.can.zero, 2) == 0 ||
+        contains(lower_case(row.cell("notes")), "reshard after forward"))
+        return;
+    p.zero = 2;
+    assumptions.push_back("FSDP in a pipeline keeps weights gathered after a forward: zero 2");
+}
+
 // What Megatron-Core's recompute modules run again per layer. `share` is a share of the layer's
 // matrix products ("mlp" counts in dense layers, "moe" in expert layers). `modules` counts modules
 // with few or no products, whose host calls cost time: two norms, activations, attention scores
@@ -240,6 +252,25 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p,
                     p.stage_layers.front(), p.stage_layers.front() + 1));
 }
 
+// "expert tensor parallel 4" and "expert tensor parallel = tp" in the notes. 1 leaves experts
+// whole.
+void state_expert_split(const CaseRow& row, const Parallelism& p, ExpertSplit& split,
+                        Assumptions& assumptions) {
+    const auto text = lower_case(row.cell("notes"));
+    const std::string words = "expert tensor parallel ";
+    if (!contains(text, words)) return;
+    const auto ranks = number_after(text, words);
+    if (contains(text, words + "= tp") || contains(text, words + "not set (= tp)") ||
+        (ranks && *ranks == p.tp && p.tp > 1))
+        split = ExpertSplit::all;
+    else if (ranks && *ranks == 1)
+        split = ExpertSplit::none;
+    else
+        assumptions.push_back(fmt::format(
+            "\"{}..\" is read as the framework's: experts are split over all tp = {} or whole",
+            text.substr(text.find(words), words.size() + 4), p.tp));
+}
+
 // The framework's settings, and the dispatch kernels that the row names.
 void set_framework(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     apply_framework(e);
@@ -247,6 +278,7 @@ void set_framework(const CaseRow& row, Experiment& e, Assumptions& assumptions) 
     TokenDispatch& dispatch = e.runtime.experts.dispatch;
     const Workload& w = e.workload;
     if (w.moe.experts == 0) return;
+    state_expert_split(row, p, e.runtime.experts.tensor_parallel, assumptions);
     if (p.tp > 1 && !splits_experts(e))
         assumptions.emplace_back(expert_ffn(w) < w.hidden
                                      ? "experts narrower than the model: not split over tp"
@@ -327,6 +359,7 @@ void set_split(const CaseRow& row, int ranks, Experiment& experiment,
     Parallelism& p = experiment.parallelism;
     set_degrees(row, ranks, framework, experiment.workload, p, assumptions);
     set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
+    keep_gathered(row, framework, p, assumptions);
     set_framework(row, experiment, assumptions);
     const auto batch = count_in(row, "gbs");
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
