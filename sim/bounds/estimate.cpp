@@ -71,8 +71,10 @@ void StepBounds::estimate_slots() {
 }
 
 void StepBounds::estimate_ends() {
-    const ParallelPlan plan = plan_of(now_);
-    const Parallelism& p = plan.parallelism;
+    ParallelPlan plan = plan_of(now_);
+    Parallelism& p = plan.parallelism;
+    // Gradients of a pipeline go as under zero 1. What zero 3 gathers again there is not estimated.
+    if (p.zero >= 2 && !shards_each_pass(p)) p.zero = 1;
     const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
     const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (GroupEnd& group : ends_) {

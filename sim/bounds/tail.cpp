@@ -190,7 +190,7 @@ FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
                            double slowdown) {
     const Parallelism& p = plan.parallelism;
     const bool overlaps = overlaps_gradients(plan.exchanges, p);
-    if (p.zero != 3 || !shards_each_pass(p)) return times;
+    if (p.zero != 3) return times;
     const bool split = traits(p.schedule).splits_backward;
     for (const UnitKind kind : all_kinds) {
         const double gather = data.gathered[at(kind)],
@@ -240,8 +240,8 @@ Tail tail_of(const TailInputs& in, double end) {
     const double n = in.micro_batches;
     Tail tail;
     if (!overlaps_gradients(in.plan.exchanges, p)) {
-        tail.exposed = in.data.gradients * (shards_each_pass(p) ? n : 1);
-    } else if (!shards_each_pass(p)) {
+        tail.exposed = in.data.gradients * (p.zero >= 2 ? n : 1);
+    } else if (p.zero < 2) {
         add_last_backwards(in, work, tail);
     } else if (p.zero == 2) {
         add_all_backwards(in, work, end, tail);
