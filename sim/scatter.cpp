@@ -173,8 +173,11 @@ Scatter scatter_of(const ScatterTable& table, const Framework& framework, const 
     if (framework.fitted && (group == table.groups.end() || counts_blocks(*framework.fitted)))
         return joined_with_fit(*framework.fitted, found, table.few_shot, rank_count(cluster));
     if (group == table.groups.end()) return found;
-    return {joined(group->scatter.faster, found.faster, group->blocks),
-            joined(group->scatter.slower, found.slower, group->blocks)};
+    // Few models narrow what is believed, but not below their own errors.
+    const auto end = [&](double own, double believed) {
+        return std::max(own, joined(own, believed, group->blocks));
+    };
+    return {end(group->scatter.faster, found.faster), end(group->scatter.slower, found.slower)};
 }
 
 }  // namespace stepcast

@@ -169,6 +169,8 @@ TEST_CASE("a framework's own blocks narrow what is believed of frameworks nobody
     table.groups = {{"trainer", "A100", 30, 2, {0.02, 0.02}}};
     CHECK(scatter_of(table, framework, cluster).slower ==
           Approx(std::sqrt((0.02 * 0.02 + 0.26 * 0.26) / 2)));
+    table.groups = {{"trainer", "A100", 30, 2, {0.02, 0.5}}};  // never below its own errors
+    CHECK(scatter_of(table, framework, cluster).slower == Approx(0.5));
 }
 
 // Without a framework, six runs that were each left out of a device's fit, 0.2 off: (1 - 1/36) 0.04
