@@ -162,7 +162,7 @@ Scatter scatter_of(const ScatterTable& table, const Framework& framework, const 
     // "native" changes no key that an experiment states, so there is no framework error.
     const bool known = framework.name.empty() || framework.name == "native";
     double device = p90_of_normal * cluster.noise.step;
-    if (framework.name.empty()) device = std::max(device, of_runs_left_out(cluster, device));
+    if (known) device = std::max(device, of_runs_left_out(cluster, device));
     Scatter found{device, device};
     if (!known)
         found = {std::hypot(device, table.frameworks.faster),

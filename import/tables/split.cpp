@@ -254,21 +254,21 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p,
 
 // "expert tensor parallel 4" and "expert tensor parallel = tp" in the notes. 1 leaves experts
 // whole.
-void state_expert_split(const CaseRow& row, const Parallelism& p, ExpertSplit& split,
-                        Assumptions& assumptions) {
+void state_expert_split(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    const int tp = e.parallelism.tp;
     const auto text = lower_case(row.cell("notes"));
     const std::string words = "expert tensor parallel ";
     if (!contains(text, words)) return;
     const auto ranks = number_after(text, words);
     if (contains(text, words + "= tp") || contains(text, words + "not set (= tp)") ||
-        (ranks && *ranks == p.tp && p.tp > 1))
-        split = ExpertSplit::all;
+        (ranks && *ranks == tp && tp > 1))
+        set_key(e, {"runtime.experts.tensor_parallel", "all"});
     else if (ranks && *ranks == 1)
-        split = ExpertSplit::none;
+        set_key(e, {"runtime.experts.tensor_parallel", "none"});
     else
         assumptions.push_back(fmt::format(
             "\"{}..\" is read as the framework's: experts are split over all tp = {} or whole",
-            text.substr(text.find(words), words.size() + 4), p.tp));
+            text.substr(text.find(words), words.size() + 4), tp));
 }
 
 // The framework's settings, and the dispatch kernels that the row names.
@@ -278,7 +278,7 @@ void set_framework(const CaseRow& row, Experiment& e, Assumptions& assumptions) 
     TokenDispatch& dispatch = e.runtime.experts.dispatch;
     const Workload& w = e.workload;
     if (w.moe.experts == 0) return;
-    state_expert_split(row, p, e.runtime.experts.tensor_parallel, assumptions);
+    state_expert_split(row, e, assumptions);
     if (p.tp > 1 && !splits_experts(e))
         assumptions.emplace_back(expert_ffn(w) < w.hidden
                                      ? "experts narrower than the model: not split over tp"

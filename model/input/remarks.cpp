@@ -219,8 +219,7 @@ void add_measured_links(const Experiment& e, Remarks& remarks) {
             const std::string stated = fmt::format("{}{}", link, name);
             std::vector<std::string_view> measured;
             for (const Key& key : keys_of(link))
-                if (holds<Curve>(key) && text_of(key, e) != "[]")
-                    measured.push_back(key.path);
+                if (holds<Curve>(key) && text_of(key, e) != "[]") measured.push_back(key.path);
             if (is_stated(e, stated) && !measured.empty())
                 remarks.push_back(fmt::format(
                     "{} = {} changes nothing of collectives that were measured on this machine; "
