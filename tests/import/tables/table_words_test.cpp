@@ -81,6 +81,14 @@ TEST_CASE("what a row states in the column itself stays, beside words elsewhere"
     CHECK(plain({{"gpus_per_node", "4"}, {"notes", "gpus_per_node=8"}}, "gpus_per_node") == "4");
 }
 
+TEST_CASE("denied words do not count") {
+    CHECK(plain({{"notes", "HybridEP, CUDA graphs on attention"}}, "graphs") == "yes");
+    CHECK(plain({{"notes", "alltoall dispatcher; CUDA graphs off"}}, "graphs").empty());
+    CHECK(plain({{"notes", "no CUDA graphs"}}, "graphs").empty());
+    CHECK(plain({{"precision", "fp32 (mixed precision off; TF32 off)"}}, "precision") == "fp32");
+    CHECK(plain({{"notes", "DeepEP off"}}, "dispatcher").empty());
+}
+
 TEST_CASE("every word names its source and fills cells that are known") {
     Shelf shelf;
     const auto& words = shelf.sources("word");
