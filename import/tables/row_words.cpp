@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "import/tables/row_parts.h"
@@ -50,6 +51,23 @@ bool is_placed(const std::string& at, std::string_view text, std::size_t begin, 
     if (at == "start") return begin == 0;
     if (at == "first") return begin == 0 && next([](char c) { return contains(" ;,(", {&c, 1}); });
     return at.empty() || (begin == 0 && end == text.size());
+}
+
+// "no CUDA graphs", "not an inference run", "LoRA off", "DeepEP=false".
+bool is_denied(std::string_view text, std::size_t begin, std::size_t end) {
+    const auto before = text.substr(0, begin);
+    for (const std::string_view no : {"no ", "not ", "not a ", "not an ", "without ", "without a "})
+        if (before.ends_with(no) &&
+            (before.size() == no.size() || !is_letter(before[before.size() - no.size() - 1])))
+            return true;
+    while (end < text.size() && is_letter(text[end])) ++end;  // a plural
+    const auto sign = std::min(text.find_first_not_of(" =:", end), text.size());
+    const auto after = text.substr(sign);
+    return sign > end &&
+           std::ranges::any_of(std::array{"off", "disabled", "false"}, [&](std::string_view no) {
+               return after.starts_with(no) &&
+                      (after.size() == no.size() || !is_letter(after[no.size()]));
+           });
 }
 
 // The place lies within one of these texts.
@@ -183,7 +201,7 @@ const Phrase* RowWords::phrase_in(const Word& word, const CaseRow& row, Cells& f
     for (const Phrase& phrase : word.phrases) {
         const std::string& text = phrase.any_case() ? small : written;
         const auto counts = [&](std::size_t begin, std::size_t end) {
-            return is_placed(word.at, text, begin, end) &&
+            return is_placed(word.at, text, begin, end) && !is_denied(small, begin, end) &&
                    !is_within(word.but_not, text, begin, end);
         };
         if (phrase.find(text, found, counts)) return &phrase;

@@ -52,6 +52,12 @@ TEST_CASE("cells are read as their words say") {
              {"recompute", "selective (core attention)", "calls_again", "1"},
              {"zero", "0/1 (DDP, distributed optimizer by default)", "zero", "1"},
              {"zero", "ZeRO-3", "zero", "3"},
+             {"zero", "stage 2", "zero", "2"},
+             {"zero", "FULL_SHARD", "zero", "3"},
+             {"zero", "SHARD_GRAD_OP", "zero", "2"},
+             {"zero", "NO_SHARD", "zero", "0"},
+             {"recompute", "gradient checkpointing", "recompute", "full"},
+             {"recompute", "no AC", "recompute", "none"},
              {"zero", "2 (FSDP2, experts not resharded)", "zero", "2"},
              {"zero", "3 hybrid (shard in node)", "shard", "node"},
              {"precision", "NVFP4", "precision", "fp4"},
@@ -87,6 +93,10 @@ TEST_CASE("denied words do not count") {
     CHECK(plain({{"notes", "no CUDA graphs"}}, "graphs").empty());
     CHECK(plain({{"precision", "fp32 (mixed precision off; TF32 off)"}}, "precision") == "fp32");
     CHECK(plain({{"notes", "DeepEP off"}}, "dispatcher").empty());
+    CHECK(plain({{"notes", "full fine-tuning; LoRA off"}}, "work") == "fine-tuning");
+    CHECK(plain({{"notes", "without LoRA"}}, "work").empty());
+    CHECK(plain({{"notes", "not an inference run"}}, "work").empty());
+    CHECK(plain({{"notes", "hybridep_overlap_off"}}, "dispatcher") == "once");
 }
 
 TEST_CASE("every word names its source and fills cells that are known") {
