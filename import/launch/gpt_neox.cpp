@@ -30,9 +30,9 @@ void take_widths(Document& d, Translation& t) {
         const auto kinds = words_of(v->value, " ,[]'\"0123456789");
         if (std::ranges::find(kinds, "flash") != kinds.end())
             t.set("workload.attention", "flash", v->at);
-        for (const std::string& kind : kinds)
-            if (kind != "flash" && kind != "global") {
-                t.problem(*v, kind +
+        for (const std::string& other : kinds)
+            if (other != "flash" && other != "global") {
+                t.problem(*v, other +
                                   ": attention other than global and flash is not modelled; "
                                   "taken as global");
                 break;
