@@ -1,3 +1,4 @@
+// The split, batch and recompute that a row of a table states.
 #include "import/tables/row_parts.h"
 
 #include <fmt/format.h>

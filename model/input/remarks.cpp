@@ -9,6 +9,7 @@
 
 #include "model/input/keys.h"
 #include "model/machine/libraries.h"
+#include "model/machine/measured_tables.h"
 #include "model/runtime_rules.h"
 
 namespace stepcast {
@@ -211,6 +212,22 @@ void add_odd_machine(const Experiment& e, Remarks& remarks) {
     check("link.inter.bandwidth", c.inter.bandwidth, BytesPerSecond(1e6), BytesPerSecond(10e12));
 }
 
+// A stated rate beside measured tables of what it would price.
+void add_measured_rates(const Experiment& e, Remarks& remarks) {
+    for (const std::string& stated : e.overlay.stated) {
+        if (!stated.starts_with("cluster.")) continue;
+        std::vector<std::string> measured;
+        for (const std::string& table : tables_before(stated.substr(std::size("cluster.") - 1)))
+            if (const std::string key = "cluster." + table; text_of(*find_key(key), e) != "[]")
+                measured.push_back(key);
+        if (!measured.empty())
+            remarks.push_back(fmt::format(
+                "{} = {} changes nothing of what was measured on this machine; {} = [] takes its "
+                "law instead",
+                stated, text_of(*find_key(stated), e), fmt::join(measured, " = [], ")));
+    }
+}
+
 void add_lacks(const Experiment& e, Remarks& remarks) {
     if (!is_transformer(e)) return;
     for (const char* key : {"workload.attention", "runtime.experts.dispatch"}) {
@@ -259,6 +276,7 @@ std::vector<std::string> remarks_on(const Experiment& e) {
     add_lacks(e, remarks);
     add_odd_sizes(e, remarks);
     add_odd_machine(e, remarks);
+    add_measured_rates(e, remarks);
     add_idle_keys(e, remarks);
     return remarks;
 }

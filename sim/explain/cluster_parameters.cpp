@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/input/key_values.h"
+#include "model/machine/measured_tables.h"
 #include "model/machine/priors.h"
 
 namespace stepcast {
@@ -38,6 +39,26 @@ bool scale_key(const Key& key, Cluster& c, double factor) {
     use_field<double, Seconds, Bytes, BytesPerSecond, FlopsPerSecond, Curve,
               std::vector<GemmPoint>>(key, &c, [&](auto& value) { scaled = scale(value, factor); });
     return scaled;
+}
+
+// What was measured with a rate, as a faster or slower one would take: the shortest time of a table
+// is its fixed cost, what a time has beyond it goes with the rate.
+template <class Points>
+void scale_measured(Points& points, double rate, double fixed) {
+    if (points.empty()) return;
+    const Seconds shortest =
+        std::ranges::min_element(points, {}, [](const auto& p) { return p.time; })->time;
+    for (auto& p : points) p.time = fixed * shortest + (p.time - shortest) / rate;
+}
+
+void scale_tables(const std::string& key, Cluster& c, double factor) {
+    const bool fixed = key.ends_with(".latency");
+    const std::vector<std::string> tables = tables_before(key);
+    for (const Key& table : keys_in<Cluster>())
+        if (std::ranges::count(tables, table.path) > 0)
+            use_field<Curve, std::vector<GemmPoint>>(table, &c, [&](auto& points) {
+                scale_measured(points, fixed ? 1 : factor, fixed ? factor : 1);
+            });
 }
 
 std::string value_of(const Key& key, Cluster& c) {
@@ -76,6 +97,7 @@ Cluster with_scaled(const Cluster& cluster, const std::string& key, double facto
     Cluster scaled = cluster;
     if (found == keys_in<Cluster>().end() || !scale_key(*found, scaled, factor))
         throw std::logic_error("with_scaled: " + key + " is no parameter");
+    scale_tables(key, scaled, factor);
     return scaled;
 }
 
