@@ -47,9 +47,13 @@ void take_zero(MegatronSource& s) {
 
 void take_overlaps(MegatronSource& s) {
     const bool otherwise = s.dialect == MegatronDialect::bridge;
+    // NeMo 1 leaves it to apex (DistributedFusedAdam: overlap_grad_sync=True, overlap_param_sync=
+    // False; from knowledge, PyPI does not have it)
+    const auto* optimizer = s.d.find("optim.name");
+    const bool by_optimizer = optimizer && optimizer->value == "distributed_fused_adam";
     s.t.take("runtime.exchanges.gradients",
              s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}), always_text,
-             always(otherwise));
+             always(otherwise || by_optimizer));
     s.t.take("runtime.exchanges.parameters",
              s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}), flag_text,
              truth(otherwise));

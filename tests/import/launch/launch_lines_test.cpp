@@ -364,6 +364,14 @@ TEST_CASE("NeMo 1's programs are read above their own configurations") {
                          {"workload.norm", "rmsnorm"},
                          {"parallelism.tp", "4"},
                          {"parallelism.dp", "2"}});
+    // apex's optimizer overlaps its gradients unless told
+    const auto synced = [&](const std::string& more) {
+        return value(read("python megatron_gpt_pretraining.py" + overrides +
+                          " model.optim.name=distributed_fused_adam" + more + "\n"),
+                     "runtime.exchanges.gradients");
+    };
+    CHECK(synced("") == "always");
+    CHECK(synced(" model.optim.overlap_grad_sync=False") == "never");
     // a folder of the user's own, which is elsewhere
     CHECK_THAT(lines(read("python megatron_gpt_pretraining.py --config-path=/mine/configs "
                           "--config-name=megatron_gpt_config" +
