@@ -79,11 +79,11 @@ void read_zero(Document& d, Translation& t) {
     else
         t.take("parallelism.zero", stated(d, "zero_optimization.stage", t), integer_text, "0");
     const long stage = t.count("parallelism.zero", 0);
-    t.take("parallelism.overlap", stated(d, "zero_optimization.overlap_comm", t), flag_text,
-           truth(stage == 3));
-    if (stage < 3) t.take_default("parallelism.overlap_params", "false");
+    t.take("runtime.exchanges.gradients", stated(d, "zero_optimization.overlap_comm", t),
+           always_text, always(stage == 3));
+    if (stage < 3) t.take_default("runtime.exchanges.parameters", "false");
     t.take(
-        "parallelism.bucket", stated(d, "zero_optimization.reduce_bucket_size", t),
+        "runtime.gradients.bucket", stated(d, "zero_optimization.reduce_bucket_size", t),
         [](const NamedValue& v) { return fmt::format("{} B", integer_in(v) * 2); },
         stage > 0 ? "1000000000 B" : "");
     if (const auto* v = stated(d, "zero_optimization.mics_shard_size", t);
@@ -126,7 +126,7 @@ void read_precision(Document& d, Translation& t) {
                *sent = d.find("communication_data_type");
     const auto says = [](const NamedValue* v) { return v && v->value != "auto"; };
     if (const auto* v = says(kept) ? kept : sent; says(v))
-        t.set("parallelism.gradient_dtype", v->value, v->at);
+        t.set("runtime.gradients.type", v->value, v->at);
     if (says(kept) && says(sent) && kept->value != sent->value)
         t.problem(*sent,
                   "gradients are kept in " + kept->value + "; the forecast also exchanges them so");

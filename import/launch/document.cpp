@@ -144,6 +144,9 @@ bool flag_in(const NamedValue& value) {
 std::string truth(bool value) { return value ? "true" : "false"; }
 std::string integer_text(const NamedValue& value) { return std::to_string(integer_in(value)); }
 std::string flag_text(const NamedValue& value) { return truth(flag_in(value)); }
+std::string always(bool overlaps) { return overlaps ? "always" : "never"; }
+std::string always_text(const NamedValue& value) { return always(flag_in(value)); }
+std::string dispatch_by(bool once) { return once ? "once" : "all_to_all"; }
 std::string stated_text(const NamedValue& value) { return value.value; }
 
 const NamedValue* Document::find(std::string_view name) {

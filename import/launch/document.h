@@ -46,8 +46,11 @@ bool flag_in(const NamedValue& value);
 
 // The same values as text for a key.
 std::string truth(bool value);
+std::string always(bool overlaps);   // "always" or "never"
+std::string dispatch_by(bool once);  // "once" or "all_to_all"
 std::string integer_text(const NamedValue& value);
 std::string flag_text(const NamedValue& value);
+std::string always_text(const NamedValue& value);  // of a flag that switches an overlap on
 std::string stated_text(const NamedValue& value);
 
 // Removes the first of these sections that a name begins with: "model.num_layers" -> num_layers.

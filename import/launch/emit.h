@@ -16,7 +16,8 @@ NAMED_ENUM_AS(EmitFormat, "a format of --emit",
 
 struct Emission {
     std::string text;
-    std::vector<std::string> without;  // "parallelism.bucket = 25 MB: the script is read as 160 MB"
+    // "runtime.gradients.bucket = 25 MB: the script is read as 160 MB"
+    std::vector<std::string> without;
     // keys with another value in the script, which `without` names
     std::vector<std::string> lost;
     std::vector<std::string> refused;  // reasons why the framework cannot run the split

@@ -25,11 +25,19 @@ void take_widths(Document& d, Translation& t) {
     if (!t.find("workload.ffn") && hidden > 0)
         t.take_default("workload.ffn",
                        std::to_string(gated ? hidden * 4 * 2 / 3 / 256 * 256 : 4 * hidden));
-    if (const auto* v = d.find("attention_config");
-        v && v->value.find("flash") != std::string::npos)
-        t.set("workload.attention", "flash", v->at);
-    else if (v && v->value.find("global") == std::string::npos)
-        t.problem(*v, "attention other than global and flash is not modelled; taken as global");
+    // [[["flash"], 12]], or several kinds in turn
+    if (const auto* v = d.find("attention_config")) {
+        const auto kinds = words_of(v->value, " ,[]'\"0123456789");
+        if (std::ranges::find(kinds, "flash") != kinds.end())
+            t.set("workload.attention", "flash", v->at);
+        for (const std::string& other : kinds)
+            if (other != "flash" && other != "global") {
+                t.problem(*v, other +
+                                  ": attention other than global and flash is not modelled; "
+                                  "taken as global");
+                break;
+            }
+    }
     if (const auto* v = d.find("use_flash_attn"); v && flag_in(*v))
         t.set("workload.attention", "flash", v->at);
     if (const auto* v = d.find("moe_num_experts"); v && integer_in(*v) > 1) {
@@ -39,6 +47,15 @@ void take_widths(Document& d, Translation& t) {
                integer_text, "2");
         t.take("parallelism.ep", d.find("moe_expert_parallel_size"), integer_text, "1");
     }
+}
+
+// Attention and feed-forward that stand side by side are summed over the ranks together
+// (megatron/model/transformer.py: ParallelTransformerLayer).
+void name_residuals(Document& d, Translation& t) {
+    if (const auto* v = d.on("gpt_j_residual"); v && t.count("parallelism.tp", 1) > 1)
+        t.problem(*v,
+                  "one sum over the tensor-parallel ranks a layer; the forecast has one behind the "
+                  "attention and one behind the feed-forward");
 }
 
 // The tokenizer's words are padded to a multiple of 128 rows a rank, which the framework's
@@ -55,7 +72,7 @@ void take_vocabulary(Document& d, Translation& t) {
     else
         t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
     if (const auto* v = d.find("make_vocab_size_divisible_by"); v && t.find("workload.vocab"))
-        t.set("workload.vocab_multiple", integer_in(*v), v->at);
+        t.set("runtime.vocab_multiple", integer_in(*v), v->at);
 }
 
 void take_dropout(Document& d, Translation& t) {
@@ -134,6 +151,7 @@ Translation translate_gpt_neox(Document d, long replicas) {
     take_vocabulary(d, t);
     take_dropout(d, t);
     take_recompute(d, t);
+    name_residuals(d, t);
     if (!t.find("workload.layers") || !t.find("workload.hidden")) {
         t.open.push_back(
             "layers and widths: not in this file (NeoX joins several; join them into one here), or "

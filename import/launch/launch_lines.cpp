@@ -97,12 +97,20 @@ Translation translate_nemo_launch(const std::string& program, Document arguments
             fmt::format("{}: config_name: {} is not there; expected the file beside the script, or "
                         "give it to stepcast itself",
                         file->at, file->value));
+    const NamedValue elsewhere = folder && std::filesystem::path(folder->value).filename() != "conf"
+                                     ? *folder
+                                     : NamedValue();
     Configuration none;
     const bool has_own = known != all.end();
     const std::string at = has_own ? "default of NeMo's " + known->name + ".yaml" : "";
     Translation t =
         translate_nemo(under_overrides(has_own ? *known : none, std::move(arguments), at));
     t.path = path;
+    if (!elsewhere.value.empty())
+        t.open.push_back(fmt::format(
+            "config_path ({}): {} is not there: what the overrides leave to it is taken from "
+            "NeMo's own files",
+            elsewhere.at, elsewhere.value));
     if (has_own)
         mark_defaults(t, at);
     else

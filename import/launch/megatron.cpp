@@ -24,14 +24,14 @@ void take_split(MegatronSource& s) {
             s.t.ignored.push_back("sequence_parallel (" + v->at + "): no effect with tp 1");
     }
     s.t.take(
-        "parallelism.overlap_tp",
+        "runtime.exchanges.tensor",
         s.d.find_any({"tp_comm_overlap", "ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap"}),
-        [&](const NamedValue& v) { return truth(flag_in(v) && tp > 1); });
+        [&](const NamedValue& v) { return always(flag_in(v) && tp > 1); });
     if (const auto* v = s.d.find("cp_comm_type")) {
         const auto says = [&](const char* word) {
             return v->value.find(word) != std::string::npos;
         };
-        s.t.set("parallelism.context_exchange",
+        s.t.set("runtime.context_exchange",
                 says("allgather") || says("all_gather") ? "all-gather" : "ring", v->at);
         if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
             s.t.problem(
@@ -41,18 +41,18 @@ void take_split(MegatronSource& s) {
     for (const char* name : {"overlap_moe_expert_parallel_comm",
                              "comm_overlap.overlap_moe_expert_parallel_comm", "moe_a2a_overlap"})
         if (const auto* v = s.d.on(name)) s.t.set("parallelism.overlap_experts", "true", v->at);
-    s.t.take("workload.fused_loss", s.d.on("cross_entropy_loss_fusion"), flag_text);
+    s.t.take("runtime.loss.fused", s.d.on("cross_entropy_loss_fusion"), flag_text);
     // A script says that it is off, YAML may also say that it is on.
     if (const auto* v = s.d.on("no_gradient_accumulation_fusion"))
-        s.t.set("parallelism.fused_accumulation", "false", v->at);
+        s.t.set("runtime.gradients.fused_accumulation", "false", v->at);
     if (const auto* v = s.full ? nullptr : s.d.find("gradient_accumulation_fusion"))
-        s.t.set("parallelism.fused_accumulation", flag_text(*v), v->at);
+        s.t.set("runtime.gradients.fused_accumulation", flag_text(*v), v->at);
     s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"),
              [](const NamedValue&) { return "tp-cp-pp-dp"; });
     // Megatron switches it off by itself with sequence parallelism, where other exchanges hide.
     if (const auto* v = s.d.on("no_async_tensor_model_parallel_allreduce");
         v && tp > 1 && !s.t.find("parallelism.sequence_parallel"))
-        s.t.set("parallelism.overlap_weight_gradient", "false", v->at);
+        s.t.set("runtime.exchanges.weight_gradient", "false", v->at);
 }
 
 // Expands repetitions. `at` is just after an opening bracket, or 0.
@@ -207,7 +207,7 @@ void take_pipeline(MegatronSource& s) {
                                         {"overlap_p2p_communication", false},
                                         {"overlap_p2p_comm", false}})
         if (const auto* v = s.d.find(name))
-            s.t.set("parallelism.overlap_p2p",
+            s.t.set("runtime.exchanges.sends",
                     truth(flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1), v->at);
 }
 
@@ -216,8 +216,8 @@ void take_world(MegatronSource& s) {
     const long tp = s.t.count("parallelism.tp", 1), pp = s.t.count("parallelism.pp", 1),
                cp = s.t.count("parallelism.cp", 1), ep = s.t.count("parallelism.ep", 1);
     const long split = s.t.ranks_of_split();
-    const auto* apart = s.t.find("parallelism.expert_tensor_parallel");
-    const long etp = apart && apart->value == "false" ? 1 : tp;
+    const auto* apart = s.t.find("runtime.experts.tensor_parallel");
+    const long etp = apart && apart->value == "none" ? 1 : tp;
     const long least = std::lcm(split, etp * ep * pp);
     if (s.ranks > 0 && s.ranks % least == 0) {
         s.t.set("parallelism.dp", s.ranks / split,

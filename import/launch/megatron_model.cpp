@@ -1,4 +1,5 @@
 // What Megatron's flags say of the model: sizes, attention, experts.
+#include "import/launch/launch_flags.h"
 #include "import/launch/readers.h"
 
 #include <algorithm>
@@ -277,6 +278,67 @@ void take_pattern_of_experts(MegatronSource& s, const NamedValue& value) {
     if (interval > 1) s.t.set("workload.moe.interval", static_cast<long>(interval), value.at);
 }
 
+// Gated delta nets in all layers but every N-th (N, or a list of 1 for each of them and 0 for
+// attention).
+void take_delta_nets(MegatronSource& s, const NamedValue& variant) {
+    const auto* frequency = s.d.find("linear_attention_freq");
+    if (!frequency)
+        wrong(variant, "--linear-attention-freq beside it, without which Megatron-Core stops");
+    long interval = 0;
+    if (frequency->value.find('[') == std::string::npos) {
+        interval = count_in(*frequency);
+    } else {
+        const std::string layers = pattern_in(*frequency);
+        const auto attends = layers.find('0');
+        interval = attends == std::string::npos ? 0 : static_cast<long>(attends) + 1;
+        for (long layer = 1; layer <= std::ssize(layers); ++layer)
+            if ((layers[static_cast<std::size_t>(layer - 1)] == '0') !=
+                (interval > 0 && layer % interval == 0))
+                wrong(*frequency,
+                      "an interval N, or ([1]*(N-1)+[0]*1)*TIMES, the patterns that are modelled");
+    }
+    s.t.set("workload.delta.interval", interval, frequency->at);
+    for (const auto& [key, name, usual] :
+         {std::tuple("value_heads", "linear_num_value_heads", "32"),
+          {"key_heads", "linear_num_key_heads", "16"},
+          {"key_dim", "linear_key_head_dim", "128"},
+          {"value_dim", "linear_value_head_dim", "128"},
+          {"conv", "linear_conv_kernel_dim", "4"}})
+        s.t.take(std::string("workload.delta.") + key, s.d.find(name), integer_text, usual);
+}
+
+// Latent attention to the keys that an indexer selects.
+void take_indexer(MegatronSource& s, const NamedValue& variant) {
+    for (const auto& [key, name] : {std::pair("heads", "dsa_indexer_n_heads"),
+                                    {"head_dim", "dsa_indexer_head_dim"},
+                                    {"top_k", "dsa_indexer_topk"}}) {
+        const auto* stated = s.d.find(name);
+        if (!stated) wrong(variant, fmt::format("{} beside it", name));
+        s.t.set(std::string("workload.indexer.") + key, count_in(*stated), stated->at);
+    }
+    if (const auto* v = s.d.find("dsa_indexer_topk_freq"); v && integer_in(*v) > 1)
+        s.t.problem(*v,
+                    "layers that take the selection of the indexer before them; the forecast "
+                    "has an indexer in every layer");
+}
+
+// What stands in place of attention (Megatron-Core 0.16.0, transformer/transformer_config.py and
+// transformer/experimental_attention_variant).
+void take_variant(MegatronSource& s) {
+    const auto* variant = s.d.find_any({"experimental_attention_variant", "linear_attention_type"});
+    if (!variant || changes_nothing(variant->value)) {
+        if (const auto* v = s.d.find("linear_attention_freq"))
+            s.t.problem(*v, v->value + "; the forecast has the usual attention");
+        return;
+    }
+    if (variant->value == "gated_delta_net" || variant->value == "gdn")
+        take_delta_nets(s, *variant);
+    else if (variant->value == "dsa")
+        take_indexer(s, *variant);
+    else
+        s.t.problem(*variant, variant->value + "; the forecast has the usual attention");
+}
+
 }  // namespace
 
 void take_model(MegatronSource& s) {
@@ -295,8 +357,9 @@ void take_model(MegatronSource& s) {
     take_norms_and_positions(s);
     take_biases_and_ends(s);
     pad_vocabulary(s);
-    s.t.take("workload.vocab_multiple", s.d.find("make_vocab_size_divisible_by"), integer_text);
+    s.t.take("runtime.vocab_multiple", s.d.find("make_vocab_size_divisible_by"), integer_text);
     name_other_layers(s);
+    take_variant(s);
     if (const auto* v = s.d.find_any({"optimizer", "optimizer.optimizer", "optim.name"}))
         set_optimizer(s.t, *v);
     else if (s.sized)
@@ -314,6 +377,7 @@ void take_experts(MegatronSource& s) {
                 std::max(1L, std::stol(all->value) / std::max(1L, each)), std::string(all->at));
     }
     s.t.take("workload.moe.router_bias", s.d.find("moe_router_enable_expert_bias"), flag_text);
+    s.t.take("workload.moe.shared_gate", s.d.on("moe_shared_expert_gate"), flag_text);
     if (const auto* v = s.d.find("moe_layer_freq")) {
         if (v->value.find('[') == std::string::npos) {
             // Megatron begins with the first layer (i % N == 0), the forecast ends every interval
@@ -329,15 +393,16 @@ void take_experts(MegatronSource& s) {
             take_pattern_of_experts(s, *v);
         }
     }
-    s.t.take("parallelism.dispatch_once", s.d.find("moe_token_dispatcher_type"),
-             [](const NamedValue& v) { return truth(v.value == "flex"); });
-    s.t.take("parallelism.dispatch_once", s.d.on("moe_enable_deepep"), flag_text);
+    s.t.take("runtime.experts.dispatch", s.d.find("moe_token_dispatcher_type"),
+             [](const NamedValue& v) { return dispatch_by(v.value == "flex"); });
+    s.t.take("runtime.experts.dispatch", s.d.on("moe_enable_deepep"),
+             [](const NamedValue&) { return dispatch_by(true); });
     const long tp = s.t.count("parallelism.tp", 1);
     if (const auto* v = s.d.find("expert_tensor_parallel_size")) {
         const long etp = integer_in(*v);
         if (etp != 1 && etp != tp)
             s.t.problem(*v, fmt::format("{} is neither 1 nor tp; taken as {}", etp, tp));
-        s.t.set("parallelism.expert_tensor_parallel", etp == 1 && tp > 1 ? "false" : "true", v->at);
+        s.t.set("runtime.experts.tensor_parallel", etp == 1 && tp > 1 ? "none" : "all", v->at);
     }
 }
 

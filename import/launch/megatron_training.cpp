@@ -46,13 +46,17 @@ void take_zero(MegatronSource& s) {
 }
 
 void take_overlaps(MegatronSource& s) {
-    const auto otherwise = truth(s.dialect == MegatronDialect::bridge);
-    s.t.take("parallelism.overlap",
-             s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}), flag_text,
-             otherwise);
-    s.t.take("parallelism.overlap_params",
+    const bool otherwise = s.dialect == MegatronDialect::bridge;
+    // NeMo 1 leaves it to apex (DistributedFusedAdam: overlap_grad_sync=True, overlap_param_sync=
+    // False; from knowledge, PyPI does not have it)
+    const auto* optimizer = s.d.find("optim.name");
+    const bool by_optimizer = optimizer && optimizer->value == "distributed_fused_adam";
+    s.t.take("runtime.exchanges.gradients",
+             s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}), always_text,
+             always(otherwise || by_optimizer));
+    s.t.take("runtime.exchanges.parameters",
              s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}), flag_text,
-             otherwise);
+             truth(otherwise));
 }
 
 void take_gradient_type(MegatronSource& s) {
@@ -60,31 +64,31 @@ void take_gradient_type(MegatronSource& s) {
     const auto* fp32 = s.d.find_any({"grad_reduce_in_fp32", "accumulate_allreduce_grads_in_fp32"});
     const auto* named = s.d.find("optim.grad_sync_dtype");
     if (low)
-        s.t.set("parallelism.gradient_dtype", flag_in(*low) ? "bf16" : "fp32", low->at);
+        s.t.set("runtime.gradients.type", flag_in(*low) ? "bf16" : "fp32", low->at);
     else if (fp32)
-        s.t.set("parallelism.gradient_dtype",
+        s.t.set("runtime.gradients.type",
                 flag_in(*fp32)       ? "fp32"
                 : s.d.states("fp16") ? "fp16"
                                      : "bf16",
                 fp32->at);
     else if (named)
-        s.t.set("parallelism.gradient_dtype", named->value, named->at);
+        s.t.set("runtime.gradients.type", named->value, named->at);
     else if (const auto* half = s.d.find("fp16"), *brain = s.d.find("bf16");
              s.lm() && half && flag_in(*half) && !(brain && flag_in(*brain)))
         // only --bf16 implies accumulation in fp32
-        s.t.take_default("parallelism.gradient_dtype", "fp16");
+        s.t.take_default("runtime.gradients.type", "fp16");
     else
-        s.t.take_default("parallelism.gradient_dtype", "fp32");
+        s.t.take_default("runtime.gradients.type", "fp32");
 }
 
 void take_buckets_and_shards(MegatronSource& s) {
     if (const auto* v = s.lm() ? s.d.on("no_gradient_accumulation_fusion") : nullptr)
-        s.t.set("parallelism.fused_accumulation", "false", v->at);
+        s.t.set("runtime.gradients.fused_accumulation", "false", v->at);
     if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
-        const long each = s.t.find("parallelism.gradient_dtype")->value == "fp32" ? 4 : 2;
-        s.t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * each), v->at);
+        const long each = s.t.find("runtime.gradients.type")->value == "fp32" ? 4 : 2;
+        s.t.set("runtime.gradients.bucket", fmt::format("{} B", integer_in(*v) * each), v->at);
     } else if (const auto* mb = s.d.find("optim.bucket_cap_mb")) {
-        s.t.set("parallelism.bucket", mb->value + " MB", mb->at);
+        s.t.set("runtime.gradients.bucket", mb->value + " MB", mb->at);
     }
     const auto* instances = s.d.find("num_distributed_optimizer_instances");
     if (instances && integer_in(*instances) > 1 && s.t.count("parallelism.zero", 0) == 3 &&

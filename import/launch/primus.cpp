@@ -22,7 +22,9 @@ Translation translate_primus(Document d) {
         const auto key = section == std::string::npos ? "" : value.name.substr(section + 1);
         if (key.starts_with("overrides.")) value.name = key.substr(10);
         if (key == "framework" && value.value != "megatron")
-            wrong(value, "megatron, the framework whose keys are read here");
+            wrong(value,
+                  "megatron, whose keys are read here; overrides of torchtitan read as its own "
+                  "TOML with the same tables");
         if (key == "model" || key == "config") {
             elsewhere.push_back(fmt::format("{} ({}): {} is another file; its keys are not read{}",
                                             value.name, value.at, value.value,

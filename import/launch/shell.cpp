@@ -342,19 +342,8 @@ private:
 
     // Options of sbatch and srun before the script, as directives: "--nodes=4", "--nodes 4", "-N4".
     static std::map<std::string, std::string> options_of(std::span<const ShellArgument> words) {
-        std::string text;
-        for (std::size_t i = 0; i < words.size(); ++i) {
-            if (!words[i].text.starts_with('-')) continue;
-            const bool alone = words[i].text.find('=') == std::string::npos &&
-                               words[i].text.size() > 1 && i + 1 < words.size() &&
-                               !words[i + 1].text.starts_with('-');
-            const bool joined_short = words[i].text.size() > 2 && words[i].text[1] != '-' &&
-                                      std::isdigit(static_cast<unsigned char>(words[i].text[2]));
-            text += "#SBATCH " + (joined_short
-                                      ? words[i].text.substr(0, 2) + " " + words[i].text.substr(2)
-                                      : words[i].text);
-            text += alone && !joined_short ? " " + words[i + 1].text + "\n" : "\n";
-        }
+        std::string text = "#SBATCH";
+        for (const ShellArgument& word : words) text += " " + word.text;
         return slurm_directives(text);
     }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -253,22 +254,44 @@ std::optional<bool> shell_test(std::span<const std::string> w) {
 
 // ---- what it asks Slurm for
 
-std::map<std::string, std::string> slurm_directives(const std::string& text) {
+namespace {
+
+// Options of one line: "--nodes=4 -n 32 -G8  # in all".
+void read_options(const std::string& line, std::map<std::string, std::string>& found) {
     static const std::map<std::string, std::string> longer{
         {"N", "nodes"}, {"n", "ntasks"}, {"G", "gpus"}};
+    std::string key;
+    const auto name = [&](const std::string& option) {
+        const auto known = longer.find(option);
+        key = known != longer.end() ? known->second : option;
+    };
+    for (const std::string& word : words_of(line, " \t\r")) {
+        if (word.starts_with('#')) return;
+        const auto dashes = word.find_first_not_of('-'), equals = word.find('=');
+        if (dashes == std::string::npos) continue;
+        if (dashes == 0) {
+            if (!key.empty()) found[key] = word;
+            key.clear();
+        } else if (dashes == 1 && word.size() > 2 && equals == std::string::npos) {
+            name(word.substr(1, 1));
+            found[key] = word.substr(2);
+            key.clear();
+        } else {
+            name(word.substr(dashes, equals - dashes));
+            if (equals == std::string::npos) continue;
+            found[key] = word.substr(equals + 1);
+            key.clear();
+        }
+    }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> slurm_directives(const std::string& text) {
     std::map<std::string, std::string> found;
     std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-        if (!line.starts_with("#SBATCH")) continue;
-        const auto name = line.find_first_not_of("- \t", 7), end = line.find_first_of("= \t", name);
-        if (name == std::string::npos || end == std::string::npos) continue;
-        const auto from = line.find_first_not_of("= \t", end);
-        if (from == std::string::npos) continue;
-        const auto key = line.substr(name, end - name);
-        const auto known = longer.find(key);
-        found[known != longer.end() ? known->second : key] =
-            line.substr(from, line.find_first_of(" \t", from) - from);
-    }
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with("#SBATCH")) read_options(line.substr(7), found);
     const long nodes = std::atol(found["nodes"].c_str()),
                tasks = std::atol(found["ntasks"].c_str());
     if (nodes > 0 && tasks > 0 && tasks % nodes == 0)

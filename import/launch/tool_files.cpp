@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "import/launch/launch_flags.h"
 #include "import/launch/readers.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
@@ -329,13 +330,18 @@ Translation translate_tool(const Tool& tool, Document d, long replicas) {
     return t;
 }
 
-bool speaks_of_work(const std::string& name) {
+namespace {
+
+bool holds_any(const std::string& name, const std::vector<std::string>& words) {
     const std::string last = lower_case(name.substr(name.find_last_of('.') + 1));
-    const auto holds = [&](const std::string& word) {
-        return last.find(word) != std::string::npos;
-    };
-    return std::ranges::any_of(config_files().sizes, holds) ||
-           std::ranges::any_of(config_files().switches, holds);
+    return std::ranges::any_of(
+        words, [&](const std::string& word) { return last.find(word) != std::string::npos; });
+}
+
+}  // namespace
+
+bool speaks_of_work(const std::string& name) {
+    return holds_any(name, config_files().sizes) || holds_any(name, config_files().switches);
 }
 
 void name_unread(Document& d, Translation& t) {
@@ -350,10 +356,9 @@ void name_unread(Document& d, Translation& t) {
             }))
             continue;
         const auto number = as_number<double>(value.value);
-        const std::string word = lower_case(value.value);
-        const bool offload = value.name.find("offload") != std::string::npos && !word.empty() &&
-                             word != "none" && word != "false" && word != "no";
-        if (number ? *number <= 1 : word != "true" && !offload) continue;
+        const bool switched =
+            holds_any(value.name, files.switches) && !changes_nothing(value.value);
+        if (number ? *number <= 1 : lower_case(value.value) != "true" && !switched) continue;
         t.problem(value,
                   fmt::format("{} is not read by the reader of {}; the forecast leaves it out",
                               value.value.substr(0, 40), t.format));

@@ -176,7 +176,7 @@ bool compiles(Document& d, std::string_view part) {
 
 void read_tensor_parallel(Document& d, Translation& t, long tp) {
     if (const auto* v = d.on("parallelism.enable_async_tensor_parallel"); v && tp > 1) {
-        t.set("parallelism.overlap_tp", "true", v->at);
+        t.set("runtime.exchanges.tensor", "always", v->at);
         if (!compiles(d, "model"))
             t.problem(
                 *v, "torchtitan stops without compile.enable and \"model\" in compile.components");
@@ -239,7 +239,7 @@ void read_split(Document& d, Translation& t, long filling) {
     if (tp > 1) t.take_default("parallelism.sequence_parallel", "true");
     read_tensor_parallel(d, t, tp);
     if (cp > 1)
-        t.take_default("parallelism.context_exchange",
+        t.take_default("runtime.context_exchange",
                        d.text("parallelism.context_parallel_rotate_method") == "alltoall"
                            ? "ring"
                            : "all-gather");
@@ -247,10 +247,11 @@ void read_split(Document& d, Translation& t, long filling) {
     if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree");
         tp > 1 && t.count("parallelism.ep", 1) > 1)
         t.take(
-            "parallelism.expert_tensor_parallel", v,
-            [](const NamedValue& of) { return truth(integer_in(of) != 1); }, "false");
-    t.take("parallelism.dispatch_once", d.find("parallelism.expert_parallel_comm_backend"),
-           [](const NamedValue& v) { return truth(v.value == "deepep"); });
+            "runtime.experts.tensor_parallel", v,
+            [](const NamedValue& of) { return std::string(integer_in(of) != 1 ? "all" : "none"); },
+            "none");
+    t.take("runtime.experts.dispatch", d.find("parallelism.expert_parallel_comm_backend"),
+           [](const NamedValue& v) { return dispatch_by(v.value == "deepep"); });
     read_pipeline(d, t, pp);
     read_batch(d, t, pp, told ? degrees : filling);
     const long split = t.ranks_of_split(), ep = t.count("parallelism.ep", 1);
@@ -281,7 +282,7 @@ void read_converters(Document& d, Translation& t) {
                 fmt::format("model.converters ({}): {} is not modelled", stated->at, name));
         if (!mx && name.ends_with("float8") && scales &&
             scales->value.find("rowwise") != std::string::npos)
-            t.set("workload.row_scales", "true", scales->at);
+            t.set("runtime.row_scales", "true", scales->at);
     }
     for (const auto* table : {scales, blocks})
         if (table && !t.find("workload.dtype"))
@@ -299,12 +300,12 @@ void read_training(Document& d, Translation& t) {
     // a converter's type applies to the products only
     if (!t.find("workload.dtype")) t.take("workload.dtype", weights, dtype, "bf16");
     t.take(
-        "parallelism.gradient_dtype", d.find("training.mixed_precision_reduce"),
+        "runtime.gradients.type", d.find("training.mixed_precision_reduce"),
         [](const NamedValue& v) { return std::string(v.value == "bfloat16" ? "bf16" : "fp32"); },
         "fp32");
     // The type of all parameters, gradients and optimizer states; without it fp32 beside
     // mixed_precision_param.
-    t.take("workload.master_weights", d.find("training.dtype"), [](const NamedValue& v) {
+    t.take("runtime.optimizer.master_weights", d.find("training.dtype"), [](const NamedValue& v) {
         return std::string(v.value == "bfloat16" ? "false" : "true");
     });
     const auto* mode = d.find("activation_checkpoint.mode");
@@ -332,9 +333,9 @@ void read_training(Document& d, Translation& t) {
     const auto* compile = d.find_any({"compile.enable", "training.compile"});
     const std::string said = compile ? compile->at : "default of torchtitan";
     if (!compiles(d, "model")) t.framework = "torchtitan-eager";
-    t.set("parallelism.eager", truth(!compiles(d, "model")), said);
+    t.set("runtime.kernels", compiles(d, "model") ? "fused" : "eager", said);
     // components/loss.py: compiled by itself, else PyTorch's cross entropy in fp32
-    t.set("workload.fused_loss", truth(compiles(d, "loss")), said);
+    t.set("runtime.loss.fused", truth(compiles(d, "loss")), said);
     if (const auto* v = d.find("optimizer.name"))
         set_optimizer(t, *v);
     else

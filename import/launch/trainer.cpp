@@ -289,9 +289,9 @@ void decide_fsdp(const Decisions& what, long each, Translation& t) {
     else if (way == "hybrid")
         t.open.emplace_back("shards are of one node's GPUs; say --set parallelism.shard=N");
     conclude("workload.dtype", what.computing().value, what.computing(), t);
-    conclude("workload.master_weights", truth(what.is_mixed()), what.mixed, t);
+    conclude("runtime.optimizer.master_weights", truth(what.is_mixed()), what.mixed, t);
     if (what.is_mixed() && what.mixed.value != "fp8")
-        conclude("parallelism.gradient_dtype", what.mixed.value, what.mixed, t);
+        conclude("runtime.gradients.type", what.mixed.value, what.mixed, t);
 }
 
 // DistributedDataParallel, or one GPU: under autocast weights keep the type in which they were
@@ -306,7 +306,7 @@ void decide_replicas(const Decisions& what, Document& d, Translation& t) {
         conclude("workload.dtype", what.computing().value, what.computing(), t);
     conclude("parallelism.zero", "0", what.sharding, t);
     t.take(
-        "parallelism.bucket", d.find("ddp_bucket_cap_mb"),
+        "runtime.gradients.bucket", d.find("ddp_bucket_cap_mb"),
         [](const NamedValue& v) { return std::to_string(count_in(v)) + " MiB"; }, "25 MiB");
     if (what.loaded.at.empty() || what.loaded.at.starts_with("default of "))
         t.open.push_back(fmt::format(

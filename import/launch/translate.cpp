@@ -82,9 +82,9 @@ ForeignFormat recognise_names(const std::string& text, const std::string& path) 
         return ForeignFormat::none;
     try {
         Document d = read_json_or_yaml(text, path);
-        // a model's config.json
-        if (d.states("model_type") || d.states("architectures")) return ForeignFormat::none;
-        if (is_gpt_neox(d)) return ForeignFormat::gpt_neox;
+        // a model's config.json states these, and so do files of axolotl
+        const bool of_model = d.states("model_type") || d.states("architectures");
+        if (!of_model && is_gpt_neox(d)) return ForeignFormat::gpt_neox;
         if (is_primus(d)) return ForeignFormat::primus;
         if (tool_of(d)) return ForeignFormat::config_file;
     } catch (const ConfigError&) {
@@ -92,6 +92,11 @@ ForeignFormat recognise_names(const std::string& text, const std::string& path) 
     }
     return ForeignFormat::none;
 }
+
+// Levanter's and others' files have a trainer and a model, too, but none of these.
+constexpr std::array names_of_nemo{
+    "micro_batch_size", "global_batch_size",   "num_nodes",          "devices",
+    "exp_manager",      "num_attention_heads", "encoder_seq_length", "model_parallel_size"};
 
 // The format of a configuration or launch script, or none.
 ForeignFormat recognise_training(const std::string& text, const std::string& path) {
@@ -103,7 +108,9 @@ ForeignFormat recognise_training(const std::string& text, const std::string& pat
     if (has(text, "perf_matrix:") || has(text, "ConfigContainer:"))
         return ForeignFormat::megatron_bridge;
     const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
-    if (has(text, "trainer:") && has(text, "model:")) return ForeignFormat::nemo;
+    if (has(text, "trainer:") && has(text, "model:") &&
+        std::ranges::any_of(names_of_nemo, [&](const char* name) { return has(text, name); }))
+        return ForeignFormat::nemo;
     if (yaml && has(text, "model:") && (has(text, "train:") || has(text, "ddp:")))
         return ForeignFormat::megatron_bridge;
     const auto first = text.substr(0, text.find('\n'));

@@ -108,7 +108,7 @@ std::string experiment_text(const Translation& t) {
         for (const std::string& line : lines) text += "# " + one_line(line) + "\n";
     if (!t.framework.empty())
         text += fmt::format("\n[framework]\npreset = {}\n", quoted_toml(t.framework));
-    for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
+    for (const char* table : {"workload", "parallelism", "runtime", "cluster", "routing", "run"}) {
         std::string lines;
         const std::string prefix = std::string(table) + ".";
         for (const Setting& setting : t.settings)
@@ -140,8 +140,13 @@ std::vector<std::string> report(const Translation& t) {
     };
     list("defaults", t.defaulted, 12);
     list("ignored", t.ignored, 12);
-    for (const std::string& line : t.open) lines.push_back("open: " + line);
-    for (const std::string& line : t.problems) lines.push_back("problem: " + line);
+    const auto each = [&](const char* what, const std::vector<std::string>& items) {
+        for (const std::string& item : items)
+            if (const auto line = what + item; std::ranges::find(lines, line) == lines.end())
+                lines.push_back(line);
+    };
+    each("open: ", t.open);
+    each("problem: ", t.problems);
     return lines;
 }
 

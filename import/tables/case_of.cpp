@@ -1,7 +1,9 @@
 // A row of a table as a case: an experiment, what was measured, and what had to be assumed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"
@@ -43,7 +45,7 @@ std::vector<Override> overrides_of(const CaseRow& row) {
         overrides.push_back({"workload.dtype", std::string(to_string(dtype_in(row)))});
     for (const char* column : {"recompute", "zero"})
         if (const auto& text = row.cell(column); !text.empty())
-            overrides.push_back({std::string("parallelism.") + column, first_word(text)});
+            overrides.push_back({std::string("parallelism.") + column, text});
     if (!row.cell("sp").empty())
         overrides.push_back({"parallelism.sequence_parallel", is_on(row, "sp") ? "true" : "false"});
     return overrides;
@@ -96,7 +98,6 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
     if (const auto& framework = shelf.stated_framework(row); !framework.empty())
         overrides.push_back({"framework.preset", framework});
     add_routing(row, preset, overrides, result.assumptions);
-    add_assumed(row, result.assumptions);
     result.experiment = read_experiment(preset_name, overrides);
     add_unstated(row, preset_name, result);
     if (const auto& system = row.cell("moe_system"); !system.empty()) result.series = system;
@@ -106,11 +107,6 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
         throw ConfigError(fmt::format("gpus: {}, but the experiment has {} ranks", asked,
                                       rank_count(result.experiment.cluster)));
     return result;
-}
-
-// True for rows that train one feed-forward layer by itself, with or without experts.
-bool is_single_layer(const CaseRow& row) {
-    return lower_case(row.cell("model")).starts_with("single-moe-layer");
 }
 
 int required(const CaseRow& row, const std::string& column) {
@@ -127,8 +123,7 @@ Workload layer_of(const CaseRow& row) {
     w.hidden = required(row, "hidden");
     w.ffn = required(row, "ffn");
     // The dense layer that such rows compare with is as wide as all local experts together.
-    if (const auto count = number_before(row.cell("notes"), " local experts"); count && !experts)
-        w.ffn *= count_of(*count);
+    if (!experts) w.ffn *= count_in(row, "local_experts", 1);
     w.seq = required(row, "seq");
     w.moe.experts = experts.value_or(0);
     w.moe.top_k = count_in(row, "topk", w.moe.top_k);
@@ -137,11 +132,8 @@ Workload layer_of(const CaseRow& row) {
 }
 
 // One layer over `mbs` samples of `seq` tokens: experts of width `ffn` (capacity factor 1), or one
-// dense block of that width. Dispatch by products with one-hot masks is refused, because its cost
-// grows with the square of the tokens.
+// dense block of that width.
 Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
-    if (contains(lower_case(row.cell("case_id")), "deepspeed"))
-        throw ConfigError("case_id: dispatch by products with one-hot masks is not modelled");
     Case result;
     name_after(row, result);
     Experiment& e = result.experiment;
@@ -187,20 +179,20 @@ void take_measured(const CaseRow& row, Case& result) {
     if (!row.cell("backward_s").empty()) result.measured_backward = seconds_in(row, "backward_s");
 }
 
-void add_assumed(const CaseRow& row, std::vector<std::string>& assumptions) {
-    for (const auto& [column, text] : row.cells)
-        if (contains(text, "(assumed") && column != "notes")
-            assumptions.push_back(column + ": " + text);
-}
-
 Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     return at_place(fmt::format("{}:{}", row.file, row.line), [&] {
-        check_ranges(row);
-        check_rank_product(row);
-        if (is_single_layer(row)) return single_layer_case(row, cluster, shelf);
-        const auto preset = preset_of(row);
-        return preset.empty() ? transformer_case(row, cluster, shelf)
-                              : preset_case(row, preset, cluster, shelf);
+        std::vector<std::string> assumptions;
+        const CaseRow plain = shelf.words().plain(row, assumptions);
+        check_ranges(plain);
+        check_rank_product(plain);
+        const bool layer = states(plain, "single_layer");
+        const auto preset = layer ? "" : preset_of(plain);
+        // a row may train one feed-forward layer by itself, with or without experts
+        Case found = layer            ? single_layer_case(plain, cluster, shelf)
+                     : preset.empty() ? transformer_case(plain, cluster, shelf)
+                                      : preset_case(plain, preset, cluster, shelf);
+        std::ranges::move(assumptions, std::back_inserter(found.assumptions));
+        return found;
     });
 }
 

@@ -106,11 +106,7 @@ bool contains(std::string_view text, std::string_view part) {
     return text.find(part) != std::string_view::npos;
 }
 
-bool states(const CaseRow& row, const std::string& column) {
-    const auto& text = row.cell(column);
-    return !text.empty() && text != "n/a" && !text.starts_with("not stated") &&
-           !text.starts_with("per recipe");
-}
+bool states(const CaseRow& row, const std::string& column) { return !row.cell(column).empty(); }
 
 std::optional<int> count_in(const CaseRow& row, const std::string& column) {
     const auto& text = row.cell(column);
@@ -123,11 +119,9 @@ int count_in(const CaseRow& row, const std::string& column, int otherwise) {
 }
 
 bool is_on(const CaseRow& row, const std::string& column) {
-    const auto word = lower_case(first_word(row.cell(column)));
-    if (word == "on" || word == "yes" || word == "true" || word == "1") return true;
-    if (!states(row, column) || word == "off" || word == "no" || word == "false" || word == "0" ||
-        word == "none")
-        return false;
+    const auto& word = row.cell(column);
+    if (word == "on") return true;
+    if (word.empty() || word == "off") return false;
     throw ConfigError(column + ": \"" + row.cell(column) + "\" is neither on nor off");
 }
 
@@ -210,17 +204,17 @@ Seconds measured_step(const CaseRow& row) {
 }
 
 std::optional<Bytes> measured_peak(const CaseRow& row) {
-    const std::string& notes = row.cell("notes");
-    for (const std::string_view phrase : {"peak allocated ", "peak reserved "}) {
-        const auto at = notes.find(phrase),
-                   end = at == std::string::npos ? at : notes.find(' ', at + phrase.size());
-        const auto gib =
-            end == std::string::npos || !std::string_view(notes).substr(end).starts_with(" GiB")
-                ? std::nullopt
-                : number_before(notes, end);
-        if (gib) return parse_bytes(fmt::format("{} GiB", *gib));
-    }
-    return std::nullopt;
+    if (!states(row, "peak_gib")) return std::nullopt;
+    return parse_bytes(row.cell("peak_gib") + " GiB");
+}
+
+Dtype dtype_in(const CaseRow& row) {
+    const auto& named = row.cell("precision");
+    for (std::size_t i = 0; i < name_list<Dtype>.size(); ++i)
+        if (name_list<Dtype>[i] == named) return static_cast<Dtype>(i);
+    throw ConfigError(
+        "precision: \"" + named +
+        "\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
 }
 
 }  // namespace stepcast

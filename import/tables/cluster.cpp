@@ -154,21 +154,18 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
     cluster.inter.bandwidth = BytesPerSecond(nics->bits * gigabit * share);
 }
 
-// "gpus_per_node=4" in the notes or "4-GPU mesh" in the interconnect state the node size; it is
-// used if smaller than the preset's.
+// A stated size of the node is used if smaller than the preset's.
 void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& assumptions) {
-    auto stated = number_after(row.cell("notes"), "gpus_per_node=");
-    if (!stated) stated = number_before(row.cell("interconnect"), "-GPU");
-    if (!stated || *stated < 1 || *stated == cluster.gpus_per_node) return;
+    const auto stated = count_in(row, "gpus_per_node");
+    if (!stated || *stated == cluster.gpus_per_node) return;
     if (*stated > cluster.gpus_per_node) {
         assumptions.push_back(fmt::format(
             "nodes of {} GPUs are stated: {} as in {}, whose fabric is not known to reach further",
             *stated, cluster.gpus_per_node, cluster.name));
         return;
     }
-    cluster.network.nics =
-        nics_of_part(cluster.network.nics, cluster.gpus_per_node, static_cast<int>(*stated));
-    cluster.gpus_per_node = static_cast<int>(*stated);
+    cluster.network.nics = nics_of_part(cluster.network.nics, cluster.gpus_per_node, *stated);
+    cluster.gpus_per_node = *stated;
     assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
     // A smaller board is no part of a larger one: its GPUs share their links evenly.
     if (cluster.fabric == Fabric::nvlink_mesh)

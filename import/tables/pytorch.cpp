@@ -1,5 +1,6 @@
 // Predicts the steps and layers that scripts/pytorch-truth.sh measured.
 #include "import/tables/cases.h"
+#include "import/tables/shelf.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +11,6 @@
 
 namespace stepcast {
 namespace {
-
-constexpr const char* default_cluster = "h200-x1";
 
 bool holds_steps(const std::vector<std::string>& header) {
     return has_columns(header, {"case_id", "attention", "optimizer", "forward_s", "backward_s",
@@ -130,7 +129,8 @@ bool holds_pytorch_steps(const std::vector<std::string>& header) {
 
 std::vector<Comparison> comparisons_of_pytorch(const std::string& path,
                                                const std::string& cluster_name) {
-    const Cluster cluster = read_cluster(cluster_name.empty() ? default_cluster : cluster_name);
+    const Cluster cluster = read_cluster(
+        cluster_name.empty() ? Shelf().sources("script").front().at("cluster") : cluster_name);
     CsvReader csv(path);
     if (!csv.next() || !holds_pytorch_steps(csv.fields()))
         csv.fail("expected a table of PyTorch steps or MoE layers");

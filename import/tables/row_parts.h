@@ -44,16 +44,16 @@ void check_ranges(const CaseRow& row);
 std::string first_word(const std::string& text);  // "full (use_checkpoint true)" -> "full"
 bool contains(std::string_view text, std::string_view part);
 
-// neither empty nor "n/a" nor "not stated .." nor "per recipe .."
+// All functions below read the cells of RowWords::plain().
 bool states(const CaseRow& row, const std::string& column);
 // at least 1; empty if not stated
 std::optional<int> count_in(const CaseRow& row, const std::string& column);
 int count_in(const CaseRow& row, const std::string& column, int otherwise);
 Seconds seconds_in(const CaseRow& row, const std::string& column);  // above 0
-// "on (assumed)", "yes"; not stated: off
+// not stated: off
 bool is_on(const CaseRow& row, const std::string& column);
 
-int count_of(double number);  // a number from a note as an int; ConfigError if out of range
+int count_of(double number);  // a number from a text as an int; ConfigError if out of range
 // The number that ends just before position `at`, or the one that begins at the first digit after
 // it.
 std::optional<double> number_before(std::string_view text, std::size_t at);
@@ -72,7 +72,6 @@ Seconds measured_step(const CaseRow& row);
 void check_value(const CaseRow& row, Seconds step);
 // Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.
 void check_rate(const CaseRow& row, const Experiment& e, Seconds step);
-// Reads "peak allocated 66.55 GiB measured" or "peak reserved 50.18 GiB on rank 0" from the notes.
 std::optional<Bytes> measured_peak(const CaseRow& row);
 
 // A transformer that no preset experiment describes. Its columns give workload and split, its gpu
@@ -80,11 +79,9 @@ std::optional<Bytes> measured_peak(const CaseRow& row);
 // the assumptions. Throws ConfigError, column first.
 Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf);
 
-// Each fills one part of a case: its source, id and series; the measured step and its passes; the
-// cells that are marked as assumed.
+// Each fills one part of a case: its source, id and series; the measured step and its passes.
 void name_after(const CaseRow& row, Case& result);
 void take_measured(const CaseRow& row, Case& result);
-void add_assumed(const CaseRow& row, std::vector<std::string>& assumptions);
 
 // case_of() with a shelf of clusters that were already read.
 Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
@@ -92,11 +89,11 @@ Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
 // The split in the columns tp to gbs and recompute. What the row leaves open is chosen by the
 // memory forecast for the workload, cluster and framework of `experiment`, and listed in
 // `assumptions`. Throws ConfigError, column first.
-void set_split(const CaseRow& row, int ranks, Experiment& experiment,
+void set_split(const CaseRow& row, int ranks, Experiment& experiment, Shelf& shelf,
                std::vector<std::string>& assumptions);
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint
 // (Megatron-Core).
-double modules_again(const CaseRow& row, const Workload& workload);
+double modules_again(const CaseRow& row, const Workload& workload, Shelf& shelf);
 // Other plausible readings of what the row leaves open, besides the one chosen for `experiment`.
 std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment);
 
@@ -117,13 +114,6 @@ struct ChosenRecompute {
 // above the memory was made to fit by other means
 inline constexpr double usual_room = 1.15;
 ChosenRecompute fitting_recompute(const Experiment& experiment, double room = usual_room);
-
-// Rows that train something other than all weights on full sequences.
-
-// Sets adapters beside frozen weights (LoRA, PEFT) in the workload. Fine-tuning of all weights
-// counts as pretraining on fully packed sequences. Both are listed in `assumptions`. Throws
-// ConfigError for work that is no training step (inference, preference optimisation).
-void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions);
 
 // The machine of the row, from its columns gpu, gpus and interconnect.
 
@@ -153,9 +143,8 @@ void add_random_gate(const std::string& why, std::vector<Override>& overrides,
 void add_machine(const std::string& cluster, const Cluster& own, int ranks,
                  std::vector<Override>& overrides, std::vector<std::string>& assumptions);
 
-// The element type of the operands of matrix products, from the precision column: "fp8 current
-// scaling", "FP8-MX" and "float8 (linears)" -> fp8; "NVFP4" -> fp4; "16-mixed" -> fp16. Throws
-// ConfigError where the text names none.
+// The element type of the operands of matrix products, from the column precision. Throws
+// ConfigError where it names none.
 Dtype dtype_in(const CaseRow& row);
 
 }  // namespace stepcast

@@ -1,111 +1,252 @@
-// Reads from a row's words what has no column of its own: work other than pretraining, and the
-// element type.
-#include "import/tables/row_parts.h"
-
-#include <algorithm>
-#include <array>
+#include "import/tables/row_words.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "import/tables/row_parts.h"
 #include "model/base/errors.h"
 
 namespace stepcast {
 namespace {
 
-// LoRA rank of MLPerf's benchmark; NeMo's default rank costs the same
-constexpr int usual_rank = 16;
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool of_number(char c) { return is_digit(c) || c == '.'; }
 
-bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
-
-std::string letters_before(const std::string& text, std::size_t at) {
-    std::size_t begin = at;
-    while (begin > 0 && is_letter(text[begin - 1])) --begin;
-    return text.substr(begin, at - begin);
-}
-
-// True if "lora" or "qlora" is a word by itself. The q_lora_rank and kv_lora_rank of latent
-// attention are not adapters.
-bool names_adapters(const std::string& text) {
-    for (auto at = text.find("lora"); at != std::string::npos; at = text.find("lora", at + 1)) {
-        if (at + 4 < text.size() && is_letter(text[at + 4])) continue;
-        const std::string own = letters_before(text, at);
-        if (own == "q") return true;
-        const std::string before =
-            letters_before(text, at == 0 ? 0 : text.find_last_not_of("_- ", at - 1) + 1);
-        if (own.empty() && before != "q" && before != "kv") return true;
+// "fp8 | float8" gives both.
+std::vector<std::string> alternatives(const std::string& text) {
+    constexpr std::string_view between = " | ";
+    std::vector<std::string> found;
+    for (std::size_t at = 0; at < text.size();) {
+        const auto end = std::min(text.find(between, at), text.size());
+        found.push_back(text.substr(at, end - at));
+        at = end + between.size();
     }
-    return contains(text, "peft");
+    return found;
 }
 
-// "LoRA rank 16" gives 16. "time of rank 0" and "8 GPUs per rank group" are not about adapters.
-std::optional<int> stated_rank(const std::string& text) {
-    constexpr std::string_view word = "rank ";
-    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-        const auto next = at + word.size();
-        const bool digit = next < text.size() && text[next] >= '1' && text[next] <= '9';
-        if (digit) return count_of(*number_after(text, next));
-    }
-    return std::nullopt;
+// A number or a version, "26.04.01"; "" for 0, which counts nothing.
+std::string number_at(std::string_view text, std::size_t begin, std::size_t end) {
+    while (end > begin && text[end - 1] == '.') --end;
+    const auto number = text.substr(begin, end - begin);
+    if (number.size() > 15)
+        throw ConfigError(
+            fmt::format("notes: {}.. is out of range; expected a number of at most "
+                        "15 digits",
+                        number.substr(0, 12)));
+    const bool counts = !number.empty() && is_digit(number.front()) &&
+                        number.find_first_not_of("0.") != number.npos;
+    return counts ? std::string(number) : std::string();
 }
 
-// PEFT's word for target_modules, and how notes say it.
-bool on_all_layers(const std::string& text) {
-    return contains(text, "all linear") || contains(text, "all-linear");
+// Whether the place is one that `at` asks for.
+bool is_placed(const std::string& at, std::string_view text, std::size_t begin, std::size_t end) {
+    const auto next = [&](auto ends) { return end == text.size() || ends(text[end]); };
+    if (at == "word")
+        return (begin == 0 || !is_letter(text[begin - 1])) &&
+               next([](char c) { return !is_letter(c); });
+    if (at == "start") return begin == 0;
+    if (at == "first") return begin == 0 && next([](char c) { return contains(" ;,(", {&c, 1}); });
+    return at.empty() || (begin == 0 && end == text.size());
 }
 
-void set_adapters(const std::string& text, Workload& workload,
-                  std::vector<std::string>& assumptions) {
-    workload.adapter_rank = stated_rank(text).value_or(usual_rank);
-    if (on_all_layers(text)) workload.adapter_on = Adapted::linear;
-    const auto* where =
-        workload.adapter_on == Adapted::linear ? "all linear layers" : "the attention's";
-    assumptions.push_back(
-        fmt::format("LoRA: weights frozen, adapters of rank {} next to {}, packed sequences",
-                    workload.adapter_rank, where));
+// "no CUDA graphs", "not an inference run", "LoRA off", "DeepEP=false".
+bool is_denied(std::string_view text, std::size_t begin, std::size_t end) {
+    const auto before = text.substr(0, begin);
+    for (const std::string_view no : {"no ", "not ", "not a ", "not an ", "without ", "without a "})
+        if (before.ends_with(no) &&
+            (before.size() == no.size() || !is_letter(before[before.size() - no.size() - 1])))
+            return true;
+    while (end < text.size() && is_letter(text[end])) ++end;  // a plural
+    const auto sign = std::min(text.find_first_not_of(" =:", end), text.size());
+    const auto after = text.substr(sign);
+    return sign > end &&
+           std::ranges::any_of(std::array{"off", "disabled", "false"}, [&](std::string_view no) {
+               return after.starts_with(no) &&
+                      (after.size() == no.size() || !is_letter(after[no.size()]));
+           });
+}
+
+// The place lies within one of these texts.
+bool is_within(const std::vector<std::string>& texts, std::string_view text, std::size_t begin,
+               std::size_t end) {
+    return std::ranges::any_of(texts, [&](const std::string& longer) {
+        for (auto at = text.find(longer); at != text.npos && at <= begin;
+             at = text.find(longer, at + 1))
+            if (at + longer.size() >= end) return true;
+        return false;
+    });
+}
+
+// Columns that are text, or that no table leaves open in words.
+bool is_free_text(const std::string& column) {
+    static const std::set<std::string> columns{"source", "case_id", "model",  "gpu", "interconnect",
+                                               "metric", "unit",    "step_s", "ref", "notes"};
+    return columns.contains(column);
 }
 
 }  // namespace
 
-void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions) {
-    const auto text =
-        lower_case(row.cell("case_id") + " " + row.cell("model") + " " + row.cell("notes"));
-    const auto names = [&](const char* word) { return contains(text, word); };
-    for (const char* word : {"inference", "rlhf", "_dpo", "dpo ", "grpo"})
-        if (names(word))
-            throw ConfigError(fmt::format(
-                "notes: \"{}\" is other work than the training step that is modelled", word));
-    if (names_adapters(text)) {
-        set_adapters(text, workload, assumptions);
-    } else if (std::ranges::any_of(
-                   std::array{"finetun", "fine-tun", "fine tun", "_sft", "sft ", "sft)"}, names)) {
-        assumptions.push_back(
-            "fine-tuning of all weights on packed sequences: the work of pretraining");
-    }
+const std::vector<std::string>& cells_of_words() {
+    static const std::vector<std::string> cells{"adapter_on",
+                                                "adapter_rank",
+                                                "by",
+                                                "calls_again",
+                                                "capacity_factor",
+                                                "container",
+                                                "dense_ffn",
+                                                "dense_layers",
+                                                "dispatcher",
+                                                "evidence",
+                                                "gpus_per_node",
+                                                "graphs",
+                                                "issue",
+                                                "local_experts",
+                                                "masked",
+                                                "network",
+                                                "parameters",
+                                                "peak_gib",
+                                                "precision",
+                                                "recompute",
+                                                "recompute_layers",
+                                                "row_scales",
+                                                "shard",
+                                                "shared_ffn",
+                                                "single_layer",
+                                                "sp",
+                                                "tied",
+                                                "usual_precision",
+                                                "work",
+                                                "zero"};
+    return cells;
 }
 
-Dtype dtype_in(const CaseRow& row) {
-    // The narrowest type named counts: "bf16 with fp8 linears" runs its products in fp8.
-    static constexpr struct {
-        Dtype dtype;
-        std::array<std::string_view, 6> words;
-    } named[] = {{Dtype::fp4, {"fp4", "float4"}},
-                 {Dtype::fp8, {"fp8", "float8", "e4m3"}},
-                 {Dtype::bf16, {"bf16", "bfloat16"}},
-                 {Dtype::fp16, {"fp16", "float16", "16-mixed", "half", "amp", "mixed"}},
-                 {Dtype::tf32, {"tf32"}},
-                 {Dtype::fp32, {"fp32", "float32", "single"}}};
-    const auto text = lower_case(row.cell("precision"));
-    // "fp32 (TF32 state unknown)": frameworks of 2020 and 2021 ran fp32 products as TF32 where the
-    // device supports it.
-    if (contains(text, "fp32") && contains(text, "tf32")) return Dtype::tf32;
-    for (const auto& [dtype, words] : named)
-        if (std::ranges::any_of(words, [&](std::string_view word) {
-                return !word.empty() && contains(text, word);
-            }))
-            return dtype;
-    throw ConfigError(
-        "precision: \"" + row.cell("precision") +
-        "\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
+Phrase::Phrase(std::string_view text) : text_(text), literals_(1) {
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        if (text[at] != '{') {
+            literals_.back() += text[at];
+            any_case_ &= !(text[at] >= 'A' && text[at] <= 'Z');
+            continue;
+        }
+        const auto close = std::min(text.find('}', at), text.size());
+        cells_.emplace_back(text.substr(at + 1, close - at - 1));
+        literals_.emplace_back();
+        at = close;
+    }
+    if (anchor().empty())
+        throw ConfigError(fmt::format("\"{}\": expected words beside the number", text));
+}
+
+Phrase::Span Phrase::match(std::string_view text, std::size_t anchor_at, Cells& found) const {
+    Span span{anchor_at, anchor_at};
+    std::size_t cell = 0;
+    const auto take = [&](std::size_t begin, std::size_t end) {
+        auto number = number_at(text, begin, end);
+        if (number.empty()) return false;
+        found[cells_[cell++]] = std::move(number);
+        return true;
+    };
+    if (literals_.front().empty()) {
+        while (span.begin > 0 && of_number(text[span.begin - 1])) --span.begin;
+        if (!take(span.begin, anchor_at)) return {0, 0};
+    }
+    for (std::size_t next = cell; next < literals_.size(); ++next) {
+        if (next > cell) {
+            auto end = span.end;
+            while (end < text.size() && of_number(text[end])) ++end;
+            if (!take(span.end, end)) return {0, 0};
+            span.end = end;
+        }
+        if (!text.substr(span.end).starts_with(literals_[next])) return {0, 0};
+        span.end += literals_[next].size();
+    }
+    return span;
+}
+
+RowWords::Word RowWords::word_of(const SourceRow& table) {
+    Word word;
+    word.in = words_of(table.at("in"), " ");
+    for (const std::string& text : alternatives(table.at("phrase")))
+        word.phrases.emplace_back(text);
+    if (word.in.empty() || word.phrases.empty())
+        throw ConfigError("[[word]]: expected both `in` and `phrase`");
+    word.but_not = alternatives(table.at("but_not"));
+    word.at = table.at("at");
+    word.with = table.at("with");
+    word.said = table.at("said");
+    word.refuse = table.at("refuse");
+    static const std::set<std::string> others{"in",   "phrase", "but_not", "at",
+                                              "with", "said",   "refuse",  "source"};
+    for (const auto& [cell, value] : table)
+        if (!others.contains(cell) && !value.empty()) word.cells[cell] = value;
+    return word;
+}
+
+RowWords::RowWords(const std::vector<SourceRow>& words, const std::vector<SourceRow>& unstated,
+                   const std::vector<SourceRow>& assumed) {
+    for (const SourceRow& table : words) words_.push_back(word_of(table));
+    for (const SourceRow& table : unstated) unstated_.push_back(table.at("phrase"));
+    for (const SourceRow& table : assumed) assumed_.push_back(table.at("phrase"));
+}
+
+const Phrase* RowWords::phrase_in(const Word& word, const CaseRow& row, Cells& found) {
+    std::string written;
+    for (const std::string& column : word.in)
+        written += (written.empty() ? "" : " ") + row.cell(column);
+    const std::string small = lower_case(written);
+    if (!contains(small, word.with)) return nullptr;
+    for (const Phrase& phrase : word.phrases) {
+        const std::string& text = phrase.any_case() ? small : written;
+        const auto counts = [&](std::size_t begin, std::size_t end) {
+            return is_placed(word.at, text, begin, end) && !is_denied(small, begin, end) &&
+                   !is_within(word.but_not, text, begin, end);
+        };
+        if (phrase.find(text, found, counts)) return &phrase;
+    }
+    return nullptr;
+}
+
+CaseRow RowWords::plain(const CaseRow& row, std::vector<std::string>& assumptions) const {
+    CaseRow stated = row;
+    for (auto& [column, text] : stated.cells)
+        if (!is_free_text(column) &&
+            std::ranges::any_of(unstated_, [&](const auto& w) { return text.starts_with(w); }))
+            text.clear();
+    CaseRow plain = stated;
+    std::set<std::string> filled;
+    for (const Word& word : words_) {
+        Cells found = word.cells;
+        const Phrase* const phrase = phrase_in(word, stated, found);
+        if (!phrase) continue;
+        if (!word.refuse.empty())
+            throw ConfigError(
+                fmt::format("{}: \"{}\" {}", word.in.back(), phrase->text(), word.refuse));
+        bool any = false;
+        for (const auto& [cell, value] : found) {
+            const bool of_other = std::ranges::find(word.in, cell) == word.in.end();
+            if ((of_other && !stated.cell(cell).empty()) || !filled.insert(cell).second) continue;
+            if (!of_other) plain.cells["stated_" + cell] = stated.cell(cell);
+            plain.cells[cell] = value;
+            any = true;
+        }
+        if (any && !word.said.empty()) {
+            std::string said = word.said;
+            for (const std::string& column : word.in) {
+                const auto braced = "{" + column + "}";
+                if (const auto at = said.find(braced); at != std::string::npos)
+                    said.replace(at, braced.size(), stated.cell(column));
+            }
+            assumptions.push_back(std::move(said));
+        }
+    }
+    for (const auto& [column, text] : row.cells)
+        if (column != "notes" &&
+            std::ranges::any_of(assumed_, [&](const auto& w) { return contains(text, w); }))
+            assumptions.push_back(column + ": " + text);
+    return plain;
 }
 
 }  // namespace stepcast

@@ -1,9 +1,12 @@
 #include "import/tables/shelf.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <ranges>
 #include <regex>
 #include <sstream>
 
@@ -55,9 +58,25 @@ const std::vector<NamedNetwork>& Shelf::networks() {
     return *networks_;
 }
 
+namespace {
+
+std::vector<std::string> keys_of_words() {
+    std::vector<std::string> keys = cells_of_words();
+    for (const char* key : {"in", "phrase", "but_not", "at", "with", "said", "refuse", "source"})
+        keys.emplace_back(key);
+    return keys;
+}
+
+}  // namespace
+
 // Arrays of tables are read as "rule.0.source".
 const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
     static const std::map<std::string, std::vector<std::string>> columns{
+        {"word", keys_of_words()},
+        {"unstated", {"phrase", "source"}},
+        {"assumed", {"phrase", "source"}},
+        {"module", {"name", "products", "calls"}},
+        {"script", {"cluster"}},
         {"rule", {"source", "word", "names", "zero", "since", "until", "framework"}},
         {"device", {"family", "form", "cluster", "year"}},
         {"size", {"model", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "source"}},
@@ -72,14 +91,15 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
           "overlap_experts"}}};
     if (!sources_.empty()) return sources_.at(table);
     std::map<std::string, std::map<int, SourceRow>> found;
-    for (const TomlEntry& entry : read_toml(sources_path()).entries) {
+    std::vector<TomlEntry> entries = read_toml(sources_path()).entries;
+    std::ranges::move(read_toml(table_words_path()).entries, std::back_inserter(entries));
+    for (const TomlEntry& entry : entries) {
         const auto first = entry.path.find('.'), last = entry.path.rfind('.');
         const auto names = columns.find(entry.path.substr(0, first));
         if (names == columns.end())
-            throw ConfigError(
-                entry.key_at + ": " + entry.path +
-                ": unknown table; expected [[rule]], [[recipe]], [[device]], [[memory]], "
-                "[[measured]], [[size]], [[tuned]], [[scale_layout]], [[compiler]] or [[release]]");
+            throw ConfigError(fmt::format("{}: {}: unknown table; expected [[{}]]", entry.key_at,
+                                          entry.path,
+                                          fmt::join(std::views::keys(columns), "]], [[")));
         const auto name = entry.path.substr(last + 1);
         if (first == last || std::ranges::find(names->second, name) == names->second.end())
             throw ConfigError(fmt::format("{}: {}: unknown key; expected {} of [[{}]]",
@@ -95,6 +115,11 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
         }
     }
     return sources_.at(table);
+}
+
+const RowWords& Shelf::words() {
+    if (!words_) words_.emplace(sources("word"), sources("unstated"), sources("assumed"));
+    return *words_;
 }
 
 const std::string& Shelf::stated_framework(const CaseRow& row) const {

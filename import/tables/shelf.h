@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "import/tables/cases.h"
+#include "import/tables/row_words.h"
 #include "model/framework.h"
 #include "model/input/families.h"
 
@@ -19,9 +20,6 @@ struct NamedNetwork {
     std::vector<Override> keys;
 };
 
-// A row of a table of model/presets/sources.toml, which explains the words of published tables.
-using SourceRow = std::map<std::string, std::string>;
-
 class Shelf {
 public:
     // `framework` applies to every row, whatever the row states; if empty, each row's own counts.
@@ -30,9 +28,11 @@ public:
     const Cluster& cluster(const std::string& preset_or_file);
     const std::vector<ModelFamily>& families();
     const std::vector<NamedNetwork>& networks();
-    // The rows of one table ([[rule]], [[device]] .. as listed in shelf.cpp) in file order. A field
-    // that a row leaves out is empty.
+    // The rows of one table ([[rule]], [[device]], [[word]] .. as listed in shelf.cpp) of
+    // model/presets/sources.toml or table_words.toml, in file order. A field that a row leaves out
+    // is empty.
     const std::vector<SourceRow>& sources(const std::string& table);
+    const RowWords& words();
 
     // stated_framework(): the framework given to the constructor, else the row's column
     // `framework`, else "". framework_of() then goes on to the first rule in
@@ -50,6 +50,7 @@ private:
     std::map<std::string, Framework> frameworks_;
     std::optional<std::vector<ModelFamily>> families_;
     std::map<std::string, std::vector<SourceRow>> sources_;
+    std::optional<RowWords> words_;
     std::optional<std::vector<NamedNetwork>> networks_;
 };
 

@@ -57,43 +57,16 @@ void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Worklo
                                               : "sp not stated: off");
 }
 
-// Understands "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed
-// optimizer by default)" and "FSDP group 8"; the notes of MaxText rows say "FSDP group 128 (or all
-// ..".
 void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
-    const auto text = lower_case(row.cell("zero"));
-    const auto shard_in = [](const std::string& where) {
-        return count_of(number_after(lower_case(where), "fsdp group ").value_or(0));
-    };
-    // The ZeRO stage is a number at the start, or the number after the word ("ZeRO-3", "zero stage
-    // 1").
-    const auto named = text.find("zero");
-    const auto stage =
-        named == std::string::npos
-            ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
-            : number_after(text, named);
-    const bool digit =
-        stage && *stage <= 3 && (named != std::string::npos || text.size() == 1 || text[1] == ' ');
-    if (!states(row, "zero")) {
+    const auto& stage = row.cell("zero");
+    if (stage.empty())
         assumptions.push_back("zero not stated: 0");
-    } else if (first_word(text) == "none" || first_word(text) == "off" ||
-               first_word(text) == "ddp") {
-        p.zero = 0;
-    } else if (digit) {
-        p.zero = static_cast<int>(*stage);
-    } else if (contains(text, "distributed optimizer")) {
-        p.zero = 1;
-        assumptions.push_back("distributed optimizer: zero 1");
-    } else if (contains(text, "fsdp") || contains(text, "hsdp")) {
-        p.zero = 3;
-        p.shard = shard_in(row.cell("zero"));
-    } else {
-        throw ConfigError("zero: \"" + row.cell("zero") +
-                          "\" is not understood; expected 0, 1, 2 or 3");
-    }
-    if (p.zero != 3) return;
-    if (contains(text, "hybrid") || contains(text, "hsdp")) p.shard = node;
-    if (p.shard == 0) p.shard = shard_in(row.cell("notes"));
+    else if (stage.size() == 1 && stage >= "0" && stage <= "3")
+        p.zero = stage.front() - '0';
+    else
+        throw ConfigError("zero: \"" + stage + "\" is not understood; expected 0, 1, 2 or 3");
+    if (p.zero != 3 || !states(row, "shard")) return;
+    p.shard = row.cell("shard") == "node" ? node : *count_in(row, "shard");
     if (p.shard >= p.dp * p.cp) p.shard = 0;
     if (p.shard > 0)
         assumptions.push_back(
@@ -112,35 +85,34 @@ void keep_gathered(const CaseRow& row, const Framework& f, Parallelism& p,
     assumptions.push_back("FSDP in a pipeline keeps weights gathered after a forward: zero 2");
 }
 
-// What Megatron-Core's recompute modules run again per layer. `share` is a share of the layer's
-// matrix products ("mlp" counts in dense layers, "moe" in expert layers). `modules` counts modules
-// with few or no products, whose host calls cost time: two norms, activations, attention scores
-// (flash attention computes these again anyway), and the up-projections of a latent attention.
+// What Megatron-Core's recompute modules run again per layer: a share of the layer's matrix
+// products, and modules whose host calls cost time ([[module]] of table_words.toml).
 struct Recomputed {
     double share = 0, modules = 0;
 };
 
 // Empty if the text has any other word.
-std::optional<Recomputed> recomputed_modules(const std::string& text, const Workload& w) {
+std::optional<Recomputed> recomputed_modules(const std::string& stated, const Workload& w,
+                                             Shelf& shelf) {
     const double attention = 2.0 * head_dim(w) * (w.heads + kv_heads(w)) * w.hidden;
     const double width = w.moe.experts > 0 ? w.moe.top_k * expert_ffn(w) + shared_ffn(w) : w.ffn;
     const double block = (w.gated ? 3.0 : 2.0) * width * w.hidden;
     const double dense = w.moe.experts > 0 ? static_cast<double>(w.moe.dense_layers) / w.layers : 1;
+    const std::map<std::string, double> share_of{
+        {"", 0},
+        {"dense", dense * block / (attention + block)},
+        {"experts", block / (attention + block)},
+        {"shared", block / (attention + block) / std::max(1, w.moe.top_k)}};
+    const std::string text = lower_case(stated.substr(0, stated.find('(')));
     Recomputed again;
-    double& share = again.share;
-    for (const std::string& word : words_of(text.substr(0, text.find('(')), ", +;"))
-        if (word == "mlp")
-            share = std::max(share, dense * block / (attention + block));
-        else if (word == "moe")
-            share = std::max(share, block / (attention + block));
-        else if (word == "shared_experts")
-            share = std::max(share, block / (attention + block) / std::max(1, w.moe.top_k));
-        else if (word == "layernorm" || word == "norm")
-            again.modules += 2;
-        else if (word == "moe_act" || word == "act" || word == "mla_up_proj" || word == "core_attn")
-            again.modules += 1;
-        else if (word != "modules")
-            return std::nullopt;
+    for (const std::string& word : words_of(text, ", +;")) {
+        const auto& modules = shelf.sources("module");
+        const auto found = std::ranges::find_if(
+            modules, [&](const SourceRow& module) { return module.at("name") == word; });
+        if (found == modules.end()) return std::nullopt;
+        again.share = std::max(again.share, share_of.at(found->at("products")));
+        if (!found->at("calls").empty()) again.modules += std::stoi(found->at("calls"));
+    }
     return again;
 }
 
@@ -164,57 +136,43 @@ bool selects_by_operator(const Framework& f) {
            std::ranges::find(modes, Recompute::selective) == modes.end();
 }
 
-void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p,
+void set_recompute(const CaseRow& row, const Experiment& e, Shelf& shelf, Parallelism& p,
                    Assumptions& assumptions) {
-    const auto text = lower_case(row.cell("recompute"));
-    const auto word = first_word(text);
-    if (!states(row, "recompute")) {
+    const Framework& f = e.framework;
+    const auto& stated = row.cell("recompute");
+    if (stated.empty()) {
         if (!f.unstated.recompute) return choose_recompute(e, p, assumptions);
         p.recompute = *f.unstated.recompute;
         assumptions.push_back(
             fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
         return;
     }
-    if (word == "none") {
-        p.recompute = Recompute::none;
-    } else if (word == "full" || text.starts_with("save_nothing") ||
-               text.starts_with("save_iteration_input")) {
-        p.recompute = Recompute::full;
-    } else if (contains(text, "every 2nd layer") || contains(text, "every other layer")) {
-        p.recompute = Recompute::full;
-        p.recompute_layers = std::max(1, e.workload.layers / p.pp / 2);
-        assumptions.push_back(fmt::format("recompute {}: {} whole layers of a stage",
-                                          row.cell("recompute"), p.recompute_layers));
-    } else if (contains(text, "selective op") || contains(text, "selective (op)") ||
-               contains(text, "selective per op") ||
-               (contains(text, "selective") && selects_by_operator(f))) {
+    const auto& kinds = name_list<Recompute>;
+    if (const auto kind = std::ranges::find(kinds, stated); kind != kinds.end()) {
+        p.recompute = static_cast<Recompute>(kind - kinds.begin());
+        if (row.cell("recompute_layers") == "half")
+            p.recompute_layers = std::max(1, e.workload.layers / p.pp / 2);
+        if (p.recompute != Recompute::selective || !selects_by_operator(f)) return;
         p.recompute = Recompute::alternate;
         assumptions.push_back(fmt::format("recompute {}: every second matrix product of each layer",
-                                          row.cell("recompute")));
-    } else if (contains(text, "selective") || text == "core_attn") {
-        p.recompute = Recompute::selective;
-    } else if (const auto again = recomputed_modules(text, e.workload); again && again->share > 0) {
-        p.recompute_layers = static_cast<int>(std::lround(again->share * e.workload.layers / p.pp));
-        p.recompute = p.recompute_layers > 0 ? Recompute::full : Recompute::none;
-        assumptions.push_back(fmt::format(
-            "recompute {}: {:.0f} % of a layer's products, as {} whole layers of a stage",
-            row.cell("recompute"), 100 * again->share, p.recompute_layers));
-    } else if (word.starts_with("minimal") || again) {
-        p.recompute = Recompute::none;
-        assumptions.push_back("recompute " + row.cell("recompute") +
-                              ": no matrix product again, taken as none");
-    } else if (word.starts_with("save_") || word == "yes" || word == "on" || word == "true") {
-        p.recompute = Recompute::full;
-        assumptions.push_back("recompute " + row.cell("recompute") + ": taken as full");
-    } else if (word == "no" || word == "off" || word == "false") {
-        p.recompute = Recompute::none;
-    } else {
-        throw ConfigError("recompute: \"" + row.cell("recompute") +
-                          "\" is not understood; expected none, selective or full");
+                                          row.cell("stated_recompute")));
+        return;
     }
+    const auto again = recomputed_modules(stated, e.workload, shelf);
+    if (!again)
+        throw ConfigError("recompute: \"" + stated +
+                          "\" is not understood; expected none, selective or full");
+    p.recompute_layers = static_cast<int>(std::lround(again->share * e.workload.layers / p.pp));
+    p.recompute = p.recompute_layers > 0 ? Recompute::full : Recompute::none;
+    assumptions.push_back(
+        again->share > 0
+            ? fmt::format("recompute {}: {:.0f} % of a layer's products, as {} whole layers of a "
+                          "stage",
+                          stated, 100 * again->share, p.recompute_layers)
+            : fmt::format("recompute {}: no matrix product again, taken as none", stated));
 }
 
-// Assigns layers to stages as nanotron's pipeline blocks do: a stage takes layers until its share
+// Assigns layers to stages by matrix products: a stage takes layers until its share
 // of all matrix products is reached (a layer counts 4 h^2 + 3 h ffn, the logits h x vocabulary). A
 // share that is reached exactly counts as full: for 16 such layers and logits worth four layers,
 // measured stage times match 10 and 6, and 5, 5, 5 and 1. Only the last stage may have no layer
@@ -293,8 +251,7 @@ void set_framework(const CaseRow& row, Experiment& e, Assumptions& assumptions) 
         dispatch = word == "once" ? TokenDispatch::once : TokenDispatch::all_to_all;
         return;
     }
-    const auto text = lower_case(row.cell("case_id") + " " + row.cell("notes"));
-    const bool named = contains(text, "deepep") || contains(text, "hybridep");
+    const bool named = states(row, "dispatcher");
     if (sends_once(e) && !named)
         assumptions.emplace_back(
             "dispatch not stated: each token once to a rank and a node, as DeepEP's kernels");
@@ -321,12 +278,9 @@ void set_micro_batch(const CaseRow& row, const Experiment& experiment, Paralleli
 
 }  // namespace
 
-double modules_again(const CaseRow& row, const Workload& w) {
-    const auto text = lower_case(row.cell("recompute"));
-    if (!states(row, "recompute")) return 0;
-    if (contains(text, "selective"))
-        return contains(text, "core att") || contains(text, "core_att") ? 1 : 0;
-    const auto again = recomputed_modules(text, w);
+double modules_again(const CaseRow& row, const Workload& w, Shelf& shelf) {
+    if (const auto calls = count_in(row, "calls_again")) return *calls;
+    const auto again = recomputed_modules(row.cell("recompute"), w, shelf);
     return again ? again->modules : 0;
 }
 
@@ -354,7 +308,7 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
     return readings;
 }
 
-void set_split(const CaseRow& row, int ranks, Experiment& experiment,
+void set_split(const CaseRow& row, int ranks, Experiment& experiment, Shelf& shelf,
                std::vector<std::string>& assumptions) {
     const Framework framework = experiment.framework;
     Parallelism& p = experiment.parallelism;
@@ -366,10 +320,10 @@ void set_split(const CaseRow& row, int ranks, Experiment& experiment,
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
     p.global_batch = *batch;
     const bool recompute_stated = states(row, "recompute");
-    if (recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
+    if (recompute_stated) set_recompute(row, experiment, shelf, p, assumptions);
     set_micro_batch(row, experiment, p, assumptions);
     set_stage_layers(experiment.workload, framework, p, assumptions);
-    if (!recompute_stated) set_recompute(row, framework, experiment, p, assumptions);
+    if (!recompute_stated) set_recompute(row, experiment, shelf, p, assumptions);
 }
 
 }  // namespace stepcast

@@ -66,17 +66,29 @@ Words parts_of(std::string unit) {
 
 // Factor of "k tokens" or "ktokens"; the word is left without it.
 double thousands(std::string& word) {
-    for (const auto& [prefix, scale] :
-         {std::pair{"k ", 1e3}, {"m ", 1e6}, {"thousand ", 1e3}, {"million ", 1e6}})
-        if (word.starts_with(prefix)) {
-            word.erase(0, std::string_view(prefix).size());
-            return scale;
-        }
-    if (word.size() > 1 && word.front() == 'k' && among(tokens, std::string_view(word).substr(1))) {
-        word.erase(0, 1);
-        return 1e3;
+    for (const auto& [prefix, scale] : {std::pair{"thousand ", 1e3},
+                                        {"million ", 1e6},
+                                        {"billion ", 1e9},
+                                        {"k", 1e3},
+                                        {"m", 1e6},
+                                        {"b", 1e9},
+                                        {"g", 1e9}}) {
+        if (!word.starts_with(prefix)) continue;
+        const auto rest = std::string_view(word).substr(std::string_view(prefix).size());
+        const auto counted = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
+        if (!among(tokens, counted) && !among(sequences, counted)) continue;
+        word = std::string(counted);
+        return scale;
     }
     return 1;
+}
+
+// Tables may name the unit in the metric: "tokens/sec/gpu", "tokens_per_s".
+std::string unit_of(const CaseRow& row) {
+    if (!row.cell("unit").empty()) return row.cell("unit");
+    std::string unit = row.cell("metric");
+    std::ranges::replace(unit, '_', ' ');
+    return unit;
 }
 
 // "s for 10 steps": the value is the time of that many.
@@ -120,18 +132,17 @@ std::vector<double> steps_by_rate(const CaseRow& row, Words parts, double value)
     if (work == 0 || second == 0) return {};
     const double all = work * second / (value * factor);
     if (each) return {all / gpus};
-    const bool told =
-        row.cell("unit").find('(') != std::string::npos && contains(row.cell("unit"), "all");
+    const bool told = contains(unit_of(row), "(") && contains(unit_of(row), "all");
     return told || among(steps, parts[0]) ? std::vector<double>{all}
                                           : std::vector<double>{all, all / gpus};
 }
 
 // Steps in seconds that value, unit and batch may mean; empty where they say nothing of a step.
 std::vector<double> steps_by_value(const CaseRow& row) {
-    if (!states(row, "value") || row.cell("unit").empty()) return {};
+    if (!states(row, "value") || unit_of(row).empty()) return {};
     const double value = at_place("value", [&] { return csv_number(row.cell("value")); });
     if (!(value > 0)) return {};
-    const Words parts = parts_of(row.cell("unit"));
+    const Words parts = parts_of(unit_of(row));
     const auto found = steps_by_time(row, parts, value);
     return !found.empty() || parts.size() < 2 ? found : steps_by_rate(row, parts, value);
 }
@@ -150,11 +161,13 @@ void check_value(const CaseRow& row, Seconds step) {
 void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
     if (!states(row, "value")) return;
     constexpr double most = 2;  // covers all ways to count recompute, attention and vocabulary
-    const std::string unit = lower_case(row.cell("unit"));
-    const bool share = unit.starts_with('%');
-    const auto parts = parts_of(row.cell("unit"));
-    if (!share && !parts[0].starts_with("tflop")) return;
-    const double said = at_place("value", [&] { return csv_number(row.cell("value")); });
+    const std::string unit = lower_case(unit_of(row));
+    const auto parts = parts_of(unit_of(row));
+    const bool ratio = parts[0] == "mfu" || parts[0] == "hfu",
+               share = ratio || unit.starts_with('%'), peta = parts[0].starts_with("pflop");
+    if (!share && !peta && !parts[0].starts_with("tflop")) return;
+    const double value = at_place("value", [&] { return csv_number(row.cell("value")); });
+    const double said = peta ? 1e3 * value : ratio && value <= 1 ? 100 * value : value;
     const int gpus = rank_count(e.cluster);
     const double all =
         model_flops(e.workload, sequences_of_step(e.parallelism)).si() / step.si() * 1e-12;

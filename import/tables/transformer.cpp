@@ -8,7 +8,6 @@
 #include <cctype>
 #include <cmath>
 #include <optional>
-#include <regex>
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"
@@ -19,6 +18,11 @@ namespace stepcast {
 namespace {
 
 using Assumptions = std::vector<std::string>;
+
+std::optional<double> number_in(const CaseRow& row, const std::string& column) {
+    if (!states(row, column)) return std::nullopt;
+    return at_place(column, [&] { return csv_number(row.cell(column)); });
+}
 
 // The sizes that a model's name stands for, and what states them.
 struct KnownSizes {
@@ -83,25 +87,13 @@ int ffn_of(const CaseRow& row, const Workload& family, const KnownSizes& known,
     return size_of(row, "ffn", of_model, known.stated_by, assumptions);
 }
 
-// Devices before Ampere do not support bf16.
 Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
-    if (!states(row, "precision")) {
-        const auto usual =
-            contains(lower_case(row.cell("gpu")), "v100") ? Dtype::fp16 : Dtype::bf16;
-        assumptions.push_back("precision not stated: " + std::string(to_string(usual)));
-        return usual;
-    }
-    return dtype_in(row);
-}
-
-// Understands "1 dense layer of the 4", "first 3 layers dense (ffn 18432)" and "shared expert width
-// 3072".
-void read_expert_notes(const std::string& notes, Workload& w) {
-    for (const char* phrase : {" dense layer", " layers dense (ffn "})
-        if (const auto n = number_before(notes, phrase)) w.moe.dense_layers = count_of(*n);
-    if (contains(notes, "first layer dense")) w.moe.dense_layers = 1;
-    if (const auto n = number_after(notes, "dense (ffn ")) w.ffn = count_of(*n);
-    if (const auto n = number_after(notes, "shared expert width ")) w.moe.shared_ffn = count_of(*n);
+    if (states(row, "precision")) return dtype_in(row);
+    const auto usual = states(row, "usual_precision")
+                           ? parse_name<Dtype>(row.cell("usual_precision"))
+                           : Dtype::bf16;
+    assumptions.push_back("precision not stated: " + std::string(to_string(usual)));
+    return usual;
 }
 
 void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w,
@@ -125,14 +117,16 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w,
         w.ffn = ffn;
     else if (w.moe.ffn == 0)  // otherwise the family states both widths
         w.moe.ffn = ffn;
-    read_expert_notes(row.cell("notes"), w);
+    w.moe.dense_layers = count_in(row, "dense_layers", w.moe.dense_layers);
+    w.ffn = count_in(row, "dense_ffn", w.ffn);
+    w.moe.shared_ffn = count_in(row, "shared_ffn", w.moe.shared_ffn);
 }
 
 // Rows may state the parameter count. If learned positions and biases do not give that count, the
 // model may instead use attention biases (ALiBi) or layers without biases (arXiv 2108.12409; MPT's
 // model card).
 void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assumptions) {
-    const auto stated = number_after(row.cell("notes"), "params ");
+    const auto stated = number_in(row, "parameters");
     if (!stated || count_parameters(w).total() == *stated) return;
     for (const auto positions : {Positions::learned, Positions::none})
         for (const bool biases : {true, false}) {
@@ -151,11 +145,11 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
                                       count_parameters(w).total()));
 }
 
-// "20 masked predictions": the trainer gathers the masked positions and makes the logits of these
-// alone, as BERT's own code does (google-research/bert, run_pretraining.py: gather_indexes).
+// The trainer gathers the masked positions and makes the logits of these alone, as BERT's own code
+// does (google-research/bert, run_pretraining.py: gather_indexes).
 void read_masked_positions(const CaseRow& row, Workload& w, Assumptions& assumptions) {
-    const auto masked = number_before(row.cell("notes"), " masked predictions");
-    if (!masked || w.causal || *masked < 1 || *masked >= w.seq) return;
+    const auto masked = number_in(row, "masked");
+    if (!masked || w.causal || *masked >= w.seq) return;
     w.head_share = *masked / w.seq;
     assumptions.push_back(fmt::format(
         "logits of the {:.0f} masked positions of {} alone, as stated", *masked, w.seq));
@@ -163,33 +157,12 @@ void read_masked_positions(const CaseRow& row, Workload& w, Assumptions& assumpt
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
 
-// True if `word` is a whole word of the text; `of_word` tells which characters form words ("b200"
-// does not match "gb200").
-bool has_word(const std::string& text, const std::string& word,
-              bool (*of_word)(char) = is_of_word) {
-    const auto part_of_one = [&](std::size_t i) { return i < text.size() && of_word(text[i]); };
+// True if `word` is a whole word of the text: "b200" does not match "gb200".
+bool has_word(const std::string& text, const std::string& word) {
+    const auto part_of_one = [&](std::size_t i) { return i < text.size() && is_of_word(text[i]); };
     for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
         if ((at == 0 || !part_of_one(at - 1)) && !part_of_one(at + word.size())) return true;
     return false;
-}
-
-// "tied" or "untied" as a word in the model's cell or in the notes.
-std::optional<bool> states_tied(const CaseRow& row) {
-    const auto text = lower_case(row.cell("model") + " " + row.cell("notes"));
-    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
-    for (const auto& [word, tied] : {std::pair("untied", false), std::pair("tied", true)})
-        if (has_word(text, word, is_letter)) return tied;
-    return std::nullopt;
-}
-
-// "with expert capacity factor 2", or the word for a factor of 1; 0 where nothing is dropped. In
-// "routing force-balanced, dropless unless tagged tokendrop" the tag itself can only stand before
-// the explanation.
-double stated_capacity(const CaseRow& row) {
-    const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
-    if (const auto factor = number_after(std::string_view(words), "capacity factor "))
-        return *factor;
-    return contains(words.substr(0, words.find("unless tagged")), "tokendrop") ? 1 : 0;
 }
 
 // The workload with the framework's settings applied.
@@ -252,10 +225,10 @@ Workload workload_of(const CaseRow& row, const Framework& framework, const Overl
     w.dtype = dtype_of(row, assumptions);
     w.optimizer = Optimizer::adam;
     w = adopted(w, framework, overlay);
-    if (const auto tied = states_tied(row); tied && *tied != w.tied) {
-        w.tied = *tied;
-        assumptions.emplace_back(*tied ? "embedding and logits share their weights, as stated"
-                                       : "untied, as stated");
+    if (const bool tied = row.cell("tied") == "yes"; states(row, "tied") && tied != w.tied) {
+        w.tied = tied;
+        assumptions.emplace_back(tied ? "embedding and logits share their weights, as stated"
+                                      : "untied, as stated");
     }
     if (framework.unstated.mean_sequence > 0 && w.seq > framework.unstated.mean_sequence) {
         assumptions.push_back(fmt::format(
@@ -265,7 +238,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, const Overl
     }
     read_masked_positions(row, w, assumptions);
     if (w.positions == Positions::relative) w.memory = w.seq;
-    if (w.moe.experts > 0) w.moe.capacity_factor = stated_capacity(row);
+    if (w.moe.experts > 0) w.moe.capacity_factor = number_in(row, "capacity_factor").value_or(0);
     if (w.moe.capacity_factor > 0)
         assumptions.push_back(
             fmt::format("tokens beyond a capacity of {} are dropped", w.moe.capacity_factor));
@@ -279,7 +252,7 @@ void set_graphs(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     const bool by_framework = std::ranges::count(e.overlay.under, key, &Override::key) > 0;
     if (e.workload.moe.experts == 0 || (e.cluster.host.expert_layer == Seconds(0) && !by_framework))
         return;
-    if (contains(lower_case(row.cell("notes")), "cuda graph"))
+    if (states(row, "graphs"))
         set_key(e, {key, "0 s"});
     else if (e.cluster.host.expert_layer == Seconds(0))
         assumptions.emplace_back(
@@ -309,8 +282,8 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
 // A module under its own checkpoint is called by the host once more in the backward pass, and its
 // random state is saved and restored around both calls. Its kernels are memory passes, whose time
 // is small against that.
-void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
-    const double modules = modules_again(row, e.workload);
+void set_modules_again(const CaseRow& row, Experiment& e, Shelf& shelf, Assumptions& assumptions) {
+    const double modules = modules_again(row, e.workload, shelf);
     if (modules == 0) return;
     // half in each of the two passes
     e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;
@@ -318,15 +291,6 @@ void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptio
     assumptions.push_back(fmt::format(
         "{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each",
         modules, 1e3 * e.cluster.host.module_backward.si()));
-}
-
-// "NeMo container 26.04.01; pretrain" gives "26.04.01". Versions compare as text.
-std::string container_of(const std::string& notes) {
-    constexpr std::string_view word = "container ";
-    const auto at = notes.find(word);
-    if (at == std::string::npos) return {};
-    const auto begin = at + word.size();
-    return notes.substr(begin, notes.find_first_not_of("0123456789.", begin) - begin);
 }
 
 // A row that states a rate of tokens and no batch has a step all the same: of as many sequences as
@@ -361,8 +325,8 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
             !cell("model").starts_with(recipe.at("model")) ||
             !has_word(cell("gpu"), recipe.at("device")) ||
             (!recipe.at("precision").empty() &&
-             !has_word(recipe.at("precision"), cell("precision"))) ||
-            container_of(cell("notes")) < recipe.at("since"))
+             !has_word(recipe.at("precision"), cell("stated_precision"))) ||
+            row.cell("container") < recipe.at("since"))  // versions compare as text
             continue;
         for (const char* column : {"recompute", "dispatch", "overlap_experts"})
             if (!recipe.at(column).empty() && !states(row, column)) {
@@ -375,30 +339,40 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
     return row;
 }
 
-// A row without `ref` is the user's own. Users' threads are known by the number of an issue there,
-// and complaints say so themselves.
-// How slow a run is whose cause is known, or whose value was read from a figure, says nothing of
-// the next.
+// A row without `ref` is the user's own.
 Circumstances circumstances_of(const CaseRow& row, Shelf& shelf) {
-    static const std::regex issue(R"(#\d)");
-    const std::string &ref = row.cell("ref"), &notes = row.cell("notes"),
-                      &network = row.cell("interconnect");
     const auto source = lower_case(row.cell("source"));
     Circumstances c;
-    c.network_stated =
-        !network.empty() && !contains(network, "not stated") &&
-        std::regex_search(network, std::regex(R"(\d\s*(G|T)b|[HNE]DR|EFA|Omni|Slingshot)"));
-    c.evidence = !notes.starts_with("CAUSE") && !contains(notes, "trust C");
+    c.network_stated = states(row, "network") && row.cell("network") != "unstated";
+    c.evidence = row.cell("evidence") != "no";
     const bool measured = std::ranges::any_of(
         shelf.sources("measured"), [&](const auto& m) { return source == m.at("source"); });
-    if (std::regex_search(ref, issue))
-        c.by = notes.starts_with("complaint") || notes.starts_with("CAUSE") ? RunBy::complaint
-                                                                            : RunBy::thread;
+    if (states(row, "issue"))
+        c.by = row.cell("by") == "complaint" ? RunBy::complaint : RunBy::thread;
     else if (measured)
         c.by = RunBy::recipe;
-    else if (!ref.empty())
+    else if (!row.cell("ref").empty())
         c.by = RunBy::anyone;
     return c;
+}
+
+// Adapters beside frozen weights (LoRA, PEFT) train on packed sequences. Fine-tuning of all weights
+// counts as pretraining on them.
+void set_other_work(const CaseRow& row, Workload& w, Assumptions& assumptions) {
+    constexpr int usual_rank = 16;  // of MLPerf's benchmark; NeMo's default rank costs the same
+    const auto& work = row.cell("work");
+    if (work == "adapters") {
+        w.adapter_rank = count_in(row, "adapter_rank", usual_rank);
+        if (states(row, "adapter_on")) w.adapter_on = parse_name<Adapted>(row.cell("adapter_on"));
+        const auto* where =
+            w.adapter_on == Adapted::linear ? "all linear layers" : "the attention's";
+        assumptions.push_back(
+            fmt::format("LoRA: weights frozen, adapters of rank {} next to {}, packed sequences",
+                        w.adapter_rank, where));
+    } else if (!work.empty()) {
+        assumptions.emplace_back(
+            "fine-tuning of all weights on packed sequences: the work of pretraining");
+    }
 }
 
 }  // namespace
@@ -412,28 +386,26 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     e.name = result.case_id;
     std::string why;
     e.framework = shelf.framework_of(row, &why);
-    if (states_tied(row)) e.overlay.stated.emplace_back("workload.tied");
+    if (states(row, "tied")) e.overlay.stated.emplace_back("workload.tied");
     e.workload = workload_of(row, e.framework, e.overlay, shelf, said);
     said.push_back("framework " + e.framework.name + ": " + e.framework.about);
     if (!why.empty()) said.push_back(why);
     result.circumstances = circumstances_of(row, shelf);
-    e.runtime.row_scales =
-        is_narrow(e.workload.dtype) && contains(lower_case(row.cell("precision")), "rowwise");
+    e.runtime.row_scales = is_narrow(e.workload.dtype) && states(row, "row_scales");
     set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
     if (states(row, "dispatch")) e.overlay.stated.emplace_back("runtime.experts.dispatch");
-    set_split(row, ranks, e, said);
+    set_split(row, ranks, e, shelf, said);
     set_graphs(row, e, said);
     apply_framework(e);
-    set_modules_again(row, e, said);
+    set_modules_again(row, e, shelf, said);
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e);
     check_experiment(e);
     take_measured(row, result);
     check_rate(row, e, result.measured_step);
     result.measured_peak = measured_peak(row);
-    add_assumed(row, said);
     return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
@@ -99,6 +100,10 @@ bool CsvReader::next_after_comments() {
 
 int csv_int(std::string_view text, int least) {
     const auto value = as_number<int>(text);
+    if (const auto large = as_number<double>(text);
+        !value && large && *large > std::numeric_limits<int>::max())
+        throw ConfigError("\"" + std::string(text) +
+                          "\" is out of range; expected a smaller integer");
     if (!value || *value < least)
         throw ConfigError("\"" + std::string(text) + "\" is no integer of at least " +
                           std::to_string(least));

@@ -25,6 +25,7 @@ std::vector<std::string> preset_names(PresetKind kind);
 // its relatives do to a step; what NeMo's programs and recipes have below the overrides of a
 // launch.
 std::string sources_path();
+std::string table_words_path();
 std::string hub_path();
 std::string libraries_path();
 std::string launch_flags_path();

@@ -69,7 +69,7 @@ TEST_CASE("GPT-NeoX is read: hyphens in braces, underscores in lines, several fi
                          {"parallelism.micro_batch", "5"},
                          {"parallelism.global_batch", "40"},
                          {"parallelism.zero", "1"},
-                         {"parallelism.bucket", "2000 B"},
+                         {"runtime.gradients.bucket", "2000 B"},
                          {"parallelism.recompute", "full"}});
         CHECK(t.problems.empty());
         CHECK(t.framework == "megatron-deepspeed");
@@ -159,7 +159,8 @@ TEST_CASE("a reader that takes less than it leaves says so, and one that takes n
                Contains("1 values taken") && Contains("3 ignored: less is taken than left"));
     CHECK_THAT(first(R"({"train_batch_size": 8, "zero_optimization": {"stage": 1}, "a": 1})"),
                !Contains("less is taken"));
-    CHECK_THAT(refusal(folder.write("n.yaml", "trainer:\n  strategy: x\nmodel:\n  name: y\n")),
+    CHECK_THAT(refusal(folder.write(
+                   "n.yaml", "trainer:\n  strategy: x\nexp_manager:\n  a: b\nmodel:\n  name: y\n")),
                Contains("read as NeMo, of which it states nothing"));
 }
 
@@ -311,8 +312,8 @@ TEST_CASE(
     };
     const auto compiled = [&](const std::string& more) {
         const Translation t = read("[compile]\n" + more);
-        return std::pair(value(t, "parallelism.eager") == "false",
-                         value(t, "workload.fused_loss") == "true");
+        return std::pair(value(t, "runtime.kernels") == "fused",
+                         value(t, "runtime.loss.fused") == "true");
     };
     CHECK(compiled("enable = true\n") == std::pair(true, true));
     CHECK(compiled("enable = true\ncomponents = [\"model\"]\n") == std::pair(true, false));
@@ -320,12 +321,11 @@ TEST_CASE(
     CHECK(compiled("enable = false\ncomponents = [\"model\", \"loss\"]\n") ==
           std::pair(false, false));
     CHECK(compiled("components = [\"loss\"]\n") == std::pair(false, false));
-    CHECK(value(read("expert_parallel_degree = 4\n"), "parallelism.expert_tensor_parallel") ==
-          "false");
+    CHECK(value(read("expert_parallel_degree = 4\n"), "runtime.experts.tensor_parallel") == "none");
     CHECK(value(read("expert_parallel_degree = 4\nexpert_tensor_parallel_degree = 2\n"),
-                "parallelism.expert_tensor_parallel") == "true");
+                "runtime.experts.tensor_parallel") == "all");
     // of no effect at ep 1
-    CHECK(value(read("expert_tensor_parallel_degree = 1\n"), "parallelism.expert_tensor_parallel")
+    CHECK(value(read("expert_tensor_parallel_degree = 1\n"), "runtime.experts.tensor_parallel")
               .empty());
     CHECK_THAT(lines(read("disable_loss_parallel = true\n").problems),
                Contains("disable_loss_parallel"));
@@ -366,7 +366,7 @@ const std::vector<ToolFile> tool_files{
      "model_name: Llama-3-8B\nprecision: bf16-true\ndevices: 4\nnum_nodes: 3\ntrain:\n  "
      "global_batch_size: 48\n  micro_batch_size: 2\n  max_seq_length: 99\n",
      {{"workload.preset", "llama3-8b"},
-      {"workload.master_weights", "false"},
+      {"runtime.optimizer.master_weights", "false"},
       {"cluster.nodes", "3"},
       {"cluster.gpus_per_node", "4"},
       {"parallelism.dp", "12"},
@@ -414,8 +414,8 @@ const std::vector<ToolFile> tool_files{
      {{"workload.preset", "llama3-8b"},
       {"workload.seq", "77"},
       {"parallelism.micro_batch", "5"},
-      {"parallelism.eager", "false"},
-      {"workload.fused_loss", "true"},
+      {"runtime.kernels", "fused"},
+      {"runtime.loss.fused", "true"},
       {"parallelism.recompute", "none"}}},
     {"accelerate",
      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: "
@@ -533,4 +533,76 @@ TEST_CASE("a configuration of no known tool is told what it is and what is read"
     // a log's or a profile's
     CHECK(unknown_configuration(folder.write("r.json", "{\"events\": [1, 2]}")).empty());
     CHECK(unknown_configuration(folder.write("l.log", "step 3: loss 4\n")).empty());
+}
+
+// Levanter's files have a trainer and a model, axolotl's the class of the model: neither makes them
+// NeMo's or a config.json.
+TEST_CASE("a file is no other tool's for words that both have") {
+    const TestFolder folder;
+    const auto levanter = folder.write("levanter.yaml",
+                                       "model:\n  type: llama\n  hidden_dim: 640\n  num_layers: "
+                                       "12\ntrainer:\n  mp: p=f32,c=bfloat16\n  "
+                                       "train_batch_size: 64\n  num_train_steps: 10\n");
+    CHECK(recognise_foreign(levanter) == ForeignFormat::none);
+    CHECK_THAT(unknown_configuration(levanter), Contains("of no tool that is known"));
+    const auto axolotl = folder.write(
+        "axolotl.yml",
+        "base_model: huggyllama/llama-7b\nmodel_type: LlamaForCausalLM\ntokenizer_type: "
+        "LlamaTokenizer\nsequence_len: 1024\nmicro_batch_size: 3\n");
+    CHECK(recognise_foreign(axolotl) == ForeignFormat::config_file);
+    const Translation t = translate(axolotl, {});
+    CHECK(t.format == "axolotl");
+    check_values(t, {{"workload.seq", "1024"}, {"parallelism.micro_batch", "3"}});
+}
+
+TEST_CASE("what GPT-NeoX switches on beside the usual layers is a problem") {
+    const TestFolder folder;
+    const auto problems = [&](const std::string& more) {
+        return lines(translate(folder.write("n.yml",
+                                            "num_layers: 12\nhidden_size: 640\n"
+                                            "num_attention_heads: 10\nmodel_parallel_size: 2\n"
+                                            "train_micro_batch_size_per_gpu: 5\n" +
+                                                more),
+                               {})
+                         .problems);
+    };
+    CHECK(problems("").empty());
+    CHECK(problems("attention_config: [[[global, flash], 6]]\n").empty());
+    CHECK_THAT(problems("attention_config: [[[local, global], 6]]\n"),
+               Contains("attention_config") && Contains("local: attention other than"));
+    CHECK_THAT(problems("gpt_j_residual: true\n"), Contains("one sum over"));
+    CHECK(problems("gpt_j_residual: false\n").empty());
+    CHECK_THAT(problems("te_fp8_format: hybrid\n"), Contains("te_fp8_format"));
+    CHECK(problems("te_fp8_format: none\n").empty());
+}
+
+// LLaMA-Factory 0.9.5 and axolotl 0.19.0 by one switch each.
+TEST_CASE("other ways to train few weights, or with other optimizers, are problems") {
+    const TestFolder folder;
+    const auto problems = [&](const std::string& base, const std::string& more) {
+        return lines(translate(folder.write("w.yaml", base + more), {}).problems);
+    };
+    const std::string
+        factory = "model_name_or_path: meta-llama/Meta-Llama-3-8B\nstage: sft\ncutoff_len: 1024\n",
+        full = factory + "finetuning_type: full\n",
+        axolotl = "base_model: meta-llama/Meta-Llama-3-8B\nsequence_len: 1024\n";
+    CHECK(problems(full, "").empty());
+    CHECK(problems(factory, "finetuning_type: lora\n").empty());
+    for (const char* type : {"freeze", "oft"})
+        CHECK_THAT(problems(factory, "finetuning_type: " + std::string(type) + "\n"),
+                   Contains("finetuning_type"));
+    for (const char* name : {"use_galore", "use_apollo", "use_badam", "use_adam_mini", "use_muon",
+                             "use_dora", "use_kt", "use_mca", "use_unsloth_gc", "use_llama_pro"}) {
+        INFO(name);
+        CHECK_THAT(problems(full, std::string(name) + ": true\n"), Contains(name));
+        CHECK(problems(full, std::string(name) + ": false\n").empty());
+    }
+    for (const char* line : {"peft_use_dora: true", "gptq: true", "lisa_step_interval: 20",
+                             "use_onebitllms: true", "relora: true"}) {
+        INFO(line);
+        CHECK_FALSE(problems(axolotl, std::string(line) + "\n").empty());
+    }
+    CHECK_THAT(problems("distributed_type: FSDP\ncompute_environment: x\n",
+                        "kt_config:\n  enabled: true\n"),
+               Contains("kt_config.enabled"));
 }

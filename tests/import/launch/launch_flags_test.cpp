@@ -219,3 +219,28 @@ TEST_CASE("what a dump derives of other arguments is no unknown argument") {
             .empty());
     CHECK(unknown("  own_expert_width .... 2\n").find("own_expert_width = 2") != std::string::npos);
 }
+
+// Megatron-Core 0.16.0, transformer_config.py: linear_attention_freq is N, one layer of attention
+// in N, or a list of 1 for each delta net and 0 for attention.
+TEST_CASE("gated delta nets and indexers of Megatron-Core are read, others are problems") {
+    const auto delta = [](const std::string& frequency) {
+        return launched(plain + " --experimental-attention-variant gated_delta_net " + frequency);
+    };
+    CHECK(value(delta("--linear-attention-freq 4"), "workload.delta.interval") == "4");
+    CHECK(value(delta("--linear-attention-freq '[1,1,1,0,1,1,1,0]'"), "workload.delta.interval") ==
+          "4");
+    CHECK(value(delta("--linear-attention-freq '[1]*8'"), "workload.delta.interval") == "0");
+    CHECK_THAT(complaint([&] { delta("--linear-attention-freq '[1,0,0,1,1,1,1,0]'"); }),
+               Contains("the patterns that are modelled"));
+    CHECK_THAT(complaint([&] { delta(""); }), Contains("--linear-attention-freq beside it"));
+    CHECK_THAT(complaint([&] { launched(plain + " --experimental-attention-variant dsa"); }),
+               Contains("dsa_indexer_n_heads beside it"));
+    CHECK_THAT(lines(launched(plain + " --experimental-attention-variant gdn2").problems),
+               Contains("gdn2; the forecast has the usual attention"));
+    const std::string dsa =
+        plain +
+        " --multi-latent-attention --experimental-attention-variant dsa --dsa-indexer-n-heads 6 "
+        "--dsa-indexer-head-dim 64 --dsa-indexer-topk 32 --dsa-indexer-topk-freq ";
+    CHECK(launched(dsa + "1").problems.empty());
+    CHECK_THAT(lines(launched(dsa + "4").problems), Contains("an indexer in every layer"));
+}

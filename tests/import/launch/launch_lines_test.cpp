@@ -115,9 +115,9 @@ TEST_CASE(
          {read("cat <<EOT > own.json\n" + json + "EOT\n" + launch + "--zero-stage 1\n"),
           translate(folder.write("run.sh", launch + "--zero-stage 1\n"), {})}) {
         check_values(t, {{"parallelism.zero", "2"},
-                         {"parallelism.overlap", "true"},
-                         {"parallelism.bucket", "6000000 B"},
-                         {"parallelism.gradient_dtype", "fp32"},
+                         {"runtime.exchanges.gradients", "always"},
+                         {"runtime.gradients.bucket", "6000000 B"},
+                         {"runtime.gradients.type", "fp32"},
                          {"parallelism.global_batch", "16"}});
         CHECK_THAT(lines(t.problems), Contains("parallelism.zero is 1 by a flag (") &&
                                           Contains("the forecast has the latter") &&
@@ -195,14 +195,14 @@ TEST_CASE("experts whole on tensor-parallel ranks, where a recipe has the expert
                                           more),
                          {});
     };
-    CHECK(value(bridge("  expert_tensor_parallel_size: 1\n"),
-                "parallelism.expert_tensor_parallel") == "false");
-    CHECK(value(bridge("  expert_tensor_parallel_size: 2\n"),
-                "parallelism.expert_tensor_parallel") == "true");
-    CHECK(value(bridge(""), "parallelism.expert_tensor_parallel").empty());
+    CHECK(value(bridge("  expert_tensor_parallel_size: 1\n"), "runtime.experts.tensor_parallel") ==
+          "none");
+    CHECK(value(bridge("  expert_tensor_parallel_size: 2\n"), "runtime.experts.tensor_parallel") ==
+          "all");
+    CHECK(value(bridge(""), "runtime.experts.tensor_parallel").empty());
     const auto dense = read("torchrun --nproc_per_node 8 pretrain_gpt.py" + sizes +
                             "--tensor-model-parallel-size 2 --expert-tensor-parallel-size 1\n");
-    CHECK(value(dense, "parallelism.expert_tensor_parallel").empty());
+    CHECK(value(dense, "runtime.experts.tensor_parallel").empty());
 }
 
 TEST_CASE("what comes from a command is named, and --env says it instead") {
@@ -311,7 +311,7 @@ TEST_CASE("NeMo 1's programs are read above their own configurations") {
                          {"workload.layers", "6"},
                          {"workload.ffn", "1536"},
                          {"parallelism.zero", "0"},
-                         {"parallelism.overlap", "false"},
+                         {"runtime.exchanges.gradients", "never"},
                          {"parallelism.dp", "6"},
                          {"cluster.nodes", "3"},
                          {"cluster.gpus_per_node", "4"}});
@@ -364,6 +364,20 @@ TEST_CASE("NeMo 1's programs are read above their own configurations") {
                          {"workload.norm", "rmsnorm"},
                          {"parallelism.tp", "4"},
                          {"parallelism.dp", "2"}});
+    // apex's optimizer overlaps its gradients unless told
+    const auto synced = [&](const std::string& more) {
+        return value(read("python megatron_gpt_pretraining.py" + overrides +
+                          " model.optim.name=distributed_fused_adam" + more + "\n"),
+                     "runtime.exchanges.gradients");
+    };
+    CHECK(synced("") == "always");
+    CHECK(synced(" model.optim.overlap_grad_sync=False") == "never");
+    // a folder of the user's own, which is elsewhere
+    CHECK_THAT(lines(read("python megatron_gpt_pretraining.py --config-path=/mine/configs "
+                          "--config-name=megatron_gpt_config" +
+                          overrides + "\n")
+                         .open),
+               Contains("/mine/configs is not there"));
     CHECK_THAT(complaint([&] {
                    read("python megatron_gpt_pretraining.py --config-name=gone" + overrides + "\n");
                }),
@@ -392,7 +406,7 @@ TEST_CASE("NeMo 2's recipes are read by name, below the overrides") {
                      {"parallelism.micro_batch", "1"},
                      {"parallelism.sequence_parallel", "true"},
                      {"parallelism.zero", "1"},
-                     {"parallelism.overlap", "true"},
+                     {"runtime.exchanges.gradients", "always"},
                      {"cluster.nodes", "8"}});
     check_values(read("nemo llm pretrain --factory \"llama3_8b(num_nodes=2)\" "
                       "trainer.strategy.tensor_model_parallel_size=2 -y\n"),
@@ -418,7 +432,7 @@ TEST_CASE("torchtitan's launcher names a TOML file, and flags override it") {
     const std::vector<std::pair<std::string, std::string>> two{
         {"workload.preset", "llama3-8b"}, {"workload.seq", "2048"},
         {"parallelism.tp", "2"},          {"parallelism.recompute", "none"},
-        {"parallelism.eager", "false"},   {"cluster.gpus_per_node", "8"}};
+        {"runtime.kernels", "fused"},     {"cluster.gpus_per_node", "8"}};
     const std::string flags =
         "--training.seq-len 2048 --parallelism.tensor_parallel_degree=2 "
         "--activation_checkpoint.mode none --compile.enable";

@@ -32,13 +32,13 @@ TEST_CASE("real files of other tools read as their tables say") {
            {"parallelism.ep", "8"},
            {"parallelism.vp", "8"},
            {"parallelism.sequence_parallel", "true"},
-           {"parallelism.expert_tensor_parallel", "false"},
+           {"runtime.experts.tensor_parallel", "none"},
            {"parallelism.micro_batch", "1"},
            {"parallelism.global_batch", "256"},
            {"workload.dtype", "bf16"},
-           {"parallelism.gradient_dtype", "fp32"},
+           {"runtime.gradients.type", "fp32"},
            {"parallelism.zero", "1"},
-           {"parallelism.overlap", "true"},
+           {"runtime.exchanges.gradients", "always"},
            {"parallelism.recompute", "none"},
            {"workload.seq", "4096"},
            {"workload.dropout", "0"}});
@@ -56,9 +56,9 @@ TEST_CASE("real files of other tools read as their tables say") {
                                            {"workload.positions", "learned"},
                                            {"workload.dtype", "bf16"},
                                            {"parallelism.zero", "1"},
-                                           {"parallelism.bucket", "220 MB"},
+                                           {"runtime.gradients.bucket", "220 MB"},
                                            {"parallelism.sequence_parallel", "true"},
-                                           {"parallelism.overlap_tp", "false"},
+                                           {"runtime.exchanges.tensor", "never"},
                                            {"workload.dropout", "0.1"},
                                            {"cluster.nodes", "128"},
                                            {"cluster.gpus_per_node", "8"}});
@@ -68,7 +68,7 @@ TEST_CASE("real files of other tools read as their tables say") {
                                               {"parallelism.ep", "8"},
                                               {"parallelism.dp", "16"},
                                               {"workload.moe.capacity_factor", "1.0"},
-                                              {"parallelism.gradient_dtype", "bf16"},
+                                              {"runtime.gradients.type", "bf16"},
                                               {"workload.max_positions", "32768"},
                                               {"workload.tied", "false"},
                                               {"workload.gated", "true"},
@@ -110,7 +110,7 @@ TEST_CASE("real files of other tools read as their tables say") {
                                         {"parallelism.zero", "3"},
                                         {"parallelism.micro_batch", "1"},
                                         {"parallelism.recompute", "alternate"},
-                                        {"parallelism.gradient_dtype", "fp32"}});
+                                        {"runtime.gradients.type", "fp32"}});
     check("torchtitan/llama3_70b.toml", {{"workload.preset", "llama3-70b"},
                                          {"parallelism.tp", "8"},
                                          {"parallelism.micro_batch", "8"},
@@ -126,10 +126,11 @@ TEST_CASE("real files of other tools read as their tables say") {
            {"parallelism.zero", "0"},
            {"workload.dtype", "fp16"},
            {"workload.optimizer", "lamb"}});
-    check("deepspeed/ds_config_func_bs8_zero2_gas3.json", {{"parallelism.micro_batch", "8"},
-                                                           {"parallelism.zero", "2"},
-                                                           {"parallelism.bucket", "14000000 B"},
-                                                           {"workload.dtype", "fp16"}});
+    check("deepspeed/ds_config_func_bs8_zero2_gas3.json",
+          {{"parallelism.micro_batch", "8"},
+           {"parallelism.zero", "2"},
+           {"runtime.gradients.bucket", "14000000 B"},
+           {"workload.dtype", "fp16"}});
     check("deepspeed/ds_config_autotp_auto.json", {{"parallelism.tp", "4"},
                                                    {"parallelism.zero", "2"},
                                                    {"workload.optimizer", "adam"},

@@ -135,6 +135,15 @@ TEST_CASE(
     const auto batch = launched(
         "N=4\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --nodes=4\nsrun python train.py --n $N\nEOF\n");
     CHECK(batch.directives.at("nodes") == "4");
+    const auto several = launched(
+        "#!/bin/bash\n#SBATCH --nodes=4 --gpus-per-node 8 -n32  # in all\n#SBATCH -J x "
+        "--exclusive\nsrun python train.py --n $SLURM_NNODES\n");
+    CHECK(several.directives == std::map<std::string, std::string>{{"nodes", "4"},
+                                                                   {"gpus-per-node", "8"},
+                                                                   {"ntasks", "32"},
+                                                                   {"ntasks-per-node", "8"},
+                                                                   {"J", "x"}});
+    CHECK(several.arguments.back().text == "4");
     REQUIRE(batch.arguments.size() == 5);
     CHECK(batch.arguments[3].at == "run.sh:5");
     CHECK(batch.arguments[4].text == "4");

@@ -48,13 +48,13 @@ TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels
                      {"workload.seq", "2048"},
                      {"workload.attention", "flash2"},
                      {"workload.dtype", "bf16"},
-                     {"workload.clip_scales", "true"},
+                     {"runtime.optimizer.clip_scales", "true"},
                      {"parallelism.dp", "16"},
                      {"parallelism.micro_batch", "2"},
                      {"parallelism.global_batch", "128"},
                      {"parallelism.recompute", "full"},
                      {"parallelism.zero", "0"},
-                     {"parallelism.bucket", "25 MiB"},
+                     {"runtime.gradients.bucket", "25 MiB"},
                      {"cluster.nodes", "2"},
                      {"cluster.gpus_per_node", "8"}});
     CHECK(t.problems.empty());
@@ -111,8 +111,8 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
         CHECK(t.framework == "transformers");
         check_values(t, {{"parallelism.zero", zero},
                          {"workload.dtype", "bf16"},
-                         {"workload.master_weights", "true"},
-                         {"parallelism.gradient_dtype", "bf16"}});
+                         {"runtime.optimizer.master_weights", "true"},
+                         {"runtime.gradients.type", "bf16"}});
         check_runs(t);
     }
     const auto two = at.read("accelerate launch --config_file two.yaml train.py" + model);
@@ -147,8 +147,8 @@ TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
     const auto t = at.read(line);
     CHECK(t.framework == "deepspeed-transformers");
     check_values(t, {{"parallelism.zero", "2"},
-                     {"parallelism.overlap", "true"},
-                     {"parallelism.bucket", "33554432 B"},
+                     {"runtime.exchanges.gradients", "always"},
+                     {"runtime.gradients.bucket", "33554432 B"},
                      {"parallelism.global_batch", "128"},
                      {"workload.dtype", "bf16"}});
     CHECK(t.problems.empty());

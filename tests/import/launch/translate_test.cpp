@@ -119,7 +119,7 @@ TEST_CASE("launchers in the forms of Megatron's relatives") {
                           {"parallelism.cp", "2"},
                           {"parallelism.dp", "2"},
                           {"parallelism.global_batch", "128"},
-                          {"parallelism.overlap_tp", "true"},
+                          {"runtime.exchanges.tensor", "always"},
                           {"cluster.nodes", "8"}});
     // A run prints every argument and its world.
     const auto dump = translate(file("arguments.log"), {});
@@ -201,7 +201,7 @@ TEST_CASE("a script's nodes: from Slurm's directives, and not told where nobody 
     CHECK(nodes("torchrun --nproc_per_node 8 train.py" + flags) == std::pair(1L, 8L));
     // Only --bf16 makes Megatron accumulate gradients in fp32.
     CHECK(translate(folder.write("fp16.sh", "torchrun train.py" + flags), {})
-              .find("parallelism.gradient_dtype")
+              .find("runtime.gradients.type")
               ->value == "fp16");
 }
 
@@ -288,7 +288,7 @@ TEST_CASE("old keys, templates and classes of models are not passed over") {
     CHECK(old.count("parallelism.pp", 0) == 2);
     CHECK(old.count("parallelism.dp", 0) == 4);
     CHECK(old.find("workload.dtype")->value == "fp8");
-    CHECK(old.find("workload.row_scales")->value == "true");
+    CHECK(old.find("runtime.row_scales")->value == "true");
     CHECK(old.find("parallelism.recompute")->value == "full");  // every second layer, its default
     const auto json =
         translate(folder.write("ds.json",
@@ -560,9 +560,9 @@ TEST_CASE("DeepSpeed keeps gradients in the type that it accumulates in") {
     };
     const std::string bf16 = "\"bf16\": {\"enabled\": true}, ",
                       sent = "\"communication_data_type\": \"bf16\"";
-    CHECK(value(with(bf16 + sent), "parallelism.gradient_dtype") == "bf16");
+    CHECK(value(with(bf16 + sent), "runtime.gradients.type") == "bf16");
     const auto both = with(bf16 + sent + ", \"data_types\": {\"grad_accum_dtype\": \"fp32\"}");
-    CHECK(value(both, "parallelism.gradient_dtype") == "fp32");
+    CHECK(value(both, "runtime.gradients.type") == "fp32");
     CHECK_THAT(lines(both.problems),
                Contains("gradients are kept in fp32; the forecast also exchanges them so"));
     CHECK_THAT(lines(with(bf16 + "\"fp16\": {\"enabled\": true}").problems),
@@ -664,7 +664,7 @@ TEST_CASE("hostile text is bounded and refused with its place") {
                Contains("torn.json:1:"));
     CHECK_THAT(refusal("deep.json", "{\"train_batch_size\": " + std::string(5000, '[')),
                Contains("deep.json"));
-    std::string bomb = "trainer:\n  a: &a [x, x, x, x, x, x, x, x, x]\nmodel:\n";
+    std::string bomb = "trainer:\n  devices: 8\n  a: &a [x, x, x, x, x, x, x, x, x]\nmodel:\n";
     for (int i = 0; i < 12; ++i)
         bomb += "  b" + std::to_string(i) + ": &b" + std::to_string(i) + " {p: *" +
                 (i ? "b" + std::to_string(i - 1) : "a") + ", q: *" +
@@ -841,9 +841,9 @@ TEST_CASE("torchtitan's training.dtype puts all states into bf16") {
                                           more),
                          how);
     };
-    CHECK(value(read("dtype = \"bfloat16\"\n"), "workload.master_weights") == "false");
-    CHECK(value(read("dtype = \"float32\"\n"), "workload.master_weights") == "true");
-    CHECK(read("").find("workload.master_weights") == nullptr);
+    CHECK(value(read("dtype = \"bfloat16\"\n"), "runtime.optimizer.master_weights") == "false");
+    CHECK(value(read("dtype = \"float32\"\n"), "runtime.optimizer.master_weights") == "true");
+    CHECK(read("").find("runtime.optimizer.master_weights") == nullptr);
 }
 
 // Converters make the products fp8, whatever mixed precision says of the rest; row-wise scales are
@@ -863,5 +863,5 @@ TEST_CASE("float8 of torchtitan is fp8 with and without mixed precision") {
     CHECK(value(read("converters = [\"float8\"]\n"), "workload.dtype") == "fp8");
     const Translation rows =
         read("converters = [\"float8\"]\n[float8]\nrecipe_name = \"rowwise\"\n");
-    CHECK((value(rows, "workload.dtype") == "fp8" && value(rows, "workload.row_scales") == "true"));
+    CHECK((value(rows, "workload.dtype") == "fp8" && value(rows, "runtime.row_scales") == "true"));
 }

@@ -82,14 +82,13 @@ TEST_CASE("the program that a script launches says which model its flags are of"
 }
 
 TEST_CASE("flags that change a step and have no key are among the problems, whatever the tool") {
-    for (const char* flag :
-         {"--hybrid-attention-ratio 0.1", "--is-hybrid-model",
-          "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec",
-          "--encoder-num-layers 2", "--decoder-num-layers 2",
-          "--experimental-attention-variant gated_delta_net", "--linear-attention-type x",
-          "--heterogeneous-layers-config-path x.json", "--moe-latent-size 16",
-          "--optimizer-cpu-offload", "--cpu-offloading-num-layers 2",
-          "--fine-grained-activation-offloading", "--exp-avg-dtype bf16"}) {
+    for (const char* flag : {"--hybrid-attention-ratio 0.1", "--is-hybrid-model",
+                             "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec",
+                             "--encoder-num-layers 2", "--decoder-num-layers 2",
+                             "--experimental-attention-variant gdn2", "--linear-attention-type x",
+                             "--heterogeneous-layers-config-path x.json", "--moe-latent-size 16",
+                             "--optimizer-cpu-offload", "--cpu-offloading-num-layers 2",
+                             "--fine-grained-activation-offloading", "--exp-avg-dtype bf16"}) {
         INFO(flag);
         CHECK(megatron(flag).problems.size() == 1);
     }
@@ -138,10 +137,10 @@ TEST_CASE("flags of old and new name the same") {
     CHECK(value(megatron("--recompute-granularity selective --recompute-modules core_attn mlp"),
                 "parallelism.recompute") == "selective");
     const auto heads = megatron("--context-parallel-size 2 --cp-comm-type a2a");
-    CHECK(value(heads, "parallelism.context_exchange") == "ring");
+    CHECK(value(heads, "runtime.context_exchange") == "ring");
     CHECK_THAT(lines(heads.problems), Contains("(a2a) are not modelled"));
     CHECK(value(megatron("--context-parallel-size 2 --cp-comm-type all_gather"),
-                "parallelism.context_exchange") == "all-gather");
+                "runtime.context_exchange") == "all-gather");
 }
 
 // arguments.py: num_query_groups is 1 unless stated, and counts with group_query_attention alone.
@@ -217,7 +216,7 @@ TEST_CASE("torchtitan's converters under both their names") {
     const auto rows = torchtitan("converters = [\"quantize.linear.float8\"]",
                                  "[quantize.linear.float8]\nrecipe_name = \"rowwise\"");
     CHECK(value(rows, "workload.dtype") == "fp8");
-    CHECK(value(rows, "workload.row_scales") == "true");
+    CHECK(value(rows, "runtime.row_scales") == "true");
     for (const char* name : {"mx", "quantize.linear.mx"})
         CHECK(value(torchtitan(std::string("converters = [\"") + name + "\"]"), "workload.dtype") ==
               "fp8");

@@ -90,7 +90,7 @@ Points values_of(const LogFolder& folder, const std::string& text, const std::st
 }  // namespace
 
 // Lines as the tools of the named versions print them, with numbers of our own.
-TEST_CASE("logs of seven more tools are read by shipped patterns") {
+TEST_CASE("logs of nine more tools are read by shipped patterns") {
     const LogFolder folder;
     const auto read = [&](const std::string& text, const std::string& phase,
                           const std::string& system) {
@@ -126,6 +126,13 @@ TEST_CASE("logs of seven more tools are read by shipped patterns") {
         "-100.00%\niter 10: loss 9.9, time 250.50ms, mfu 37.50%\n";
     CHECK(read(nanogpt, "step", "nanogpt") == Points{{0, 7}, {10, 0.2505}});
     CHECK(read(nanogpt, "mfu", "nanogpt") == Points{{10, 0.375}});
+    const std::string llm_c =
+        "step    5/90 | loss 9.125 (+nanz)| norm 2.5 (+nanz)| lr 3e-05 | 135.25 ms | 45.1% bf16 "
+        "MFU | 3877632 tok/s\nval loss 9.0\n";
+    CHECK(read(llm_c, "step", "llm.c") == Points{{5, 0.13525}});
+    const std::string pipeline =
+        "steps: 10 loss: 9.1250 iter time (s): 1.250 samples/sec: 102.400\n";
+    CHECK(read(pipeline, "step", "deepspeed") == Points{{10, 1.25}});
     const std::string composer =
         "[batch=3/9]:\n\t Train memory/peak_allocated_mem: 17.5000\n\t Train "
         "throughput/batches_per_sec: 1.6000\n\t Train throughput/device/mfu: 0.4100\n[Eval "

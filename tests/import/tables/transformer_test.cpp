@@ -1,3 +1,5 @@
+#include <array>
+
 #include <fmt/format.h>
 #include "import/tables/cases.h"
 
@@ -396,6 +398,26 @@ TEST_CASE("a step that its own value contradicts is refused") {
                            Catch::Contains(fmt::format(
                                "TFLOP/s/GPU, but value is {}; expected them within a factor of 2",
                                wrong)));
+    }
+}
+
+// 512 x 2048 / 3.5 s / 64 = 4681 tokens/s of a GPU, 25.9 billion a day in all; 64 TFLOP/s of each
+// of 64 GPUs are 4.1 PFLOP/s, a fifth of an A100's peak. The metric may name the unit.
+TEST_CASE("a value is held against the step with any prefix, and in the metric's unit") {
+    const CasesHome home;
+    for (const auto& [metric, unit, right, wrong] :
+         std::vector<std::array<const char*, 4>>{{"throughput", "ktok/s/GPU", "4.68", "9"},
+                                                 {"throughput", "k tokens/s/GPU", "4.68", "9"},
+                                                 {"throughput", "Btok/day", "25.9", "50"},
+                                                 {"throughput", "billion tokens/day", "25.9", "50"},
+                                                 {"tokens_per_s_per_gpu", "", "4681", "9000"},
+                                                 {"tokens/sec/gpu", "", "4681", "9000"},
+                                                 {"throughput", "PFLOP/s", "4.1", "40"},
+                                                 {"utilization", "MFU", "0.2", "0.9"}}) {
+        CAPTURE(metric, unit);
+        CHECK(gpt_refusal({{"metric", metric}, {"value", right}, {"unit", unit}}).empty());
+        CHECK_THAT(gpt_refusal({{"metric", metric}, {"value", wrong}, {"unit", unit}}),
+                   Catch::StartsWith("c.csv:2: step_s: 3.5"));
     }
 }
 

@@ -90,6 +90,21 @@ TEST_CASE("Falcon's generations have one key and value head, or a number of thei
     CHECK_THAT(rw.notes.at(0), Contains("ALiBi"));
 }
 
+// Of allenai/Olmo-Hybrid-7B by hand (transformers 5.24.0, models/olmo_hybrid): a delta net has 3840
+// x (2 x 2880 + 2 x 5760 + 2 x 30) + 4 x (2 x 2880 + 5760) + 2 x 30 + 192 + 5760 x 3840 weights,
+// attention 4 x 3840^2 + 2 x 3840, each layer 3 x 3840 x 11008 + 2 x 3840; 24 and 8 of them, two
+// tables of 100352 x 3840 and a norm. Norms of queries and keys are a head wide here.
+TEST_CASE("OLMo Hybrid counts as its library's class") {
+    CHECK(
+        counted(
+            R"({"model_type": "olmo_hybrid", "hidden_size": 3840, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 30,
+                      "vocab_size": 100352, "linear_num_key_heads": 30, "linear_num_value_heads": 30, "linear_key_head_dim": 96,
+                      "linear_value_head_dim": 192})") ==
+        24.0 * (3840.0 * (2 * 2880 + 2 * 5760 + 60) + 4 * 11520 + 60 + 192 + 5760 * 3840.0) +
+            8.0 * (4.0 * 3840 * 3840 + 2 * 128) + 32.0 * (3.0 * 3840 * 11008 + 2 * 3840) +
+            2.0 * 100352 * 3840 + 3840);
+}
+
 // MPT 7B: 32 x 12 x 4096^2 + 50432 x 4096 and 65 norms of 4096, here with biases: 6,649,286,656
 // published. BLOOM 176B: 70 layers of 14336: 176,247,271,424 published, without its norm behind the
 // embedding. StarCoder 15.5B: 40 layers of 6144, keys and values of one head of 128. CodeGen 16B:

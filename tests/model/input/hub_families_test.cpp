@@ -461,6 +461,21 @@ TEST_CASE("gated delta nets are read with the layers that have attention") {
     CHECK(workload_of("qwen3_5_moe_text", experts).moe.shared_gate);
 }
 
+// Kimi's delta attention has factors by channel; the count of OLMo Hybrid is in
+// hub_counts_test.cpp.
+TEST_CASE("OLMo Hybrid has Qwen3-Next's delta nets, Kimi Linear is refused by name") {
+    const std::string nets =
+        R"("linear_num_key_heads": 30, "linear_num_value_heads": 30, "linear_key_head_dim": 96, "linear_value_head_dim": 192)";
+    const Workload hybrid = workload_of("olmo_hybrid", nets);
+    CHECK(hybrid.delta ==
+          Delta{.value_heads = 30, .key_heads = 30, .key_dim = 96, .value_dim = 192});
+    CHECK(hybrid.qk_norm);
+    CHECK_FALSE(hybrid.attention_gate);
+    CHECK_THAT(refusal("olmo_hybrid", R"("hidden_size": 3840)"),
+               Contains("linear_num_value_heads: missing"));
+    CHECK_THAT(refusal("kimi_linear", R"("hidden_size": 3840)"), Contains("Kimi delta attention"));
+}
+
 // Qwen3-VL's file has the sizes in the text part, and tie and type for all parts above it.
 TEST_CASE("what stands above the text part holds where that is silent") {
     const TestFolder folder;
