@@ -73,8 +73,13 @@ void StepBounds::estimate_slots() {
 void StepBounds::estimate_ends() {
     const ParallelPlan plan = plan_of(now_);
     const Parallelism& p = plan.parallelism;
-    ParallelPlan ending = plan;  // gradients of a pipeline go as under zero 1
-    if (p.zero >= 2 && !shards_each_pass(p)) ending.parallelism.zero = 1;
+    ParallelPlan ending = plan;
+    if (p.zero >= 2 && !shards_each_pass(p)) {  // a pipeline ends as under zero 1
+        ending.parallelism.zero = 1;
+        ending.exchanges.parameters |= p.zero == 3;
+        ending.exchanges.gradients = overlaps_gradients(plan.exchanges, p) ? GradientOverlap::always
+                                                                           : GradientOverlap::never;
+    }
     const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
     const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (GroupEnd& group : ends_) {
