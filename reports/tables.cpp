@@ -44,6 +44,7 @@ std::string memory_lines(const MemoryUse& m) {
             "of {}: {}", bytes_text(m.capacity),
             m.fits ? "fits, " + bytes_text(gap) + " free" + (m.tight ? ", within the margin" : "")
                    : verdict + ", " + bytes_text(gap) + " too much");
+        verdict += ", P(out of memory) " + chance_text(m.out_of_memory);
     }
     const std::string overheads =
         m.overheads > Bytes(0)

@@ -209,7 +209,7 @@ Seconds measured_step(const CaseRow& row) {
     return step;
 }
 
-std::optional<Bytes> measured_peak(const CaseRow& row) {
+void take_peak(const CaseRow& row, Case& result) {
     const std::string& notes = row.cell("notes");
     for (const std::string_view phrase : {"peak allocated ", "peak reserved "}) {
         const auto at = notes.find(phrase),
@@ -218,9 +218,11 @@ std::optional<Bytes> measured_peak(const CaseRow& row) {
             end == std::string::npos || !std::string_view(notes).substr(end).starts_with(" GiB")
                 ? std::nullopt
                 : number_before(notes, end);
-        if (gib) return parse_bytes(fmt::format("{} GiB", *gib));
+        if (!gib) continue;
+        result.measured_peak = parse_bytes(fmt::format("{} GiB", *gib));
+        result.measured_reserved = phrase == "peak reserved ";
+        return;
     }
-    return std::nullopt;
 }
 
 }  // namespace stepcast

@@ -73,7 +73,7 @@ void check_value(const CaseRow& row, Seconds step);
 // Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.
 void check_rate(const CaseRow& row, const Experiment& e, Seconds step);
 // Reads "peak allocated 66.55 GiB measured" or "peak reserved 50.18 GiB on rank 0" from the notes.
-std::optional<Bytes> measured_peak(const CaseRow& row);
+void take_peak(const CaseRow& row, Case& result);
 
 // A transformer that no preset experiment describes. Its columns give workload and split, its gpu
 // column (or the cluster `named`) the machine, its framework the rest. Defaults are listed among

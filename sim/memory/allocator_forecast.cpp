@@ -37,10 +37,54 @@ struct StageReplay {
     AllocatorReplay result;
 };
 
+// A region planned ahead holds what lives and nothing else.
+AllocatorReplay planned(const Lifetimes& list, std::int64_t capacity) {
+    AllocatorReplay result;
+    std::int64_t now = 0;
+    for (std::size_t i = 0; i < list.events.size(); ++i) {
+        const AllocatorEvent& event = list.events[i];
+        const std::int64_t bytes = list.tensors[event.id].bytes;
+        if (event.kind == AllocatorEvent::Kind::free) now -= bytes;
+        if (event.kind != AllocatorEvent::Kind::allocate) continue;
+        result.last = {now, now};
+        if (capacity > 0 && now + bytes > capacity) {
+            result.failed = i;
+            return result;
+        }
+        now += bytes;
+        if (now <= result.peak.allocated) continue;
+        result.peak = result.at_fullest = {now, now};
+        result.fullest = i;
+    }
+    result.last = {now, now};
+    return result;
+}
+
+AllocatorReplay held(const Experiment& e, const Lifetimes& list, Bytes capacity = Bytes(0)) {
+    const auto most = static_cast<std::int64_t>(capacity.si());
+    if (e.runtime.allocator == AllocatorKind::arena) return planned(list, most);
+    return replay(list.events, parse_allocator_settings(e.run.allocator), most);
+}
+
 StageReplay replay_of(const Experiment& e, const Routing& routing, int stage) {
     StageReplay one{stage, lifetimes_of(e, routing, stage), {}};
-    one.result = replay(one.list.events, parse_allocator_settings(e.run.allocator));
+    one.result = held(e, one.list);
     return one;
+}
+
+// By the closed forms, which is within some per cent of the replay.
+StageReplay likely_fullest(const Experiment& e, const Routing& routing) {
+    constexpr double near = 0.93;
+    const std::vector<MemoryUse> closed = memory_of_stages(e, routing);
+    const Bytes most = std::ranges::max(closed, {}, &MemoryUse::peak).peak;
+    StageReplay fullest{-1, {}, {}};
+    for (std::size_t stage = 0; stage < closed.size(); ++stage) {
+        if (closed[stage].peak < near * most) continue;
+        StageReplay one = replay_of(e, routing, static_cast<int>(stage));
+        if (fullest.stage < 0 || one.result.peak.reserved > fullest.result.peak.reserved)
+            fullest = std::move(one);
+    }
+    return fullest;
 }
 
 // The stage that reserves most; `stages` gets the peaks of all.
@@ -142,11 +186,47 @@ void add_remedies(AllocatorForecast& forecast, const Experiment& e, Bytes availa
 
 }  // namespace
 
+bool is_replayed(const Experiment& e) {
+    return e.workload.kind == Workload::Kind::transformer && !runs_script(e) &&
+           e.parallelism.cut == StageCut::layers;
+}
+
+MemoryUse memory_forecast(const Experiment& e) {
+    MemoryUse use = fullest_memory(e);
+    if (!is_replayed(e)) return use;
+    const StageReplay fullest = likely_fullest(e, fullest_routing(e));
+    const AllocatorReplay& result = fullest.result;
+    AllocatorForecast living;
+    add_living(living, fullest.list, result.fullest);
+    use.weights = use.gradients = use.optimizer = use.activations = Bytes(0);
+    for (const auto& [kind, bytes] : living.kinds) {
+        if (kind == TensorKind::weights) use.weights += bytes;
+        if (kind == TensorKind::gradients) use.gradients += bytes;
+        if (kind == TensorKind::optimizer) use.optimizer += bytes;
+        if (kind == TensorKind::activations || kind == TensorKind::logits) use.activations += bytes;
+    }
+    use.peak = bytes_of(result.peak.allocated);
+    // the others, and what sizes are rounded up by
+    use.buffers = use.peak - use.weights - use.gradients - use.optimizer - use.activations;
+    use.reserved = bytes_of(result.peak.reserved);
+    const Bytes context = e.cluster.overheads.context, available = use.capacity - context;
+    use.out_of_memory = chance_out_of_memory(e, use.reserved, available);
+    use.fits = use.capacity == Bytes(0) || use.reserved <= available;
+    if (!use.fits && available > Bytes(0) && !held(e, fullest.list, available).failed) {
+        use.fits = true;  // by giving cached memory back
+        use.reserved = available;
+    }
+    use.overheads = context + (use.reserved - use.peak);
+    use.tight = use.fits && is_tight(e, use.reserved + context, use);
+    return use;
+}
+
 AllocatorForecast allocator_forecast(const Experiment& e) {
-    if (e.workload.kind != Workload::Kind::transformer || runs_script(e))
+    if (!is_replayed(e))
         throw ConfigError(
-            "memory over time: of transformers under a framework only; expected workload.kind = "
-            "\"transformer\" without parallelism.eager_script");
+            "memory over time: of transformers under a framework only, cut by layers; expected "
+            "workload.kind = \"transformer\", runtime.kernels other than script, parallelism.cut = "
+            "layers");
     AllocatorForecast forecast;
     const StageReplay fullest = fullest_stage(e, forecast.stages);
     const AllocatorReplay& result = fullest.result;
@@ -165,8 +245,7 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
         throw ConfigError(
             "cluster.overheads.context: the context alone takes the device's memory; "
             "expected less than cluster.gpu.memory");
-    const AllocatorReplay limited =
-        replay(fullest.list.events, settings, static_cast<std::int64_t>(available.si()));
+    const AllocatorReplay limited = held(e, fullest.list, available);
     forecast.retries = limited.retries;
     if (limited.failed) {
         const std::size_t event = *limited.failed;
