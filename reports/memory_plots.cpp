@@ -78,11 +78,12 @@ void add_over_time(Drawing& drawing, const AllocatorForecast& f, double high, do
     if (limit > 0) plot.add(fmt::format("{} with lines {}", limit, limit_line));
     add_panel(drawing, std::move(plot),
               panel(0.53, 0.87,
-                    fmt::format("set xrange [0:2]\nset yrange [0:{}]\nset ylabel 'GiB' font "
-                                "',15'\nset xtics 0,0.5,2 font ',13'\nset ytics font ',13'\nset "
-                                "xlabel 'steps, in equal numbers of requests' font ',14' offset "
-                                "0,0.4\n",
-                                high)) +
+                    fmt::format(
+                        "set xrange [0:2]\nset yrange [0:{}]\nset ylabel 'GiB' font "
+                        "',15' offset 2,0\nset xtics 0,0.5,2 font ',13'\nset ytics font ',13'\nset "
+                        "xlabel 'steps, in equal numbers of requests' font ',14' offset "
+                        "0,0.4\n",
+                        high)) +
                   legend(f, limit > 0));
 }
 
@@ -111,8 +112,9 @@ void add_stages(Drawing& drawing, const AllocatorForecast& f) {
     plot.add_block("stages", f.stages, [&](const AllocatorForecast::OfStage& s) -> Row {
         return {at++, in_gib(s.allocated), in_gib(s.reserved)};
     });
-    plot.add(fmt::format("$stages using 1:3:(0.72) with boxes fs solid 0.15 border lc '{}'",
-                         reserved_colour));
+    plot.add(
+        fmt::format("$stages using 1:3:(0.72) with boxes fs solid 0.12 border lc '{0}' fc '{0}'",
+                    reserved_colour));
     plot.add(
         fmt::format("$stages using 1:2:(0.5) with boxes fs solid 0.6 noborder lc '{}'", colour(0)));
     const auto most = std::ranges::max_element(
@@ -121,7 +123,7 @@ void add_stages(Drawing& drawing, const AllocatorForecast& f) {
         drawing, std::move(plot),
         panel(0.085, 0.265,
               fmt::format("set xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'GiB' font "
-                          "',15'\nset ytics auto font ',13'\nset xtics 0,{},{} font "
+                          "',15'\nset ytics auto nomirror font ',13'\nset xtics 0,{},{} font "
                           "',13'\nset xlabel 'stage' font ',14' offset 0,0.4\n",
                           static_cast<double>(f.stages.size()) - 0.4, 1.1 * in_gib(most->reserved),
                           1 + f.stages.size() / 24, f.stages.size())));

@@ -43,27 +43,27 @@ AllocatorReplay planned(const Lifetimes& list, std::int64_t capacity) {
     std::int64_t now = 0;
     for (std::size_t i = 0; i < list.events.size(); ++i) {
         const AllocatorEvent& event = list.events[i];
-        const std::int64_t bytes = list.tensors[event.id].bytes;
-        if (event.kind == AllocatorEvent::Kind::free) now -= bytes;
-        if (event.kind != AllocatorEvent::Kind::allocate) continue;
-        result.last = {now, now};
-        if (capacity > 0 && now + bytes > capacity) {
+        const bool made = event.kind == AllocatorEvent::Kind::allocate;
+        if (made || event.kind == AllocatorEvent::Kind::free)
+            now += (made ? 1 : -1) * list.tensors[event.id].bytes;
+        if (capacity > 0 && now > capacity) {
             result.failed = i;
             return result;
         }
-        now += bytes;
+        result.last = {now, now};
+        result.levels.push_back(result.last);
         if (now <= result.peak.allocated) continue;
-        result.peak = result.at_fullest = {now, now};
+        result.peak = result.at_fullest = result.last;
         result.fullest = i;
     }
-    result.last = {now, now};
     return result;
 }
 
-AllocatorReplay held(const Experiment& e, const Lifetimes& list, Bytes capacity = Bytes(0)) {
+AllocatorReplay held(const Experiment& e, const Lifetimes& list, Bytes capacity = Bytes(0),
+                     Levels levels = Levels::peaks_only) {
     const auto most = static_cast<std::int64_t>(capacity.si());
     if (e.runtime.allocator == AllocatorKind::arena) return planned(list, most);
-    return replay(list.events, parse_allocator_settings(e.run.allocator), most);
+    return replay(list.events, parse_allocator_settings(e.run.allocator), most, levels);
 }
 
 StageReplay replay_of(const Experiment& e, const Routing& routing, int stage) {
@@ -137,9 +137,8 @@ void add_living(AllocatorForecast& forecast, const Lifetimes& list, std::size_t 
     for (const auto& [number, layer] : layers) forecast.layers.push_back(layer);
 }
 
-void add_over_time(AllocatorForecast& forecast, const Lifetimes& list,
-                   const AllocatorSettings& settings) {
-    const auto levels = replay(list.events, settings, 0, Levels::all).levels;
+void add_over_time(AllocatorForecast& forecast, const Experiment& e, const Lifetimes& list) {
+    const auto levels = held(e, list, Bytes(0), Levels::all).levels;
     const std::size_t each = std::max<std::size_t>(1, (levels.size() + samples - 1) / samples);
     for (std::size_t i = 0; i < levels.size(); i += each) {
         AllocatorLevel most;
@@ -230,13 +229,12 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
     AllocatorForecast forecast;
     const StageReplay fullest = fullest_stage(e, forecast.stages);
     const AllocatorReplay& result = fullest.result;
-    const AllocatorSettings settings = parse_allocator_settings(e.run.allocator);
     forecast.stage = fullest.stage;
     forecast.allocated = bytes_of(result.peak.allocated);
     forecast.reserved = bytes_of(result.peak.reserved);
     forecast.fullest = moment_of(fullest.list, result.fullest);
     add_living(forecast, fullest.list, result.fullest);
-    add_over_time(forecast, fullest.list, settings);
+    add_over_time(forecast, e, fullest.list);
     forecast.capacity = e.cluster.gpu.memory;
     forecast.context = e.cluster.overheads.context;
     if (forecast.capacity == Bytes(0)) return forecast;

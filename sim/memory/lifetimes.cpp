@@ -15,9 +15,10 @@ namespace {
 
 constexpr int steps_written = 2;
 constexpr std::uint8_t gather_stream = 1, first_exchange_stream = 2;
-// cuBLAS takes one for products; grouped ones run on four streams.
+// cuBLAS takes one for each thread that issues products, the forward's and the backward's; grouped
+// ones run on four streams.
 constexpr std::int64_t workspace = 32 * mebibyte;
-constexpr int workspaces = 1, workspaces_of_experts = 4;
+constexpr int workspaces = 2, workspaces_of_experts = 4;
 
 using TensorId = std::uint32_t;
 using TensorIds = std::vector<TensorId>;
