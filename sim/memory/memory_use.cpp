@@ -67,7 +67,7 @@ MemoryUse summed_up(MemoryUse use, const Experiment& e) {
 }
 
 bool is_tight(const Experiment& e, Bytes needed, const MemoryUse& use) {
-    constexpr double likely = 0.25;
+    constexpr double likely = 0.4;
     return use.capacity > Bytes(0) &&
            (needed > (1 - e.cluster.overheads.margin) * use.capacity ||
             (e.cluster.overheads.margin > 0 && use.out_of_memory > likely));

@@ -252,6 +252,35 @@ TEST_CASE("steps of unequally many tokens beside each other: tokens a second ran
                Tone::doubt});
 }
 
+// Two stages, 3 GiB of weights and 1 GiB of activations at the fullest moment.
+TEST_CASE("a folder with a replay of memory has its picture and its tables") {
+    AllocatorForecast memory;
+    memory.stage = 1;
+    memory.allocated = parse_bytes("4 GiB");
+    memory.reserved = parse_bytes("5 GiB");
+    memory.capacity = parse_bytes("8 GiB");
+    memory.context = parse_bytes("1 GiB");
+    memory.kinds = {{TensorKind::weights, parse_bytes("3 GiB")},
+                    {TensorKind::activations, parse_bytes("1 GiB")}};
+    memory.layers = {{0, parse_bytes("3 GiB"), parse_bytes("1 GiB"), Bytes(0)}};
+    memory.stages = {{parse_bytes("2 GiB"), parse_bytes("3 GiB")},
+                     {parse_bytes("4 GiB"), parse_bytes("5 GiB")}};
+    memory.over_time = {{parse_bytes("3 GiB"), parse_bytes("3 GiB")},
+                        {parse_bytes("4 GiB"), parse_bytes("5 GiB")}};
+    memory.fullest = {"attention", Phase::backward, 1, 0, 0};
+    const std::string folder = samples::folder_of_scripts("memory", [&](const std::string& to) {
+        write_forecast(to,
+                       forecast_page(on_four(), samples::forecast(), std::nullopt, std::nullopt),
+                       gantt(), std::nullopt, memory);
+    });
+    CHECK(fs::exists(folder + "/memory.svg"));
+    const std::string page = samples::file_text(folder + "/report.html");
+    for (const char* text : {"Memory as its allocator sees it", "aria-label=\"memory\"",
+                             "allocated 4.00 GiB, reserved 5.00 GiB (25.0 % more)",
+                             "backward of micro-batch 0, layer 0, attention, in step 2"})
+        CHECK_THAT(page, Contains(text));
+}
+
 TEST_CASE("a folder of a forecast has its page and its plots") {
     const auto written = [](const std::optional<Explanation>& why) {
         return samples::folder_of_scripts("forecast", [&](const std::string& to) {
