@@ -1,10 +1,13 @@
 #include "sim/memory/allocator_forecast.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 
 #include "model/base/errors.h"
 #include "model/step.h"
+#include "model/transformer/schedule.h"
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/memory.h"
 #include "sim/predict.h"
@@ -72,19 +75,33 @@ StageReplay replay_of(const Experiment& e, const Routing& routing, int stage) {
     return one;
 }
 
-// By the closed forms, which is within some per cent of the replay.
+// Of the two stages that are fullest by the closed forms, which are within some per cent of the
+// replay.
 StageReplay likely_fullest(const Experiment& e, const Routing& routing) {
     constexpr double near = 0.93;
     const std::vector<MemoryUse> closed = memory_of_stages(e, routing);
-    const Bytes most = std::ranges::max(closed, {}, &MemoryUse::peak).peak;
-    StageReplay fullest{-1, {}, {}};
-    for (std::size_t stage = 0; stage < closed.size(); ++stage) {
-        if (closed[stage].peak < near * most) continue;
-        StageReplay one = replay_of(e, routing, static_cast<int>(stage));
-        if (fullest.stage < 0 || one.result.peak.reserved > fullest.result.peak.reserved)
-            fullest = std::move(one);
-    }
-    return fullest;
+    std::vector<int> stages(closed.size());
+    std::iota(stages.begin(), stages.end(), 0);
+    const auto peak = [&](int stage) { return closed[static_cast<std::size_t>(stage)].peak; };
+    std::ranges::stable_sort(stages, std::ranges::greater(), peak);
+    StageReplay fullest = replay_of(e, routing, stages[0]);
+    if (stages.size() < 2 || peak(stages[1]) < near * peak(stages[0])) return fullest;
+    StageReplay second = replay_of(e, routing, stages[1]);
+    return second.result.peak.reserved > fullest.result.peak.reserved ? second : fullest;
+}
+
+// Sums that no device could hold, and lists of more than some million requests, tell no more when
+// they are replayed.
+bool is_replayed_in_time(const Experiment& e, const MemoryUse& closed) {
+    constexpr Bytes most(1e14);
+    constexpr double most_passes = 50'000;  // of a layer, in a step
+    const Parallelism& p = e.parallelism;
+    const int all = micro_batches(p);
+    // the others repeat (lifetimes.cpp)
+    const bool repeats = !traits(p.schedule).forwards_first && all % p.pp == 0;
+    const double passes = static_cast<double>(e.workload.layers) / p.pp *
+                          (repeats ? std::min(all, 8 + 4 * p.pp * p.vp) : all);
+    return closed.peak < most && passes < most_passes;
 }
 
 // The stage that reserves most; `stages` gets the peaks of all.
@@ -192,7 +209,7 @@ bool is_replayed(const Experiment& e) {
 
 MemoryUse memory_forecast(const Experiment& e) {
     MemoryUse use = fullest_memory(e);
-    if (!is_replayed(e)) return use;
+    if (!is_replayed(e) || !is_replayed_in_time(e, use)) return use;
     const StageReplay fullest = likely_fullest(e, fullest_routing(e));
     const AllocatorReplay& result = fullest.result;
     AllocatorForecast living;
