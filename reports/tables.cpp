@@ -50,8 +50,8 @@ std::string memory_lines(const MemoryUse& m) {
         m.overheads > Bytes(0)
             ? fmt::format(", with context and allocator {}", bytes_text(m.peak + m.overheads))
             : "";
-    return wrapped(fmt::format("memory of the fullest rank {}{} {}", bytes_text(m.peak), overheads,
-                               verdict)) +
+    return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), overheads,
+                       verdict) +
            wrapped(
                fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}",
                            bytes_text(m.weights), bytes_text(m.gradients), bytes_text(m.optimizer),

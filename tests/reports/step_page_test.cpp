@@ -129,8 +129,10 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
 TEST_CASE("the table of memory holds each part and what all take") {
     constexpr double gib = 1024.0 * 1024 * 1024;
     Forecast f;
-    f.memory = {Bytes(15 * gib), Bytes(1 * gib), Bytes(2 * gib),  Bytes(3 * gib), Bytes(4 * gib),
-                Bytes(5 * gib),  true,           Bytes(80 * gib), Bytes(6 * gib)};
+    f.memory = {Bytes(15 * gib), Bytes(1 * gib), Bytes(2 * gib),
+                Bytes(3 * gib),  Bytes(4 * gib), Bytes(5 * gib),
+                Bytes(0),        true,           0,
+                Bytes(80 * gib), Bytes(6 * gib)};
     const Table table = memory_table(f);
     std::vector<std::pair<std::string, std::string>> rows;
     for (const auto& row : table.rows) rows.emplace_back(row.at(0).text, row.at(1).text);
