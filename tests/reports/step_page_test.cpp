@@ -89,7 +89,8 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
                ".. "
                "3.00)"},
               {"Memory of the fullest GPU",
-               "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free",
+               "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free, "
+               "P(out of memory) below 0.1 %",
                Tone::good},
               {"What the step goes to",
                "compute 50.0 %, exposed communication 20.0 %, imbalance 15.0 %, memory passes 10.0 "
@@ -157,13 +158,18 @@ TEST_CASE("memory is good, tight or too much, and unknown where the device is") 
         f.memory.capacity = Bytes(capacity * gib);
         return facts_of(f).front();
     };
-    CHECK(fact(75.5, true, 80) == Fact{"Memory of the fullest GPU",
-                                       "fits: 75.50 GiB of 80.00 GiB, 4.50 GiB free", Tone::good});
+    CHECK(fact(75.5, true, 80) ==
+          Fact{"Memory of the fullest GPU",
+               "fits: 75.50 GiB of 80.00 GiB, 4.50 GiB free, P(out of memory) below 0.1 %",
+               Tone::good});
     CHECK(fact(76, true, 80).tone == Tone::good);
     CHECK(fact(76.5, true, 80).tone == Tone::doubt);
-    CHECK(fact(81, false, 80) == Fact{"Memory of the fullest GPU",
-                                      "DOES NOT FIT: 81.00 GiB of 80.00 GiB, 1.00 GiB too much",
-                                      Tone::bad});
+    CHECK(
+        fact(81, false, 80) ==
+        Fact{
+            "Memory of the fullest GPU",
+            "DOES NOT FIT: 81.00 GiB of 80.00 GiB, 1.00 GiB too much, P(out of memory) below 0.1 %",
+            Tone::bad});
     CHECK(fact(2, true, 0) == Fact{"Memory of the fullest GPU",
                                    "2.00 GiB; the device's own is not known", Tone::plain});
     // Nothing is known of an empty forecast's speed; priors of 5 % and more are a doubt.
