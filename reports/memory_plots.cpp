@@ -122,11 +122,12 @@ void add_stages(Drawing& drawing, const AllocatorForecast& f) {
     add_panel(
         drawing, std::move(plot),
         panel(0.085, 0.265,
-              fmt::format("set xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'GiB' font "
-                          "',15'\nset ytics auto nomirror font ',13'\nset xtics 0,{},{} font "
-                          "',13'\nset xlabel 'stage' font ',14' offset 0,0.4\n",
-                          static_cast<double>(f.stages.size()) - 0.4, 1.1 * in_gib(most->reserved),
-                          1 + f.stages.size() / 24, f.stages.size())));
+              fmt::format(
+                  "set xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'GiB' font "
+                  "',15' offset 2,0\nset ytics auto nomirror font ',13'\nset xtics 0,{},{} font "
+                  "',13'\nset xlabel 'stage' font ',14' offset 0,0.4\n",
+                  static_cast<double>(f.stages.size()) - 0.4, 1.1 * in_gib(most->reserved),
+                  1 + f.stages.size() / 24, f.stages.size())));
 }
 
 }  // namespace
