@@ -282,7 +282,8 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
                             std::max(0.0, quantile(medians, 1 - tail))};
     table.pairs = pair_scatter(pairs_of(rows, used));
     table.classes = classes_of(rows, used, table.frameworks);
-    table.network = shipped_scatter().network;  // set by hand, as the next
+    table.network = shipped_scatter().network;  // set by hand, as the next two
+    table.memory = shipped_scatter().memory;
     table.untuned = shipped_scatter().untuned;
     return table;
 }

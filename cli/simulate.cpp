@@ -234,7 +234,7 @@ void write_simulated(const std::string& folder, const Invocation& program,
     const auto& [label, forecast, campaign] = answer.columns.front();
     Page page = forecast_page(question.columns.front().experiment, forecast, answer.why, campaign);
     page.provenance = origin;
-    write_forecast(folder, std::move(page), answer.pictures.front(), answer.why);
+    write_forecast(folder, std::move(page), answer.pictures.front(), answer.why, answer.memory);
 }
 
 Verb simulate_verb() {

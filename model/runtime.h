@@ -51,6 +51,10 @@ NAMED_ENUM(TokenDispatch, "a dispatch of tokens", all_to_all, once, once_droples
 // from 2.20 on); tokens are sorted by expert while they are sent.
 NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 
+// Where device memory comes from. caching: PyTorch's allocator, which keeps what it once took.
+// arena: one region that the compiler plans ahead (XLA), so nothing lies between tensors.
+NAMED_ENUM(AllocatorKind, "an allocator", caching, arena);
+
 struct LossKernels {
     KEY(bool, fused, true, "softmax and loss in one pass over the logits");
     KEY(int, pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
@@ -104,6 +108,9 @@ struct OptimizerKernels {
     KEY(std::vector<int>, copy_calls, {},
         "by ZeRO stage: calls for each parameter (groups_a_layer) that these passes take");
     KEY(bool, wide_norm, false, "zero 1 to 3: gradients are cast to fp64 for their norm");
+    KEY(bool, flat_gathers, false,
+        "zero 1: updated weights are gathered through flat copies, one of each rank's part and one "
+        "of all");
     KEY(bool, waits, false,
         "the host waits for the backward before the optimizer, and for the gradients' check and "
         "norm in it");
@@ -186,6 +193,16 @@ struct Runtime {
         "the host waits for every kernel of a layer (CUDA_LAUNCH_BLOCKING): what a pass costs it "
         "adds to them");
     KEY(double, reserved, 1, "memory that its allocator reserves over what tensors take", 1, 10);
+    KEY(AllocatorKind, allocator, AllocatorKind::caching,
+        "where tensors get their memory: PyTorch's cache, or a region planned ahead (XLA)");
+    // record_stream: memory comes back when the device has passed
+    KEY(int, host_lead, 0,
+        "passes of a layer that the host is ahead of the device: so long stays what asynchronous "
+        "tensor-parallel collectives read and write",
+        0, 16);
+    KEY(bool, stacked_heads, false,
+        "queries stay a view of the projections' result, keys and values are copied out of it, "
+        "where every head has keys of its own");
     KEY(LossKernels, loss, {}, "");
     KEY(Gradients, gradients, {}, "");
     KEY(OptimizerKernels, optimizer, {}, "");

@@ -40,6 +40,12 @@ NAMED_ENUM(Head, "a head", tokens, span);
 // experts.
 NAMED_ENUM(Adapted, "a place of adapters", attention, linear);
 
+// How frozen weights beside adapters are kept. nf4: 4 bits and an fp32 scale for each 64 of them;
+// nf4_double: these scales in 8 bits with an fp32 one for each 256 (bitsandbytes 0.50.2,
+// functional.py: quantize_4bit, blocksize 64, compress_statistics; QLoRA, arXiv 2305.14314). Every
+// product first makes 16-bit weights of them (autograd/_functions.py: MatMul4Bit).
+NAMED_ENUM(FrozenWeights, "a form of frozen weights", stored, nf4, nf4_double);
+
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents
 // and widths of a head.
 struct Mla {
@@ -199,6 +205,9 @@ struct Workload {
     KEY(Adapted, adapter_on, Adapted::attention,
         "LoRA: where such matrices are: at attention's projections, or at all linear layers but "
         "routers and experts");
+    KEY(FrozenWeights, frozen, FrozenWeights::stored,
+        "LoRA: how the linear layers of blocks keep their frozen weights: as other weights, or in "
+        "4 bits, which every product first makes 16-bit weights of");
     KEY(Mla, mla, {}, "");
     KEY(Mamba, mamba, {}, "");
     KEY(Delta, delta, {}, "");

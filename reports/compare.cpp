@@ -90,9 +90,14 @@ bool inside_interval(const Comparison& c) {
            c.what.measured_step <= c.forecast->step.p90;
 }
 
+Bytes compared_peak(const Comparison& c) {
+    const MemoryUse& m = c.forecast->memory;
+    return c.what.measured_reserved && m.reserved > Bytes(0) ? m.reserved : m.peak;
+}
+
 std::optional<double> peak_error(const Comparison& c) {
     if (!c.forecast || !c.what.measured_peak) return std::nullopt;
-    return c.forecast->memory.peak / *c.what.measured_peak - 1;
+    return compared_peak(c) / *c.what.measured_peak - 1;
 }
 
 std::vector<Comparison> of_evidence(const std::vector<Comparison>& comparisons, Evidence evidence) {

@@ -61,6 +61,9 @@ std::string inside_count_text(const CompareSummary& summary);
 double relative_error(const Comparison& comparison);  // signed; needs a forecast
 bool inside_interval(const Comparison& comparison);   // needs a forecast
 // signed; empty without a forecast or a measured peak
+// The forecast's peak of what the row measured: of tensors, or of what the allocator reserved. The
+// row must have a forecast.
+Bytes compared_peak(const Comparison& comparison);
 std::optional<double> peak_error(const Comparison& comparison);
 
 // The predicted time of what the log's backward timer covers ([recorded] backward); needs a

@@ -86,6 +86,7 @@ Json memory(const MemoryUse& m) {
             {"activations", m.activations},
             {"buffers", m.buffers},
             {"overheads", m.overheads},
+            {"reserved", m.reserved > Bytes(0) ? Json(m.reserved) : Json(nullptr)},
             {"capacity", m.capacity > Bytes(0) ? Json(m.capacity) : Json(nullptr)}};
 }
 
@@ -260,6 +261,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"breakdown_s", times(parts_of(f.breakdown))},
            {"memory_bytes", memory(f.memory)},
            {"fits", f.memory.fits},
+           {"out_of_memory", f.memory.out_of_memory},
            {"tokens_per_s", f.tokens_per_second},
            {"tokens_per_s_per_gpu", f.tokens_per_second / f.gpus},
            {"model_flops_utilization", f.model_flops_utilization},

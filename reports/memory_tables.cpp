@@ -89,6 +89,19 @@ Table stages_table(const AllocatorForecast& f) {
 
 }  // namespace
 
+std::string allocator_words(const AllocatorForecast& f) {
+    return fmt::format("Two steps{}: allocated {}, reserved {} ({} more). Fullest in {}.",
+                       f.stages.size() > 1 ? fmt::format(", stage {}", f.stage) : "",
+                       bytes_text(f.allocated), bytes_text(f.reserved),
+                       percent_text(f.reserved / f.allocated - 1), moment_text(f.fullest));
+}
+
+std::vector<Table> allocator_tables(const AllocatorForecast& f) {
+    std::vector<Table> tables{kinds_table(f), layers_table(f)};
+    if (f.stages.size() > 1) tables.push_back(stages_table(f));
+    return tables;
+}
+
 std::string allocator_table(const AllocatorForecast& f) {
     std::string text = wrapped(fmt::format(
         "memory as PyTorch's allocator sees it, two steps{}: allocated {}, reserved {} ({} more)",

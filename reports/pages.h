@@ -47,9 +47,11 @@ Page forecast_page(const Experiment& experiment, const Forecast& forecast,
 Page columns_page(const std::vector<ForecastColumn>& columns);
 Page run_page(const Experiment& experiment, const Measurement& measurement);
 
-// Write report.html with its plots: gantt, and elasticity if there is an explanation.
+// Write report.html with its plots: gantt, elasticity if there is an explanation, memory if it was
+// replayed.
 void write_forecast(const std::string& folder, Page page, const Gantt& gantt,
-                    const std::optional<Explanation>& why);
+                    const std::optional<Explanation>& why,
+                    const std::optional<AllocatorForecast>& memory = {});
 void write_columns(const std::string& folder, const std::vector<ForecastColumn>& columns,
                    const std::vector<Gantt>& gantts, const std::vector<Fact>& origin);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/units.h"
+#include "sim/results/allocator_forecast.h"
 #include "sim/results/comparison.h"
 #include "sim/results/explanation.h"
 #include "sim/results/fit_points.h"
@@ -67,6 +68,10 @@ void plot_elasticities(const Explanation& explanation, const std::string& title,
 // hatched, and one rank's memory below. Several steps are drawn one below the other on one time
 // axis.
 void plot_gantts(std::span<const Gantt> gantts, const std::string& path);
+
+// Memory of the fullest stage over two steps, what lives at its fullest moment, and all stages.
+void plot_memory(const AllocatorForecast& memory, const std::string& title,
+                 const std::string& path);
 
 // For a sweep: the best step of each pair of values, as a colour and, if there is room, a number.
 // Nothing if there are too many cells.

@@ -194,8 +194,17 @@ Page run_page(const Experiment& e, const Measurement& m) {
 }
 
 void write_forecast(const std::string& folder, Page page, const Gantt& gantt,
-                    const std::optional<Explanation>& why) {
+                    const std::optional<Explanation>& why,
+                    const std::optional<AllocatorForecast>& memory) {
+    if (memory)
+        page.sections.push_back({.title = "Memory as its allocator sees it",
+                                 .paragraphs = {allocator_words(*memory)},
+                                 .tables = allocator_tables(*memory)});
     write_with_plots(folder, page, [&] {
+        if (memory) {
+            plot_memory(*memory, page.title, folder + "/memory");
+            page.sections.back().plots = {"memory.png"};
+        }
         plot_gantts(std::span(&gantt, 1), folder + "/gantt");
         page.sections[0].plots = {"gantt.png"};
         if (!why) return;
@@ -234,13 +243,14 @@ Fact memory_fact(const MemoryUse& m) {
     const bool tight = m.fits && gap < 0.05 * m.capacity;
     const std::string overheads =
         m.overheads > Bytes(0) ? ", with context and allocator " + bytes_text(needed) : "";
-    return {"Memory of the fullest GPU",
-            fmt::format("{}: {}{} of {}, {} {}", m.fits ? "fits" : "DOES NOT FIT",
-                        bytes_text(m.peak), overheads, bytes_text(m.capacity), bytes_text(gap),
-                        m.fits ? "free" : "too much"),
-            !m.fits ? Tone::bad
-            : tight ? Tone::doubt
-                    : Tone::good};
+    return {
+        "Memory of the fullest GPU",
+        fmt::format("{}: {}{} of {}, {} {}, P(out of memory) {}", m.fits ? "fits" : "DOES NOT FIT",
+                    bytes_text(m.peak), overheads, bytes_text(m.capacity), bytes_text(gap),
+                    m.fits ? "free" : "too much", chance_text(m.out_of_memory)),
+        !m.fits ? Tone::bad
+        : tight ? Tone::doubt
+                : Tone::good};
 }
 
 // The parts that are at least a twentieth of the step, largest first.

@@ -283,17 +283,18 @@ std::string top_csv(const SweepAnswer& r) {
     text +=
         "step_s,p10_s,p90_s,lower_bound_s,tokens_per_s,model_flops_utilization,peak_bytes,cost_per_"
         "token,ranks,"
-        "behind_p10,behind_p90,distinguishable,masked_flops_utilization,within_margin\n";
+        "behind_p10,behind_p90,distinguishable,masked_flops_utilization,within_margin,"
+        "out_of_memory\n";
     for (const SweepRow& row : r.best) {
         for (const auto& [key, value] : row.settings) text += spreadsheet_field(value) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", row.step.si(),
-                            row.forecast.step.p10.si(), row.forecast.step.p90.si(), row.lower.si(),
-                            row.tokens_per_second, row.forecast.model_flops_utilization,
-                            row.peak.si(), row.cost_per_token, row.ranks,
-                            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90,
-                                                     row.behind->distinguishable)
-                                       : ",,",
-                            row.forecast.masked_flops_utilization, row.tight);
+        text += fmt::format(
+            "{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(),
+            row.forecast.step.p90.si(), row.lower.si(), row.tokens_per_second,
+            row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token, row.ranks,
+            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90,
+                                     row.behind->distinguishable)
+                       : ",,",
+            row.forecast.masked_flops_utilization, row.tight, row.forecast.memory.out_of_memory);
     }
     return text;
 }

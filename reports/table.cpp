@@ -215,6 +215,13 @@ std::string percent_text(double fraction) {
     return std::isfinite(fraction) ? fmt::format("{:.1f} %", fraction * 100) : "n/a";
 }
 
+std::string chance_text(double chance) {
+    constexpr double least = 1e-3;
+    if (chance < least) return "below 0.1 %";
+    if (chance > 1 - least) return "above 99.9 %";
+    return fmt::format("{:.2g} %", 100 * chance);
+}
+
 std::string signed_percent_text(double fraction) {
     return std::isfinite(fraction) ? fmt::format("{:+.1f} %", fraction * 100) : "n/a";
 }

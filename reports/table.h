@@ -29,6 +29,7 @@ std::string range_text(const Interval& interval, UnitOfTime unit);
 std::string bytes_text(Bytes bytes);               // "1.23 GiB", "14.0 MiB"
 std::string joules_text(Joules energy);            // "302 kJ", "4.78 MJ": three figures
 std::string percent_text(double fraction);         // "4.1 %"
+std::string chance_text(double chance);            // "4 %", "below 0.1 %"
 std::string signed_percent_text(double fraction);  // "-1.2 %"
 std::string count_text(double count);              // "1,468,006"
 std::string figure(double value);                  // three figures: "7.60", "18.0", "163"

@@ -36,7 +36,7 @@ std::string breakdown_lines(const Breakdown& b) {
 }
 
 std::string memory_lines(const MemoryUse& m) {
-    std::string verdict = m.fits ? "fits" : "DOES NOT FIT";
+    std::string verdict = m.fits ? "fits" : "DOES NOT FIT", chance;
     if (m.capacity > Bytes(0)) {
         const Bytes needed = m.peak + m.overheads,
                     gap = m.fits ? m.capacity - needed : needed - m.capacity;
@@ -44,6 +44,7 @@ std::string memory_lines(const MemoryUse& m) {
             "of {}: {}", bytes_text(m.capacity),
             m.fits ? "fits, " + bytes_text(gap) + " free" + (m.tight ? ", within the margin" : "")
                    : verdict + ", " + bytes_text(gap) + " too much");
+        chance = "  P(out of memory) " + chance_text(m.out_of_memory) + "\n";
     }
     const std::string overheads =
         m.overheads > Bytes(0)
@@ -51,6 +52,7 @@ std::string memory_lines(const MemoryUse& m) {
             : "";
     return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), overheads,
                        verdict) +
+           chance +
            wrapped(
                fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}",
                            bytes_text(m.weights), bytes_text(m.gradients), bytes_text(m.optimizer),

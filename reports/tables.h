@@ -33,6 +33,8 @@ Table kernel_times(const Forecast& forecast);
 std::string kernel_table(const Forecast& forecast);
 // Peaks, the tensor that fails and what would help, the fullest moment by kind, layer and stage.
 std::string allocator_table(const AllocatorForecast& forecast);
+std::string allocator_words(const AllocatorForecast& forecast);
+std::vector<Table> allocator_tables(const AllocatorForecast& forecast);
 // Levers beside the forecast that they change.
 std::string lever_table(const std::vector<Lever>& levers, const Forecast& forecast);
 std::string measurement_table(const std::string& experiment, const Measurement& measurement);

@@ -23,6 +23,7 @@
 #include "sim/costs/clock.h"
 #include "sim/explain/explain.h"
 #include "sim/interval.h"
+#include "sim/memory/allocator_forecast.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
 
@@ -145,7 +146,7 @@ std::optional<DrawnExperts> drawn_experts(const Experiment& e, const Simulated& 
     for (const auto kind : {RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate}) {
         Experiment other = e;
         other.routing.kind = kind;
-        const MemoryUse memory = fullest_memory(other);
+        const MemoryUse memory = memory_forecast(other);
         found.memory = memory.peak + memory.overheads;
         if (!memory.fits && found.stops.empty()) {
             found.stops = to_string(kind);
@@ -355,7 +356,7 @@ Prediction predict_step(const AsRun& as) {
     if (f.drawn && f.drawn->step > 1) f.doubts.experts = std::log(f.drawn->step);
     f.doubts.readings = std::move(readings);
     add_intervals(draws, f);
-    f.memory = fullest_memory(e);
+    f.memory = memory_forecast(e);
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
     f.gpus = rank_count(e.cluster);

@@ -113,12 +113,17 @@ std::string write_scatter(const ScatterTable& table) {
         "# What a node of users who do not state its network reaches: set by hand on nine "
         "threads.\n"
         "[network]\nrate = {}\nslow = {}\n\n"
+        "# Logarithms of measured peaks of memory over forecasts, one standard deviation: of the "
+        "frameworks in\n# whose tables they were measured, and of a source of peaks left out "
+        "(notes/published-steps.md).\n"
+        "[memory]\nmeasured = {:.4f}\nother = {:.4f}\nframeworks = {}\n\n"
         "# Steps of those who follow no published recipe: the way to p10 and p90. Each source has "
         "the same weight.\n",
         quoted_toml(table.date), value_text(table.sources), value_text(table.untuned),
         table.frameworks.faster, table.frameworks.slower, table.few_shot.faster,
         table.few_shot.slower, table.pairs.near, table.pairs.far,
-        quoted_toml(value_text(table.network.rate)), quoted_toml(value_text(table.network.slow)));
+        quoted_toml(value_text(table.network.rate)), quoted_toml(value_text(table.network.slow)),
+        table.memory.measured, table.memory.other, value_text(table.memory.frameworks));
     for (const ClassScatter& c : table.classes)
         text += fmt::format(
             "\n[[class]]\nname = {}\nrows = {}\nsources = {}\nfaster = "

@@ -58,6 +58,14 @@ struct NetworkPrior {
     friend bool operator==(const NetworkPrior&, const NetworkPrior&) = default;
 };
 
+// How far measured peaks of memory lie from forecasts: standard deviations of the logarithm.
+struct MemoryScatter {
+    KEY(double, measured, 0, "of frameworks whose peaks were measured");
+    KEY(double, other, 0, "of other frameworks: a source of peaks left out");
+    KEY(std::vector<std::string>, frameworks, {}, "whose peaks were measured");
+    friend bool operator==(const MemoryScatter&, const MemoryScatter&) = default;
+};
+
 struct ScatterTable {
     KEY(std::string, date, {}, "of the fit");
     KEY(std::vector<std::string>, sources, {}, "files of measured steps");
@@ -67,6 +75,7 @@ struct ScatterTable {
         "other models' steps in a framework whose costs were fitted to steps of one");
     KEY(PairScatter, pairs, {}, "");
     KEY(NetworkPrior, network, {}, "");
+    KEY(MemoryScatter, memory, {}, "");
     KEY_NAMED(std::vector<ClassScatter>, classes, {}, "class", "");
     KEY_NAMED(std::vector<GroupScatter>, groups, {}, "group", "");
     friend bool operator==(const ScatterTable&, const ScatterTable&) = default;

@@ -32,7 +32,8 @@ void add_problems(const std::vector<TomlEntry>& entries, const std::string& grou
         if (const auto* text = std::get_if<std::string>(&entry.value.value))
             common.instead = *text;
         else if (const auto* flag = std::get_if<bool>(&entry.value.value))
-            common.everywhere = *flag;
+            (entry.path.ends_with(".unless_taken") ? common.unless_taken : common.everywhere) =
+                *flag;
         else
             names = names_in(entry);
     }

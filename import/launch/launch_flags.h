@@ -18,7 +18,8 @@ struct UnmodelledFlag {
     std::string instead;  // what the forecast has instead
     // the value at which it changes nothing, beside those that switch it off
     std::string usual;
-    bool everywhere = false;  // a name of other tools' files too, with any sections in front
+    bool everywhere = false;    // a name of other tools' files too, with any sections in front
+    bool unless_taken = false;  // of tools whose reader has no rule for it
 };
 
 struct LaunchFlags {

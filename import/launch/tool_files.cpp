@@ -142,8 +142,17 @@ const NamedValue* stated(Document& d, const ToolKey& key) {
 // "" if the word is not known, which is then a problem.
 std::string read_value(const ToolKey& key, const NamedValue& v, Translation& t) {
     const std::string word = lower_case(v.value);
+    // "*qlora*": any word with it
+    const auto fits = [&](const std::string& theirs) {
+        const std::string_view inner =
+            theirs.size() > 2 && theirs.starts_with('*') && theirs.ends_with('*')
+                ? std::string_view(theirs).substr(1, theirs.size() - 2)
+                : std::string_view();
+        return theirs == word || theirs == "*" ||
+               (!inner.empty() && word.find(inner) != std::string::npos);
+    };
     for (const auto& [theirs, ours] : key.words)
-        if (theirs == word || theirs == "*") return ours;
+        if (fits(theirs)) return ours;
     if (!key.words.empty()) {
         t.problem(v, fmt::format("\"{}\" is not known; taken as {}", v.value,
                                  key.otherwise.empty() ? "the usual" : key.otherwise));

@@ -165,7 +165,8 @@ void name_unmodelled(Document& d, Translation& t) {
     std::set<std::string> seen;
     for (const auto& value : d.values)
         for (const auto& [name, flag] : launch_flags().problems) {
-            if (!flag.everywhere || !is_named(value.name, name) || !seen.insert(value.name).second)
+            if (!flag.everywhere || !is_named(value.name, name) ||
+                (flag.unless_taken && value.used) || !seen.insert(value.name).second)
                 continue;
             const auto* v = d.find(value.name);
             if (v && !changes_nothing(v->value, flag.usual))

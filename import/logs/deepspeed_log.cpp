@@ -207,9 +207,15 @@ private:
     LineUse read_memory(LineCursor cursor) {
         if (cursor.word("MA ")) {
             const auto gigabytes = cursor.number();
-            if (gigabytes && !memory_of_.empty())
-                log_.record.add(log_.record.phase("memory." + memory_of_, "B"), -1, -1,
-                                *gigabytes * 1073741824.0);
+            if (gigabytes && !memory_of_.empty()) keep_memory("memory." + memory_of_, *gigabytes);
+            // "Max_MA": most that tensors took, "Max_CA": most that the allocator held, since the
+            // line before (runtime/utils.py: see_memory_usage resets them)
+            for (const auto& [word, phase] :
+                 {std::pair("Max_MA ", "memory"), std::pair("Max_CA ", "memory_reserved")}) {
+                LineCursor later = cursor;
+                if (!later.find(word)) continue;
+                if (const auto most = later.number()) keep_memory(phase, *most);
+            }
             return gigabytes ? LineUse::used : LineUse::unknown;
         }
         if (cursor.word("CPU Virtual Memory")) return LineUse::skipped;
@@ -217,6 +223,10 @@ private:
         for (char& c : memory_of_)
             c = is_letter(c) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '_';
         return LineUse::skipped;
+    }
+
+    void keep_memory(const std::string& phase, double gigabytes) {
+        log_.record.add(log_.record.phase(phase, "B"), -1, -1, gigabytes * 1073741824.0);
     }
 
     void close() {

@@ -203,9 +203,12 @@ Seconds measured_step(const CaseRow& row) {
     return step;
 }
 
-std::optional<Bytes> measured_peak(const CaseRow& row) {
-    if (!states(row, "peak_gib")) return std::nullopt;
-    return parse_bytes(row.cell("peak_gib") + " GiB");
+void take_peak(const CaseRow& row, Case& result) {
+    for (const char* name : {"peak_gib", "reserved_gib"})
+        if (!result.measured_peak && states(row, name)) {
+            result.measured_peak = parse_bytes(row.cell(name) + " GiB");
+            result.measured_reserved = name == std::string_view("reserved_gib");
+        }
 }
 
 Dtype dtype_in(const CaseRow& row) {

@@ -13,6 +13,7 @@
 #include "model/base/errors.h"
 #include "model/input/keys.h"
 #include "model/records/provenance.h"
+#include "sim/memory/allocator_forecast.h"
 
 namespace stepcast {
 namespace {
@@ -207,7 +208,8 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
             run.global_batch, batch));
     if (const double peak = run.memory > 0 ? run.memory : run.reserved; peak > 0) {
         found.measured_peak = Bytes(peak);
-        if (run.memory == 0)
+        found.measured_reserved = run.memory == 0;
+        if (found.measured_reserved && !is_replayed(found.experiment))
             found.assumptions.emplace_back(
                 "the log's memory is what the allocator reserved, the forecast's what is "
                 "allocated");

@@ -72,7 +72,8 @@ Seconds measured_step(const CaseRow& row);
 void check_value(const CaseRow& row, Seconds step);
 // Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.
 void check_rate(const CaseRow& row, const Experiment& e, Seconds step);
-std::optional<Bytes> measured_peak(const CaseRow& row);
+// The peak of a rank's memory, allocated or else reserved.
+void take_peak(const CaseRow& row, Case& result);
 
 // A transformer that no preset experiment describes. Its columns give workload and split, its gpu
 // column (or the cluster `named`) the machine, its framework the rest. Defaults are listed among

@@ -109,6 +109,7 @@ const std::vector<std::string>& cells_of_words() {
                                                 "network",
                                                 "parameters",
                                                 "peak_gib",
+                                                "reserved_gib",
                                                 "precision",
                                                 "recompute",
                                                 "recompute_layers",

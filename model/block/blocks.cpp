@@ -5,15 +5,31 @@
 #include <utility>
 
 namespace stepcast {
+
+double packed_bytes(const Workload& w) {
+    if (w.adapter_rank == 0) return 0;
+    constexpr double block = 64, scales = 256;  // weights of a scale, scales of a scale
+    switch (w.frozen) {
+        case FrozenWeights::stored: break;
+        case FrozenWeights::nf4: return 0.5 + 4 / block;
+        case FrozenWeights::nf4_double: return 0.5 + (1 + 4 / scales) / block;
+    }
+    return 0;
+}
+
 namespace {
 
 // With adapters on all linear layers each has them but the router, and products of a constant.
+// Packed are the weights of all of them.
 Block adapted(Block block, const Workload& w) {
-    for (Operator& op : block)
-        if (auto* l = std::get_if<Linear>(&op); w.adapter_on == Adapted::linear && l &&
-                                                l->name != "router" && !l->constant_input &&
-                                                !l->detached)
+    for (Operator& op : block) {
+        auto* const l = std::get_if<Linear>(&op);
+        if (l == nullptr) continue;
+        l->packed = packed_bytes(w);
+        if (w.adapter_on == Adapted::linear && l->name != "router" && !l->constant_input &&
+            !l->detached)
             l->adapter_rank = w.adapter_rank;
+    }
     return block;
 }
 

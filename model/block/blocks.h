@@ -30,6 +30,10 @@ std::vector<SharedBlock> mixing_blocks(const Workload& workload, const RankShape
 // The same as one block to execute: instead of the share, it has that share of the heads.
 Block mixing_block(const Workload& workload, const RankShape& shape, bool attends = true);
 
+// Bytes of a frozen weight of a block's linear layers in few bits (workload.frozen), scales
+// included; 0 = as other weights.
+double packed_bytes(const Workload& workload);
+
 Block feed_forward_block(const Workload& workload, const RankShape& shape);
 Block expert_block(const Workload& workload, const RankShape& shape);
 

@@ -20,12 +20,22 @@ inline void plan_cast(Planner& planner, long rows, long width, Dtype dtype) {
                                        2 * elements * size_of(dtype)});
 }
 
+// Frozen weights of few bits become 16-bit ones before every product.
+inline void plan_unpack(Planner& planner, const Linear& l) {
+    if (l.packed == 0) return;
+    const double elements = number(l.out.rank * l.in.rank);
+    planner.compute("dequantize", MemoryPass{elements * Bytes(l.packed),
+                                             elements * size_of(between_products(l.dtype))});
+}
+
 inline void plan_linear(Planner& planner, const Linear& l) {
+    plan_unpack(planner, l);
     if (!l.after_norm) plan_cast(planner, l.tokens, l.in.rank, l.dtype);
     planner.compute(l.name, product_of(l, l.tokens, l.out.rank, l.in.rank));
 }
 
 inline void plan_input_gradient(Planner& planner, const Linear& l) {
+    plan_unpack(planner, l);
     plan_cast(planner, l.tokens, l.out.rank, l.dtype);
     planner.compute(l.name, product_of(l, l.tokens, l.in.rank, l.out.rank));
 }

@@ -70,6 +70,7 @@ class Forecast(Rates, Answer):
     causal_mask_counted: bool = Field(description="false: the MFU counts scores that the causal mask hides as well")
     memory_bytes: dict[str, Any] = Field(description="fullest rank: peak of the tensors, its parts; overheads (context, allocator) on top")
     fits: bool
+    out_of_memory: float = Field(description="chance, by how far measured peaks lay from forecasts")
     training: Optional[Training] = Field(None, description="at list prices; without stragglers: long runs take 1 to 15 % longer")
     evidence: Evidence
 

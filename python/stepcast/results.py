@@ -155,7 +155,8 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of the rank that needs most; `peak` is the sum of the five behind it. capacity: of its device, if known."""
+    """Bytes of the rank that needs most; `peak` is the sum of the five behind it. reserved: what the allocator holds at its
+    peak, where it is replayed. capacity: of its device, if known."""
 
     peak: float
     weights: float
@@ -164,6 +165,7 @@ class Memory:
     activations: float
     buffers: float
     overheads: float
+    reserved: Optional[float]
     capacity: Optional[float]
 
 
@@ -236,6 +238,7 @@ class _ForecastFields:
     breakdown_s: Breakdown
     memory_bytes: Memory
     fits: bool
+    out_of_memory: float
     tokens_per_s: float
     tokens_per_s_per_gpu: float
     model_flops_utilization: float
@@ -321,6 +324,7 @@ class Configuration:
     model_tflops_per_gpu: float
     peak_bytes: float
     within_margin: bool
+    out_of_memory: float
     cost_per_token: Optional[float]
     ranks: int
     training: Optional[Training]

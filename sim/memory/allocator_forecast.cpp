@@ -1,10 +1,13 @@
 #include "sim/memory/allocator_forecast.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 
 #include "model/base/errors.h"
 #include "model/step.h"
+#include "model/transformer/schedule.h"
 #include "sim/memory/lifetimes.h"
 #include "sim/memory/memory.h"
 #include "sim/predict.h"
@@ -37,10 +40,68 @@ struct StageReplay {
     AllocatorReplay result;
 };
 
+// A region planned ahead holds what lives and nothing else.
+AllocatorReplay planned(const Lifetimes& list, std::int64_t capacity) {
+    AllocatorReplay result;
+    std::int64_t now = 0;
+    for (std::size_t i = 0; i < list.events.size(); ++i) {
+        const AllocatorEvent& event = list.events[i];
+        const bool made = event.kind == AllocatorEvent::Kind::allocate;
+        if (made || event.kind == AllocatorEvent::Kind::free)
+            now += (made ? 1 : -1) * list.tensors[event.id].bytes;
+        if (capacity > 0 && now > capacity) {
+            result.failed = i;
+            return result;
+        }
+        result.last = {now, now};
+        result.levels.push_back(result.last);
+        if (now <= result.peak.allocated) continue;
+        result.peak = result.at_fullest = result.last;
+        result.fullest = i;
+    }
+    return result;
+}
+
+AllocatorReplay held(const Experiment& e, const Lifetimes& list, Bytes capacity = Bytes(0),
+                     Levels levels = Levels::peaks_only) {
+    const auto most = static_cast<std::int64_t>(capacity.si());
+    if (e.runtime.allocator == AllocatorKind::arena) return planned(list, most);
+    return replay(list.events, parse_allocator_settings(e.run.allocator), most, levels);
+}
+
 StageReplay replay_of(const Experiment& e, const Routing& routing, int stage) {
     StageReplay one{stage, lifetimes_of(e, routing, stage), {}};
-    one.result = replay(one.list.events, parse_allocator_settings(e.run.allocator));
+    one.result = held(e, one.list);
     return one;
+}
+
+// Of the two stages that are fullest by the closed forms, which are within some per cent of the
+// replay.
+StageReplay likely_fullest(const Experiment& e, const Routing& routing) {
+    constexpr double near = 0.93;
+    const std::vector<MemoryUse> closed = memory_of_stages(e, routing);
+    std::vector<int> stages(closed.size());
+    std::iota(stages.begin(), stages.end(), 0);
+    const auto peak = [&](int stage) { return closed[static_cast<std::size_t>(stage)].peak; };
+    std::ranges::stable_sort(stages, std::ranges::greater(), peak);
+    StageReplay fullest = replay_of(e, routing, stages[0]);
+    if (stages.size() < 2 || peak(stages[1]) < near * peak(stages[0])) return fullest;
+    StageReplay second = replay_of(e, routing, stages[1]);
+    return second.result.peak.reserved > fullest.result.peak.reserved ? second : fullest;
+}
+
+// Sums that no device could hold, and lists of more than some million requests, tell no more when
+// they are replayed.
+bool is_replayed_in_time(const Experiment& e, const MemoryUse& closed) {
+    constexpr Bytes most(1e14);
+    constexpr double most_passes = 50'000;  // of a layer, in a step
+    const Parallelism& p = e.parallelism;
+    const int all = micro_batches(p);
+    // the others repeat (lifetimes.cpp)
+    const bool repeats = !traits(p.schedule).forwards_first && all % p.pp == 0;
+    const double passes = static_cast<double>(e.workload.layers) / p.pp *
+                          (repeats ? std::min(all, 8 + 4 * p.pp * p.vp) : all);
+    return closed.peak < most && passes < most_passes;
 }
 
 // The stage that reserves most; `stages` gets the peaks of all.
@@ -93,9 +154,8 @@ void add_living(AllocatorForecast& forecast, const Lifetimes& list, std::size_t 
     for (const auto& [number, layer] : layers) forecast.layers.push_back(layer);
 }
 
-void add_over_time(AllocatorForecast& forecast, const Lifetimes& list,
-                   const AllocatorSettings& settings) {
-    const auto levels = replay(list.events, settings, 0, Levels::all).levels;
+void add_over_time(AllocatorForecast& forecast, const Experiment& e, const Lifetimes& list) {
+    const auto levels = held(e, list, Bytes(0), Levels::all).levels;
     const std::size_t each = std::max<std::size_t>(1, (levels.size() + samples - 1) / samples);
     for (std::size_t i = 0; i < levels.size(); i += each) {
         AllocatorLevel most;
@@ -142,21 +202,56 @@ void add_remedies(AllocatorForecast& forecast, const Experiment& e, Bytes availa
 
 }  // namespace
 
+bool is_replayed(const Experiment& e) {
+    return e.workload.kind == Workload::Kind::transformer && !runs_script(e) &&
+           e.parallelism.cut == StageCut::layers;
+}
+
+MemoryUse memory_forecast(const Experiment& e) {
+    MemoryUse use = fullest_memory(e);
+    if (!is_replayed(e) || !is_replayed_in_time(e, use)) return use;
+    const StageReplay fullest = likely_fullest(e, fullest_routing(e));
+    const AllocatorReplay& result = fullest.result;
+    AllocatorForecast living;
+    add_living(living, fullest.list, result.fullest);
+    use.weights = use.gradients = use.optimizer = use.activations = Bytes(0);
+    for (const auto& [kind, bytes] : living.kinds) {
+        if (kind == TensorKind::weights) use.weights += bytes;
+        if (kind == TensorKind::gradients) use.gradients += bytes;
+        if (kind == TensorKind::optimizer) use.optimizer += bytes;
+        if (kind == TensorKind::activations || kind == TensorKind::logits) use.activations += bytes;
+    }
+    use.peak = bytes_of(result.peak.allocated);
+    // the others, and what sizes are rounded up by
+    use.buffers = use.peak - use.weights - use.gradients - use.optimizer - use.activations;
+    use.reserved = bytes_of(result.peak.reserved);
+    const Bytes context = e.cluster.overheads.context, available = use.capacity - context;
+    use.out_of_memory = chance_out_of_memory(e, use.reserved, available);
+    use.fits = use.capacity == Bytes(0) || use.reserved <= available;
+    if (!use.fits && available > Bytes(0) && !held(e, fullest.list, available).failed) {
+        use.fits = true;  // by giving cached memory back
+        use.reserved = available;
+    }
+    use.overheads = context + (use.reserved - use.peak);
+    use.tight = use.fits && is_tight(e, use.reserved + context, use);
+    return use;
+}
+
 AllocatorForecast allocator_forecast(const Experiment& e) {
-    if (e.workload.kind != Workload::Kind::transformer || runs_script(e))
+    if (!is_replayed(e))
         throw ConfigError(
-            "memory over time: of transformers under a framework only; expected workload.kind = "
-            "\"transformer\" without parallelism.eager_script");
+            "memory over time: of transformers under a framework only, cut by layers; expected "
+            "workload.kind = \"transformer\", runtime.kernels other than script, parallelism.cut = "
+            "layers");
     AllocatorForecast forecast;
     const StageReplay fullest = fullest_stage(e, forecast.stages);
     const AllocatorReplay& result = fullest.result;
-    const AllocatorSettings settings = parse_allocator_settings(e.run.allocator);
     forecast.stage = fullest.stage;
     forecast.allocated = bytes_of(result.peak.allocated);
     forecast.reserved = bytes_of(result.peak.reserved);
     forecast.fullest = moment_of(fullest.list, result.fullest);
     add_living(forecast, fullest.list, result.fullest);
-    add_over_time(forecast, fullest.list, settings);
+    add_over_time(forecast, e, fullest.list);
     forecast.capacity = e.cluster.gpu.memory;
     forecast.context = e.cluster.overheads.context;
     if (forecast.capacity == Bytes(0)) return forecast;
@@ -165,8 +260,7 @@ AllocatorForecast allocator_forecast(const Experiment& e) {
         throw ConfigError(
             "cluster.overheads.context: the context alone takes the device's memory; "
             "expected less than cluster.gpu.memory");
-    const AllocatorReplay limited =
-        replay(fullest.list.events, settings, static_cast<std::int64_t>(available.si()));
+    const AllocatorReplay limited = held(e, fullest.list, available);
     forecast.retries = limited.retries;
     if (limited.failed) {
         const std::size_t event = *limited.failed;

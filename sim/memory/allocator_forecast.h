@@ -3,8 +3,16 @@
 
 #include "model/experiment.h"
 #include "sim/results/allocator_forecast.h"
+#include "sim/results/forecast.h"
 
 namespace stepcast {
+
+// Whether the requests of its step are known: transformers under a framework.
+bool is_replayed(const Experiment& experiment);
+
+// The memory of the fullest draw by the replay, and whether the device can give it; where nothing
+// is replayed, by the closed forms.
+MemoryUse memory_forecast(const Experiment& experiment);
 
 // Throws ConfigError for what is no transformer, and for runtime.kernels = script.
 AllocatorForecast allocator_forecast(const Experiment& experiment);

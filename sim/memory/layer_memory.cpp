@@ -242,6 +242,8 @@ private:
         OperatorMemory memory{
             {queries, s.inner(kept_heads * s.qk_dim), s.inner(kept_heads * s.value_dim)},
             {result, queries, keys, values, context(keys + values)}};
+        if (r.stacked_heads && kv_heads == heads)
+            memory.kept = {queries + keys + values, keys + values};
         if (!again || !narrow || w.attention_gate) memory.kept.add(result);
         // the copy that the output projection reads
         if (narrow) memory.kept.add(number(s.tokens * heads * s.value_dim) * size_of(s.matrix));

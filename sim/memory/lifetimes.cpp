@@ -15,8 +15,10 @@ namespace {
 
 constexpr int steps_written = 2;
 constexpr std::uint8_t gather_stream = 1, first_exchange_stream = 2;
+// cuBLAS takes one for each thread that issues products, the forward's and the backward's; grouped
+// ones run on four streams.
 constexpr std::int64_t workspace = 32 * mebibyte;
-constexpr int workspaces = 4;
+constexpr int workspaces = 2, workspaces_of_experts = 4;
 
 using TensorId = std::uint32_t;
 using TensorIds = std::vector<TensorId>;
@@ -42,16 +44,15 @@ Parallelism shortened(const Parallelism& p) {
     return shorter;
 }
 
-// How many passes of a layer the host of an eager framework is ahead of the device. The queue of
-// launches holds 1,024, and such a pass is about 100. PyTorch frees what a collective used only
-// when the device has passed it (record_stream). Steps end with the host waiting, and in one or two
-// micro-batches it does not get that far ahead: so say nanotron's published peaks, of which six are
-// of so few. Megatron gathers into a buffer that stays.
+// How many passes of a layer the host is ahead of the device. PyTorch frees what a collective used
+// only when the device has passed it (record_stream). Steps end with the host waiting, and in one
+// or two micro-batches it does not get ahead: so say nanotron's published peaks, of which six are
+// of so few.
 int host_lead(const Experiment& e) {
     const Parallelism& p = e.parallelism;
-    constexpr int queued = 1024, launches = 100, settled = 3;
+    constexpr int settled = 3;
     const bool exchanges = p.tp > 1 && p.sequence_parallel;
-    return is_eager(e) && exchanges && micro_batches(p) >= settled ? queued / launches : 0;
+    return exchanges && micro_batches(p) >= settled ? e.runtime.host_lead : 0;
 }
 
 class StepWriter {
@@ -146,10 +147,13 @@ private:
         const double all = tape.weights.trained.all();
         return all > 0 ? shared_out(c_, tape.weights.trained, from) / all : 1;
     }
-    // one tensor for each matrix of the unit
-    void make_for_weights(TensorKind kind, const UnitTape& tape, int from, Bytes each) {
+    // one tensor for each matrix of the unit, or several
+    void make_for_weights(TensorKind kind, const UnitTape& tape, int from, Bytes each,
+                          int copies = 1) {
         for (const std::int64_t elements : tape.matrices)
-            make(kind, tape.what, static_cast<double>(elements) * share(tape, from) * each.si());
+            for (int copy = 0; copy < copies; ++copy)
+                make(kind, tape.what,
+                     static_cast<double>(elements) * share(tape, from) * each.si());
     }
     // of a weight, both together
     [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
@@ -176,8 +180,11 @@ private:
         const Bytes trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
         for_units([&](const UnitTape& tape) {
             make_for_weights(TensorKind::weights, tape, 3, trained);
-            if (const double frozen = shared_out(c_, tape.weights.frozen, 3); frozen > 0)
-                make(TensorKind::weights, tape.what, frozen * kept.si());
+            const RankWeights& frozen = tape.weights.frozen;
+            if (frozen.all() > 0)
+                make(TensorKind::weights, tape.what,
+                     frozen_bytes(c_, frozen, tape.what == "layer" ? frozen : RankWeights{}, kept)
+                         .si());
             if (is_narrow(c_.shape.matrix) && tape.what == "layer")
                 for (int copy = 0; copy < 2; ++copy)
                     make(TensorKind::weights, tape.what,
@@ -201,7 +208,7 @@ private:
                 make_for_weights(TensorKind::optimizer, tape, 1, master);
             });
         if (const Parallelism& p = e_.parallelism;
-            is_eager(e_) && !e_.runtime.gradients.fused_accumulation && p.zero <= 1 &&
+            is_eager(e_) && !e_.runtime.gradients.fused_accumulation && p.zero == 0 &&
             size_of(gradient_type(e_)) > stored && c_.groups.data_context.size() > 1)
             for_units([&](const UnitTape& tape) {
                 make(TensorKind::gradients, "buckets", tape.weights.trained.all() * stored.si());
@@ -218,7 +225,8 @@ private:
         const auto chunk = static_cast<std::size_t>(slot.chunk);
         const std::pair key{slot.chunk, slot.micro_batch};
         if (workspaces_left_)
-            for (int i = 0; i < workspaces; ++i)
+            for (int i = 0; i < (e_.workload.moe.experts > 0 ? workspaces_of_experts : workspaces);
+                 ++i)
                 make(TensorKind::workspaces, "products", static_cast<double>(workspace));
         workspaces_left_ = false;
         const auto& units = units_[chunk];
@@ -292,6 +300,8 @@ private:
                 TensorIds brought = bring(op.what, op.brought);
                 const TensorKind kind =
                     op.what == "loss" ? TensorKind::logits : TensorKind::activations;
+                TensorIds made;
+                if (op.made_first) made = make_all(TensorKind::work, op.what, op.made);
                 if (passing) {
                     now = make_all(TensorKind::work, op.what, op.kept);
                     if (alternate)
@@ -300,8 +310,8 @@ private:
                 } else {
                     for (const TensorId id : make_all(kind, op.what, op.kept)) kept.push_back(id);
                 }
-                for (const std::int64_t bytes : op.made)
-                    now.push_back(make(TensorKind::work, op.what, static_cast<double>(bytes)));
+                if (!op.made_first) made = make_all(TensorKind::work, op.what, op.made);
+                now.insert(now.end(), made.begin(), made.end());
                 free(before);
                 free(brought);
                 std::swap(before, now);
@@ -346,6 +356,8 @@ private:
         TensorIds brought = bring(op.what, op.brought_back);
         TensorIds work = make_all(TensorKind::work, op.what, op.work);
         TensorIds gradients = make_all(TensorKind::work, op.what, op.gradients);
+        if (op.gathers_gradients)
+            for (const TensorId id : gradients) use_on(id, exchange_stream());
         if (op.weight_gradient > 0 && !split) weight_gradient(op);
         if (!gradients.empty()) {
             free(chain);
@@ -430,12 +442,30 @@ private:
             });
         if (step_ == 0 && moments() > Bytes(0))
             for_units([&](const UnitTape& tape) {
-                for (int moment = 0; moment < 2; ++moment)
-                    make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments());
+                make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments(), 2);
             });
         free(copies);
+        if (e_.runtime.optimizer.flat_gathers) gather_flat();
         for (const auto& [key, id] : own_gradients_) free(id);
         own_gradients_.clear();
+    }
+
+    // One of each rank's part, one of this rank's, and one of all in which the collective works
+    // (torch.distributed.all_gather of a list).
+    void gather_flat() {
+        const int ranks = c_.groups.shard.size();
+        if (e_.parallelism.zero != 1 || ranks == 1) return;
+        double all = 0, part = 0;
+        for_units([&](const UnitTape& tape) {
+            all += tape.weights.trained.all();
+            part += shared_out(c_, tape.weights.trained, 1);
+        });
+        const double each = c_.shape.element().si();
+        TensorIds flat;
+        for (int i = 0; i <= ranks; ++i)
+            flat.push_back(make(TensorKind::exchanged, "gathered weights", part * each));
+        flat.push_back(make(TensorKind::exchanged, "gathered weights", all * each));
+        free(flat);
     }
 
     const Experiment& e_;

@@ -15,11 +15,18 @@ namespace stepcast {
 // fits into), and computes the peak, the device's overheads, and `fits`.
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
+// The chance that what a device holds besides its context, `held` by the forecast, exceeds what it
+// can give: by the spread of measured peaks over forecasts ([memory] of scatter.toml).
+double chance_out_of_memory(const Experiment& experiment, Bytes held, Bytes available);
+
 // Bytes of optimizer state for a parameter that takes `stored` bytes: a master copy if that is less
 // than fp32, and Adam's moments. Without master weights only the moments, in the parameter's type.
 Bytes optimizer_bytes(const Experiment& experiment, Bytes stored);
 // The moments of it.
 Bytes moment_bytes(const Experiment& experiment, Bytes stored);
+
+// Whether what fits leaves less free than cluster.overheads.margin, or is likely enough to fail.
+bool is_tight(const Experiment& experiment, Bytes needed, const MemoryUse& use);
 
 // A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and
 // buffers. The first function returns the fullest stage. `routing` is of one expert-parallel group,

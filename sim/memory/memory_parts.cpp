@@ -17,6 +17,7 @@
 #include <set>
 #include <utility>
 
+#include "model/block/blocks.h"
 #include "model/transformer/counts.h"
 #include "sim/memory/memory.h"
 
@@ -31,8 +32,9 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     const Experiment& e = c.experiment;
     const Bytes master = casts_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
     const Bytes trained = widens_adapters(e) ? size_of(trained_dtype(e)) : stored + master;
-    use.weights =
-        shared_out(c, stage.all, 3) * trained + shared_out(c, stage.frozen, 3) * (stored + master);
+    use.weights = shared_out(c, stage.all, 3) * trained;
+    if (e.workload.adapter_rank > 0)
+        use.weights += frozen_bytes(c, stage.frozen, stage.layers, stored + master);
     if (is_narrow(c.shape.matrix))
         use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
     use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
@@ -59,7 +61,7 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     const bool widened = size_of(gradient_type(c.experiment)) > c.shape.element() &&
                          !c.experiment.runtime.gradients.fused_accumulation;
-    if (!is_eager(c.experiment) || !widened || p.zero > 1 || c.groups.data_context.size() == 1)
+    if (!is_eager(c.experiment) || !widened || p.zero > 0 || c.groups.data_context.size() == 1)
         return Bytes(0);
     return stage.all.all() * c.shape.element();
 }
@@ -72,7 +74,12 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     if (!shards_each_pass(p) || c.groups.data_context.size() == 1) return Bytes(0);
     const Bytes gradients = in_common(c, stage.all) * size_of(trained_gradients(c.experiment));
     const Bytes bucket = stage.largest_unit * size_of(trained_gradients(c.experiment));
-    if (p.zero == 2) return std::min(2.0 * std::max(bucket_bytes(c.experiment), bucket), gradients);
+    if (p.zero == 2) {
+        // one bucket for all is of zero 0 and 1: gradients go while the backward runs
+        const bool one = c.experiment.runtime.gradients.bucket == BucketSize::one();
+        const Bytes filled = one ? Bytes(0) : bucket_bytes(c.experiment);
+        return std::min(2.0 * std::max(filled, bucket), gradients);
+    }
     return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
 }
 
@@ -92,6 +99,15 @@ Bytes pipeline_buffers(const LayerContext& c) {
 }
 
 }  // namespace
+
+// Norms count with the linear layers.
+Bytes frozen_bytes(const LayerContext& c, const RankWeights& frozen, const RankWeights& in_layers,
+                   Bytes stored) {
+    const double packed = packed_bytes(c.experiment.workload);
+    const RankWeights linear{packed > 0 ? in_layers.dense : 0, 0};
+    return shared_out(c, {frozen.dense - linear.dense, frozen.experts}, 3) * stored +
+           shared_out(c, linear, 3) * Bytes(packed);
+}
 
 double in_common(const LayerContext& c, const RankWeights& weights) {
     return (c.groups.shard.size() > 1 ? weights.dense : 0) +

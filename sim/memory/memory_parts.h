@@ -68,6 +68,11 @@ struct StageWeights {
     UnitMemory::Matrices matrices;
 };
 
+// What a rank holds of frozen weights of `stored` bytes each, `in_layers` of which are those of
+// layers and may be packed (workload.frozen).
+Bytes frozen_bytes(const LayerContext& context, const RankWeights& frozen,
+                   const RankWeights& in_layers, Bytes stored);
+
 // Elements that this rank shares with other ranks. What it holds alone is neither gathered nor
 // exchanged.
 double in_common(const LayerContext& context, const RankWeights& weights);

@@ -5,12 +5,15 @@
 // weights a layer, its input and inner vectors, and gradient buckets. Not counted: weights of other
 // ranks' experts that faster_moe and mix_moe bring to all ranks.
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "model/recorded/moe/layer.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
 #include "sim/memory/memory.h"
 #include "sim/predict.h"
+#include "sim/scatter.h"
 
 namespace stepcast {
 namespace {
@@ -57,9 +60,29 @@ MemoryUse summed_up(MemoryUse use, const Experiment& e) {
     use.capacity = e.cluster.gpu.memory;
     const Bytes needed = use.peak + use.overheads;
     use.fits = use.capacity == Bytes(0) || needed <= use.capacity;
-    use.tight = use.fits && needed > (1 - e.cluster.overheads.margin) * use.capacity &&
-                use.capacity > Bytes(0);
+    use.out_of_memory = chance_out_of_memory(e, needed - e.cluster.overheads.context,
+                                             use.capacity - e.cluster.overheads.context);
+    use.tight = use.fits && is_tight(e, needed, use);
     return use;
+}
+
+bool is_tight(const Experiment& e, Bytes needed, const MemoryUse& use) {
+    constexpr double likely = 0.4;
+    return use.capacity > Bytes(0) &&
+           (needed > (1 - e.cluster.overheads.margin) * use.capacity ||
+            (e.cluster.overheads.margin > 0 && use.out_of_memory > likely));
+}
+
+double chance_out_of_memory(const Experiment& e, Bytes held, Bytes available) {
+    const MemoryScatter& scatter = shipped_scatter().memory;
+    if (e.cluster.gpu.memory == Bytes(0) || held <= Bytes(0)) return 0;
+    if (available <= Bytes(0)) return 1;
+    const bool measured =
+        std::ranges::find(scatter.frameworks, e.framework.name) != scatter.frameworks.end();
+    const double spread = measured ? scatter.measured : scatter.other,
+                 free = std::log(available / held);
+    if (spread == 0) return free < 0 ? 1 : 0;
+    return 0.5 * std::erfc(free / (spread * std::numbers::sqrt2));
 }
 
 MemoryUse memory_use(const Experiment& e, const Routing& routing) {

@@ -37,12 +37,19 @@ struct TapeRules : BlockRules {
         const Bytes in = number(op.tokens * op.in.rank) * s.element(),
                     out = number(op.tokens * op.out.rank) * s.element();
         const bool gathers = p.sequence_parallel && p.tp > 1;
-        if (!op.constant_input && !op.detached) add(tape.gradients, in);
-        if (gathers && (op.split == Split::column || op.split == Split::whole)) {
+        const bool spreads = gathers && (op.split == Split::column || op.split == Split::whole),
+                   sums = gathers && op.split == Split::row;
+        // what the reduction leaves of the whole gradient
+        if (!op.constant_input && !op.detached) add(tape.gradients, spreads ? 1.0 / p.tp * in : in);
+        if (spreads) {
             add(tape.brought, in);
             add(tape.brought_back, in);
+            if (!op.constant_input && !op.detached) add(tape.brought_back, in);
         }
-        if (gathers && op.split == Split::row) {
+        // an eager host's gather of the input's gradient, piece by piece
+        // (nanotron/parallel/tensor_parallel/functional.py: _RowLinearAsyncCommunication)
+        tape.gathers_gradients = sums && r.host_lead > 0;
+        if (sums) {
             add(tape.brought, out);
             add(tape.brought_back, out);
             add(tape.made, s.outer());
@@ -73,6 +80,9 @@ struct TapeRules : BlockRules {
             if (i > 0) add(i < 4 ? tape.gradients : tape.work, bytes);
             ++i;
         }
+        // one kernel adds up the gradient of queries in fp32 (flash_attn: dq_accum)
+        if (w.attention != AttentionKind::plain && memory.work.begin() != memory.work.end())
+            add(tape.work, *(memory.work.begin() + 1) * (4.0 / size_of(s.storage).si()));
     }
     void operator()(const HeadLayout& op) const {
         if (w.attention == AttentionKind::mla) return;
@@ -162,6 +172,8 @@ OperatorTape loss_tape(const LayerContext& c) {
     const bool by_steps =
         is_eager(c.experiment) && !c.experiment.runtime.loss.fused && memory.kept > element + wide;
     if (by_steps && !c.experiment.runtime.gradients.freed) {
+        // the caller holds the logits until the loss is there
+        loss.made_first = true;
         loss.made = {whole(logits * element), whole(logits * wide)};
         loss.kept = {whole(logits * wide)};
         loss.gradients = {whole(logits * element)};

@@ -40,6 +40,7 @@ struct Case {
     // the single steady steps, where the log keeps them
     std::vector<Seconds> recorded_steps;
     std::optional<Bytes> measured_peak;  // memory of the rank that uses most
+    bool measured_reserved = false;      // it is what the allocator reserved
     // own runs: one per task of the unfolded step; else empty
     std::vector<Seconds> measured_durations;
     // hashes of the measured rows behind it (model/records/provenance.h)

@@ -26,7 +26,10 @@ Seconds total(const Breakdown& breakdown);
 // `peak` is the sum of weights, gradients, optimizer, activations and buffers.
 struct MemoryUse {
     Bytes peak, weights, gradients, optimizer, activations, buffers;
+    // what the allocator holds at its peak, where its requests are replayed; 0 = not replayed
+    Bytes reserved;
     bool fits = true;
+    double out_of_memory = 0;  // chance; 0 also where the capacity is not known
     Bytes capacity;      // of one rank's device; 0 = not known
     Bytes overheads;     // needed beside the peak: the device's context, the allocator's losses
     bool tight = false;  // fits, but leaves less free than cluster.overheads.margin

@@ -41,6 +41,8 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
     row.ranks = c.ranks;
     const Experiment experiment = space.experiment_of(c.id);
     row.forecast = predict(experiment);
+    row.peak = row.forecast.memory.peak;
+    row.tight = row.tight || row.forecast.memory.tight;
     if (training) row.campaign = campaign_of(*training, experiment, row.forecast);
     return row;
 }

@@ -5,6 +5,7 @@
 
 #include "model/base/errors.h"
 #include "sim/campaign.h"
+#include "sim/memory/allocator_forecast.h"
 
 namespace stepcast {
 namespace {
@@ -252,7 +253,17 @@ SimulatedPoint SweepWorker::simulate(const Candidate& c) const {
         point.refused = error.what();
         return point;
     }
-    const PointFacts facts = PointEvaluator(e).facts(plan_of(e), c.peak);
+    // the closed form decides but near the device's limit
+    constexpr double near = 0.85;
+    const Bytes available = e.cluster.gpu.memory - e.cluster.overheads.context;
+    Bytes peak = c.peak;
+    if (e.cluster.gpu.memory > Bytes(0) && peak > near * available) {
+        const MemoryUse memory = memory_forecast(e);
+        peak = memory.peak;
+        if (!memory.fits)
+            point.refused = "does not fit into the device's memory, as its allocator is replayed";
+    }
+    const PointFacts facts = PointEvaluator(e).facts(plan_of(e), peak);
     for (const Constraint& constraint : question_.where)
         if (!holds(constraint, facts, point.step)) point.refused = "not " + constraint.text;
     return point;

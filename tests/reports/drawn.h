@@ -198,7 +198,9 @@ private:
                     Bytes(size(3e10)),
                     Bytes(size(2e10)),
                     Bytes(size(1e9)),
+                    Bytes(0),
                     true,
+                    0,
                     Bytes(maybe() ? 80e9 : 0),
                     Bytes(maybe() ? 2e9 : 0)};
         m.peak = m.weights + m.gradients + m.optimizer + m.activations + m.buffers;

@@ -33,6 +33,7 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
                              "breakdown_s",
                              "memory_bytes",
                              "fits",
+                             "out_of_memory",
                              "tokens_per_s",
                              "tokens_per_s_per_gpu",
                              "model_flops_utilization",
@@ -61,7 +62,8 @@ TEST_CASE("A forecast as JSON has the fixed layout, in SI units") {
     CHECK(keys_of(j["breakdown_s"]) ==
           Keys{"compute", "memory", "exposed_communication", "bubble", "imbalance", "host"});
     CHECK(keys_of(j["memory_bytes"]) == Keys{"peak", "weights", "gradients", "optimizer",
-                                             "activations", "buffers", "overheads", "capacity"});
+                                             "activations", "buffers", "overheads", "reserved",
+                                             "capacity"});
     CHECK(j["memory_bytes"]["peak"] == 1.5 * 1073741824);
     CHECK(j["fits"] == true);
     CHECK(j["tasks"] == 1234);

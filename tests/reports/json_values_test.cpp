@@ -61,8 +61,8 @@ TEST_CASE("a forecast in JSON: every figure in its place") {
     f.optimizer = {Seconds(13), Seconds(14), Seconds(15), Seconds(16)};
     f.phases = {Seconds(1), Seconds(2), Seconds(3), Seconds(4), Seconds(5)};
     f.breakdown = {Seconds(1), Seconds(2), Seconds(3), Seconds(4), Seconds(5), Seconds(6)};
-    f.memory = {Bytes(1), Bytes(2), Bytes(3),   Bytes(4), Bytes(5),
-                Bytes(6), false,    Bytes(0.5), Bytes(8)};
+    f.memory = {Bytes(1), Bytes(2), Bytes(3), Bytes(4),   Bytes(5), Bytes(6),
+                Bytes(7), false,    0.25,     Bytes(0.5), Bytes(8)};
     f.doubts = {0.5, 1.5, 2.5, 3.5, 4.5, {{"read so", 1.25}}};
     f.basis = {{"host", "host.call", false, 0.25}, {"gemm", "kernel.gemm_efficiency", true, 0.75}};
     f.tokens_per_second = 2048;
@@ -103,8 +103,10 @@ TEST_CASE("a forecast in JSON: every figure in its place") {
                                     {"activations", 5.0},
                                     {"buffers", 6.0},
                                     {"overheads", 8.0},
+                                    {"reserved", 7.0},
                                     {"capacity", 0.5}});
     CHECK(j["fits"] == false);
+    CHECK(j["out_of_memory"] == 0.25);
     CHECK(j["interval_log"] == Json{{"constants_sigma", 0.5},
                                     {"unseen_faster", 1.5},
                                     {"unseen_slower", 2.5},
@@ -288,6 +290,7 @@ TEST_CASE("a sweep in JSON: every figure in its place") {
                {"masked_flops_utilization", 0.0},
                {"peak_bytes", 1024.0},
                {"within_margin", false},
+               {"out_of_memory", 0.0},
                {"vp_alike", nullptr},
                {"cost_per_token", nullptr},
                {"ranks", 8}});

@@ -378,3 +378,11 @@ TEST_CASE(
                Catch::Contains("Phases and details, as the terminal shows them") &&
                    Catch::Contains("Kernels and collectives") && Catch::Contains("stepcast 1"));
 }
+
+// Two digits; beyond a tenth of a per cent from certain, a bound.
+TEST_CASE("chances are told as far as they are known") {
+    CHECK(chance_text(0.0312) == "3.1 %");
+    CHECK(chance_text(0.95) == "95 %");
+    CHECK(chance_text(0) == "below 0.1 %");
+    CHECK(chance_text(1) == "above 99.9 %");
+}

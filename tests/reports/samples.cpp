@@ -70,7 +70,9 @@ Forecast forecast() {
                 Bytes(0),
                 Bytes(448 * 1048576.0),
                 Bytes(64 * 1048576.0),
+                Bytes(0),
                 true,
+                0,
                 Bytes(80 * 1073741824.0),
                 Bytes(512 * 1048576.0)};
     f.tokens_per_second = 1472719.1;

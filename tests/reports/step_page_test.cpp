@@ -89,7 +89,8 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
                ".. "
                "3.00)"},
               {"Memory of the fullest GPU",
-               "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free",
+               "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free, "
+               "P(out of memory) below 0.1 %",
                Tone::good},
               {"What the step goes to",
                "compute 50.0 %, exposed communication 20.0 %, imbalance 15.0 %, memory passes 10.0 "
@@ -129,8 +130,10 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
 TEST_CASE("the table of memory holds each part and what all take") {
     constexpr double gib = 1024.0 * 1024 * 1024;
     Forecast f;
-    f.memory = {Bytes(15 * gib), Bytes(1 * gib), Bytes(2 * gib),  Bytes(3 * gib), Bytes(4 * gib),
-                Bytes(5 * gib),  true,           Bytes(80 * gib), Bytes(6 * gib)};
+    f.memory = {Bytes(15 * gib), Bytes(1 * gib), Bytes(2 * gib),
+                Bytes(3 * gib),  Bytes(4 * gib), Bytes(5 * gib),
+                Bytes(0),        true,           0,
+                Bytes(80 * gib), Bytes(6 * gib)};
     const Table table = memory_table(f);
     std::vector<std::pair<std::string, std::string>> rows;
     for (const auto& row : table.rows) rows.emplace_back(row.at(0).text, row.at(1).text);
@@ -155,13 +158,18 @@ TEST_CASE("memory is good, tight or too much, and unknown where the device is") 
         f.memory.capacity = Bytes(capacity * gib);
         return facts_of(f).front();
     };
-    CHECK(fact(75.5, true, 80) == Fact{"Memory of the fullest GPU",
-                                       "fits: 75.50 GiB of 80.00 GiB, 4.50 GiB free", Tone::good});
+    CHECK(fact(75.5, true, 80) ==
+          Fact{"Memory of the fullest GPU",
+               "fits: 75.50 GiB of 80.00 GiB, 4.50 GiB free, P(out of memory) below 0.1 %",
+               Tone::good});
     CHECK(fact(76, true, 80).tone == Tone::good);
     CHECK(fact(76.5, true, 80).tone == Tone::doubt);
-    CHECK(fact(81, false, 80) == Fact{"Memory of the fullest GPU",
-                                      "DOES NOT FIT: 81.00 GiB of 80.00 GiB, 1.00 GiB too much",
-                                      Tone::bad});
+    CHECK(
+        fact(81, false, 80) ==
+        Fact{
+            "Memory of the fullest GPU",
+            "DOES NOT FIT: 81.00 GiB of 80.00 GiB, 1.00 GiB too much, P(out of memory) below 0.1 %",
+            Tone::bad});
     CHECK(fact(2, true, 0) == Fact{"Memory of the fullest GPU",
                                    "2.00 GiB; the device's own is not known", Tone::plain});
     // Nothing is known of an empty forecast's speed; priors of 5 % and more are a doubt.
@@ -250,6 +258,35 @@ TEST_CASE("steps of unequally many tokens beside each other: tokens a second ran
           Fact{"seq = 1",
                "5,120 tokens/s: 50.0 % fewer; the intervals overlap: not distinguishable",
                Tone::doubt});
+}
+
+// Two stages, 3 GiB of weights and 1 GiB of activations at the fullest moment.
+TEST_CASE("a folder with a replay of memory has its picture and its tables") {
+    AllocatorForecast memory;
+    memory.stage = 1;
+    memory.allocated = parse_bytes("4 GiB");
+    memory.reserved = parse_bytes("5 GiB");
+    memory.capacity = parse_bytes("8 GiB");
+    memory.context = parse_bytes("1 GiB");
+    memory.kinds = {{TensorKind::weights, parse_bytes("3 GiB")},
+                    {TensorKind::activations, parse_bytes("1 GiB")}};
+    memory.layers = {{0, parse_bytes("3 GiB"), parse_bytes("1 GiB"), Bytes(0)}};
+    memory.stages = {{parse_bytes("2 GiB"), parse_bytes("3 GiB")},
+                     {parse_bytes("4 GiB"), parse_bytes("5 GiB")}};
+    memory.over_time = {{parse_bytes("3 GiB"), parse_bytes("3 GiB")},
+                        {parse_bytes("4 GiB"), parse_bytes("5 GiB")}};
+    memory.fullest = {"attention", Phase::backward, 1, 0, 0};
+    const std::string folder = samples::folder_of_scripts("memory", [&](const std::string& to) {
+        write_forecast(to,
+                       forecast_page(on_four(), samples::forecast(), std::nullopt, std::nullopt),
+                       gantt(), std::nullopt, memory);
+    });
+    CHECK(fs::exists(folder + "/memory.svg"));
+    const std::string page = samples::file_text(folder + "/report.html");
+    for (const char* text : {"Memory as its allocator sees it", "aria-label=\"memory\"",
+                             "allocated 4.00 GiB, reserved 5.00 GiB (25.0 % more)",
+                             "backward of micro-batch 0, layer 0, attention, in step 2"})
+        CHECK_THAT(page, Contains(text));
 }
 
 TEST_CASE("a folder of a forecast has its page and its plots") {

@@ -7,6 +7,7 @@
 #include "model/input/presets.h"
 #include "model/recorded/coca/parts.h"
 #include "model/step.h"
+#include "sim/memory/allocator_forecast.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
 #include "sim/sweep/point_evaluator.h"
@@ -394,7 +395,8 @@ TEST_CASE("memory is that of the fullest draw") {
             fullest = std::max(fullest, memory_use(e, routing_of(e, draw)).peak);
         const Forecast f = predict(e);
         CHECK(memory_use(e, routing_of(e, 0)).peak < fullest);
-        CHECK(f.memory.peak == fullest);
+        CHECK(fullest_memory(e).peak == fullest);
+        CHECK(f.memory.peak == memory_forecast(e).peak);
         CHECK(PointEvaluator(e).bound(plan_of(e)).peak.si() == Approx(fullest.si()));
     }
 }

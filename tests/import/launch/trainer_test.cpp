@@ -305,17 +305,50 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
     CHECK(value(translate(at.folder.path() + "/p.yaml", {}), "workload.optimizer") == "adam8bit");
 }
 
+TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {
+    const Launch at;
+    const auto read = [&](const std::string& text) {
+        at.folder.write("q.yaml", text);
+        return translate(at.folder.path() + "/q.yaml", {});
+    };
+    const std::string model_line = "meta-llama/Llama-3.1-8B";
+    for (const auto& [text, frozen] :
+         {std::pair("base_model: " + model_line +
+                        "\nsequence_len: 2048\nmicro_batch_size: 1\ndatasets: []\nadapter: "
+                        "qlora\nlora_r: 16\nload_in_4bit: true\n",
+                    "nf4_double"),
+          std::pair("model_name_or_path: " + model_line +
+                        "\nstage: sft\nfinetuning_type: lora\ncutoff_len: 2048\n"
+                        "quantization_bit: 4\n",
+                    "nf4_double")}) {
+        CAPTURE(text);
+        const auto t = read(text);
+        CHECK(value(t, "workload.frozen") == frozen);
+        CHECK_THAT(lines(t.problems), !Contains("load_in_4bit") && !Contains("quantization_bit"));
+    }
+    const auto trl = at.read("accelerate launch --num_processes 8 own.py" + model +
+                             " --load_in_4bit true --lora_r 16");
+    CHECK(value(trl, "workload.frozen") == "nf4");
+    const auto tune = read(
+        "model:\n  _component_: torchtune.models.llama3_1.qlora_llama3_1_8b\nbatch_size: 2\n"
+        "tokenizer:\n  _component_: torchtune.models.llama3.llama3_tokenizer\n");
+    CHECK(value(tune, "workload.frozen") == "nf4_double");
+    const auto eight = read("base_model: " + model_line +
+                            "\nsequence_len: 2048\nmicro_batch_size: 1\ndatasets: []\n"
+                            "load_in_8bit: true\n");
+    CHECK_THAT(lines(eight.problems), Contains("load_in_8bit"));
+}
+
 TEST_CASE("flags that nobody knows are problems if their names are of what changes a step") {
     const Launch at;
     const auto t = at.read("torchrun --nproc_per_node 8 own.py" + model +
                            " --magic_parallel_size 4 --expert_depth 3 --favourite_colour red "
                            "--num_layers 7 --use_liger_kernel --optim lomo "
                            "--config_overrides n_layer=3 --load_in_4bit");
-    for (const char* name :
-         {"magic_parallel_size (", "expert_depth (", "num_layers (", "use_liger_kernel (",
-          "optim (", "config_overrides (", "load_in_4bit ("})
+    for (const char* name : {"magic_parallel_size (", "expert_depth (", "num_layers (",
+                             "use_liger_kernel (", "optim (", "config_overrides ("})
         CHECK_THAT(lines(t.problems), Contains(name));
-    CHECK(t.problems.size() == 7);
+    CHECK(t.problems.size() == 6);
     CHECK_THAT(lines(t.ignored), Contains("favourite_colour"));
 }
 

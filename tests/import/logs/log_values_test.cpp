@@ -43,7 +43,8 @@ std::string at(const std::string& clock) { return "[2024-02-20 " + clock + "] [R
 TEST_CASE("DeepSpeed's log tells memory, parameters and rates beside its steps") {
     const ReadLog result = imported(
         at("09:00:00,000") + "[utils.py:821:see_memory_usage] Before Init 2\n" +
-        at("09:00:00,000") + "[utils.py:822:see_memory_usage] MA 0.75 GB  Max_MA 1 GB\n" +
+        at("09:00:00,000") +
+        "[utils.py:822:see_memory_usage] MA 0.75 GB  Max_MA 1 GB  CA 0.9 GB  Max_CA 2 GB \n" +
         at("09:00:00,000") + "[utils.py:829:see_memory_usage] CPU Virtual Memory:  used = 7 GB\n" +
         at("09:00:00,000") + "number of total params: 1500\n" + at("09:00:00,000") +
         "number of total params: 1500\n" + at("09:00:01,500") +
@@ -56,7 +57,8 @@ TEST_CASE("DeepSpeed's log tells memory, parameters and rates beside its steps")
         "Loaded something else\n");
     REQUIRE(result.runs.size() == 1);
     CHECK(values_of(result.runs[0]) ==
-          "memory.before_init_2 -1 -1 805306368 B\nparameters -1 -1 1500 1\n"
+          "memory.before_init_2 -1 -1 805306368 B\nmemory -1 -1 1073741824 B\n"
+          "memory_reserved -1 -1 2147483648 B\nparameters -1 -1 1500 1\n"
           "forward -1 1 0.011 s\nbackward_and_sync -1 1 0.022 s\noptimizer -1 1 0.003 "
           "s\nsamples_per_s -1 1 17.5 1\n"
           "forward -1 2 0.013 s\nbackward_and_sync -1 2 0.026 s\noptimizer -1 2 0.005 s\nstep -1 2 "

@@ -70,7 +70,7 @@ AllocatorReplay first_stage(const Experiment& e) {
 
 // The closed form with one factor for what the allocator loses is 10 % off.
 TEST_CASE(
-    "what the allocator reserves in nanotron's runs is met within 7 % in the mean (where "
+    "what the allocator reserves in nanotron's runs is met within 5.7 % in the mean (where "
     "shared/truth is there)") {
     const std::string file = truth_file("nanotron.csv");
     if (is_absent(file, "nanotron.csv")) return;
@@ -86,7 +86,7 @@ TEST_CASE(
         ++compared;
     }
     REQUIRE(compared > 100);
-    CHECK(sum / compared < 0.07);
+    CHECK(sum / compared < 0.057);
     CHECK(std::abs(bias / compared) < 0.02);
 }
 

@@ -420,6 +420,22 @@ TEST_CASE("adapters stand beside frozen products") {
                 "adapter_in 48x64x4 unaligned", "adapter_sum_backward r12288 w6144"});
 }
 
+// 4 bits and an fp32 scale for each 64 weights are 0.5625 B: of 128 x 64 weights 4,608 B are read
+// and 16,384 B written before the product, of 64 x 64 half as much before the gradient of its
+// input.
+TEST_CASE("frozen weights in four bits become 16-bit ones before every product") {
+    Experiment e = model();
+    e.workload.adapter_rank = 8;
+    e.workload.frozen = FrozenWeights::nf4;
+    const ListedBlock of = attention_of(e);
+    CHECK(Lines(of.forward.begin() + 1, of.forward.begin() + 3) ==
+          Lines{"dequantize r4608 w16384", "qkv 48x128x64"});
+    CHECK(Lines(of.backward.begin(), of.backward.begin() + 2) ==
+          Lines{"dequantize r2304 w8192", "attention_output 48x64x64"});
+    e.workload.adapter_rank = 0;
+    CHECK(attention_of(e).forward[1] == "qkv 48x128x64");
+}
+
 // Keys and values are 48 x 32 each. On all linear layers the gate, up and down products have
 // adapters too; a router has none.
 TEST_CASE("adapters stand beside separate projections, and beside all linear layers if asked") {

@@ -1,0 +1,108 @@
+"""scripts/memory-snapshot.py on snapshots of each form that PyTorch writes, made by hand."""
+
+import importlib.util
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from support import SOURCES, json_of
+
+SCRIPT = os.path.join(SOURCES, "scripts", "memory-snapshot.py")
+spec = importlib.util.spec_from_file_location("memory_snapshot", SCRIPT)
+memory_snapshot = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(memory_snapshot)
+
+MIB = 2**20
+
+
+def frames(*names):
+    return [{"filename": f"/site-packages/torch/{file}", "line": 1, "name": name} for file, name in names]
+
+
+FORWARD = frames(("nn/functional.py", "linear"), ("model.py", "forward"))
+INIT = frames(("nn/modules/linear.py", "__init__"),)
+STATES = frames(("optim/adamw.py", "_init_group"), ("optim/optimizer.py", "step"))
+BACKWARD = frames(("autograd/graph.py", "_engine_run_backward"), ("_tensor.py", "backward"))
+
+
+def block(address, mib, state="active_allocated", of=INIT):
+    return {"address": address, "size": mib * MIB, "requested_size": mib * MIB, "state": state, "frames": of}
+
+
+def event(action, address, mib, of=()):
+    return {"action": action, "addr": address, "size": mib * MIB, "stream": 0, "time_us": 0, "frames": list(of)}
+
+
+# 10 MiB of weights lived before the record. In it: a segment of 40 MiB, 20 of activations, 6 of a gradient, the activations go, 8 of states.
+# Peak of allocated: 10 + 20 + 6 = 36; at the end 10 + 6 + 8 = 24. Reserved 20 before, 60 after the segment, the peak.
+EVENTS = [event("segment_alloc", 1000, 40), event("alloc", 1000, 20, FORWARD), event("alloc", 1020, 6, BACKWARD),
+          event("free_requested", 1000, 20), event("free_completed", 1000, 20), event("alloc", 1030, 8, STATES)]
+SEGMENTS = [{"device": 0, "address": 0, "total_size": 20 * MIB, "blocks": [block(0, 10), block(10, 10, "inactive")]},
+            {"device": 0, "address": 1000, "total_size": 40 * MIB,
+             "blocks": [block(1000, 20, "inactive"), block(1020, 6, of=BACKWARD), block(1030, 8, of=STATES), block(1040, 6, "inactive")]}]
+
+
+class Snapshots(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file_of(self, data):
+        path = os.path.join(self.folder.name, "snapshot.pickle")
+        with open(path, "wb") as file:
+            file.write(data if isinstance(data, bytes) else pickle.dumps(data))
+        return path
+
+    def test_peaks_and_parts_of_a_record(self):
+        found = memory_snapshot.read(self.file_of({"segments": SEGMENTS, "device_traces": [EVENTS], "allocator_settings": {}}))
+        self.assertEqual(found["version"], "PyTorch 2.1 or later")
+        self.assertEqual([found[key] / MIB for key in ("allocated", "reserved", "peak_allocated", "peak_reserved")], [24, 60, 36, 60])
+        self.assertEqual({part: size / MIB for part, size in found["parts"].items()}, {"weights": 10, "activations": 20, "backward": 6})
+
+    def test_versions_are_named(self):
+        older = memory_snapshot.read(self.file_of(SEGMENTS))
+        self.assertIn("before 2.0", older["version"])
+        self.assertEqual(older["peak_allocated"], 24 * MIB)
+        self.assertIn("no record of events", older["notes"][0])
+        later = memory_snapshot.read(self.file_of({"segments": SEGMENTS, "device_traces": [EVENTS], "allocator_settings": {}, "pools_v3": 1}))
+        self.assertEqual(later["notes"], ["keys of a later version that were not read: pools_v3"])
+        with self.assertRaisesRegex(memory_snapshot.SnapshotError, "found frames; expected a dict with segments"):
+            memory_snapshot.read(self.file_of({"frames": 1}))
+
+    def test_nothing_of_a_pickle_is_executed(self):
+        marker = os.path.join(self.folder.name, "ran")
+        attack = b"cposix\nsystem\n(S'touch " + marker.encode() + b"'\ntR."
+        with self.assertRaisesRegex(memory_snapshot.SnapshotError, "found posix.system"):
+            memory_snapshot.read(self.file_of(attack))
+        self.assertFalse(os.path.exists(marker))
+        for cut in (b"", b"\x80\x04", pickle.dumps(SEGMENTS)[:40]):
+            with self.assertRaisesRegex(memory_snapshot.SnapshotError, "no pickle"):
+                memory_snapshot.read(self.file_of(cut))
+
+    def test_beside_a_forecast(self):
+        forecast = json_of("simulate", "one_gpu_gpt2_124m", "--memory")
+        said = forecast["allocator_bytes"]
+        rows = dict((name, (measured, of)) for name, measured, of in memory_snapshot.beside(
+            memory_snapshot.read(self.file_of({"segments": SEGMENTS, "device_traces": [EVENTS], "allocator_settings": {}})), forecast))
+        self.assertEqual(rows["allocated"], (36 * MIB, said["allocated"]))
+        self.assertEqual(rows["weights"], (10 * MIB, said["kinds"]["weights"]))
+        self.assertEqual(rows["rest"][0], 6 * MIB)
+        self.assertAlmostEqual(sum(rows[part][1] for part in memory_snapshot.KINDS), sum(said["kinds"].values()))
+        with self.assertRaisesRegex(memory_snapshot.SnapshotError, "--memory --json"):
+            memory_snapshot.beside({}, {})
+
+    def test_the_program(self):
+        path = self.file_of({"segments": SEGMENTS, "device_traces": [EVENTS], "allocator_settings": {}})
+        done = subprocess.run([sys.executable, SCRIPT, path, "--json"], capture_output=True, text=True, check=True)
+        self.assertEqual(json.loads(done.stdout)["peak_reserved"], 60 * MIB)
+        refused = subprocess.run([sys.executable, SCRIPT, path, "--device", "3"], capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("nothing of device 3", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
