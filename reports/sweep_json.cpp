@@ -27,6 +27,7 @@ Json sweep_row(const SweepRow& row) {
               {"masked_flops_utilization", row.forecast.masked_flops_utilization},
               {"peak_bytes", row.peak},
               {"within_margin", row.tight},
+              {"gap", row.gap},
               {"vp_alike", row.least_vp > 0 ? Json{row.least_vp, row.most_vp} : Json(nullptr)},
               {"cost_per_token", row.cost_per_token > 0 ? Json(row.cost_per_token) : Json(nullptr)},
               {"ranks", row.ranks}};

@@ -321,6 +321,7 @@ class Configuration:
     model_tflops_per_gpu: float
     peak_bytes: float
     within_margin: bool
+    gap: float
     cost_per_token: Optional[float]
     ranks: int
     training: Optional[Training]

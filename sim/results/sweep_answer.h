@@ -38,6 +38,9 @@ struct SweepRow {
     Seconds step, lower, estimate;
     Bytes peak;
     bool tight = false;  // within the margin of the device's memory
+    // By how much of this one's score another configuration may be ahead of it at its rank, at
+    // most; 0: proven.
+    double gap = 0;
     // vp of neighbours that differ in it alone and are estimated within 1 %; 0: not looked at
     int least_vp = 0, most_vp = 0;
     double tokens_per_second = 0;

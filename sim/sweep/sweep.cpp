@@ -276,6 +276,8 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     result.broken_bounds = search.broken_bounds();
     result.best =
         rows_of(space, question.training, search, search.incumbents().best(), options.threads);
+    const std::vector<double> gaps = search.gaps();
+    for (std::size_t i = 0; i < result.best.size(); ++i) result.best[i].gap = gaps[i];
     result.distinct = search.incumbents().wanted().distinct;
     if (result.distinct)
         each_on_threads(options.threads, result.best.size(), [&](std::size_t i) {

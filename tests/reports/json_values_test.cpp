@@ -288,6 +288,7 @@ TEST_CASE("a sweep in JSON: every figure in its place") {
                {"masked_flops_utilization", 0.0},
                {"peak_bytes", 1024.0},
                {"within_margin", false},
+               {"gap", 0},
                {"vp_alike", nullptr},
                {"cost_per_token", nullptr},
                {"ranks", 8}});
