@@ -177,11 +177,11 @@ void report_stragglers(NoiseFit& fit, const std::vector<double>& late, const Ste
 }  // namespace
 
 StepSeries longest_series(const std::vector<Sample>& samples) {
-    struct Run {
+    struct Steps {
         int ranks = 0;
         std::map<int, std::map<std::string, double>> steps;  // values by phase
     };
-    std::map<std::string, Run> runs;
+    std::map<std::string, Steps> runs;
     for (const Sample& s : samples) {
         if (s.step < 0 || s.rank != -1 || s.unit != "s") continue;
         runs[s.run_id].ranks = s.ranks;

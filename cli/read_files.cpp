@@ -57,9 +57,9 @@ bool is_of_run(const std::string& name) {
            name.starts_with("trace");
 }
 
-class Reading {
+class FilesBehind {
 public:
-    Reading() {
+    FilesBehind() {
         for (const PresetKind kind : kinds)
             for (const std::string& name : preset_names(kind)) presets_[name].push_back(kind);
     }
@@ -102,7 +102,7 @@ private:
 }  // namespace
 
 std::vector<std::string> files_behind(const std::vector<std::string>& inputs) {
-    Reading reading;
+    FilesBehind reading;
     for (const std::string& input : inputs) {
         reading.add(input);
         reading.add_preset(input);

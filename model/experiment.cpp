@@ -210,12 +210,19 @@ void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Over
     if (framework) layers.starts["framework"] = *framework;
 }
 
-// Notes that the experiment states the key, if frameworks may set it. An older switch of a style of
-// kernels that is off says something only if the framework has this style.
+// Beside them measurements of a link may stand, which count instead.
+bool is_link_rate(std::string_view path) {
+    return path.starts_with("cluster.link.") &&
+           (path.ends_with(".bandwidth") || path.ends_with(".latency"));
+}
+
+// Notes that the experiment states the key, if frameworks may set it or measurements may count
+// instead. An older switch of a style of kernels that is off says something only if the framework
+// has this style.
 void state(Experiment& e, std::string_view path, bool off) {
     const Key* const key = find_key(path);
-    if (e.framework.name.empty() || !key || is_preset(*key) || !may_be_ruled(canonical(*key)))
-        return;
+    if (!key || is_preset(*key)) return;
+    if (!is_link_rate(path) && (e.framework.name.empty() || !may_be_ruled(canonical(*key)))) return;
     const std::string now(canonical(*key));
     if (const auto style = older_style(*key); off && !style.empty()) {
         const std::string* const ruled = ruled_value(e.framework, now);

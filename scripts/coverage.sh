@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 scripts/install-deps.sh
 build=build/coverage
 mkdir -p $build
-cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Debug -DWITH_CUDA=OFF -DWITH_PYTHON=OFF -DWITH_HOST=ON -DWITH_FITTING=ON -DSTEPCAST_GROUPED=ON \
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Debug -DWITH_CUDA=OFF -DWITH_PYTHON=OFF -DWITH_HOST=ON -DWITH_FITTING=ON \
     -DCMAKE_CXX_FLAGS="--coverage -O1" >/dev/null
 cmake --build $build --parallel "$(nproc)" >$build/build.log || { tail -n 30 $build/build.log >&2; exit 1; }
 find $build -name '*.gcda' -delete

@@ -24,7 +24,7 @@ fi
 version=${compiler##*-}
 
 mkdir -p build
-cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPCAST_FUZZ=ON -DWITH_CUDA=OFF -DWITH_PYTHON=OFF -DWITH_HOST=ON -DWITH_FITTING=ON -DSTEPCAST_GROUPED=ON \
+cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTEPCAST_FUZZ=ON -DWITH_CUDA=OFF -DWITH_PYTHON=OFF -DWITH_HOST=ON -DWITH_FITTING=ON \
     -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="clang-$version" \
     -DCMAKE_CXX_FLAGS="-O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" >build/fuzz.log 2>&1 &&
     cmake --build build/fuzz --target fuzz --parallel "$(nproc)" >>build/fuzz.log 2>&1 ||

@@ -1,19 +1,3 @@
-// lower <= the event engine, because both follow the same graph:
-// - Each path that find_pipeline() found is a chain of tasks of the graph, in which each waits for
-// the one before. Plans of a stage run
-//   one after another, a slot waits for the send of the slot that it continues, sends of a lane go
-//   one by one, and hosts issue in order. A round that repeats is a part of such a path that
-//   returns to its start some micro-batches later, where all stages' orders are the same again.
-// - No task is faster than alone and uncontended, in either engine. Times are sums and maxima (a
-// rate below one only lengthens them), so
-//   nothing ends earlier when something else takes longer.
-// - sim/bounds/least.cpp derives what kernels lose during collectives from how much of both a rank
-// runs between two moments, and from
-//   collectives in flight from a known moment on. Links that collectives share only keep them
-//   longer in flight.
-// - After the slots, the last bucket holds at least the last unit. Norm, update and collectives
-// that join stages run one after another,
-//   and all collectives of a stage's data lane go one by one.
 #include "sim/bounds/bounds.h"
 
 #include <algorithm>
@@ -24,6 +8,8 @@
 #include "model/step.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/stages.h"
+#include "sim/bounds/directions.h"
 
 namespace stepcast {
 namespace {
@@ -109,77 +95,6 @@ PipelineKey StepBounds::pipeline_key(const ParallelPlan& plan) const {
     return key;
 }
 
-namespace {
-
-// How much each part weighs in one of the directions below.
-struct Weighed {
-    double send = 0, again = 0, host = 0, backward = 1, weights = 1;
-};
-
-// Scales the times `f`. `layer` and `chunk` are their forward times. Sends are relative to a chunk;
-// near sends, if any, are cheaper.
-Features weighed(Features f, double layer, double chunk, bool all_far, const Weighed& by) {
-    for (const UnitKind k : layer_kinds) {
-        f[feature::again(k)] *= by.again;
-        for (const Pass pass : all_passes) {
-            f[feature::host(k, pass)] = by.host * layer * (pass == Pass::weight_backward ? 0.5 : 1);
-            if (pass != Pass::forward) f[feature::unit(k, pass)] *= by.backward;
-        }
-        f[feature::unit(k, Pass::weight_backward)] *= by.weights;
-        f[feature::host_again(k)] = by.again * by.host * layer;
-    }
-    f[feature::send_far] = f[feature::send_wrap] = by.send * chunk;
-    f[feature::send_near] = (all_far ? 1 : 0.1) * by.send * chunk;
-    return f;
-}
-
-}  // namespace
-
-// Times of the workload's own layers on one rank, in which sends, recompute, backwards or hosts
-// weigh more or less.
-Directions StepBounds::directions(const PipelineKey& key) const {
-    Directions found;
-    const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
-    const UnitKind kind = has_experts(base_.workload, base_.workload.layers - 1) ? UnitKind::experts
-                                                                                 : UnitKind::dense;
-    const double layer = reference_[feature::unit(kind, Pass::forward)];
-    const double chunk = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / chunks);
-    const auto of = [&](const Weighed& by) {
-        return weighed(reference_, layer, chunk, key.node == 0, by);
-    };
-    const auto add = [&](const Weighed& by) { found.times.push_back(of(by)); };
-    if (key.pp == 1) {
-        for (const double host : {0.0, 1.3, 10.0}) add({.host = host});
-        found.sharded = found.times.size();
-        return found;
-    }
-    for (const double again : {0.0, 1.0})
-        for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add({send, again});
-    for (const double send : {0.05, 0.3}) add({.send = send, .backward = 0.6});
-    if (traits(key.schedule).chunks == StageChunks::there_and_back)
-        for (const double send : {0.02, 0.3})
-            for (const double inputs : {0.6, 1.0, 1.5, 2.2})
-                for (const double weights : {0.6, 1.0, 1.4})
-                    for (const double again : {0.0, 1.0}) add({send, again, 0, inputs, weights});
-    for (const double host : {1.3, 10.0}) add({.send = 0.03, .host = host});
-    // zero 3: collectives of a layer of several lengths, and the waits that they cause.
-    found.sharded = found.times.size();
-    ParallelPlan sharded{parallelism_of(key), {}};
-    sharded.parallelism.zero = 3;
-    UnitCounts units{};
-    units[at(kind)] = 1;
-    for (const double gather : {0.5, 1.0, 2.5})
-        for (const double scatter : {0.0, 1.5})
-            for (const Weighed& by : {Weighed{0.03, 0}, {0.03, 1}, {0.3, 0}}) {
-                const Features plain = of(by);
-                DataTimes data;
-                data.gathered.fill(gather * layer);
-                data.exchanged.fill(gather * scatter * layer);
-                found.times.push_back(with_sharding(plain, plain, sharded, data, units, 0.25));
-            }
-    return found;
-}
-
 void StepBounds::bind(const ParallelPlan& plan) {
     const ParallelPlan before = plan_of(now_);
     set_plan(now_, plan);
@@ -205,8 +120,9 @@ void StepBounds::bind(const ParallelPlan& plan) {
     if (times) bind_slots();
     const bool data = times || p.zero != last.zero;
     if (data) bind_data();
-    if (data || x.gradients != last_x.gradients) bind_least();
-    bind_ends();
+    if (data || x.gradients != last_x.gradients) bind_least_paths();
+    bind_lower_ends();
+    estimate_ends();
 }
 
 void StepBounds::bind_groups() {
@@ -232,8 +148,10 @@ void StepBounds::bind_pipeline() {
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
     const Pipeline*& entry = met_[key_];
     if (!entry)
-        entry = &pipelines_->find(
-            key_, [&] { return find_pipeline(key_, base_.workload, directions(key_)); });
+        entry = &pipelines_->find(key_, [&] {
+            return find_pipeline(key_, base_.workload,
+                                 search_directions(key_, base_.workload, reference_));
+        });
     pipeline_ = entry;
     ends_.resize(pipeline_->groups.size());
     for (std::size_t g = 0; g < ends_.size(); ++g) {
@@ -242,12 +160,50 @@ void StepBounds::bind_pipeline() {
         end.paths.clear();
         for (const auto* paths : {&end.group->paths, &end.group->sharded_paths})
             for (const PipelinePath& path : *paths) {
-                Features& meets = end.paths.emplace_back(RunPath{path.once, path.by_host}).meets;
+                FeatureCounts& meets =
+                    end.paths.emplace_back(RunPath{path.once, path.by_host}).meets;
                 const double rounds = rounds_.count;
-                for (std::size_t f = 0; rounds > 0 && f < meets.size(); ++f)
+                for (std::size_t f = 0; rounds > 0 && f < feature::count; ++f)
                     meets[f] += rounds * path.round[f];
             }
     }
+}
+
+void StepBounds::bind_slots() {
+    for (GroupEnd& end : ends_)
+        for (RunPath& path : end.paths) {
+            path.lower = settled_length(path.meets, lower_);
+            path.estimate = settled_length(path.meets, estimate_);
+        }
+    bind_least_collectives();
+    estimate_slots();
+}
+
+// dualpipe: a stage and its mirror stage sum the gradients of the copies of the model that they
+// hold.
+double StepBounds::copy_join(int stage, const DataTimes& data) {
+    const Parallelism& p = now_.parallelism;
+    if (stepcast::directions(p) == 1) return 0;
+    return all_reduce(data.elements * size_of(gradient_type(now_)),
+                      between_stages(*context_, stage, p.pp - 1 - stage));
+}
+
+void StepBounds::bind_data() {
+    const DataInputs in{*context_, units_.weights, key_.chunks};
+    for (GroupEnd& end : ends_) {
+        const StageGroup& group = *end.group;
+        LowerEnd& lower = end.lower;
+        EstimatedEnd& estimate = end.estimate;
+        estimate.data = data_.times(in, group.most);
+        lower.data = group.fewest == group.most ? estimate.data : data_.times(in, group.fewest);
+        lower.join = copy_join(group.first_stage, lower.data);
+        estimate.join = copy_join(group.first_stage, estimate.data);
+    }
+}
+
+bool StepBounds::gathers_last() const {
+    const int zero = now_.parallelism.zero;
+    return (zero == 1 || zero == 2) && !now_.runtime.exchanges.parameters;
 }
 
 // Each stage at its fullest moment.
@@ -279,7 +235,8 @@ void StepBounds::bind_memory() {
 StepBound StepBounds::operator()(const ParallelPlan& plan) {
     bind(plan);
     StepBound bound;
-    time(bound);
+    bound.lower = Seconds(lower_time());
+    bound.estimate = std::max(Seconds(estimated_time()), bound.lower);
     for (const FullStage& stage : full_) {
         const MemoryUse use = memory_of(*context_, stage.weights, stage.moment);
         if (use.peak <= bound.peak) continue;

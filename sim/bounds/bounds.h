@@ -79,27 +79,33 @@ public:
 private:
     // shape_of() and two sizes; rank_order
     using ShapeKey = std::pair<std::array<double, 11>, std::string>;
-    // A path with the micro-batches of this call. `meets` is how often the path contains each
-    // feature. `lower` and `estimate` are the times of its features that data parallelism does not
-    // change.
+    // A path with the micro-batches of this call. `lower` and `estimate` are the times of its
+    // features that data parallelism does not change.
     struct RunPath {
-        Features meets;
+        FeatureCounts meets;
         bool by_host;
         double lower = 0, estimate = 0;
     };
-    // A group of stages with the times of this call.
+    // Of a group of stages, what the lower bound is proven from (lower.cpp).
+    struct LowerEnd {
+        double by_host = 0, by_slots = 0;  // longest paths that begin with the host, or with a slot
+        DataTimes data;                    // of the stage with the fewest layers
+        double join = 0;   // dualpipe: the sum over the gradients of both copies, after the slots
+        double ready = 0;  // when the gradients are ready
+    };
+    // The same group, as it is estimated (estimate.cpp): nothing of this reaches the lower bound.
+    struct EstimatedEnd {
+        double slots = 0;  // when the slots end, without data parallelism
+        DataTimes data;    // of the stage with the most layers
+        double slowdown = 0;
+        double join = 0;
+        double ready = 0;
+    };
     struct GroupEnd {
         const StageGroup* group;
         std::vector<RunPath> paths;  // the paths found for zero 3 come last
-        // longest paths that begin with the host, or with a slot
-        double lower_by_host = 0, lower_by_slots = 0;
-        double slots = 0;  // when the slots end, without data parallelism
-        // of its stages with the fewest and the most layers
-        DataTimes least, most;
-        double slowdown = 0;
-        // dualpipe: the sum over the gradients of both copies, after the slots
-        double least_join = 0, join = 0;
-        double lower = 0, estimate = 0;  // when the gradients are ready
+        LowerEnd lower;
+        EstimatedEnd estimate;
     };
     struct FullStage {
         StageWeights weights;
@@ -108,32 +114,40 @@ private:
 
     [[nodiscard]] ShapeKey shape_key(const ParallelPlan& plan) const;
     [[nodiscard]] PipelineKey pipeline_key(const ParallelPlan& plan) const;
-    [[nodiscard]] Directions directions(const PipelineKey& key) const;
     // Each computes what depends on the parallelism of this call.
     void bind(const ParallelPlan& plan);
     void bind_shape();
     void bind_groups();
     void bind_pipeline();
     void bind_sends();
-    void bind_entry(double gather, double send);
     void bind_memory();
     void bind_slots();
     void bind_data();
-    void bind_least();
-    void bind_ends();
+    // lower.cpp
+    void bind_least_collectives();
+    void bind_least_paths();
+    void bind_lower_ends();
+    [[nodiscard]] double lower_time() const;
+    // estimate.cpp
+    void estimate_entry(double gather, double send);
+    void estimate_slots();
+    void estimate_ends();
+    [[nodiscard]] double estimated_time() const;
+
     [[nodiscard]] double send_time(int a, int b);
     [[nodiscard]] double copy_join(int stage, const DataTimes& data);
     [[nodiscard]] double all_reduce(Bytes bytes, const Group& group) {
         return prices_.collective(AllReduce{bytes}, group).si();
     }
-    void time(StepBound& bound) const;
+    // Whether all parameters are gathered after the update, under nothing.
+    [[nodiscard]] bool gathers_last() const;
 
     Experiment base_;
     int draw_ = 0;
     Experiment now_;  // with the parallelism of this call
     OpPrices prices_;
     DataPrices data_;
-    Features reference_{};  // of one layer on one rank
+    FeatureTimes reference_{};  // of one layer on one rank
     std::map<ShapeKey, BoundShape> shapes_;
     std::shared_ptr<FoundPipelines> pipelines_;
     std::map<PipelineKey, const Pipeline*> met_;  // entries of pipelines_, found without a lock
@@ -146,13 +160,13 @@ private:
     RankGroups groups_;
     std::optional<LayerContext> context_;
     UnitMemory units_;  // with the head's weights in this pipeline
-    Features lower_{}, alone_{}, estimate_{};
+    FeatureTimes lower_{}, alone_{}, estimate_{};
     double sending_ = 0;  // share of the slots' kernel time that sends overlap, and so slow already
     std::vector<GroupEnd> ends_;
-    // none: collectives add nothing to the lower bound
+    // none: collectives add nothing to the lower bound, as with uneven experts, whose ranks wait
+    // for each other
     std::optional<LeastCollectives> least_collectives_;
-    // the least gather time of all parameters of any stage
-    double least_parameters_ = 0;
+    double least_parameters_ = 0;  // the least gather time of all parameters of any stage
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
 };

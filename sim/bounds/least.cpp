@@ -99,9 +99,9 @@ LeastCollectives::LeastCollectives(const LeastInputs& in)
                 ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
 }
 
-Features LeastCollectives::features(const ParallelPlan& plan, const DataTimes& data) const {
+FeatureTimes LeastCollectives::features(const ParallelPlan& plan, const DataTimes& data) const {
     const Parallelism& p = plan.parallelism;
-    Features f = in_.lower;
+    FeatureTimes f = in_.lower;
     if (p.zero == 3)
         shard(f, plan, data);
     else if (overlaps_gradients(plan.exchanges, p))
@@ -167,7 +167,7 @@ double LeastCollectives::overlapping_first(double collectives) const {
                                   overlapped_ - ends_));
 }
 
-void LeastCollectives::add(Features& f, Pass pass, double time) const {
+void LeastCollectives::add(FeatureTimes& f, Pass pass, double time) const {
     for (const UnitKind kind : layer_kinds)
         if (in_.model[at(kind)] > 0) f[feature::unit(kind, pass)] += time;
 }
@@ -175,7 +175,8 @@ void LeastCollectives::add(Features& f, Pass pass, double time) const {
 // What the gradients of a layer delay: the next layer in its slot (`inside`), and the first layer
 // of the stage's next slot (`next`). An embedding is the last unit of its slot, so that it takes
 // the place of that first layer.
-void LeastCollectives::collective(Features& f, const Parallelism& p, const DataTimes& data) const {
+void LeastCollectives::collective(FeatureTimes& f, const Parallelism& p,
+                                  const DataTimes& data) const {
     const double gradients = of_layers(data.filled),
                  inside = std::min(longer(backward_, gradients, false),
                                    longer(weights_, gradients, false));
@@ -200,7 +201,8 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
 // gradients of the layer before. For the first and last layer of a slot this is certain only if the
 // slots before and after are of the same stage, so slots that wait for their input subtract it.
 // Between split backwards nothing is gathered.
-void LeastCollectives::shard(Features& f, const ParallelPlan& plan, const DataTimes& data) const {
+void LeastCollectives::shard(FeatureTimes& f, const ParallelPlan& plan,
+                             const DataTimes& data) const {
     if (split_) return;
     const bool overlaps = overlaps_gradients(plan.exchanges, plan.parallelism);
     const double gather = of_layers(data.gathered),

@@ -16,7 +16,7 @@ LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdow
 
 // Properties of a split and its slots; times in seconds.
 struct LeastInputs {
-    const Features &lower, &alone;  // as in BoundShape; both must outlive LeastCollectives
+    const FeatureTimes &lower, &alone;  // as in BoundShape; both must outlive LeastCollectives
     Schedule schedule;
     bool recomputes_some = false;  // some layers run again, but not all
     UnitCounts model{};            // the units of one copy of the model
@@ -33,7 +33,7 @@ public:
     // `lower` with the delays by collectives: under zero 3 inside and between slots, otherwise by
     // gradients that overlap slots. `data` may be of any stage, because units of one kind are
     // alike.
-    [[nodiscard]] Features features(const ParallelPlan& plan, const DataTimes& data) const;
+    [[nodiscard]] FeatureTimes features(const ParallelPlan& plan, const DataTimes& data) const;
     // By how much a path that begins with the first slot gets longer, because its slots wait for
     // parameters and are slowed by their gathers. Under zero 1 and 2 every stage gathers for at
     // least `parameters` seconds without a gap.
@@ -51,9 +51,9 @@ private:
     [[nodiscard]] double of_layers(const std::array<double, unit_kinds>& times) const;
     [[nodiscard]] double longer(const Layers& layers, double collectives, bool awaited) const;
     [[nodiscard]] double overlapping_first(double collectives) const;
-    void add(Features& f, Pass pass, double time) const;
-    void collective(Features& f, const Parallelism& p, const DataTimes& data) const;
-    void shard(Features& f, const ParallelPlan& plan, const DataTimes& data) const;
+    void add(FeatureTimes& f, Pass pass, double time) const;
+    void collective(FeatureTimes& f, const Parallelism& p, const DataTimes& data) const;
+    void shard(FeatureTimes& f, const ParallelPlan& plan, const DataTimes& data) const;
 
     LeastInputs in_;
     // share of an overlapping collective's time that kernels lose

@@ -21,7 +21,7 @@ public:
     LongestPaths(const PipelineKey& key, const Workload& workload)
         : key_(key), slots_(slot_graph(key, workload)), times_(key_, slots_) {}
     // [direction][group]
-    std::vector<std::vector<PipelinePath>> find(std::span<const Features> directions,
+    std::vector<std::vector<PipelinePath>> find(std::span<const FeatureTimes> directions,
                                                 std::span<const std::vector<int>> group_stages) {
         std::vector<int> last(at(key_.pp), -1);
         for (int i = 0; i < static_cast<int>(slots_.nodes.size()); ++i) last[at(node(i).stage)] = i;
@@ -49,14 +49,14 @@ private:
 
     // Adds to the path a step that no host decided. Returns the step before it, whose cause is not
     // set yet.
-    Step add_step(const Step& step, Features& path) const {
+    Step add_step(const Step& step, FeatureCounts& path) const {
         const SlotNode& n = node(step.node);
         if (step.sent) {
             ++path[n.send];
             const int waited = times_.send_waited_for(step.node, direction_);
             return waited >= 0 ? Step{waited, true} : Step{step.node, false};
         }
-        const Features& slot = slots_.features(n);
+        const FeatureCounts& slot = slots_.features(n);
         for (std::size_t f = 0; f < feature::none; ++f) path[f] += slot[f];
         if (n.fills_last) path[feature::inside_last] += slots_.layers_of(n) - 1;
         const bool was_sent = n.source >= 0 && node(n.source).sends();
@@ -72,7 +72,7 @@ private:
         return {n.before, false};
     }
 
-    void add_host(const SlotNode& n, Features& path) const {
+    void add_host(const SlotNode& n, FeatureCounts& path) const {
         for (std::size_t f = feature::hosts; f < feature::count; ++f)
             path[f] += slots_.features(n)[f];
     }
@@ -94,10 +94,10 @@ private:
 
     // What a stage's host issues in a round. Nothing if `begun` is before the stage's steady part,
     // or if the round takes at most `longest`.
-    std::optional<Features> host_round(const SlotNode& begun, double longest) const {
+    std::optional<FeatureCounts> host_round(const SlotNode& begun, double longest) const {
         const auto [first, last] = slots_.steady[at(begun.stage)];
         if (begun.position < first || last <= 0) return std::nullopt;
-        Features round{};
+        FeatureCounts round{};
         double hosts = 0;
         for (const SlotNode& n : slots_.nodes) {
             if (n.stage != begun.stage || n.micro_batch < slots_.shift ||
@@ -111,7 +111,7 @@ private:
 
     // The longest part of the path that spans one round, or a round of the host if the path begins
     // with it and that takes longer.
-    Features repeated(const std::vector<Step>& steps) const {
+    FeatureCounts repeated(const std::vector<Step>& steps) const {
         // By kind and micro-batch: the number of the run of steady steps in which the path last met
         // this slot, and its index in `steps`.
         std::vector<std::pair<int, std::size_t>> met(slots_.kinds.size() * at(key_.micro_batches));
@@ -136,7 +136,7 @@ private:
         }
         if (steps.back().by_host())
             if (const auto issued = host_round(node(steps.back().node), longest)) return *issued;
-        Features round{};
+        FeatureCounts round{};
         for (std::size_t i = best.first; i < best.second; ++i) add_step(steps[i], round);
         // these happen once, no matter how many rounds there are
         round[feature::inside_last] = round[feature::after_last] = 0;
@@ -154,7 +154,7 @@ private:
 std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key,
                                                      const Workload& workload,
                                                      std::span<const std::vector<int>> group_stages,
-                                                     std::span<const Features> directions) {
+                                                     std::span<const FeatureTimes> directions) {
     return LongestPaths(key, workload).find(directions, group_stages);
 }
 

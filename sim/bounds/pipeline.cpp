@@ -26,7 +26,7 @@ bool covers(const std::ranges::range auto& a, const std::ranges::range auto& b) 
     return std::ranges::equal(a, b, std::ranges::greater_equal{});
 }
 bool covers(const PipelinePath& a, const PipelinePath& b) {
-    return covers(a.once, b.once) && covers(a.round, b.round);
+    return covers(a.once.values, b.once.values) && covers(a.round.values, b.round.values);
 }
 bool covers(const MemoryStage& a, const MemoryStage& b) {
     return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {

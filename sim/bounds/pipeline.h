@@ -30,7 +30,7 @@ bool near_link(const PipelineKey& key, int stage);
 // A path through the slots for the micro-batches of the key (`once`), and what each further round
 // of micro-batches adds to it (`round`).
 struct PipelinePath {
-    Features once{}, round{};
+    FeatureCounts once{}, round{};
     bool by_host = false;  // begins with the issue of the host, not with the first slot
 };
 
@@ -78,7 +78,7 @@ Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 // Typical times of the features (any scale). Those from index `sharded` on include the collectives
 // of zero 3.
 struct Directions {
-    std::vector<Features> times;
+    std::vector<FeatureTimes> times;
     std::size_t sharded = 0;
 };
 // Finds the longest path under each of the directions. The key's micro-batches must be `least` of
@@ -93,7 +93,7 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload,
 std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key,
                                                      const Workload& workload,
                                                      std::span<const std::vector<int>> group_stages,
-                                                     std::span<const Features> directions);
+                                                     std::span<const FeatureTimes> directions);
 
 // A Parallelism with the values of the key, for functions such as chunks_of().
 Parallelism parallelism_of(const PipelineKey& key);

@@ -159,14 +159,14 @@ void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int
     };
     BoundShape one = s;
     fill(s, pricer, UnitKind::experts, plans);
-    Features longest = s.estimate;
+    FeatureTimes longest = s.estimate;
     for (int rank = 1; rank < ranks; ++rank) {
         fill(one, pricer, UnitKind::experts, plans, rank);
         for (std::size_t f = 0; f < feature::hosts; ++f)
             longest[f] = std::max(longest[f], one.estimate[f]);
         if (work(one) > work(s)) s = one;
     }
-    std::copy_n(longest.begin(), feature::hosts, s.estimate.begin());
+    std::copy_n(longest.values.begin(), feature::hosts, s.estimate.values.begin());
 }
 
 }  // namespace

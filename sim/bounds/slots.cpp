@@ -53,7 +53,7 @@ private:
                     count_units(chunk, pass, graph_.kinds.emplace_back());
     }
 
-    void count_units(const Chunk& chunk, Pass pass, Features& f) const {
+    void count_units(const Chunk& chunk, Pass pass, FeatureCounts& f) const {
         const bool single = chunk.last - chunk.first == 1 && !chunk.embedding && !chunk.head;
         if (makes_gradients(pass)) ++f[single ? feature::filling_single : feature::filling];
         if (pass == Pass::forward) --f[feature::opened];
@@ -163,7 +163,7 @@ std::size_t SlotTimes::after(int i) const {
                                                            : feature::filled;
 }
 
-void SlotTimes::set(std::span<const Features> directions) {
+void SlotTimes::set(std::span<const FeatureTimes> directions) {
     device_.assign(slots_.kinds.size(), {});
     host_.assign(slots_.kinds.size(), {});
     for (std::size_t d = 0; d < directions.size(); ++d) {
@@ -196,7 +196,7 @@ const SlotTimes::Lanes& SlotTimes::entry(const SlotNode& n) const {
                                                                    : feature::none];
 }
 
-void SlotTimes::run(std::span<const Features> directions) {
+void SlotTimes::run(std::span<const FeatureTimes> directions) {
     set(directions);
     std::vector<Lanes> hosts(at(key_.pp));  // when the host of a stage has issued its slots so far
     for (std::size_t i = 0; i < slots_.nodes.size(); ++i) {

@@ -28,17 +28,17 @@ struct SlotNode {
 struct SlotGraph {
     std::vector<SlotNode> nodes;  // sorted: each comes after all that it waits for
     // [(stage * chunks + chunk) * 4 + pass]: the features of such a slot
-    std::vector<Features> kinds;
+    std::vector<FeatureCounts> kinds;
     int shift = 0;  // micro-batches of one direction in a round
     // by stage: the range of positions in which its order repeats a round later
     std::vector<std::pair<int, int>> steady;
 
     [[nodiscard]] const SlotNode& node(int i) const { return nodes[at(i)]; }
-    [[nodiscard]] const Features& features(const SlotNode& node) const {
+    [[nodiscard]] const FeatureCounts& features(const SlotNode& node) const {
         return kinds[at(node.kind)];
     }
     [[nodiscard]] double layers_of(const SlotNode& node) const {
-        const Features& f = features(node);
+        const FeatureCounts& f = features(node);
         return f[feature::unit(UnitKind::dense, node.pass())] +
                f[feature::unit(UnitKind::experts, node.pass())];
     }
@@ -64,7 +64,7 @@ public:
     SlotTimes(const PipelineKey& key, const SlotGraph& slots)
         : key_(key), slots_(slots), end_(slots.nodes.size()), sent_(slots.nodes.size()) {}
 
-    void run(std::span<const Features> directions);  // at most `width`
+    void run(std::span<const FeatureTimes> directions);  // at most `width`
 
     // For a node in a direction of the last run: when it ends, what decided that, and the slot
     // whose send delayed its own send (or -1).
@@ -79,7 +79,7 @@ public:
 
 private:
     using Lanes = std::array<double, width>;
-    void set(std::span<const Features> directions);
+    void set(std::span<const FeatureTimes> directions);
     template <class Call>
     void each_wait(const SlotNode& n, const Call& call) const;
     [[nodiscard]] const Lanes& entry(const SlotNode& n) const;

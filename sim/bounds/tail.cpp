@@ -151,7 +151,7 @@ struct Boundary {
     double gather, scatter, alone, last_plan, slowed, ungathered;
     bool split;
 };
-void set_boundary(Features& times, const Boundary& b, bool overlap) {
+void set_boundary(FeatureTimes& times, const Boundary& b, bool overlap) {
     const double first = overlapped(b.alone, b.split ? 0 : b.gather, b.slowed);
     const double middle = overlapped(b.alone, b.scatter + (b.split ? 0 : b.gather), b.slowed);
     const double last = b.alone + lost_to_overlap(b.alone, b.scatter, b.slowed);
@@ -171,8 +171,8 @@ void set_boundary(Features& times, const Boundary& b, bool overlap) {
 
 }  // namespace
 
-double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units,
-                   double slowdown) {
+double slowdown_of(const FeatureTimes& times, const FeatureTimes& computing,
+                   const UnitCounts& units, double slowdown) {
     double all = 0, kernels = 0;
     for (const UnitKind kind : all_kinds)
         for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -185,8 +185,9 @@ double slowdown_of(const Features& times, const Features& computing, const UnitC
 // zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients
 // of the unit before go first. The gather for the next slot waits for the gradients of the last
 // unit, and overlaps nothing.
-Features with_sharding(Features times, const Features& computing, const ParallelPlan& plan,
-                       const DataTimes& data, const UnitCounts& units, double slowdown) {
+FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
+                           const ParallelPlan& plan, const DataTimes& data, const UnitCounts& units,
+                           double slowdown) {
     const Parallelism& p = plan.parallelism;
     const bool overlaps = overlaps_gradients(plan.exchanges, p);
     if (p.zero != 3) return times;

@@ -15,12 +15,13 @@ inline double lost_to_overlap(double work, double collective, double slowdown) {
 
 // The times of layers and ends under zero 3, where units are gathered and gradients exchanged in
 // every micro-batch, on a stage with these units. `computing` is that of BoundShape.
-Features with_sharding(Features times, const Features& computing, const ParallelPlan& plan,
-                       const DataTimes& data, const UnitCounts& units, double slowdown);
+FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
+                           const ParallelPlan& plan, const DataTimes& data, const UnitCounts& units,
+                           double slowdown);
 // By how much overlapping communication slows all that a stage does: `slowdown` times the kernels'
 // share of the time.
-double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units,
-                   double slowdown);
+double slowdown_of(const FeatureTimes& times, const FeatureTimes& computing,
+                   const UnitCounts& units, double slowdown);
 
 // For one group of stages.
 struct Tail {
@@ -30,7 +31,7 @@ struct Tail {
 };
 struct TailInputs {
     const ParallelPlan& plan;
-    const Features& times;  // after with_sharding()
+    const FeatureTimes& times;  // after with_sharding()
     const StageGroup& group;
     const DataTimes& data;
     int chunks = 1;

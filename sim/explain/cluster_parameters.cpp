@@ -40,6 +40,18 @@ bool scale_key(const Key& key, Cluster& c, double factor) {
     return scaled;
 }
 
+// What was measured on a link, as a faster or slower one of its kind would take: of a message, the
+// part beyond the shortest one's time scales with the rate, and that time with the latency.
+void scale_measured(const std::string& link, Cluster& c, double bandwidth, double latency) {
+    for (const Key& key : keys_in<Cluster>())
+        if (key.path.starts_with(link) && holds<Curve>(key))
+            use_field<Curve>(key, &c, [&](Curve& curve) {
+                const Seconds shortest = curve.empty() ? Seconds(0) : curve.front().time;
+                for (auto& point : curve)
+                    point.time = latency * shortest + (point.time - shortest) / bandwidth;
+            });
+}
+
 std::string value_of(const Key& key, Cluster& c) {
     std::string text = key.type->text(key.field(&c));
     use_field<Curve, std::vector<GemmPoint>>(
@@ -76,6 +88,9 @@ Cluster with_scaled(const Cluster& cluster, const std::string& key, double facto
     Cluster scaled = cluster;
     if (found == keys_in<Cluster>().end() || !scale_key(*found, scaled, factor))
         throw std::logic_error("with_scaled: " + key + " is no parameter");
+    const std::string link = key.substr(0, key.rfind('.') + 1);
+    if (key == link + "bandwidth") scale_measured(link, scaled, factor, 1);
+    if (key == link + "latency") scale_measured(link, scaled, 1, factor);
     return scaled;
 }
 

@@ -24,7 +24,8 @@ struct ClusterParameter {
 // nor the numbers of nodes, ranks, NICs.
 std::vector<ClusterParameter> cluster_parameters(const Cluster& cluster);
 
-// The cluster with the parameter times `factor`; in a table of measurements every time is scaled.
+// The cluster with the parameter times `factor`; in a table of measurements every time is scaled. A
+// link's bandwidth or latency also scales what was measured on it.
 // The bounds of the key do not apply, because the result only shows a direction. Throws
 // std::logic_error if the key is no such parameter.
 Cluster with_scaled(const Cluster& cluster, const std::string& key, double factor);

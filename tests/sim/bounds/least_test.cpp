@@ -107,8 +107,8 @@ namespace {
 // them; an embedding takes 1, 0.05 beside, and a head 4. Four layers in chunks of two; slowdown
 // 0.25, so kernels lose a fifth of a collective. The shortest layer, slowed throughout, takes 3 +
 // 0.25 x 2.9 = 3.725.
-Features by_unit(double dense_forward_s, double dense_backward_s, double embedding_forward_s) {
-    Features f{};
+FeatureTimes by_unit(double dense_forward_s, double dense_backward_s, double embedding_forward_s) {
+    FeatureTimes f{};
     f[feature::unit(UnitKind::dense, Pass::forward)] = dense_forward_s;
     f[feature::unit(UnitKind::dense, Pass::backward)] = dense_backward_s;
     f[feature::unit(UnitKind::embedding, Pass::forward)] = embedding_forward_s;
@@ -117,7 +117,7 @@ Features by_unit(double dense_forward_s, double dense_backward_s, double embeddi
         f[feature::unit(UnitKind::head, Pass::backward)] = 4;
     return f;
 }
-const Features dense_lower = by_unit(3, 7, 1), dense_alone = by_unit(2.9, 6.8, 0.95);
+const FeatureTimes dense_lower = by_unit(3, 7, 1), dense_alone = by_unit(2.9, 6.8, 0.95);
 
 LeastInputs dense_layers(Schedule schedule = Schedule::one_f_one_b, int chunk_layers = 2) {
     return {dense_lower, dense_alone, schedule, false, {4, 0, 1, 1}, chunk_layers, 1, 0.25};
@@ -149,7 +149,7 @@ TEST_CASE("gradients beside the last backward lengthen a layer in it and the fir
     CHECK(least.features({p, x}, collectives_of(5, 9)) == dense_lower);
     x.gradients = GradientOverlap::always;
     const double next = 0.2 * (3.725 - 0.1 - 0.2 - 0.05);
-    Features f = least.features({p, x}, collectives_of(5, 9));
+    FeatureTimes f = least.features({p, x}, collectives_of(5, 9));
     CHECK(f[feature::inside_last] == Approx(0.2 * 4.8));
     CHECK(f[feature::after_last] == Approx(next));
     CHECK(f[dense_backward] == 7);
@@ -180,7 +180,7 @@ TEST_CASE("under zero 3 layers are longer by what is gathered and scattered besi
     Exchanges x;
     p.zero = 3;
     const DataTimes data = collectives_of(5, 9);
-    Features f = LeastCollectives(dense_layers()).features({p, x}, data);
+    FeatureTimes f = LeastCollectives(dense_layers()).features({p, x}, data);
     CHECK(f[dense_backward] == Approx(7 + 1.16));
     CHECK(f[dense_forward] == Approx(3 + 0.36));
     CHECK(f[feature::filling] == Approx(-2.32));
@@ -229,7 +229,7 @@ TEST_CASE(
 // alone. The gathers before the first forward meet no recomputed layer: 12 s of forwards, slots
 // of 7.45 with at most 0.3 beside.
 TEST_CASE("layers that are computed again last longer and have more beside them") {
-    Features lower = dense_lower, alone = dense_alone;
+    FeatureTimes lower = dense_lower, alone = dense_alone;
     lower[feature::again(UnitKind::dense)] = 3;
     alone[feature::again(UnitKind::dense)] = 2.9;
     const DataTimes large = collectives_of(100, 9), small = collectives_of(5, 9);

@@ -5,7 +5,6 @@
 #include <catch2/catch.hpp>
 
 #include <map>
-#include <numeric>
 #include <random>
 
 #include "tests/transformers.h"
@@ -17,10 +16,13 @@ namespace {
 constexpr std::size_t of(UnitKind kind, Pass pass) { return feature::unit(kind, pass); }
 constexpr auto forward = Pass::forward, backward = Pass::backward;
 
-Features features(const std::map<std::size_t, double>& values) {
-    Features f{};
+FeatureTimes features(const std::map<std::size_t, double>& values) {
+    FeatureTimes f{};
     for (const auto& [at, value] : values) f[at] = value;
     return f;
+}
+FeatureCounts counts(const std::map<std::size_t, double>& values) {
+    return {features(values).values};
 }
 
 Workload layers(int count) {
@@ -38,13 +40,13 @@ PipelineKey two_stages(int micro_batches) {
 
 // The longest path to the end of each stage's slots.
 std::vector<PipelinePath> paths_of(const PipelineKey& key, const Workload& w,
-                                   const Features& times) {
+                                   const FeatureTimes& times) {
     std::vector<std::vector<int>> stages;
     for (int s = 0; s < key.pp; ++s) stages.push_back({s});
     return longest_paths(key, w, stages, std::span(&times, 1)).front();
 }
 
-std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const Features& times) {
+std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const FeatureTimes& times) {
     const SlotGraph slots = slot_graph(key, w);
     SlotTimes run(key, slots);
     run.run(std::span(&times, 1));
@@ -54,23 +56,19 @@ std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const Fea
     return ends;
 }
 
-double time_of(const Features& counts, const Features& times) {
-    return std::inner_product(counts.begin(), counts.end(), times.begin(), 0.0);
-}
-
 // Forward and backward: a layer takes 3 and 7, the embedding 1 and 2, the head 5 and 6.
-const Features eighths = features({{of(UnitKind::dense, forward), 3},
-                                   {of(UnitKind::dense, backward), 7},
-                                   {of(UnitKind::embedding, forward), 1},
-                                   {of(UnitKind::embedding, backward), 2},
-                                   {of(UnitKind::head, forward), 5},
-                                   {of(UnitKind::head, backward), 6},
-                                   {feature::opened, 0.5},
-                                   {feature::filling, 0.25},
-                                   {feature::filled, 0.125},
-                                   {feature::send_near, 2},
-                                   {feature::arrival, 0.5},
-                                   {feature::entry, 0.25}});
+const FeatureTimes eighths = features({{of(UnitKind::dense, forward), 3},
+                                       {of(UnitKind::dense, backward), 7},
+                                       {of(UnitKind::embedding, forward), 1},
+                                       {of(UnitKind::embedding, backward), 2},
+                                       {of(UnitKind::head, forward), 5},
+                                       {of(UnitKind::head, backward), 6},
+                                       {feature::opened, 0.5},
+                                       {feature::filling, 0.25},
+                                       {feature::filled, 0.125},
+                                       {feature::send_near, 2},
+                                       {feature::arrival, 0.5},
+                                       {feature::entry, 0.25}});
 
 }  // namespace
 
@@ -86,21 +84,21 @@ TEST_CASE("a path of 1F1B goes back through sends and slots as they waited for e
     CHECK(ends_of(key, w, eighths) == std::vector<double>{61.125, 49.125});
     const std::vector<PipelinePath> paths = paths_of(key, w, eighths);
     CHECK_FALSE(paths[0].by_host);
-    CHECK(paths[0].round == Features{});
-    CHECK(paths[0].once == features({{of(UnitKind::dense, forward), 3},
-                                     {of(UnitKind::dense, backward), 3},
-                                     {of(UnitKind::embedding, forward), 1},
-                                     {of(UnitKind::embedding, backward), 1},
-                                     {of(UnitKind::head, forward), 2},
-                                     {of(UnitKind::head, backward), 2},
-                                     {feature::opened, -3 + 2},
-                                     {feature::filling, 3},
-                                     {feature::filled, 1},
-                                     {feature::send_near, 2},
-                                     {feature::arrival, 2},
-                                     {feature::entry, 3},
-                                     {feature::again(UnitKind::dense), 3}}));
-    CHECK(time_of(paths[1].once, eighths) == 49.125);
+    CHECK(paths[0].round == FeatureCounts{});
+    CHECK(paths[0].once == counts({{of(UnitKind::dense, forward), 3},
+                                   {of(UnitKind::dense, backward), 3},
+                                   {of(UnitKind::embedding, forward), 1},
+                                   {of(UnitKind::embedding, backward), 1},
+                                   {of(UnitKind::head, forward), 2},
+                                   {of(UnitKind::head, backward), 2},
+                                   {feature::opened, -3 + 2},
+                                   {feature::filling, 3},
+                                   {feature::filled, 1},
+                                   {feature::send_near, 2},
+                                   {feature::arrival, 2},
+                                   {feature::entry, 3},
+                                   {feature::again(UnitKind::dense), 3}}));
+    CHECK(length_of(paths[1].once, eighths) == 49.125);
 }
 
 // The stage waits for its own sends (ends of sends in parentheses): F1 5.5 + 3.5 = 9 (11); stage 1:
@@ -109,8 +107,8 @@ TEST_CASE("sends that are not overlapped stand between the slots of a stage") {
     PipelineKey key = two_stages(2);
     key.overlap_p2p = false;
     CHECK(ends_of(key, layers(2), eighths) == std::vector<double>{63, 51});
-    const Features once = paths_of(key, layers(2), eighths)[0].once;
-    CHECK(time_of(once, eighths) == 63);
+    const FeatureCounts once = paths_of(key, layers(2), eighths)[0].once;
+    CHECK(length_of(once, eighths) == 63);
     CHECK(once[feature::send_near] == 3);
     CHECK(once[feature::filled] == 0);
 }
@@ -118,23 +116,23 @@ TEST_CASE("sends that are not overlapped stand between the slots of a stage") {
 // Issuing a layer's forward takes 100: F1 of stage 0 ends at 200. The send, F1 and B1 on stage 1,
 // the send back and B1 take 36 more.
 TEST_CASE("a path begins with what a host issues where that is late") {
-    Features times = eighths;
+    FeatureTimes times = eighths;
     times[feature::host(UnitKind::dense, forward)] = 100;
     times[feature::host(UnitKind::dense, backward)] = 10;
     CHECK(ends_of(two_stages(2), layers(2), times) == std::vector<double>{236, 224});
     const PipelinePath path = paths_of(two_stages(2), layers(2), times)[0];
     CHECK(path.by_host);
-    CHECK(path.once == features({{feature::host(UnitKind::dense, forward), 2},
-                                 {of(UnitKind::dense, forward), 1},
-                                 {of(UnitKind::dense, backward), 2},
-                                 {of(UnitKind::embedding, backward), 1},
-                                 {of(UnitKind::head, forward), 1},
-                                 {of(UnitKind::head, backward), 1},
-                                 {feature::filling, 2},
-                                 {feature::send_near, 2},
-                                 {feature::arrival, 2},
-                                 {feature::entry, 2},
-                                 {feature::again(UnitKind::dense), 2}}));
+    CHECK(path.once == counts({{feature::host(UnitKind::dense, forward), 2},
+                               {of(UnitKind::dense, forward), 1},
+                               {of(UnitKind::dense, backward), 2},
+                               {of(UnitKind::embedding, backward), 1},
+                               {of(UnitKind::head, forward), 1},
+                               {of(UnitKind::head, backward), 1},
+                               {feature::filling, 2},
+                               {feature::send_near, 2},
+                               {feature::arrival, 2},
+                               {feature::entry, 2},
+                               {feature::again(UnitKind::dense), 2}}));
 }
 
 // (m + p - 1)(F + B) with free sends: p more micro-batches add p forwards and p backwards, on
@@ -144,22 +142,22 @@ TEST_CASE("a round of 1F1B is as many forwards and backwards as there are stages
         PipelineKey key;
         key.pp = stages;
         key.micro_batches = rounds_of(key.schedule, stages, 100).least;
-        Features times =
+        FeatureTimes times =
             features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
         const Workload w = layers(2 * stages);
         for (const PipelinePath& path : paths_of(key, w, times)) {
             CHECK(path.round[of(UnitKind::dense, forward)] == 2 * stages);
             CHECK(path.round[of(UnitKind::dense, backward)] == 2 * stages);
         }
-        CHECK(time_of(paths_of(key, w, times)[0].once, times) ==
+        CHECK(length_of(paths_of(key, w, times)[0].once, times) ==
               2 * 10 * (key.micro_batches + stages - 1));
         times[feature::host(UnitKind::dense, forward)] = 31;
         times[feature::host(UnitKind::dense, backward)] = 37;
         const PipelinePath issued = paths_of(key, w, times)[0];
         CHECK(issued.by_host);
-        CHECK(issued.round == features({{feature::host(UnitKind::dense, forward), 2 * stages},
-                                        {feature::host(UnitKind::dense, backward), 2 * stages},
-                                        {feature::host_again(UnitKind::dense), 2 * stages}}));
+        CHECK(issued.round == counts({{feature::host(UnitKind::dense, forward), 2 * stages},
+                                      {feature::host(UnitKind::dense, backward), 2 * stages},
+                                      {feature::host_again(UnitKind::dense), 2 * stages}}));
     }
 }
 
@@ -167,12 +165,12 @@ TEST_CASE("a round of 1F1B is as many forwards and backwards as there are stages
 // inside the backward. With two chunks per stage, part of the exchange runs beside the next slot of
 // the stage.
 TEST_CASE("the last gradients of a chunk are marked on a path") {
-    const Features once = paths_of(two_stages(2), layers(6), eighths)[0].once;
+    const FeatureCounts once = paths_of(two_stages(2), layers(6), eighths)[0].once;
     CHECK(once[feature::inside_last] == 2 + 2);
     CHECK(once[feature::after_last] == 0);
     PipelineKey key = two_stages(2);
     key.chunks = 2;
-    const Features times =
+    const FeatureTimes times =
         features({{of(UnitKind::dense, forward), 3}, {of(UnitKind::dense, backward), 7}});
     CHECK(paths_of(key, layers(12), times)[0].once[feature::after_last] > 0);
 }
@@ -197,11 +195,12 @@ TEST_CASE("a path takes what its stage takes, and its rounds no more than a long
                 const Rounds rounds = rounds_of(schedule, key.pp, 60);
                 key.micro_batches = rounds.least;
                 const Workload w = layers(3 * chunks * key.pp + trial);
-                Features times{};
-                for (double& time : times) time = 1 + static_cast<double>(random() % 64) / 8;
+                FeatureTimes times{};
+                for (double& time : times.values) time = 1 + static_cast<double>(random() % 64) / 8;
                 times[feature::inside_last] = times[feature::after_last] = times[feature::opened] =
                     0;
-                if (trial < 3) std::fill(times.begin() + feature::hosts, times.end(), 0.0);
+                if (trial < 3)
+                    std::fill(times.values.begin() + feature::hosts, times.values.end(), 0.0);
                 CAPTURE(static_cast<int>(schedule), key.pp, chunks, trial);
                 const std::vector<PipelinePath> paths = paths_of(key, w, times);
                 const std::vector<double> ends = ends_of(key, w, times);
@@ -210,9 +209,9 @@ TEST_CASE("a path takes what its stage takes, and its rounds no more than a long
                 const std::vector<double> later =
                     rounds.count > 1 ? ends_of(longer, w, times) : ends;
                 for (std::size_t s = 0; s < ends.size(); ++s) {
-                    CHECK(time_of(paths[s].once, times) == Approx(ends[s]));
+                    CHECK(length_of(paths[s].once, times) == Approx(ends[s]));
                     const double extended =
-                        time_of(paths[s].once, times) + 2 * time_of(paths[s].round, times);
+                        length_of(paths[s].once, times) + 2 * length_of(paths[s].round, times);
                     CHECK(extended <= later[s] * (1 + 1e-12));
                     if (schedule == Schedule::one_f_one_b && chunks == 1)
                         CHECK(extended >= 0.97 * later[s]);

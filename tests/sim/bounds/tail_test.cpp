@@ -10,7 +10,7 @@ using feature::unit;
 constexpr double slowing = 0.25;   // slowdown
 constexpr double lost_part = 0.2;  // s / (1 + s): share of a collective that kernels beside it lose
 
-void set_passes(Features& f, UnitKind kind, double forward, double backward, double inputs,
+void set_passes(FeatureTimes& f, UnitKind kind, double forward, double backward, double inputs,
                 double weights) {
     f[unit(kind, Pass::forward)] = forward;
     f[unit(kind, Pass::backward)] = backward;
@@ -20,8 +20,8 @@ void set_passes(Features& f, UnitKind kind, double forward, double backward, dou
 
 // Forward, and backward + recomputation: a dense layer takes 3 and 7 + 2, with experts 5 and 11 +
 // 1; an embedding 1 and 2, a head 4 and 8.
-Features tail_times() {
-    Features f{};
+FeatureTimes tail_times() {
+    FeatureTimes f{};
     set_passes(f, UnitKind::dense, 3, 7, 4, 3);
     set_passes(f, UnitKind::experts, 5, 11, 6, 5);
     set_passes(f, UnitKind::embedding, 1, 2, 0, 2);
@@ -41,7 +41,7 @@ struct TailStage {
     ParallelPlan plan;
     Parallelism& p = plan.parallelism;
     Exchanges& x = plan.exchanges;
-    Features f = tail_times();
+    FeatureTimes f = tail_times();
     StageGroup group;
     DataTimes data;
     int chunks = 2;
@@ -214,7 +214,7 @@ TEST_CASE("under zero 3 the first gather and the last collective are waited for"
 // Kernels take 0.8 of a dense layer's forward and half of its backward, and all of the embedding's
 // time. For three dense layers and one embedding: (3 x (2.4 + 3.5) + 1 x 3) of (3 x 10 + 3).
 TEST_CASE("a stage is slowed by its kernels' share") {
-    Features computing = tail_times();
+    FeatureTimes computing = tail_times();
     computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
     computing[unit(UnitKind::dense, Pass::backward)] = 3.5;
     CHECK(slowdown_of(tail_times(), computing, {3, 0, 1, 0}, slowing) ==
@@ -227,7 +227,7 @@ TEST_CASE("a stage is slowed by its kernels' share") {
 // of 7 and recomputation of 2 run beside a gather of 1 and a scatter of 4; kernels are half of 7
 // and all of 2: 5.5 / 9 of the slowdown.
 TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or loses by it") {
-    Features computing = tail_times();
+    FeatureTimes computing = tail_times();
     computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
     computing[unit(UnitKind::dense, Pass::backward)] = 3.5;
     Parallelism p;
@@ -238,7 +238,7 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     data.exchanged = {4, 3, 0.25, 6};
     const auto lost = [](double slowdown) { return slowdown / (1 + slowdown); };
     const double forward = slowing * 0.8, backward = slowing * 5.5 / 9;
-    Features f = with_sharding(tail_times(), computing, {p, x}, data, {3, 2, 1, 1}, slowing);
+    FeatureTimes f = with_sharding(tail_times(), computing, {p, x}, data, {3, 2, 1, 1}, slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + lost(forward) * 1));
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + lost(backward) * 5));
     // the scatter outlasts it: slowed it would end after 3.75
@@ -273,7 +273,7 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     DataTimes data;
     data.gathered.fill(13);
     data.exchanged.fill(30);
-    const Features f =
+    const FeatureTimes f =
         with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
     const double slowed = 9 * (1 + slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == 13);
@@ -284,7 +284,7 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     CHECK(f[feature::filled] == Approx(13 + 30 + 30 - slowed));
     // Without overlap the gather for the next layer begins with the backward's own 7 s.
     x.gradients = GradientOverlap::never;
-    const Features after =
+    const FeatureTimes after =
         with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
     CHECK(after[unit(UnitKind::dense, Pass::backward)] == Approx(13 - 2));
     CHECK(after[feature::filling] == Approx(9 - 7 + 7 * (1 + slowing) - 13));
@@ -307,7 +307,7 @@ TEST_CASE("under zero 3 split backwards gather for the inputs and scatter from t
     DataTimes data;
     data.gathered.fill(1);
     data.exchanged.fill(2);
-    const Features f =
+    const FeatureTimes f =
         with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
     CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
     CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == Approx(3 + lost_part * 2));

@@ -58,6 +58,25 @@ TEST_CASE("scaling changes one parameter, of a table every time") {
     CHECK_THROWS_AS(with_scaled(c, "nodes", 2), std::logic_error);
 }
 
+// Twice the rate: 1 us of the shortest message stays, the 4 us beyond it become 2. Half of the
+// latency: the first 1 us become 0.5, the rest stays. The other link's measurements stay as they
+// are.
+TEST_CASE("what was measured on a link follows its rate and latency") {
+    Cluster c;
+    c.intra.bandwidth = BytesPerSecond(1e9);
+    c.intra.latency = Seconds(2e-6);
+    c.intra.all_reduce = {{Bytes(1), Seconds(1)}, {Bytes(2), Seconds(5)}};
+    c.inter.all_reduce = c.intra.all_reduce;
+    Cluster expected = c;
+    expected.intra.bandwidth = BytesPerSecond(2e9);
+    expected.intra.all_reduce = {{Bytes(1), Seconds(1)}, {Bytes(2), Seconds(3)}};
+    CHECK(with_scaled(c, "link.intra.bandwidth", 2) == expected);
+    expected = c;
+    expected.intra.latency = Seconds(1e-6);
+    expected.intra.all_reduce = {{Bytes(1), Seconds(0.5)}, {Bytes(2), Seconds(4.5)}};
+    CHECK(with_scaled(c, "link.intra.latency", 0.5) == expected);
+}
+
 TEST_CASE("rows of attention kernels of older cluster files are read") {
     const auto rows = [](std::vector<ConfigValue> row) {
         return ConfigValue{std::vector<ConfigValue>{ConfigValue{std::move(row)}}};

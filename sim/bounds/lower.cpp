@@ -1,0 +1,83 @@
+// lower <= the event engine, because both follow the same graph:
+// - Each path that find_pipeline() found is a chain of tasks of the graph, in which each waits for
+// the one before. Plans of a stage run
+//   one after another, a slot waits for the send of the slot that it continues, sends of a lane go
+//   one by one, and hosts issue in order. A round that repeats is a part of such a path that
+//   returns to its start some micro-batches later, where all stages' orders are the same again.
+// - No task is faster than alone and uncontended, in either engine. Times are sums and maxima (a
+// rate below one only lengthens them), so
+//   nothing ends earlier when something else takes longer.
+// - sim/bounds/least.cpp derives what kernels lose during collectives from how much of both a rank
+// runs between two moments, and from
+//   collectives in flight from a known moment on. Links that collectives share only keep them
+//   longer in flight.
+// - After the slots, the last bucket holds at least the last unit. Norm, update and collectives
+// that join stages run one after another,
+//   and all collectives of a stage's data lane go one by one.
+#include <algorithm>
+#include <limits>
+
+#include "model/transformer/stages.h"
+#include "sim/bounds/bounds.h"
+
+namespace stepcast {
+
+void StepBounds::bind_least_collectives() {
+    const Parallelism& p = now_.parallelism;
+    least_collectives_.reset();
+    if (!shape_->routing.counts.empty() || p.dp * p.cp == 1) return;
+    const double send = std::max(
+        {lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
+    const bool some = recomputes_layers(p) && p.recompute_layers > 0;
+    least_collectives_.emplace(
+        LeastInputs{lower_, alone_, p.schedule, some, pipeline_->model, pipeline_->shortest_chunk,
+                    send + lower_[feature::arrival], base_.cluster.interference.compute_slowdown});
+}
+
+// The longest paths, with the least delay by collectives.
+void StepBounds::bind_least_paths() {
+    const FeatureTimes times =
+        least_collectives_ ? least_collectives_->features(plan_of(now_), ends_[0].lower.data)
+                           : lower_;
+    least_parameters_ = std::numeric_limits<double>::infinity();
+    for (GroupEnd& end : ends_) {
+        end.lower.by_host = end.lower.by_slots = 0;
+        for (std::size_t i = 0; i < end.group->paths.size(); ++i) {
+            const RunPath& path = end.paths[i];
+            double& longest = path.by_host ? end.lower.by_host : end.lower.by_slots;
+            longest = std::max(longest, path.lower + changing_length(path.meets, times));
+        }
+        least_parameters_ = std::min(least_parameters_, end.lower.data.parameters);
+    }
+}
+
+void StepBounds::bind_lower_ends() {
+    const Parallelism& p = now_.parallelism;
+    const bool awaits =
+        p.zero == 3 || ((p.zero == 1 || p.zero == 2) && now_.runtime.exchanges.parameters);
+    const double start = least_collectives_ && awaits
+                             ? least_collectives_->start(p, ends_[0].lower.data, least_parameters_)
+                             : 0;
+    for (GroupEnd& group : ends_) {
+        LowerEnd& end = group.lower;
+        const double exchanged =
+            overlaps_gradients(now_) ? end.data.least_last : end.data.least_waited;
+        const double slots =
+            end.by_slots > 0 ? std::max(end.by_host, end.by_slots + start) : end.by_host;
+        end.ready = std::max(slots + std::max(exchanged, end.join), end.data.least_lane);
+    }
+}
+
+// When the gradients of all stages are ready, all compute the norm, and then all update.
+double StepBounds::lower_time() const {
+    double ready = 0, update = 0;
+    for (const GroupEnd& group : ends_) {
+        const LowerEnd& end = group.lower;
+        ready = std::max(ready, end.ready + end.data.norm);
+        update =
+            std::max(update, end.data.update + (gathers_last() ? end.data.parameters_joined : 0));
+    }
+    return ready + norm_all_reduce_ + update;
+}
+
+}  // namespace stepcast
