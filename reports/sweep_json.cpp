@@ -63,6 +63,8 @@ std::string to_json(const SweepAnswer& r) {
               {"varied", r.varied},
               {"where", r.where},
               {"schedules_left_out", r.schedules_left_out},
+              {"switches", r.switches},
+              {"outvoting", r.outvoting},
               {r.second ? "front" : "top", list(r.best, sweep_row)},
               {"scaling", list(r.scaling, sweep_row)},
               {"each_of", r.each_of},

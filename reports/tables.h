@@ -34,6 +34,9 @@ std::string kernel_table(const Forecast& forecast);
 // Peaks, the tensor that fails and what would help, the fullest moment by kind, layer and stage.
 std::string allocator_table(const AllocatorForecast& forecast);
 // Levers beside the forecast that they change.
+Table levers_of(const std::vector<Lever>& levers, const Forecast& forecast);
+// "+1.2 .. +8.0 %"; "~" where the two are not distinguishable.
+std::string difference_text(const Behind& behind);
 std::string lever_table(const std::vector<Lever>& levers, const Forecast& forecast);
 std::string measurement_table(const std::string& experiment, const Measurement& measurement);
 

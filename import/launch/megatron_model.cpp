@@ -328,6 +328,12 @@ void take_experts(MegatronSource& s) {
             take_pattern_of_experts(s, *v);
         }
     }
+    // "each" is read where Megatron-LM's default stands, SequentialMLP; recipes of others have it
+    // on
+    if (const auto* v = s.d.find("moe_grouped_gemm");
+        s.lm() && !s.deepspeed && experts && !(v && flag_in(*v)))
+        s.t.take(
+            "parallelism.expert_products", v, [](const NamedValue&) { return "each"; }, "each");
     s.t.take("parallelism.dispatch_once", s.d.find("moe_token_dispatcher_type"),
              [](const NamedValue& v) { return truth(v.value == "flex"); });
     s.t.take("parallelism.dispatch_once", s.d.on("moe_enable_deepep"), flag_text);

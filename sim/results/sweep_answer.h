@@ -116,6 +116,9 @@ struct SweepAnswer {
     double margin = 0;  // cluster.overheads.margin
     std::vector<std::string> varied = {}, where = {};
     std::vector<std::string> schedules_left_out = {};  // those that parallelism=all left out
+    std::vector<std::string> switches = {};  // of the framework, that parallelism=all walked
+    // "runtime.exchanges.tensor = never (split_sequence)": stated, its framework sets the other
+    std::vector<std::string> outvoting = {};
     std::vector<SweepRow> best = {};
     std::vector<SweepRow> scaling = {};     // the best for each number of ranks, where that varies
     std::vector<std::string> each_of = {};  // keys for whose every setting `of_each` has the best

@@ -234,7 +234,11 @@ SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question,
                        .asked = question.top,
                        .margin = question.experiment.cluster.overheads.margin,
                        .varied = {},
-                       .schedules_left_out = space.schedules_left_out()};
+                       .schedules_left_out = space.schedules_left_out(),
+                       .switches = space.switches()};
+    for (const Override& other : outvoted(question.experiment))
+        result.outvoting.push_back(fmt::format(
+            "{} = {} ({})", other.key, get_key(question.experiment, other.key), other.value));
     for (const VariedKey& key : space.varied()) result.varied.push_back(key.name);
     for (const Constraint& c : question.where) result.where.push_back(c.text);
     return result;
