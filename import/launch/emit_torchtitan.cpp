@@ -165,9 +165,10 @@ private:
             if (!flags_) add("activation_checkpoint", "selective_ac_option", "\"op\"");
             return;
         }
-        out_.refuse_unless(!flags_ && stage % p.recompute_layers == 0,
-                           fmt::format("{} of {} layers computed again: {}", p.recompute_layers,
-                                       stage, flags_ ? "it takes all" : "it takes every N-th"));
+        out_.refuse_unless(
+            !flags_ && stage % p.recompute_layers == 0,
+            fmt::format("recompute_layers, {} of {} computed again: {}", p.recompute_layers, stage,
+                        flags_ ? "it takes all" : "it takes every N-th"));
         if (!flags_ && stage % p.recompute_layers == 0)
             add("activation_checkpoint", "selective_ac_option",
                 fmt::format("\"{}\"", stage / p.recompute_layers));

@@ -236,7 +236,6 @@ Experiment with_values_written_out(Experiment e) {
         w.moe.shared_experts = 1;
     }
     p.global_batch = sequences_of_step(p);
-    write_out_stages(w, p);
     if (p.shard == p.dp * p.cp) p.shard = 0;
     write_out_runtime(e);
     return e;
@@ -269,6 +268,8 @@ class Comparison {
 public:
     Comparison(const Experiment& asked, const Translation& script, EmitFormat format)
         : asked_(with_values_written_out(asked)), back_(experiment_of_script(asked, script)) {
+        if (!back_.parallelism.stage_layers.empty())
+            write_out_stages(asked_.workload, asked_.parallelism);
         if (leaves_model_to_code(format))
             find([](std::string_view key) { return shapes_model(key); });
         while (find([](std::string_view) { return true; })) {
