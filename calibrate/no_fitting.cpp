@@ -1,3 +1,4 @@
+// Stands in for solver.cpp in a build without Ceres: every fit is refused with what to install.
 #include "calibrate/solver.h"
 #include "model/base/errors.h"
 

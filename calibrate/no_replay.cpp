@@ -1,3 +1,4 @@
+// Stands in for replay.cpp in a build without the libraries that read profiles.
 #include "calibrate/replay.h"
 #include "model/base/errors.h"
 

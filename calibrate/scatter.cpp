@@ -59,33 +59,43 @@ double least_width(double share, const std::function<double(double width)>& beyo
     return high;
 }
 
-Scatter scatter_of_group(const Rows& rows) {
-    const auto width = [&](bool slower) {
-        return least_width(tail, [&](double w) {
-            const auto beyond = std::ranges::count_if(rows, [&](const ScatterRow* row) {
-                const double end = end_of(*row, w, slower);
-                return slower ? row->off > end : row->off < end;
-            });
-            return static_cast<double>(beyond) / static_cast<double>(rows.size());
-        });
-    };
-    return {width(false), width(true)};
-}
-
 struct Weighted {
     const ScatterRow* row;
     double weight;
 };
 
-// Of n rows of one source each has the weight 1 / sqrt(n): rows of one table err alike, but more of
-// them say more.
-std::vector<Weighted> weighted(const Rows& rows) {
-    std::map<std::string, double> of_source;
-    for (const ScatterRow* row : rows) ++of_source[row->what.source];
+// Of n rows of one kind (a source, a model) each has the weight 1 / sqrt(n): they err alike, but
+// more of them say more.
+template <class Kind>
+std::vector<Weighted> weighted(const Rows& rows, const Kind& kind) {
+    std::map<std::string, double> of_kind;
+    for (const ScatterRow* row : rows) ++of_kind[kind(*row)];
     std::vector<Weighted> found;
     for (const ScatterRow* row : rows)
-        found.push_back({row, 1 / std::sqrt(of_source.at(row->what.source))});
+        found.push_back({row, 1 / std::sqrt(of_kind.at(kind(*row)))});
     return found;
+}
+
+// The width that leaves a tenth of the weight beyond it.
+double width_of(const std::vector<Weighted>& rows, bool slower) {
+    return least_width(tail, [&](double width) {
+        double all = 0, beyond = 0;
+        for (const Weighted& r : rows) {
+            const double end = end_of(*r.row, width, slower);
+            all += r.weight;
+            if (slower ? r.row->off > end : r.row->off < end) beyond += r.weight;
+        }
+        return beyond / all;
+    });
+}
+
+std::string source_of(const ScatterRow& row) { return row.what.source; }
+std::string model_of(const ScatterRow& row) { return block_of(row.what, LeftOut::model); }
+
+// The next step may be of another model.
+Scatter scatter_of_group(const Rows& of) {
+    const std::vector<Weighted> rows = weighted(of, model_of);
+    return {width_of(rows, false), width_of(rows, true)};
 }
 
 // The next source is one more than those that the widths are of: Student's t of that many.
@@ -95,22 +105,11 @@ double for_next_source(double width, std::size_t sources) {
 
 // No narrower than the medians of recipes' frameworks lie apart.
 ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Scatter& least) {
-    const std::vector<Weighted> rows = weighted(of);
-    const auto width = [&](bool slower) {
-        return least_width(tail, [&](double w) {
-            double all = 0, beyond = 0;
-            for (const Weighted& r : rows) {
-                const double end = end_of(*r.row, w, slower);
-                all += r.weight;
-                if (slower ? r.row->off > end : r.row->off < end) beyond += r.weight;
-            }
-            return beyond / all;
-        });
-    };
+    const std::vector<Weighted> rows = weighted(of, source_of);
     std::set<std::string> sources;
-    for (const ScatterRow* row : of) sources.insert(row->what.source);
+    for (const ScatterRow* row : of) sources.insert(source_of(*row));
     const auto end = [&](bool slower, double at_least) {
-        return std::max(at_least, for_next_source(width(slower), sources.size()));
+        return std::max(at_least, for_next_source(width_of(rows, slower), sources.size()));
     };
     return {name,
             static_cast<int>(of.size()),
@@ -134,7 +133,7 @@ std::vector<ClassScatter> classes_of(const std::vector<ScatterRow>& rows,
 
 int blocks_in(const Rows& rows) {
     std::set<std::string> blocks;
-    for (const ScatterRow* row : rows) blocks.insert(block_of(row->what, LeftOut::model));
+    for (const ScatterRow* row : rows) blocks.insert(model_of(*row));
     return static_cast<int>(blocks.size());
 }
 

@@ -1,3 +1,4 @@
+// stepcast diagnose: from what a user measured to ranked causes.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include "cli/output_files.h"
 #include "cli/run_inputs.h"
 #include "cli/verbs.h"
+#include "import/machine/gpu_samples.h"
 #include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
@@ -147,6 +149,14 @@ void take_links(const std::string& path, AskedRun& run) {
         throw ConfigError(path + ": has no message of 64 MB or more; expected nccl-tests -e 1G");
 }
 
+// GPUs of a busy run seldom reach their highest clock: between 0.8 of it (power-limited Hopper) and
+// all of it (Ampere), which is judged, not measured.
+void take_clocks(const std::string& path, Observed& seen) {
+    constexpr double usual = 0.9;
+    for (const double share : read_gpu_samples(path).clocks)
+        seen.clocks.push_back({.share = share, .usual = usual});
+}
+
 AskedRun asked_run(const Options& options) {
     AskedRun run;
     const std::string& name = options.experiment;
@@ -175,6 +185,7 @@ AskedRun asked_run(const Options& options) {
             if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
         });
     if (!options.nccl_tests.empty()) take_links(options.nccl_tests, run);
+    if (!options.gpu_samples.empty()) take_clocks(options.gpu_samples, run.observed);
     return run;
 }
 
@@ -193,9 +204,9 @@ std::vector<Cause> causes_left(const std::vector<std::string>& ruled_out) {
 
 void check_files(const Options& options) {
     Paths outputs;
-    const Paths inputs =
-        named({named_row(options.experiment).path},
-              {options.cluster, options.framework, options.model, options.log, options.nccl_tests});
+    const Paths inputs = named({named_row(options.experiment).path},
+                               {options.cluster, options.framework, options.model, options.log,
+                                options.nccl_tests, options.gpu_samples});
     add_in(outputs, options.out, {"summary.md", "report.html"}, inputs);
     check_outputs(outputs, inputs);
 }
@@ -238,6 +249,12 @@ Verb diagnose_verb() {
          .value = &Options::nccl_tests,
          .type = "FILE",
          .help = "output of nccl-tests on these machines",
+         .group = what_was_seen},
+        {.name = "--nvidia-smi",
+         .value = &Options::gpu_samples,
+         .type = "FILE",
+         .help = "samples of nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,"
+                 "clocks_event_reasons.active --format=csv -l 1 during the run",
          .group = what_was_seen},
         {.name = "--ruled-out",
          .value = &Options::ruled_out,

@@ -1,3 +1,4 @@
+// stepcast execute: runs an experiment's step on this host or its GPUs.
 #include <cstdlib>
 #include <memory>
 #include <optional>

@@ -1,3 +1,5 @@
+// stepcast import: other tools' configurations, machines, logs and profiles to experiments,
+// clusters and tables.
 #include <algorithm>
 #include <array>
 #include <filesystem>

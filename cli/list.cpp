@@ -1,3 +1,4 @@
+// stepcast list: presets and keys.
 #include <algorithm>
 #include <array>
 #include <string_view>

@@ -1,3 +1,4 @@
+// stepcast show: what a preset or file holds, every key with its value.
 #include "cli/experiment_inputs.h"
 #include "cli/verbs.h"
 

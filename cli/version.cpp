@@ -1,3 +1,4 @@
+// stepcast --version: this build, its commit and its libraries.
 #include "cli/startup.h"
 
 #include "cli/commit.h"  // written by every build: cmake/commit.cmake

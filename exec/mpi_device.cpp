@@ -1,3 +1,4 @@
+// The host as a device whose ranks are MPI processes.
 #include "exec/host_device.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Collectives and sends between MPI processes.
 #include "exec/mpi_group.h"
 
 #include <stdexcept>

@@ -1,3 +1,4 @@
+// Stands in for host_device.cpp in a build without OpenBLAS.
 #include "exec/host_device.h"
 #include "model/base/errors.h"
 

@@ -1,3 +1,4 @@
+// Stands in for mpi_device.cpp in a build without MPI.
 #include "exec/host_device.h"
 #include "exec/shared_id.h"
 #include "model/base/errors.h"

@@ -1,3 +1,4 @@
+// Collectives and sends between threads of one process, through the memory that they share.
 #include "exec/rank_group.h"
 
 #include <algorithm>

@@ -11,6 +11,7 @@
 #include "model/input/framework_file.h"
 #include "model/input/key_values.h"
 #include "model/input/layers.h"
+#include "model/machine/measured_tables.h"
 #include "model/machine/priors.h"
 
 namespace stepcast {
@@ -210,19 +211,23 @@ void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Over
     if (framework) layers.starts["framework"] = *framework;
 }
 
-// Beside them measurements of a link may stand, which count instead.
-bool is_link_rate(std::string_view path) {
-    return path.starts_with("cluster.link.") &&
-           (path.ends_with(".bandwidth") || path.ends_with(".latency"));
+// Whether the cluster has measured tables that count instead of the key.
+bool is_measured(const Experiment& e, std::string_view path) {
+    constexpr std::string_view cluster = "cluster.";
+    return path.starts_with(cluster) &&
+           std::ranges::any_of(tables_before(path.substr(cluster.size())), [&](const auto& table) {
+               return text_of(*find_key(std::string(cluster) + table), e) != "[]";
+           });
 }
 
-// Notes that the experiment states the key, if frameworks may set it or measurements may count
+// Notes that the experiment states the key, if frameworks may set it or measurements count
 // instead. An older switch of a style of kernels that is off says something only if the framework
 // has this style.
 void state(Experiment& e, std::string_view path, bool off) {
     const Key* const key = find_key(path);
     if (!key || is_preset(*key)) return;
-    if (!is_link_rate(path) && (e.framework.name.empty() || !may_be_ruled(canonical(*key)))) return;
+    if (!is_measured(e, path) && (e.framework.name.empty() || !may_be_ruled(canonical(*key))))
+        return;
     const std::string now(canonical(*key));
     if (const auto style = older_style(*key); off && !style.empty()) {
         const std::string* const ruled = ruled_value(e.framework, now);

@@ -1,3 +1,4 @@
+// Reads and writes routing.csv: how many tokens each rank sends to each expert.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// The page of compare: predicted against measured.
 #include "reports/pages.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// compare --json.
 #include "model/records/measurements.h"
 #include "reports/json.h"
 #include "reports/json_parts.h"

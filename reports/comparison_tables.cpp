@@ -1,3 +1,4 @@
+// The tables of compare, for the terminal and the page.
 #include <algorithm>
 #include <cmath>
 #include <map>

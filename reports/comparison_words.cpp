@@ -1,3 +1,4 @@
+// The sentences of compare: how far off, on which evidence.
 #include "reports/compare.h"
 
 #include <algorithm>

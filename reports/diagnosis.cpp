@@ -84,7 +84,7 @@ std::string pattern_sentence(const StepPattern& p) {
         fmt::format("single steps: {}, the quiet ones take {}", p.steps, time_text(p.quiet));
     if (p.slow_share > 0) {
         text += fmt::format(", {} are slow", percent_text(p.slow_share));
-        if (p.regular) text += fmt::format(", every {:.0f}th", p.every);
+        if (p.regular) text += fmt::format(", every {:.0f} steps", p.every);
         text += fmt::format("; together they lose {}", time_text(p.quiet * p.lost));
     }
     return text;

@@ -1,3 +1,4 @@
+// Plots of errors against size, and of what they consist of.
 #include "reports/plots.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The tables of simulate --explain and of traced steps.
 #include "reports/tables.h"
 
 #include <algorithm>

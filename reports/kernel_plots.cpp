@@ -1,3 +1,4 @@
+// Plots of measured kernels beside their laws, by device.
 #include "reports/plots.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The tables of measured kernels beside their laws.
 #include "reports/tables.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The page of one step: simulate and execute.
 #include "reports/pages.h"
 
 #include <algorithm>

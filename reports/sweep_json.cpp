@@ -1,3 +1,4 @@
+// sweep --json.
 #include <cmath>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The page of a search.
 #include "reports/pages.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Plots of a search: its map, its front.
 #include "reports/plots.h"
 
 #include <algorithm>

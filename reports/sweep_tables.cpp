@@ -1,3 +1,4 @@
+// The tables of a search; one column is one add().
 #include "reports/tables.h"
 
 #include <algorithm>

@@ -68,25 +68,25 @@ double variance_of_priors(const Framework& framework, const std::vector<CostBasi
 
 double normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Probability that log(step / median) is below x. The normal distribution has another width on each
-// side of 0.
-double chance(double x, double faster, double slower) {
-    const double width = (x < 0 ? faster : slower) / p90_of_normal;
+// Probability that log(step / median) is below x, if p90 lies `reach` above the median.
+double chance(double x, double reach) {
+    const double width = reach / p90_of_normal;
     if (width <= 0) return x < 0 ? 0 : x > 0 ? 1 : 0.5;
     return normal(x / width);
 }
 
-double mixture_quantile(const Doubts& d, double faster, double slower, double share) {
+// Of the readings in equal shares, each with the width of the end that is asked for: a slow tail
+// of a fast reading says nothing about p10, and would move it above that reading's median.
+double mixture_quantile(const Doubts& d, double reach, double share) {
     const auto below = [&](double x) {
-        double sum = chance(x, faster, slower);
-        for (const OtherReading& r : d.readings)
-            sum += chance(x - std::log(r.step), faster, slower);
+        double sum = chance(x, reach);
+        for (const OtherReading& r : d.readings) sum += chance(x - std::log(r.step), reach);
         return sum / (1.0 + static_cast<double>(d.readings.size()));
     };
     double low = 0, high = 0;
     for (const OtherReading& r : d.readings)
         low = std::min(low, std::log(r.step)), high = std::max(high, std::log(r.step));
-    low -= 4 * faster + 1e-6, high += 4 * slower + 1e-6;
+    low -= 4 * reach + 1e-6, high += 4 * reach + 1e-6;
     for (int i = 0; i < 60; ++i) {
         const double middle = (low + high) / 2;
         (below(middle) < share ? low : high) = middle;
@@ -132,8 +132,7 @@ Interval predictive_interval(Seconds median, Seconds mean, const Doubts& d) {
     if (d.readings.empty())
         return {mean, std::exp(-faster) * median, median,
                 std::exp(std::max(slower, d.experts)) * median};
-    const double low = mixture_quantile(d, faster, slower, 0.1),
-                 high = mixture_quantile(d, faster, slower, 0.9);
+    const double low = mixture_quantile(d, faster, 0.1), high = mixture_quantile(d, slower, 0.9);
     return {mean, std::exp(std::min(low, 0.0)) * median, median,
             std::exp(std::max(high, d.experts)) * median};
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <Eigen/Dense>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -43,38 +44,6 @@ double of_configuration(const OwnStep& a, const OwnStep& b) {
 double covariance(const OwnStep& a, const OwnStep& b) {
     double sum = common * common + of_configuration(a, b);
     for (std::size_t kind = 0; kind < work.size(); ++kind) sum += of_work(a, b, kind);
-    return sum;
-}
-
-using Rows = std::vector<std::vector<double>>;
-
-// The Cholesky factor of a positive definite matrix, below its diagonal.
-Rows factor_of(Rows a) {
-    for (std::size_t i = 0; i < a.size(); ++i)
-        for (std::size_t j = 0; j <= i; ++j) {
-            double sum = a[i][j];
-            for (std::size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
-            a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
-        }
-    return a;
-}
-
-std::vector<double> solved(const Rows& factor, std::vector<double> right) {
-    const std::size_t n = right.size();
-    for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t k = 0; k < i; ++k) right[i] -= factor[i][k] * right[k];
-        right[i] /= factor[i][i];
-    }
-    for (std::size_t i = n; i-- > 0;) {
-        for (std::size_t k = i + 1; k < n; ++k) right[i] -= factor[k][i] * right[k];
-        right[i] /= factor[i][i];
-    }
-    return right;
-}
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-    double sum = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
     return sum;
 }
 
@@ -169,25 +138,28 @@ Narrowed narrowed(const OwnSteps& own, const OwnStep& asked) {
     Narrowed found;
     found.work.assign(work.size(), 0);
     const std::vector<OwnStep>& steps = own.steps;
-    Rows between(steps.size(), std::vector<double>(steps.size()));
-    std::vector<double> offs, to_asked;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-        for (std::size_t j = 0; j < steps.size(); ++j)
-            between[i][j] = covariance(steps[i], steps[j]);
-        between[i][i] += repetition * repetition;
-        offs.push_back(steps[i].off);
-        to_asked.push_back(covariance(steps[i], asked));
+    const auto count = static_cast<Eigen::Index>(steps.size());
+    Eigen::MatrixXd between(count, count);
+    Eigen::VectorXd offs(count), to_asked(count);
+    for (Eigen::Index i = 0; i < count; ++i) {
+        const OwnStep& step = steps[static_cast<std::size_t>(i)];
+        for (Eigen::Index j = 0; j < count; ++j)
+            between(i, j) = covariance(step, steps[static_cast<std::size_t>(j)]);
+        between(i, i) += repetition * repetition;
+        offs[i] = step.off;
+        to_asked[i] = covariance(step, asked);
     }
-    const Rows factor = factor_of(between);
-    const std::vector<double> weights = solved(factor, offs), seen = solved(factor, to_asked);
-    found.off = dot(weights, to_asked);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Eigen::LLT<Eigen::MatrixXd> factor(between);
+    const Eigen::VectorXd weights = factor.solve(offs), seen = factor.solve(to_asked);
+    found.off = weights.dot(to_asked);
+    for (Eigen::Index i = 0; i < count; ++i) {
+        const OwnStep& step = steps[static_cast<std::size_t>(i)];
         found.common += weights[i] * common * common;
-        found.configuration += weights[i] * of_configuration(steps[i], asked);
+        found.configuration += weights[i] * of_configuration(step, asked);
         for (std::size_t kind = 0; kind < work.size(); ++kind)
-            found.work[kind] += weights[i] * of_work(steps[i], asked, kind);
+            found.work[kind] += weights[i] * of_work(step, asked, kind);
     }
-    found.deviation = std::sqrt(std::max(0.0, covariance(asked, asked) - dot(seen, to_asked)) +
+    found.deviation = std::sqrt(std::max(0.0, covariance(asked, asked) - seen.dot(to_asked)) +
                                 repetition * repetition);
     return found;
 }

@@ -19,6 +19,8 @@ constexpr double blocks_of_belief = 2;
 
 const std::string left_out_words = "left out by ";
 
+constexpr double of_mean = 1.2533;  // sqrt(pi / 2): one standard deviation of a normal error
+
 double joined(double own, double believed, double blocks) {
     return std::sqrt((blocks * own * own + blocks_of_belief * believed * believed) /
                      (blocks + blocks_of_belief));
@@ -57,7 +59,6 @@ bool among_ranks(const Fitted& fitted, int ranks) {
 // assume the error of such fits elsewhere (`few_shot`), and at least the error on its own rows.
 Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed, const Scatter& few_shot,
                         int ranks) {
-    constexpr double of_mean = 1.2533;  // sqrt(pi / 2): one standard deviation of a normal error
     const HeldOutError* const own = step_error(fitted, "fitted");
     const double seen = own ? p90_of_normal * of_mean * own->mape : 0;
     Scatter widest;
@@ -72,6 +73,13 @@ Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed, const Sca
         widest.slower = std::max(widest.slower, end(believed.slower, few_shot.slower));
     }
     return widest;
+}
+
+// Of a device whose constants were fitted to whole runs: the error of each run by a fit without it.
+double of_runs_left_out(const Cluster& cluster, double believed) {
+    const HeldOutError* const error =
+        cluster.fitted ? step_error(*cluster.fitted, "leave-one-out") : nullptr;
+    return error ? end_after(error->samples, of_mean * error->mape, believed) : 0;
 }
 
 // False for files without block counts; the measured scatter of framework and device is then more
@@ -153,7 +161,8 @@ int left_out_blocks(std::string_view method) {
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster) {
     // "native" changes no key that an experiment states, so there is no framework error.
     const bool known = framework.name.empty() || framework.name == "native";
-    const double device = p90_of_normal * cluster.noise.step;
+    double device = p90_of_normal * cluster.noise.step;
+    if (known) device = std::max(device, of_runs_left_out(cluster, device));
     Scatter found{device, device};
     if (!known)
         found = {std::hypot(device, table.frameworks.faster),
@@ -164,8 +173,11 @@ Scatter scatter_of(const ScatterTable& table, const Framework& framework, const 
     if (framework.fitted && (group == table.groups.end() || counts_blocks(*framework.fitted)))
         return joined_with_fit(*framework.fitted, found, table.few_shot, rank_count(cluster));
     if (group == table.groups.end()) return found;
-    return {joined(group->scatter.faster, found.faster, group->blocks),
-            joined(group->scatter.slower, found.slower, group->blocks)};
+    // Few models narrow what is believed, but not below their own errors.
+    const auto end = [&](double own, double believed) {
+        return std::max(own, joined(own, believed, group->blocks));
+    };
+    return {end(group->scatter.faster, found.faster), end(group->scatter.slower, found.slower)};
 }
 
 }  // namespace stepcast

@@ -1,3 +1,5 @@
+// Megatron's layout, batch and pipeline from its flags, and the reader that puts all parts
+// together.
 #include "import/launch/readers.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What Megatron's flags say of the model: sizes, attention, experts.
 #include "import/launch/readers.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What Megatron's flags say of training: optimizer, precision, recompute, overlap.
 #include "import/launch/readers.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Walks a launch script's commands, with its loops, functions and conditions, to the line that
+// starts the training.
 #include "import/launch/readers.h"
 
 #include <algorithm>

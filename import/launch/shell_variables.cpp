@@ -1,3 +1,4 @@
+// A shell's variables and expansions, as far as launch scripts use them; nothing is run.
 #include "import/launch/shell_parts.h"
 
 #include <fnmatch.h>

@@ -1,3 +1,4 @@
+// A script's text as commands and words, tests of [ .. ], and what #SBATCH lines ask for.
 #include "import/launch/shell_parts.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What all readers of other tools share: a value taken, defaulted, ignored or named as a problem.
 #include "import/launch/translate.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// In which phase and operator each kernel of a trace was launched, from the ranges around its
+// launch.
 #include "import/profiles/trace_records.h"
 
 #include <algorithm>

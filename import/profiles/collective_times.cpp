@@ -1,3 +1,4 @@
+// Collectives of several ranks' profiles, matched call by call: from the last arrival to the end.
 #include <fmt/format.h>
 
 #include <algorithm>

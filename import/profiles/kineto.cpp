@@ -1,3 +1,4 @@
+// Reads PyTorch's traces (Chrome JSON of any size) into records.
 #include "import/profiles/trace_records.h"
 
 #include <simdjson.h>

@@ -1,3 +1,4 @@
+// Joins a trace's launches, kernels and contexts to the profile of one rank.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Stands in for the readers of profiles in a build without their libraries.
 #include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
 

@@ -1,3 +1,4 @@
+// Reads Nsight Systems' SQLite exports into records.
 #include <algorithm>
 
 #include <fmt/format.h>

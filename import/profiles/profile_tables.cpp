@@ -1,3 +1,4 @@
+// A profile as measured rows: kernels, collectives, phases, launches.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Where a profile's steps begin and end.
 #include "import/profiles/trace_records.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// A row of a table as a case: an experiment, what was measured, and what had to be assumed.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// The machine that a row of a table names.
 #include "import/tables/row_parts.h"
 
 #include <fmt/format.h>

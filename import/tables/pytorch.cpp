@@ -1,3 +1,4 @@
+// Predicts the steps and layers that scripts/pytorch-truth.sh measured.
 #include "import/tables/cases.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The split, batch and recompute that a row of a table states.
 #include "import/tables/row_parts.h"
 
 #include <fmt/format.h>
@@ -97,6 +98,18 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     if (p.shard > 0)
         assumptions.push_back(
             fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
+}
+
+// Tables write 3 for FSDP. Where a framework can leave weights gathered (zero 2), it does so by
+// default in a pipeline, so that micro-batches need not gather them again (torchtitan,
+// distributed/fsdp.py: "default" reshards after the forward without pipelines alone).
+void keep_gathered(const CaseRow& row, const Framework& f, Parallelism& p,
+                   Assumptions& assumptions) {
+    if (p.zero != 3 || p.pp == 1 || p.shard > 0 || std::ranges::count(f.can.zero, 2) == 0 ||
+        contains(lower_case(row.cell("notes")), "reshard after forward"))
+        return;
+    p.zero = 2;
+    assumptions.push_back("FSDP in a pipeline keeps weights gathered after a forward: zero 2");
 }
 
 // What Megatron-Core's recompute modules run again per layer. `share` is a share of the layer's
@@ -240,6 +253,25 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p,
                     p.stage_layers.front(), p.stage_layers.front() + 1));
 }
 
+// "expert tensor parallel 4" and "expert tensor parallel = tp" in the notes. 1 leaves experts
+// whole.
+void state_expert_split(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
+    const int tp = e.parallelism.tp;
+    const auto text = lower_case(row.cell("notes"));
+    const std::string words = "expert tensor parallel ";
+    if (!contains(text, words)) return;
+    const auto ranks = number_after(text, words);
+    if (contains(text, words + "= tp") || contains(text, words + "not set (= tp)") ||
+        (ranks && *ranks == tp && tp > 1))
+        set_key(e, {"runtime.experts.tensor_parallel", "all"});
+    else if (ranks && *ranks == 1)
+        set_key(e, {"runtime.experts.tensor_parallel", "none"});
+    else
+        assumptions.push_back(fmt::format(
+            "\"{}..\" is read as the framework's: experts are split over all tp = {} or whole",
+            text.substr(text.find(words), words.size() + 4), tp));
+}
+
 // The framework's settings, and the dispatch kernels that the row names.
 void set_framework(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     apply_framework(e);
@@ -247,6 +279,7 @@ void set_framework(const CaseRow& row, Experiment& e, Assumptions& assumptions) 
     TokenDispatch& dispatch = e.runtime.experts.dispatch;
     const Workload& w = e.workload;
     if (w.moe.experts == 0) return;
+    state_expert_split(row, e, assumptions);
     if (p.tp > 1 && !splits_experts(e))
         assumptions.emplace_back(expert_ffn(w) < w.hidden
                                      ? "experts narrower than the model: not split over tp"
@@ -327,6 +360,7 @@ void set_split(const CaseRow& row, int ranks, Experiment& experiment,
     Parallelism& p = experiment.parallelism;
     set_degrees(row, ranks, framework, experiment.workload, p, assumptions);
     set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
+    keep_gathered(row, framework, p, assumptions);
     set_framework(row, experiment, assumptions);
     const auto batch = count_in(row, "gbs");
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");

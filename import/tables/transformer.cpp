@@ -1,3 +1,4 @@
+// The transformer that a row of a table names, and the circumstances under which it ran.
 #include "import/tables/row_parts.h"
 
 #include <fmt/format.h>

@@ -65,7 +65,12 @@ struct FusedExperts : BlockPass {
             cast(static_cast<double>(x.rows.front().size()) * static_cast<double>(op.in.rank) *
                      static_cast<double>(op.out.rank),
                  w.adapter_rank == 0);
-        if (ahead != nullptr) return product(op.name, op.out.rank, op.in.rank, up);
+        if (ahead != nullptr) {
+            product(op.name, op.out.rank, op.in.rank, up);
+            if (!up) output_bias();
+            return;
+        }
+        if (!up) output_bias();
         product(op.name, op.in.rank, op.out.rank, !up);
         if (w.adapter_rank == 0)
             grouped(back->weights, op.weight_gradient, up ? op.out.rank : op.in.rank,
@@ -81,6 +86,24 @@ private:
     [[nodiscard]] bool once() const { return sends_once(c.experiment); }
     [[nodiscard]] Bytes rows() const { return tensor(static_cast<double>(x.most() * s.hidden)); }
     [[nodiscard]] Bytes slots() const { return tensor(static_cast<double>(x.slots * s.hidden)); }
+    // Megatron-Core adds the bias of an expert's second product outside of it (TEGroupedMLP,
+    // _apply_bias): for each expert bias times probability and their sum, then all are joined and
+    // cast. Probabilities that were sent once a token are fp32, and so is all of it. The backward
+    // multiplies and sums for the gradients of bias and probabilities.
+    void output_bias() const {
+        if (!w.linear_bias || r.experts.products != ExpertProducts::each) return;
+        const auto local = static_cast<float>(x.rows.front().size());
+        const bool wide = once() && s.element() < Bytes(4);
+        const Bytes own = rows(), kept = wide ? own * (4 / s.element().si()) : own;
+        const Bytes casts = wide ? own + kept : Bytes(0);
+        forward("expert_bias",
+                MemoryPass{own + 2.0 * kept + (wide ? kept : Bytes(0)),
+                           3.0 * kept + (wide ? own : Bytes(0))},
+                2 * local + (wide ? 2 : 1));
+        backward("expert_bias_backward",
+                 MemoryPass{own + 4.0 * kept + casts, own + 2.0 * kept + casts},
+                 (wide ? 5 : 4) * local + (wide ? 2 : 1));
+    }
     // One pass, or the steps of which a library composes it. Kernels that send each token once read
     // and write the tokens in place, so no permutation is needed.
     void permute(std::string_view name, const Composition& steps, const MemoryPass& pass,

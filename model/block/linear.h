@@ -32,12 +32,12 @@ inline void plan_input_gradient(Planner& planner, const Linear& l) {
 
 // Whether a pass adds each weight gradient to that of earlier micro-batches. Under zero 2 and 3
 // gradients are reduced in every micro-batch, so that each rank adds only its shard, one of so
-// many.
+// many; pipelines reduce them once.
 inline bool accumulates(const Experiment& e) {
     return !e.runtime.gradients.fused_accumulation && micro_batches(e.parallelism) != 1;
 }
 inline int accumulated_shards(const Parallelism& p) {
-    return p.zero < 2 ? 1 : p.shard > 0 ? p.shard : p.dp * p.cp;
+    return p.zero < 2 || p.pp > 1 ? 1 : p.shard > 0 ? p.shard : p.dp * p.cp;
 }
 
 // The GEMM, and such a pass. Frozen weights have neither.

@@ -1,3 +1,4 @@
+// Traces of run folders: one line a span, with a stamp of the graph that they belong to.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Reads a Hugging Face config.json as a workload, by the rules of model/presets/hub.toml.
 #include <algorithm>
 #include <array>
 #include <cctype>

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "model/input/key_values.h"
 #include "model/input/keys.h"
 #include "model/machine/libraries.h"
+#include "model/machine/measured_tables.h"
 #include "model/runtime_rules.h"
 
 namespace stepcast {
@@ -212,21 +212,20 @@ void add_odd_machine(const Experiment& e, Remarks& remarks) {
     check("link.inter.bandwidth", c.inter.bandwidth, BytesPerSecond(1e6), BytesPerSecond(10e12));
 }
 
-// A stated rate of a link whose collectives were measured: their tables count, and not the law.
-void add_measured_links(const Experiment& e, Remarks& remarks) {
-    for (const std::string_view link : {"cluster.link.intra.", "cluster.link.inter."})
-        for (const std::string_view name : {"bandwidth", "latency"}) {
-            const std::string stated = fmt::format("{}{}", link, name);
-            std::vector<std::string_view> measured;
-            for (const Key& key : keys_of(link))
-                if (holds<Curve>(key) && text_of(key, e) != "[]")
-                    measured.push_back(key.path);
-            if (is_stated(e, stated) && !measured.empty())
-                remarks.push_back(fmt::format(
-                    "{} = {} changes nothing of collectives that were measured on this machine; "
-                    "{} = [] takes their law instead",
-                    stated, text_of(*find_key(stated), e), fmt::join(measured, " = [], ")));
-        }
+// A stated rate beside measured tables of what it would price.
+void add_measured_rates(const Experiment& e, Remarks& remarks) {
+    for (const std::string& stated : e.overlay.stated) {
+        if (!stated.starts_with("cluster.")) continue;
+        std::vector<std::string> measured;
+        for (const std::string& table : tables_before(stated.substr(std::size("cluster.") - 1)))
+            if (const std::string key = "cluster." + table; text_of(*find_key(key), e) != "[]")
+                measured.push_back(key);
+        if (!measured.empty())
+            remarks.push_back(fmt::format(
+                "{} = {} changes nothing of what was measured on this machine; {} = [] takes its "
+                "law instead",
+                stated, text_of(*find_key(stated), e), fmt::join(measured, " = [], ")));
+    }
 }
 
 void add_lacks(const Experiment& e, Remarks& remarks) {
@@ -277,7 +276,7 @@ std::vector<std::string> remarks_on(const Experiment& e) {
     add_lacks(e, remarks);
     add_odd_sizes(e, remarks);
     add_odd_machine(e, remarks);
-    add_measured_links(e, remarks);
+    add_measured_rates(e, remarks);
     add_idle_keys(e, remarks);
     return remarks;
 }

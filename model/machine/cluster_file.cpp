@@ -1,3 +1,4 @@
+// Reads cluster files over their bases, and writes them with their evidence.
 #include <algorithm>
 #include <ranges>
 

@@ -1,3 +1,4 @@
+// Constants of kernels that carry a name, for a machine that nobody measured.
 #include "model/machine/nearest.h"
 
 #include <algorithm>

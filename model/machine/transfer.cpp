@@ -1,3 +1,4 @@
+// Constants of a machine that nobody measured, from measured machines that are like it.
 #include "model/machine/priors.h"
 
 #include <algorithm>

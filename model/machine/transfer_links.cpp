@@ -1,3 +1,4 @@
+// The same for links, collectives and launches.
 #include "model/machine/nearest.h"
 
 #include "model/machine/generation.h"

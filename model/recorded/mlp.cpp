@@ -1,3 +1,4 @@
+// A training step of a plain network under data parallelism.
 #include "model/runtime_rules.h"
 #include "model/step.h"
 

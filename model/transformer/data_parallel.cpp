@@ -63,9 +63,9 @@ double at_stage(const std::vector<int>& counts, int zero) {
     return counts.empty() ? 0 : counts[std::min(static_cast<std::size_t>(zero), counts.size() - 1)];
 }
 
-// Gradients are reduced once, or under zero 2 and 3 in every micro-batch.
+// Gradients are reduced once, or under zero 2 and 3 without a pipeline in every micro-batch.
 double rounds_of_reduction(const Parallelism& p) {
-    return p.zero >= 2 ? micro_batches(p) / directions(p) : 1;
+    return shards_each_pass(p) ? micro_batches(p) / directions(p) : 1;
 }
 
 // Copies through buckets read and write each gradient in the type in which it is reduced.
@@ -174,7 +174,7 @@ void DataParallel::close(Bucket& bucket) {
 
 void DataParallel::add_gradients(const RankWeights& weights, bool last) {
     const Parallelism& p = context_.experiment.parallelism;
-    if (!last && p.zero < 2) return;
+    if (!last && !shards_each_pass(p)) return;
     dense_.elements += weights.dense;
     experts_.elements += weights.experts;
     for (Bucket* bucket : {&dense_, &experts_})

@@ -1,3 +1,4 @@
+// What stages do together: copies and embeddings are summed, the norm, the update.
 #include <algorithm>
 
 #include "model/recorded/moe/layer.h"

@@ -1,3 +1,4 @@
+// The sizes of one rank's share of a layer.
 #include "model/transformer/layer.h"
 
 #include <algorithm>

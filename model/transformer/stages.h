@@ -29,7 +29,8 @@ struct StageState {
     std::vector<std::vector<Unit>> chunks;  // by the stage's chunk index, in forward order
     // by chunk: remaining slots until its gradients are complete
     std::vector<int> backwards_left;
-    TasksByRank before_last;  // last tasks when the previous unit began
+    std::vector<bool> gathered;  // by chunk: zero 3, its weights are whole since its last backward
+    TasksByRank before_last;     // last tasks when the previous unit began
     StageState(TaskGraph& graph, const LayerContext& context, int i, Stage s)
         : index(i), stage(std::move(s)), data(graph, context, stage) {}
 };

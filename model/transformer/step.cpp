@@ -55,6 +55,7 @@ private:
             for (const Slot& slot : orders[s])
                 if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
                     ++stages_[s]->backwards_left[static_cast<std::size_t>(slot.chunk)];
+        for (auto& state : stages_) state->gathered.assign(state->chunks.size(), false);
         walk_schedule(
             orders,
             [&](std::size_t s, std::size_t position) -> std::size_t {
@@ -182,7 +183,10 @@ private:
         const bool ahead = slot.pass == Pass::forward,
                    makes_gradients =
                        slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
-        const bool sharded = p_.zero == 3 && slot.pass != Pass::weight_backward;
+        const auto chunk = static_cast<std::size_t>(slot.chunk);
+        const bool sharded =
+            p_.zero == 3 && slot.pass != Pass::weight_backward && !state.gathered[chunk];
+        state.gathered[chunk] = p_.pp > 1 && !ahead;
         const bool last =
             makes_gradients && --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
         const Phase phase = ahead ? Phase::forward : Phase::backward;

@@ -18,8 +18,11 @@ RankWeights all_weights(const LayerContext& c, int layer) {
 
 }  // namespace
 
+bool shards_each_pass(const Parallelism& p) { return p.zero >= 2 && p.pp == 1; }
+
 double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
-    if (c.experiment.parallelism.zero < from) return weights.all();
+    const Parallelism& p = c.experiment.parallelism;
+    if (p.zero < from || (from >= 2 && !shards_each_pass(p))) return weights.all();
     return weights.dense / c.groups.shard.size() + weights.experts / c.groups.expert_shard.size();
 }
 

@@ -22,7 +22,13 @@ struct RankWeights {
 };
 
 // Elements that a rank holds of a state that is sharded from ZeRO stage `from` on.
+// Pipelines keep gradients whole until the step's last backward, and weights gathered after one.
 double shared_out(const LayerContext& context, const RankWeights& weights, int from);
+// Zero 2 and 3 without a pipeline. With one, gradients are exchanged once a step, and zero 3
+// gathers weights for a pass that follows a forward, none for one that follows a backward
+// (PyTorch's PipelineStage.backward_maybe_with_nosync: it asks FSDP to reduce and to reshard with
+// the last backward alone). No other software combines them.
+bool shards_each_pass(const Parallelism& parallelism);
 
 // Weights of a unit of the model. With adapters only these are trained. Frozen weights have no
 // gradients and updates, but zero 3 shards and gathers them like trained ones.

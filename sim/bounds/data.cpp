@@ -124,7 +124,7 @@ void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTi
     const RankWeights all = total(in, units);
     times.elements = shared_out(in.context, all, 1);
     const int of_copy = micro_batches(p) / directions(p);  // of the copy with fewer
-    const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
+    const int rounds = shards_each_pass(p) ? of_copy : std::min(1, of_copy);
     const double bucket =
         bucket_bytes(in.context.experiment) / size_of(gradient_type(in.context.experiment));
     double least = all.dense, one_by_one = 0, gathered = 0;
@@ -154,7 +154,7 @@ DataTimes DataPrices::times(const DataInputs& in, const UnitCounts& units) {
         if (p.zero >= 1) times.gathered[k] = gathers(in, in.weights[k].trained);
         times.parameters += units[k] * times.gathered[k];
     }
-    if (p.zero == 3) {
+    if (p.zero == 3 && shards_each_pass(p)) {
         for (std::size_t k = 0; k < unit_kinds; ++k)
             times.gradients += units[k] * times.exchanged[k];
         times.last_bucket = units[at(UnitKind::embedding)] > 0

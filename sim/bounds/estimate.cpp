@@ -73,13 +73,15 @@ void StepBounds::estimate_slots() {
 void StepBounds::estimate_ends() {
     const ParallelPlan plan = plan_of(now_);
     const Parallelism& p = plan.parallelism;
+    ParallelPlan ending = plan;  // gradients of a pipeline go as under zero 1
+    if (p.zero >= 2 && !shards_each_pass(p)) ending.parallelism.zero = 1;
     const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
     const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (GroupEnd& group : ends_) {
         EstimatedEnd& end = group.estimate;
         const auto finish = [&](const FeatureTimes& times, double slots) {
-            const Tail tail =
-                tail_of({plan, times, *group.group, end.data, key_.chunks, n, end.slowdown}, slots);
+            const Tail tail = tail_of(
+                {ending, times, *group.group, end.data, key_.chunks, n, end.slowdown}, slots);
             end.ready = slots + tail.delay + std::max(tail.exposed, end.join);
         };
         if (p.zero < 3) {

@@ -102,7 +102,7 @@ LeastCollectives::LeastCollectives(const LeastInputs& in)
 FeatureTimes LeastCollectives::features(const ParallelPlan& plan, const DataTimes& data) const {
     const Parallelism& p = plan.parallelism;
     FeatureTimes f = in_.lower;
-    if (p.zero == 3)
+    if (p.zero == 3 && shards_each_pass(p))
         shard(f, plan, data);
     else if (overlaps_gradients(plan.exchanges, p))
         collective(f, p, data);
@@ -180,7 +180,7 @@ void LeastCollectives::collective(FeatureTimes& f, const Parallelism& p,
     const double gradients = of_layers(data.filled),
                  inside = std::min(longer(backward_, gradients, false),
                                    longer(weights_, gradients, false));
-    if (p.zero == 2) {
+    if (shards_each_pass(p)) {
         const double next = overlapping_first(gradients);
         const Pass pass = split_ ? Pass::weight_backward : Pass::backward;
         add(f, pass, inside);

@@ -184,17 +184,17 @@ double slowdown_of(const FeatureTimes& times, const FeatureTimes& computing,
 
 // zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients
 // of the unit before go first. The gather for the next slot waits for the gradients of the last
-// unit, and overlaps nothing.
+// unit, and overlaps nothing. Pipelines gather for backwards alone and scatter once a step.
 FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
                            const ParallelPlan& plan, const DataTimes& data, const UnitCounts& units,
                            double slowdown) {
     const Parallelism& p = plan.parallelism;
-    const bool overlaps = overlaps_gradients(plan.exchanges, p);
+    const bool overlaps = overlaps_gradients(plan.exchanges, p), each = shards_each_pass(p);
     if (p.zero != 3) return times;
     const bool split = traits(p.schedule).splits_backward;
     for (const UnitKind kind : all_kinds) {
-        const double gather = data.gathered[at(kind)],
-                     scatter = overlaps ? data.exchanged[at(kind)] : 0;
+        const double gather = data.gathered[at(kind)], ahead = each ? gather : 0,
+                     scatter = each && overlaps ? data.exchanged[at(kind)] : 0;
         const double again = kind <= UnitKind::experts ? times[feature::again(kind)] : 0;
         double& forward = times[feature::unit(kind, Pass::forward)];
         double& backward = times[feature::unit(kind, Pass::backward)];
@@ -212,7 +212,7 @@ FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
         const double of_forward = slowed(Pass::forward), of_backward = slowed(Pass::backward),
                      of_inputs = slowed(Pass::input_backward),
                      of_weights = slowed(Pass::weight_backward);
-        const double slowed_forward = forward + lost_to_overlap(forward, gather, of_forward);
+        const double slowed_forward = forward + lost_to_overlap(forward, ahead, of_forward);
         // Nothing is gathered between split backwards.
         const double ungathered =
             split ? overlapped(inputs + again, gather, of_inputs) - (inputs + again) : 0;
@@ -223,11 +223,11 @@ FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
                                split ? of_weights : of_backward,
                                ungathered,
                                split};
-        forward = overlapped(forward, gather, of_forward);
+        forward = overlapped(forward, ahead, of_forward);
         backward = overlapped(backward + again, gather + scatter, of_backward) - again;
         inputs = overlapped(inputs + again, gather, of_inputs) - again;
         weights = overlapped(weights, scatter, of_weights);
-        if (kind != (units[1] > units[0] ? UnitKind::experts : UnitKind::dense)) continue;
+        if (!each || kind != (units[1] > units[0] ? UnitKind::experts : UnitKind::dense)) continue;
         times[feature::opened] = forward - slowed_forward;
         set_boundary(times, between, overlaps);
     }

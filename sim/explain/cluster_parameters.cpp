@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/input/key_values.h"
+#include "model/machine/measured_tables.h"
 #include "model/machine/priors.h"
 
 namespace stepcast {
@@ -40,15 +41,23 @@ bool scale_key(const Key& key, Cluster& c, double factor) {
     return scaled;
 }
 
-// What was measured on a link, as a faster or slower one of its kind would take: of a message, the
-// part beyond the shortest one's time scales with the rate, and that time with the latency.
-void scale_measured(const std::string& link, Cluster& c, double bandwidth, double latency) {
-    for (const Key& key : keys_in<Cluster>())
-        if (key.path.starts_with(link) && holds<Curve>(key))
-            use_field<Curve>(key, &c, [&](Curve& curve) {
-                const Seconds shortest = curve.empty() ? Seconds(0) : curve.front().time;
-                for (auto& point : curve)
-                    point.time = latency * shortest + (point.time - shortest) / bandwidth;
+// What was measured with a rate, as a faster or slower one would take: the shortest time of a table
+// is its fixed cost, what a time has beyond it goes with the rate.
+template <class Points>
+void scale_measured(Points& points, double rate, double fixed) {
+    if (points.empty()) return;
+    const Seconds shortest =
+        std::ranges::min_element(points, {}, [](const auto& p) { return p.time; })->time;
+    for (auto& p : points) p.time = fixed * shortest + (p.time - shortest) / rate;
+}
+
+void scale_tables(const std::string& key, Cluster& c, double factor) {
+    const bool fixed = key.ends_with(".latency");
+    const std::vector<std::string> tables = tables_before(key);
+    for (const Key& table : keys_in<Cluster>())
+        if (std::ranges::count(tables, table.path) > 0)
+            use_field<Curve, std::vector<GemmPoint>>(table, &c, [&](auto& points) {
+                scale_measured(points, fixed ? 1 : factor, fixed ? factor : 1);
             });
 }
 
@@ -88,9 +97,7 @@ Cluster with_scaled(const Cluster& cluster, const std::string& key, double facto
     Cluster scaled = cluster;
     if (found == keys_in<Cluster>().end() || !scale_key(*found, scaled, factor))
         throw std::logic_error("with_scaled: " + key + " is no parameter");
-    const std::string link = key.substr(0, key.rfind('.') + 1);
-    if (key == link + "bandwidth") scale_measured(link, scaled, factor, 1);
-    if (key == link + "latency") scale_measured(link, scaled, 1, factor);
+    scale_tables(key, scaled, factor);
     return scaled;
 }
 

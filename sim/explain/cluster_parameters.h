@@ -25,9 +25,9 @@ struct ClusterParameter {
 std::vector<ClusterParameter> cluster_parameters(const Cluster& cluster);
 
 // The cluster with the parameter times `factor`; in a table of measurements every time is scaled. A
-// link's bandwidth or latency also scales what was measured on it.
-// The bounds of the key do not apply, because the result only shows a direction. Throws
-// std::logic_error if the key is no such parameter.
+// rate or a fixed cost also scales what was measured with it (tables_before()), of several types
+// the operands' own type. The bounds of the key do not apply, because the result only shows a
+// direction. Throws std::logic_error if the key is no such parameter.
 Cluster with_scaled(const Cluster& cluster, const std::string& key, double factor);
 
 }  // namespace stepcast

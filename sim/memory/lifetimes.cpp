@@ -155,7 +155,7 @@ private:
     [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
     [[nodiscard]] bool frees() const { return e_.runtime.gradients.freed; }
     [[nodiscard]] bool shards_gradients() const {
-        return e_.parallelism.zero >= 2 && c_.groups.data_context.size() > 1;
+        return shards_each_pass(e_.parallelism) && c_.groups.data_context.size() > 1;
     }
 
     template <class Call>
@@ -259,7 +259,7 @@ private:
     void around(const std::vector<UnitPlace>& units, std::size_t i, int direction, Work&& work) {
         ++passes_;
         let_pass(exchange_stream());
-        const bool gathers = e_.parallelism.zero == 3 && c_.groups.data_context.size() > 1;
+        const bool gathers = e_.parallelism.zero == 3 && shards_gradients();
         if (!gathers) return work();
         const auto gather = [&](std::size_t unit) {
             const UnitTape& tape = *units[unit].tape;

@@ -69,7 +69,7 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
 // gradients of two units, one being computed and one in flight.
 Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
-    if (p.zero < 2 || c.groups.data_context.size() == 1) return Bytes(0);
+    if (!shards_each_pass(p) || c.groups.data_context.size() == 1) return Bytes(0);
     const Bytes gradients = in_common(c, stage.all) * size_of(trained_gradients(c.experiment));
     const Bytes bucket = stage.largest_unit * size_of(trained_gradients(c.experiment));
     if (p.zero == 2) return std::min(2.0 * std::max(bucket_bytes(c.experiment), bucket), gradients);

@@ -1,3 +1,4 @@
+// The memory of a transformer's fullest rank in closed form.
 #include "sim/memory/memory.h"
 
 #include <algorithm>

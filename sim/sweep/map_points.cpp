@@ -1,3 +1,4 @@
+// The points of a search's map, walked once more.
 #include "sim/sweep/search.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A search over the processes of MPI.
 #include "sim/sweep/pool.h"
 
 #include <mpi.h>

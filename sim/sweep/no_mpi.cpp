@@ -1,3 +1,4 @@
+// Stands in for mpi.cpp in a build without MPI.
 #include "model/base/errors.h"
 #include "sim/sweep/pool.h"
 

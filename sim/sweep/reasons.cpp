@@ -1,3 +1,5 @@
+// Why points of a search were left out, counted; messages that differ only in numbers are one,
+// with their range.
 #include "sim/sweep/worker.h"
 
 #include <algorithm>

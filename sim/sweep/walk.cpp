@@ -1,3 +1,4 @@
+// Walks a search's axes in nested loops, and leaves out what no rule allows.
 #include "sim/sweep/space.h"
 
 #include <algorithm>

@@ -13,7 +13,6 @@
 #include "model/runtime_rules.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
-#include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"
 #include "sim/explain/cluster_parameters.h"
 
@@ -41,7 +40,8 @@ Change parse_change(const std::string& text) {
 
 // What is no key: parts of a step that the engine does not know.
 bool is_of_step(const std::string& key) {
-    return key == "step" || key == "optimizer" || key == "parameters" || key == "rate";
+    return key == "step" || key == "optimizer" || key == "parameters" || key == "device" ||
+           key == "work" || key == "rate";
 }
 
 void check_change(const std::string& text) {
@@ -60,6 +60,7 @@ constexpr std::pair<CauseNeeds, Needs*> needs[] = {
          return e.cluster.gpus_per_node > 1 && joins_gpus(e.cluster.fabric);
      }},
     {CauseNeeds::unblocked, [](const Experiment& e) { return !e.cluster.launch_blocking; }},
+    {CauseNeeds::blocked, [](const Experiment& e) { return e.cluster.launch_blocking; }},
     {CauseNeeds::flash,
      [](const Experiment& e) {
          return e.workload.attention != AttentionKind::plain &&
@@ -113,6 +114,10 @@ void apply(const Change& c, double severity, UnderCause& u) {
     const auto value = [&] { return parse_seconds(c.value) * severity; };
     if (c.key == "step" || c.key == "rate") {
         u.times *= c.value == "micro" ? 1.0 / micro_batches(e.parallelism) : severity;
+    } else if (c.key == "work") {
+        u.work *= severity;
+    } else if (c.key == "device") {
+        u.device_share *= severity;
     } else if (c.key == "optimizer") {
         u.more += value() * billions_of_node(e);
     } else if (c.key == "parameters") {
@@ -123,6 +128,8 @@ void apply(const Change& c, double severity, UnderCause& u) {
         u.same = false;
         if (c.how == '*')
             scale_all(e.cluster, c.key, severity);
+        else if (c.how == '+')
+            set_key(e, {c.key, to_string(parse_seconds(get_key(e, c.key)) + value())});
         else
             set_key(e, {c.key, c.value});
     }
@@ -137,7 +144,8 @@ std::vector<Cause> read_causes(const std::string& path) {
         at_place(file + ": cause \"" + cause.name + "\"", [&] {
             for (const std::string& change : cause.changes) check_change(change);
             for (const std::string& need : cause.when) (void)parse_name<CauseNeeds>(need);
-            if (cause.least > cause.most || cause.weight <= 0)
+            if (cause.least > cause.most || cause.every_least > cause.every_most ||
+                cause.weight <= 0)
                 throw ConfigError("expected a weight above 0, and least up to most");
         });
     return causes;
@@ -147,6 +155,12 @@ bool is_possible(const Cause& cause, const Experiment& e) {
     return std::ranges::all_of(cause.when, [&](const std::string& need) {
         return needs[static_cast<std::size_t>(parse_name<CauseNeeds>(need))].second(e);
     });
+}
+
+double chance_of_distance(const Cause& cause, double every) {
+    if (every < cause.every_least || every > cause.every_most) return 0;
+    const double range = std::log(cause.every_most / cause.every_least);
+    return range > 0 ? 1 / (every * range) : 1;
 }
 
 bool needs_rate(const Cause& cause) {
@@ -167,7 +181,7 @@ std::vector<double> severities_of(const Cause& cause) {
 }
 
 std::optional<UnderCause> under(const Cause& cause, double severity, const Experiment& e) {
-    UnderCause found{e, 1, {}, true};
+    UnderCause found{.experiment = e};
     try {
         for (const std::string& change : cause.changes)
             apply(parse_change(change), severity, found);
@@ -178,12 +192,23 @@ std::optional<UnderCause> under(const Cause& cause, double severity, const Exper
     return found;
 }
 
-StepTimes quick_step(const Experiment& e) {
+std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs) {
+    std::vector<double> times(static_cast<std::size_t>(graph.rank_count()));
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (!is_collective(graph.op(t)))
+            for (const Place place : graph.places(t))
+                times[static_cast<std::size_t>(place.rank())] += costs.duration[t].si();
+    return times;
+}
+
+QuickStep quick_step(const Experiment& e) {
     const TaskGraph graph = build_step(e, routing_of(e, 0));
     const Costs costs = price(graph, e.cluster);
     Timeline timeline;
     run(graph, costs, e.cluster.interference, timeline);
-    return step_times(graph, timeline, reporting_rank(graph));
+    const int rank = reporting_rank(graph);
+    return {step_times(graph, timeline, rank),
+            Seconds(kernel_times(graph, costs)[static_cast<std::size_t>(rank)])};
 }
 
 }  // namespace stepcast

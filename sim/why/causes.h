@@ -8,11 +8,12 @@
 
 #include "model/experiment.h"
 #include "model/graph/step_times.h"
+#include "sim/costs/costs.h"
 
 namespace stepcast {
 
 // What an experiment must have for a cause to be possible.
-NAMED_ENUM(CauseNeeds, "what a cause needs", nodes, linked_node, unblocked, flash, fused,
+NAMED_ENUM(CauseNeeds, "what a cause needs", nodes, linked_node, unblocked, blocked, flash, fused,
            no_recompute, trains, zero3, accumulates, shards_inside, spreads_experts, experts, ranks,
            stated_rate);
 
@@ -27,7 +28,10 @@ struct Cause {
     KEY(bool, doubling, false, "severities are 2, 4, 8 ..");
     KEY(double, some, 0, "chance that it slows down some steps, not every one", 0, 1);
     KEY(double, regular, 0.05, "chance that slow steps come at equal distances", 0, 1);
+    KEY(double, every_least, 2, "steps from one slow step to the next, at least", 1, 1e6);
+    KEY(double, every_most, 1000, "and at most, where distances are equal", 1, 1e6);
     KEY(bool, one_rank, false, "one rank computes longer than the others");
+    KEY(bool, clock, false, "devices run at the severity's share of their clock");
     KEY(std::string, test, {}, "what tells it");
     KEY(double, minutes, 5, "that the test takes", 0, 1e4);
     KEY(std::string, remedy, {}, "what to change");
@@ -41,6 +45,9 @@ std::vector<Cause> read_causes(const std::string& path = "");
 // Whether the experiment has what the cause needs; stated_rate is a need of what was measured.
 bool is_possible(const Cause& cause, const Experiment& e);
 bool needs_rate(const Cause& cause);
+// How likely slow steps at equal distances are `every` steps apart: the same for each logarithm of
+// the cause's range.
+double chance_of_distance(const Cause& cause, double every);
 // At which it is tried: logarithmic steps.
 std::vector<double> severities_of(const Cause& cause);
 
@@ -48,13 +55,23 @@ std::vector<double> severities_of(const Cause& cause);
 // is no legal experiment. Texts that do not parse throw ConfigError.
 struct UnderCause {
     Experiment experiment;
-    double times = 1;  // the step takes so many times longer
-    Seconds more;      // and so much
-    bool same = true;  // the experiment is the one as stated
+    double times = 1;         // the step takes so many times longer
+    double work = 1;          // and so does everything in it
+    Seconds more;             // and so much
+    double device_share = 1;  // of the time, how much of its devices the step has
+    bool same = true;         // the experiment is the one as stated
 };
 std::optional<UnderCause> under(const Cause& cause, double severity, const Experiment& e);
 
-// One step of the experiment, without noise: what `diagnose` compares.
-StepTimes quick_step(const Experiment& e);
+// What each simulated rank computes, in seconds.
+std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs);
+
+// One step of the experiment, without noise: what `diagnose` compares. `kernels`: the sum of what
+// the reporting rank computes.
+struct QuickStep {
+    StepTimes times;
+    Seconds kernels;
+};
+QuickStep quick_step(const Experiment& e);
 
 }  // namespace stepcast

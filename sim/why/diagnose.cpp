@@ -9,6 +9,8 @@
 
 #include "model/base/errors.h"
 #include "model/records/measurements.h"
+#include "model/step.h"
+#include "sim/costs/costs.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/scatter.h"
@@ -17,19 +19,39 @@ namespace stepcast {
 namespace {
 
 constexpr std::size_t fewest_steps = 5;
-// Widths of logarithms. A phase beside the step: how differently phases are off; of a rank's time
-// beside the others'; of a link beside its forecast.
-constexpr double phase_width = 0.15, rank_width = 0.03, link_width = 0.15;
+// Widths of logarithms. A phase, and the kernels' sum, beside the step: how differently they are
+// off; of a rank's time beside the others'; of a link beside its forecast; of a clock beside the
+// usual one; of the time that a run had its devices.
+constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
+                 clock_width = 0.12, share_width = 0.06;
 // Slow steps: this much above the quiet one, and this many times the spread of quiet steps.
 constexpr double slow_by = 0.05, slow_spreads = 5;
 // What steps lose without a cause, and the range in which a cause loses: shares of the quiet step.
 constexpr double lost_anyway = 0.01, lost_least = 0.02, lost_most = 20;
+// A run without a fault is twice as frequent as causes of weight 1: who is told of a fault that is
+// not there looks for it in vain.
+constexpr double weight_of_nothing = 2;
+// Ranks that have their devices for a share of the time wait for each other beside: a step takes
+// longer than that share says, by up to its square. In between:
+constexpr double share_of_slowness = 2.0 / 3;
 constexpr double outliers = 0.05, outlier_width = 3;
 // A phase below this share of the step is not looked at.
 constexpr double least_phase = 0.03;
 
 double log_normal(double x, double width) {
     return -0.5 * x * x / (width * width) - std::log(width);
+}
+double log_sum(double a, double b) {
+    return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+}
+// Of what may also be off, by anything, for a reason that nobody thought of: phases of a log, which
+// may be timed otherwise, in one of ten; what is read at a device or a link in one of a thousand.
+constexpr double strange_phase = 0.02, strange_reading = 0.001;
+double log_robust(double x, double width, double strange) {
+    constexpr double anything = 1;
+    if (strange == 1) return log_normal(x, anything);
+    return log_sum(std::log(1 - strange) + log_normal(x, width),
+                   std::log(strange) + log_normal(x, anything));
 }
 
 constexpr std::array all_times{&StepTimes::step, &StepTimes::forward, &StepTimes::backward,
@@ -45,9 +67,8 @@ struct Error {
     double faster = 0.1, slower = 0.1;
     [[nodiscard]] double log_density(double x) const {
         const double narrow = x < 0 ? faster : slower;
-        const double a = std::log(1 - outliers) + log_normal(x, narrow),
-                     b = std::log(outliers) + log_normal(x, outlier_width * narrow);
-        return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+        return log_sum(std::log(1 - outliers) + log_normal(x, narrow),
+                       std::log(outliers) + log_normal(x, outlier_width * narrow));
     }
 };
 
@@ -76,7 +97,7 @@ struct Judged {
 struct Suspect {
     const TriedCause* tried = nullptr;
     std::vector<Judged> guesses;
-    double weight = 1, log_likelihood = 0;  // mean over severities
+    double weight = weight_of_nothing, log_likelihood = 0;  // mean over severities
     double probability = 0;
 };
 
@@ -92,12 +113,26 @@ std::string ms(Seconds t) {
                             : fmt::format("{:.0f} ms", 1e3 * t.si());
 }
 
-double slowest_of(const std::vector<double>& rank_times) {
-    return *std::ranges::max_element(rank_times) / median(rank_times);
+// What ranks compute, relative to what they should: the slowest over the median of the others, and
+// that median.
+struct RankTimes {
+    double slowest = 1, others = 1;
+};
+RankTimes relative(std::vector<double> times, const TriedCauses& tried) {
+    const bool known = tried.rank_times.size() == times.size();
+    for (std::size_t r = 0; r < times.size(); ++r)
+        times[r] /= known ? tried.rank_times[r] : tried.kernels.si();
+    const auto slowest = std::ranges::max_element(times);
+    const double time = *slowest;
+    times.erase(slowest);
+    const double others = median(std::move(times));
+    return {time / others, others};
 }
 
 // How well one guess agrees with each thing that was measured. `step` is the quiet step.
-Judged judge(const CauseGuess& g, const Observed& observed, const Error& error, Seconds step) {
+Judged judge(const CauseGuess& g, const TriedCauses& tried, const Observed& observed,
+             Seconds step) {
+    const Error error = error_of(tried.forecast);
     Judged found;
     const auto add = [&](const std::string& what, const std::string& text, double log_density) {
         found.log_likelihood += log_density;
@@ -112,36 +147,59 @@ Judged judge(const CauseGuess& g, const Observed& observed, const Error& error, 
         if (!seen || std::max(*seen, said) < least_phase * step) continue;
         const double floor = 0.01 * step.si();
         add(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
-            log_normal(std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width));
+            log_robust(std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width,
+                       g.one_rank ? 1 : strange_phase));
     }
     if (observed.rank_times.size() > 1) {
-        const double slowest = slowest_of(observed.rank_times);
+        const auto [slowest, others] = relative(observed.rank_times, tried);
         add("ranks",
-            fmt::format("slowest rank {:.2f} of the median, {:.2f} expected", slowest,
+            fmt::format("slowest rank {:.2f} of the others, {:.2f} expected", slowest,
                         g.slowest_rank),
-            log_normal(std::log(slowest / g.slowest_rank), rank_width));
+            log_robust(std::log(slowest / g.slowest_rank), rank_width, strange_reading));
+        add("kernels",
+            fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, g.kernels),
+            log_robust(std::log(others / g.kernels) - off, kernel_width, strange_phase));
     }
+    if (!observed.clocks.empty()) {
+        std::vector<double> shares;
+        for (const MeasuredClock& clock : observed.clocks)
+            shares.push_back(clock.share / clock.usual);
+        const double share = median(shares);
+        add("clocks",
+            fmt::format("{:.0f} % of the usual clock, {:.0f} % expected", 100 * share,
+                        100 * g.clock),
+            log_robust(std::log(share / g.clock), clock_width, strange_reading));
+    }
+    if (observed.device_share)
+        add("devices",
+            fmt::format("had {:.0f} % of the time, {:.0f} % expected", 100 * *observed.device_share,
+                        100 * g.device_share),
+            log_robust(std::log(*observed.device_share / g.device_share), share_width,
+                       strange_reading));
     for (const MeasuredLink& link : observed.links) {
         const double said = link.between_nodes ? g.link_between : g.link_inside;
         add(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
             fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
-            log_normal(std::log(link.slower / said), link_width));
+            log_robust(std::log(link.slower / said), link_width, strange_reading));
     }
     return found;
 }
 
 std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Experiment& e,
-                                   const StepTimes& plain, double scale) {
+                                   const QuickStep& plain, double scale) {
     const auto changed = under(cause, severity, e);
     if (!changed) return std::nullopt;
-    CauseGuess g{.severity = severity, .times = plain};
+    CauseGuess g{.severity = severity, .times = plain.times};
     if (!changed->same) {
         try {
-            g.times = scaled(quick_step(changed->experiment), scale);
+            const QuickStep step = quick_step(changed->experiment);
+            g.times = scaled(step.times, scale);
+            g.kernels = scale * step.kernels / plain.kernels;
         } catch (const ConfigError&) {
             return std::nullopt;
         }
     }
+    g.times = scaled(g.times, changed->work / changed->device_share);
     const Seconds more = changed->more + g.times.step * (changed->times - 1);
     g.times.step += more;
     // the engine's optimizer is where logs count the host's
@@ -152,6 +210,12 @@ std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Ex
     if (now.intra.bandwidth > BytesPerSecond(0))
         g.link_inside = was.intra.bandwidth / now.intra.bandwidth;
     if (cause.one_rank) g.slowest_rank = 1 / severity;
+    if (cause.clock) g.clock = severity;
+    g.device_share = std::pow(changed->device_share, share_of_slowness);
+    g.link_between /= changed->device_share;
+    g.link_inside /= changed->device_share;
+    g.kernels = cause.one_rank ? 1 : g.kernels * changed->work / changed->device_share;
+    g.one_rank = cause.one_rank;
     return g;
 }
 
@@ -169,13 +233,13 @@ std::vector<CauseGuess> refined(const std::vector<CauseGuess>& few) {
 
 // Empty if the cause would not show.
 std::optional<TriedCause> tried_cause(const Cause& cause, const Experiment& e,
-                                      const StepTimes& plain, double scale) {
+                                      const QuickStep& plain, double scale) {
     constexpr double shows = 0.01;
     TriedCause t{cause, {}};
     double effect = 0;
     for (const double severity : severities_of(cause))
         if (auto guess = guess_of(cause, severity, e, plain, scale)) {
-            effect = std::max(effect, std::abs(std::log(guess->times.step / plain.step)));
+            effect = std::max(effect, std::abs(std::log(guess->times.step / plain.times.step)));
             t.guesses.push_back(std::move(*guess));
         }
     if (effect < shows) return std::nullopt;
@@ -183,7 +247,7 @@ std::optional<TriedCause> tried_cause(const Cause& cause, const Experiment& e,
     return t;
 }
 
-// Bayes: the first suspect is that nothing is wrong, with weight 1.
+// Bayes: the first suspect is that nothing is wrong.
 void weigh(std::vector<Suspect>& suspects) {
     double most = -INFINITY, sum = 0;
     const auto log_weight = [](const Suspect& s) { return s.log_likelihood + std::log(s.weight); };
@@ -261,39 +325,47 @@ std::string pattern_text(const StepPattern& p) {
         p.regular ? fmt::format("every {:.0f}", p.every) : std::string("at no fixed distance"));
 }
 
-// What the slow steps lose is seen and need not be guessed; causes differ by how regular they are.
+// What the slow steps lose is seen and need not be guessed; causes differ by how regular they are,
+// and at which distances.
 Patterned interruptions(const StepPattern& p, const std::vector<Cause>& causes,
                         const Cluster& cluster, Seconds step) {
-    Patterned found;
-    const double nothing = std::exp(-p.lost / lost_anyway) / lost_anyway;
-    const double some = p.lost < lost_least ? 0 : 1 / (p.lost * std::log(lost_most / lost_least));
-    double sum = nothing;
+    constexpr double never = 1e-6;
+    const auto fits = [&](const Cause& cause) {
+        return std::max(never, p.regular ? cause.regular * chance_of_distance(cause, p.every)
+                                         : 1 - cause.regular);
+    };
+    const Cause chance;              // as irregular as most
+    double of_all = 0, weights = 0;  // how well the pattern fits all causes together
     for (const Cause& cause : causes) {
-        const double fits = p.regular ? cause.regular : 1 - cause.regular;
+        of_all += cause.weight * cause.some * fits(cause);
+        weights += cause.weight * cause.some;
+    }
+    Patterned found;
+    const double nothing = std::exp(-p.lost / lost_anyway) / lost_anyway * fits(chance);
+    const double some = p.lost < lost_least ? 0 : 1 / (p.lost * std::log(lost_most / lost_least));
+    const double sum = nothing + of_all * some;
+    for (const Cause& cause : causes) {
         const Seconds lost = step * (p.lost / (1 + p.lost));
-        SuspectedCause s{.name = cause.name,
-                         .what = cause.what,
-                         .test = with_values(cause.test, 1 / (1 + p.lost), cluster),
-                         .remedy = cause.remedy,
-                         .minutes = cause.minutes,
-                         .probability = cause.weight * cause.some * some * fits,
-                         .costs = lost,
-                         .without = step - lost,
-                         .severity = 1 + p.lost,
-                         .in_some_steps = true,
-                         .witnesses = {{"single steps", pattern_text(p), std::log(2 * fits)}}};
-        sum += s.probability;
-        found.causes.push_back(std::move(s));
+        found.causes.push_back({.name = cause.name,
+                                .what = cause.what,
+                                .test = with_values(cause.test, 1 / (1 + p.lost), cluster),
+                                .remedy = cause.remedy,
+                                .minutes = cause.minutes,
+                                .probability = cause.weight * cause.some * some * fits(cause) / sum,
+                                .costs = lost,
+                                .without = step - lost,
+                                .severity = 1 + p.lost,
+                                .in_some_steps = true,
+                                .witnesses = {{"single steps", pattern_text(p),
+                                               std::log(fits(cause) * weights / of_all)}}});
     }
     found.nothing = nothing / sum;
-    for (SuspectedCause& s : found.causes) s.probability /= sum;
     return found;
 }
 
 // With single steps known, what slows down some of them is looked for there.
 std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen, Seconds quiet,
                                  bool apart) {
-    const Error error = error_of(tried.forecast);
     std::vector<Suspect> suspects;
     for (const TriedCause& t : tried.all) {
         if (t.cause && needs_rate(*t.cause) && !seen.stated_rate) continue;
@@ -301,7 +373,7 @@ std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen,
         s.tried = &t;
         if (t.cause) s.weight = t.cause->weight * (apart ? 1 - t.cause->some : 1);
         if (s.weight <= 0) continue;
-        for (const CauseGuess& g : t.guesses) s.guesses.push_back(judge(g, seen, error, quiet));
+        for (const CauseGuess& g : t.guesses) s.guesses.push_back(judge(g, tried, seen, quiet));
         s.log_likelihood = log_mean_exp(s.guesses);
         suspects.push_back(std::move(s));
     }
@@ -337,6 +409,16 @@ Diagnosis::Verdict verdict_of(const Diagnosis& d, const Interval& forecast, Seco
             d.causes[i].probability > alike * first.probability)
             return cannot_tell;
     return likely;
+}
+
+// Of few ranks alone: of many, the slowest is compared with their median.
+std::vector<double> forecast_rank_times(const Experiment& e, double scale) {
+    constexpr int most_ranks = 64;
+    if (rank_count(e.cluster) > most_ranks) return {};
+    const TaskGraph graph = build_step(e, routing_of(e, 0), Folding::never);
+    std::vector<double> times = kernel_times(graph, price(graph, e.cluster));
+    for (double& time : times) time *= scale;
+    return times;
 }
 
 }  // namespace
@@ -384,22 +466,29 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     g.link_between = mix(a.link_between, b.link_between);
     g.link_inside = mix(a.link_inside, b.link_inside);
     g.slowest_rank = mix(a.slowest_rank, b.slowest_rank);
+    g.clock = mix(a.clock, b.clock);
+    g.device_share = mix(a.device_share, b.device_share);
+    g.kernels = mix(a.kernels, b.kernels);
     return g;
 }
 
 TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, int threads) {
-    TriedCauses found{.forecast = predict(AsRun{e, {.by = RunBy::recipe}}).step,
+    const Interval forecast = predict(AsRun{e, {.by = RunBy::recipe}}).step;
+    QuickStep plain = quick_step(e);
+    const double scale = forecast.p50 / plain.times.step;  // to the median draw
+    plain.times = scaled(plain.times, scale);
+    plain.kernels *= scale;
+    TriedCauses found{.forecast = forecast,
                       .cluster = e.cluster,
+                      .kernels = plain.kernels,
+                      .rank_times = forecast_rank_times(e, scale),
                       .all = {},
                       .of_some_steps = {}};
-    const StepTimes quick = quick_step(e);
-    const double scale = found.forecast.p50 / quick.step;  // to the median draw
-    const StepTimes plain = scaled(quick, scale);
     std::vector<std::optional<TriedCause>> tried(causes.size());
     each_on_threads(threads, causes.size(), [&](std::size_t i) {
         if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale);
     });
-    found.all.push_back({std::nullopt, {{.severity = 1, .times = plain}}});
+    found.all.push_back({std::nullopt, {{.severity = 1, .times = plain.times}}});
     for (auto& t : tried)
         if (t) found.all.push_back(std::move(*t));
     for (const Cause& c : causes)

@@ -26,13 +26,23 @@ struct MeasuredLink {
     friend bool operator==(const MeasuredLink&, const MeasuredLink&) = default;
 };
 
+// What a device's clock was over the highest it can have, and what that is in a run of this kind
+// without a cap.
+struct MeasuredClock {
+    double share = 1, usual = 1;
+    friend bool operator==(const MeasuredClock&, const MeasuredClock&) = default;
+};
+
 struct Observed {
     std::string name;
     Seconds step;                     // mean or median
     std::vector<Seconds> steps = {};  // single ones, in order, without warm-up; may be empty
     std::optional<Seconds> forward = {}, backward = {}, gradient_sync = {}, optimizer = {};
-    std::vector<double> rank_times = {};  // what each rank computes; only ratios count
+    std::vector<double> rank_times = {};  // what each rank computes in a step
     std::vector<MeasuredLink> links = {};
+    std::vector<MeasuredClock> clocks = {};  // of devices
+    // of the time, how much the run had its devices or cores for itself
+    std::optional<double> device_share = {};
     bool stated_rate = false;  // the step was reckoned from an MFU
 };
 
@@ -44,6 +54,10 @@ struct CauseGuess {
     StepTimes times;  // step: with what the engine does not know
     // times over the forecast's: of collectives, and of the slowest rank's kernels
     double link_between = 1, link_inside = 1, slowest_rank = 1;
+    double kernels = 1;       // what ranks compute, over the forecast
+    double clock = 1;         // over its usual one
+    double device_share = 1;  // of the time
+    bool one_rank = false;    // of which phases depend on whether it is the one that logs
 };
 // The guess at a severity between two others, `share` of the way.
 CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share);
@@ -56,7 +70,9 @@ struct TriedCause {
 struct TriedCauses {
     Interval forecast;
     Cluster cluster;
-    std::vector<TriedCause> all;  // the first: nothing is wrong
+    Seconds kernels;                 // what the reporting rank computes as forecast
+    std::vector<double> rank_times;  // what each rank computes; empty: as much
+    std::vector<TriedCause> all;     // the first: nothing is wrong
     std::vector<Cause> of_some_steps;
 };
 // Throws ConfigError if the experiment has no forecast.

@@ -53,12 +53,13 @@ std::vector<std::string> step_tables() {
 
 }  // namespace
 
-// Errors of -0.1 .. 0.9 in steps of 0.1: of eleven rows one may lie beyond either end (a tenth of
-// eleven is 1.1). So 0.9 lies beyond 0.8, and -0.1 beyond 0.
+// Errors of -0.1 .. 0.9 in steps of 0.1, six of one model and five of another, with weights of
+// 1 / sqrt(6) and 1 / sqrt(5): a tenth of their sum, 0.47, is one of them but not two. So 0.9 lies
+// beyond 0.8, and -0.1 beyond 0.
 TEST_CASE("a tenth of a pair's rows lies beyond its scatter on either side") {
     std::vector<ScatterRow> rows;
     for (int i = -1; i <= 9; ++i)
-        rows.push_back(row("trainer", "model " + std::to_string(i % 2), 0.1 * i));
+        rows.push_back(row("trainer", "model " + std::to_string(std::abs(i % 2)), 0.1 * i));
     const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
     REQUIRE(table.groups.size() == 1);
     CHECK(table.groups[0].rows == 11);
@@ -68,6 +69,16 @@ TEST_CASE("a tenth of a pair's rows lies beyond its scatter on either side") {
     for (ScatterRow& r : rows) r.forecast.doubts.constants = 0.48 / p90_of_normal;
     CHECK(fit_scatter(rows, std::vector<bool>(rows.size(), true)).groups[0].scatter.slower ==
           Approx(0.64).margin(2e-4));
+}
+
+// Ten rows of one model weigh sqrt(10), a row of another 1, which is more than a tenth of all: the
+// next model may be as far off.
+TEST_CASE("a model with few rows counts for more than its rows") {
+    std::vector<ScatterRow> rows(10, row("trainer", "often", 0));
+    rows.push_back(row("trainer", "once", 0.5));
+    const ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
+    CHECK(table.groups[0].scatter.slower == Approx(0.5).margin(2e-4));
+    CHECK(table.groups[0].scatter.faster == 0);
 }
 
 // The medians of eleven frameworks are 0, 0.1 .. 1: a tenth of them lies above 0.9 and none below

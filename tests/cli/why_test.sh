@@ -58,8 +58,8 @@ run 0 diagnose a.toml --measured 4s
 stdout_has "cheapest test"
 quiet=1.8s,1.81s,1.8s,1.8s,2.9s
 run 0 diagnose a.toml --measured $quiet,$quiet,$quiet,$quiet
-stdout_has "likely: checkpoints"
-stdout_has "every 5th"
+stdout_has "likely: waits for data"
+stdout_has "every 5 steps"
 run 0 diagnose a.toml --measured 1s,1s,1.6s
 stdout_has "3 single steps: their variation says nothing"
 run 0 diagnose a.toml --measured 0.05s
@@ -81,7 +81,7 @@ refused 'RUN' -- diagnose
 # A log: with a configuration its steps are judged; without one it says what is missing.
 for step in $(seq 1 40); do
     ms=1800.0
-    [ $((step % 8)) -eq 0 ] && ms=3400.0
+    [ $((step % 10)) -eq 0 ] && ms=3400.0
     printf ' [2025-01-01 00:00:00] iteration %8d/  100 | consumed samples: %d | elapsed time per iteration (ms): %s | learning rate: 1.0E-05 | global batch size: 64 | lm loss: 2.0E+00 |\n' \
         "$step" $((64 * step)) "$ms"
 done >train.log

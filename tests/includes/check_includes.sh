@@ -30,7 +30,7 @@ sqlite3.h:          import/profiles/nsight.cpp tests/*
 zlib.h:             import/profiles/byte_stream.cpp tests/*
 CLI/:               cli/*.cpp at most 2
 ceres/:             calibrate/*.cpp at most 1
-Eigen/:             calibrate/*.cpp at most 1
+Eigen/:             calibrate/*.cpp sim/own_steps.cpp at most 2
 cblas.h:            exec/*.cpp at most 2
 openblas:           exec/*.cpp at most 2
 mpi.h:              exec/mpi_group.h sim/sweep/mpi.cpp
@@ -52,12 +52,22 @@ fnmatch.h:          import/launch/shell_variables.cpp
 unistd.h:           model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* calibrate/*.cpp tests/*
 gnuplot-iostream.h: reports/gnuplot.cpp
 sys/:               model/base/whole_files.cpp model/records/run_folder.cpp exec/* tests/*
-sched.h:            exec/*
-pthread.h:          exec/*
+sched.h:            exec/* tests/exec/*
+pthread.h:          exec/* tests/exec/*
 signal.h:           exec/* tests/*
 fcntl.h:            model/base/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* tests/*
 time.h:             exec/*
 '
+
+# A file whose header does not say what it is for says so in its first line.
+silent=$(find . -name '*.cpp' -not -path './tests/*' -not -path './build/*' -not -path './out/*' -not -path './.*' -not -path './main.cpp' \
+    -not -path './benchmarks/*' -not -path './python/*' | sed 's|^\./||' | sort | while read -r file; do
+    [ -e "${file%.cpp}.h" ] || [[ $(head -n 1 "$file") == //* ]] || echo "$file:1: has no header of its name; expected a line that says what it is"
+done)
+if [ -n "$silent" ]; then
+    echo "$silent"
+    exit 1
+fi
 
 # One line an include: FILE:LINE:#include ...
 find . -path ./build -prune -o -path ./out -prune -o -path './.*' -prune -o -type f \

@@ -1,3 +1,4 @@
+// CoCa's towers as blocks of operators, and their FLOPs.
 #include "model/recorded/coca/parts.h"
 
 namespace stepcast {

@@ -1,3 +1,4 @@
+// A training step of CoCa as its recorded program ran it.
 #include "model/step.h"
 
 #include <functional>

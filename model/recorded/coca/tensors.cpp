@@ -1,3 +1,4 @@
+// CoCa's parameters as tensors, and how its ZeRO-1 cuts them into slices.
 #include "model/recorded/coca/parts.h"
 
 #include <algorithm>

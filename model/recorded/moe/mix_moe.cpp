@@ -6,6 +6,8 @@
 // the device does not wait for the rest of the host's work. The block lists of a rank have its own
 // rows of popular experts and all rows of its own experts. The recorded totals (1064 and 1032
 // blocks for 1024 full ones) show that rows of one expert share blocks across source ranks.
+// Block totals are known only of runs that printed them, with the timers of their phases: nine
+// lines a forward and five a backward on each rank, each of which reads a clock and prints.
 #include <algorithm>
 
 #include "model/recorded/moe/layer.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr int popular_count = 3;
 constexpr long block_rows = 64;
+constexpr int lines_forward = 9, lines_backward = 5, calls_a_line = 2;
 
 // The work of one rank's kernels in one pass.
 struct RankBlocks {
@@ -92,6 +95,11 @@ void add_mix_moe(Program& program, const MoeLayer& layer, const Routing& routing
     if (forward && !layer.behind_attention)
         program.on_each("assignment", phase, HostWork{HostWork::Kind::assignment, 1}, Lane::host);
     program.ahead("schedule", phase, HostWork{HostWork::Kind::schedule, 1});
+    if (!routing.totals.empty())
+        program.on_each("trace", phase,
+                        HostWork{HostWork::Kind::framework,
+                                 calls_a_line * (forward ? lines_forward : lines_backward)},
+                        Lane::host);
     if (forward)
         program.on_each("weight_transpose", phase,
                         MemoryPass{transposed, transposed, MemoryPass::Access::transpose});

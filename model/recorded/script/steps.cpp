@@ -1,3 +1,4 @@
+// Training steps written out as small scripts run them, one kernel for each operation.
 #include "model/input/checks.h"
 #include "model/input/keys.h"
 #include "model/recorded/script/rules.h"

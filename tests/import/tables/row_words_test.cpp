@@ -30,6 +30,48 @@ TEST_CASE("ZeRO stages are read from the words that tables use") {
     CHECK(overlaps_gradients(gpt_case_with({{"zero", "3"}}).experiment));
 }
 
+// torchtitan has zero 0, 2 and 3; DeepSpeed's rows state what they mean.
+TEST_CASE("FSDP in a pipeline keeps its weights gathered, unless the row says that it reshards") {
+    const CasesHome home;
+    const auto zero = [](const std::string& source, const std::string& pp,
+                         const std::string& notes = "") {
+        return gpt_case_with({{"source", source},
+                              {"zero", "3"},
+                              {"pp", pp},
+                              {"dp", pp == "2" ? "16" : "32"},
+                              {"recompute", "full"},
+                              {"notes", notes}})
+            .experiment.parallelism.zero;
+    };
+    CHECK(zero("torchtitan", "2") == 2);
+    CHECK(zero("torchtitan", "1") == 3);
+    CHECK(zero("torchtitan", "2", "FSDP2 reshard after forward") == 3);
+    CHECK(zero("vtrain_multi", "2") == 3);
+}
+
+// NeMo 2 runs experts whole, unless a row states otherwise.
+TEST_CASE("a row states over how many tensor-parallel ranks an expert is split") {
+    const CasesHome home;
+    const auto split = [](const std::string& notes) {
+        return gpt_case_with({{"framework", "nemo-2"},
+                              {"experts", "8"},
+                              {"topk", "2"},
+                              {"ep", "8"},
+                              {"pp", "1"},
+                              {"dp", "32"},
+                              {"sp", "on"},
+                              {"recompute", "full"},
+                              {"notes", notes}})
+            .experiment.runtime.experts.tensor_parallel;
+    };
+    CHECK(split("") == ExpertSplit::none);
+    CHECK(split("pretrain; expert tensor parallel 2") == ExpertSplit::all);
+    CHECK(split("Expert tensor parallel = tp (Megatron default)") == ExpertSplit::all);
+    CHECK(split("expert tensor parallel not set (= tp)") == ExpertSplit::all);
+    CHECK(split("expert tensor parallel 1") == ExpertSplit::none);
+    CHECK(split("expert tensor parallel 4") == ExpertSplit::none);  // tp is 2: the framework's
+}
+
 TEST_CASE("recompute is read from the words that tables use") {
     const CasesHome home;
     const auto kind = [](const std::string& text) {

@@ -111,6 +111,12 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
           "megatron-bridge-26.06");
     CHECK(rule("megatron_bridge_perf", "NeMo container 26.06; Muon optimizer",
                "runtime.experts.products") == "each");
+    // gpt-oss on B300 does not ask for the grouped MLP, on GB300 it does (perf_recipes)
+    CHECK(rule("megatron_bridge_perf", "gpt-oss-120b_B300_64_MXFP8 NeMo container 26.06; pretrain",
+               "runtime.experts.products") == "each");
+    CHECK(framework("megatron_bridge_perf",
+                    "gpt-oss-120b_GB300_64_MXFP8 NeMo container 26.06; pretrain")
+              .name == "megatron-bridge-26.06");
     CHECK(rule("nemo_docs", "", "runtime.experts.dispatch").empty());
     CHECK(rule("mosaic_mpt", "mixed-precision mode DEFAULT", "runtime.gradients.type") == "fp32");
     CHECK(rule("mosaic_mpt", "mixed-precision mode PURE", "runtime.gradients.type") == "training");

@@ -109,6 +109,39 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     CHECK(ahead()[3] == "permute r10752 w10752 x4");
 }
 
+// 84 rows of 64 values, two bytes each: 10752 bytes, 21504 in fp32, in which the probabilities of
+// tokens that went once are, and so all of it. Bias times probability, the sum and the joined rows
+// write fp32, the cast 16 bits: r 10752 + 3 x 21504, w 3 x 21504 + 10752; two kernels for each of
+// four experts, and two. Back: r 2 x 10752 + 5 x 21504, w 2 x 10752 + 3 x 21504; 5 x 4 + 2. Slots
+// sent one by one have 16-bit probabilities: no casts, r = w = 3 x 10752 ahead, r 5, w 3 back.
+TEST_CASE("Megatron-Core adds the bias of an expert's output outside of its product") {
+    Experiment e = weights_added_later();
+    e.workload.seq = 14;
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    e.parallelism.dp = e.parallelism.ep = 2;
+    e.runtime.experts.dispatch = TokenDispatch::once;
+    e.runtime.experts.products = ExpertProducts::each;
+    const auto passes = [&] {
+        const ListedBlock of = listed_block(e, expert_block(e.workload, rank_shape(e)));
+        Lines found;
+        for (const Lines* lines : {&of.forward, &of.backward})
+            for (const std::string& line : *lines)
+                if (line.starts_with("expert_bias")) found.push_back(line);
+        return found;
+    };
+    e.workload.linear_bias = true;
+    CHECK(passes() ==
+          Lines{"expert_bias r75264 w75264 x10", "expert_bias_backward r129024 w86016 x22"});
+    e.runtime.experts.dispatch = TokenDispatch::all_to_all;
+    CHECK(passes() ==
+          Lines{"expert_bias r32256 w32256 x9", "expert_bias_backward r53760 w32256 x17"});
+    e.runtime.experts.products = ExpertProducts::fused;
+    CHECK(passes().empty());
+    e.runtime.experts.products = ExpertProducts::each;
+    e.workload.linear_bias = false;
+    CHECK(passes().empty());
+}
+
 // Two ranks hold the same 48 tokens of 128 bytes, 6144 in all. Each has half of every expert, so
 // that its 96 slots give half of each sum: the sums of 48 tokens are added up, and behind them the
 // gradients of the 48 inputs. Whole experts on two ranks: each sends its 24 tokens, 48 slots, and

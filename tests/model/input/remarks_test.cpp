@@ -168,17 +168,20 @@ TEST_CASE("a machine that nobody builds is named") {
     }
 }
 
-// A calibrated machine has measured tables of its collectives, which no stated rate moves.
-TEST_CASE("a rate stated for a link whose collectives were measured is named") {
+// A calibrated machine has measured tables, which no stated rate moves.
+TEST_CASE("a rate stated beside measurements of what it would price is named") {
     Experiment e = plain_gpt();
     e.cluster.intra.all_reduce = {{Bytes(1024), Seconds(1e-6)}, {Bytes(4096), Seconds(2e-6)}};
     const Override rate{"cluster.link.intra.bandwidth", "10 GB/s"};
     CHECK(says(remarks_on(with(e, {rate})),
-               "cluster.link.intra.bandwidth = 10 GB/s changes nothing of collectives that were "
-               "measured on this machine; cluster.link.intra.all_reduce = [] takes their law"));
+               "cluster.link.intra.bandwidth = 10 GB/s changes nothing of what was measured "
+               "on this machine; cluster.link.intra.all_reduce = [] takes its law instead"));
     CHECK(remarks_on(with(e, {{"cluster.link.inter.bandwidth", "10 GB/s"}})).empty());
     CHECK(remarks_on(with(e, {rate, {"cluster.link.intra.all_reduce", "[]"}})).empty());
     CHECK(remarks_on(with(plain_gpt(), {rate})).empty());
+    e.cluster.kernel.memory_curve = e.cluster.intra.all_reduce;
+    CHECK(says(remarks_on(with(e, {{"cluster.gpu.memory_bandwidth", "1 TB/s"}})),
+               "cluster.kernel.memory_curve = [] takes its law instead"));
 }
 
 TEST_CASE("no shipped experiment has an idle key or an odd value") {

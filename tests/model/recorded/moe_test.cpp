@@ -128,6 +128,24 @@ TEST_CASE("mix_moe computes popular experts everywhere and the others where they
     CHECK(gather[1].remote_bytes_per_block == Bytes(40 * 2048));
 }
 
+// Nine lines a forward and five a backward on each of two ranks, two calls a line. Counts of slots
+// are no such record.
+TEST_CASE("a run that printed its blocks spent its host's time on that") {
+    const auto calls = [](const Routing& routing, Phase phase) {
+        TaskGraph graph(2, true);
+        Program program(graph);
+        add_mix_moe(program, small_layer(), routing, phase);
+        double sum = 0;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (graph.name(t) == "trace") sum += std::get<HostWork>(graph.op(t)).calls;
+        return sum;
+    };
+    const Routing printed{.ranks = 2, .experts = 4, .counts = {}, .totals = {{288, 77}, {264, 58}}};
+    CHECK(calls(printed, Phase::forward) == 2 * 9 * 2);
+    CHECK(calls(printed, Phase::backward) == 2 * 5 * 2);
+    CHECK(calls(counts({640, 640, 65, 40, 640, 640, 65, 40}), Phase::forward) == 0);
+}
+
 TEST_CASE("mix_moe takes recorded block totals as they are") {
     TaskGraph graph(2, true);
     Program program(graph);

@@ -68,6 +68,7 @@ TEST_CASE("experts multiply at once, one by one or with activation and casts in 
     e.workload.moe.experts = 4;
     e.workload.moe.top_k = 2;
     e.workload.dtype = Dtype::fp8;
+    e.workload.linear_bias = false;
     e.parallelism = {};
     const auto with = [&](ExpertProducts products) {
         Experiment one = e;

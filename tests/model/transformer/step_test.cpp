@@ -232,6 +232,24 @@ TEST_CASE("the data-parallel exchange carries every weight") {
           Approx(2 * 2 * 2 * weights));
 }
 
+// Stage 1 of two (1F1B, four micro-batches): F0 F1 B0 F2 B1 F3 B2 B3. F0, F1 and each backward but
+// the last gather, 5 times: F2, F3 and B3 follow a backward, whose weights are whole. Stage 2 runs
+// F0 B0 F1 B1 ..: F0 and every backward, 5 times. Gradients are scattered once. Zero 2 gathers
+// once.
+TEST_CASE("a pipeline scatters gradients once, and gathers no weights behind a backward") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = e.parallelism.pp = 2;
+    e.parallelism.global_batch = 8;
+    e.workload.tied = false;
+    const double weights = count_parameters(e.workload).total();
+    for (const auto& [zero, gathers] : {std::pair{3, 5}, {2, 1}}) {
+        e.parallelism.zero = zero;
+        const TaskGraph graph = build_transformer_step(e, {});
+        CHECK(bytes_of(graph, "gradient_reduce_scatter") == Approx(4 * weights));
+        CHECK(bytes_of(graph, "gather_parameters") == Approx(gathers * 2 * weights));
+    }
+}
+
 // The four layers, the embedding and the head each exceed a bucket: six exchanges; without a limit
 // one.
 TEST_CASE("buckets close in the order of the backward") {

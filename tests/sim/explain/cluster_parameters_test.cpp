@@ -58,10 +58,10 @@ TEST_CASE("scaling changes one parameter, of a table every time") {
     CHECK_THROWS_AS(with_scaled(c, "nodes", 2), std::logic_error);
 }
 
-// Twice the rate: 1 us of the shortest message stays, the 4 us beyond it become 2. Half of the
-// latency: the first 1 us become 0.5, the rest stays. The other link's measurements stay as they
-// are.
-TEST_CASE("what was measured on a link follows its rate and latency") {
+// Twice the rate: 1 s of the shortest message stays, the 4 s beyond it become 2. Half of the
+// latency: the first 1 s becomes 0.5, the rest stays. The other link's measurements stay as they
+// are. So do the kernels' tables, with the device's rates and the launch.
+TEST_CASE("what was measured follows the rate and the fixed cost that it was measured with") {
     Cluster c;
     c.intra.bandwidth = BytesPerSecond(1e9);
     c.intra.latency = Seconds(2e-6);
@@ -75,6 +75,19 @@ TEST_CASE("what was measured on a link follows its rate and latency") {
     expected.intra.latency = Seconds(1e-6);
     expected.intra.all_reduce = {{Bytes(1), Seconds(0.5)}, {Bytes(2), Seconds(4.5)}};
     CHECK(with_scaled(c, "link.intra.latency", 0.5) == expected);
+    c.gpu.memory_bandwidth = BytesPerSecond(1e9);
+    c.kernel.memory_curve = c.intra.all_reduce;
+    expected = c;
+    expected.gpu.memory_bandwidth = BytesPerSecond(2e9);
+    expected.kernel.memory_curve = {{Bytes(1), Seconds(1)}, {Bytes(2), Seconds(3)}};
+    CHECK(with_scaled(c, "gpu.memory_bandwidth", 2) == expected);
+    c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(1e12);
+    c.kernel.gemm_table = {{.m = 8, .n = 8, .k = 8, .time = Seconds(5)},
+                           {.m = 4, .n = 4, .k = 4, .time = Seconds(1)}};
+    expected = c;
+    expected.gpu.peaks[Dtype::fp32] = FlopsPerSecond(2e12);
+    expected.kernel.gemm_table[0].time = Seconds(3);
+    CHECK(with_scaled(c, "gpu.peak.fp32", 2) == expected);
 }
 
 TEST_CASE("rows of attention kernels of older cluster files are read") {

@@ -100,11 +100,11 @@ TEST_CASE("a run faster than any forecast is told so, and a micro-batch explains
 }
 
 // The quiet steps are as forecast, so that no cause of every step counts; what the slow ones lose
-// is known: 0.2 x 50 %.
-TEST_CASE("slow steps at equal distances are checkpoints, others waits for data") {
+// is known: 0.1 x 100 %.
+TEST_CASE("slow steps at equal long distances are checkpoints, others waits for data") {
     const Experiment e = two_nodes();
     const Seconds step = predict(e).step.p50;
-    const Diagnosis regular = of_steps(e, steps_of(40, step, 5, 1.5));
+    const Diagnosis regular = of_steps(e, steps_of(40, step, 10, 2));
     CHECK(regular.causes.front().name == "checkpoints");
     CHECK(regular.causes.front().in_some_steps);
     CHECK(regular.causes.front().costs / step == Approx(0.1).epsilon(0.05));
@@ -123,7 +123,7 @@ TEST_CASE("phases tell causes apart that explain the same step") {
     const auto tried = try_causes(e, read_causes(), 1);
     Experiment slow = e;
     slow.cluster.inter.bandwidth = BytesPerSecond(1e8);
-    const StepTimes t = quick_step(slow);
+    const StepTimes t = quick_step(slow).times;
     Observed seen{.name = "run", .step = t.step};
     const double without = cause_of(diagnose(tried, seen), "network between nodes").probability;
     seen.forward = t.forward;
@@ -140,12 +140,52 @@ TEST_CASE("phases tell causes apart that explain the same step") {
 TEST_CASE("a rank that computes longer than the others is the one") {
     const Experiment e = two_nodes();
     Observed seen{.name = "run", .step = predict(e).step.p50 * 1.5};
-    seen.rank_times = {1, 1, 1.01, 0.99, 1.6, 1, 1, 1};
-    const Diagnosis d = diagnose(try_causes(e, read_causes(), 1), seen);
+    const TriedCauses tried = try_causes(e, read_causes(), 1);
+    const double one = tried.kernels.si();
+    seen.rank_times = {one, one, 1.01 * one, 0.99 * one, 1.6 * one, one, one, one};
+    const Diagnosis d = diagnose(tried, seen);
     CHECK((d.causes[0].name == "one slow rank" || d.causes[0].name == "mixed devices"));
-    seen.rank_times = {1, 1, 1.01, 0.99, 1, 1, 1, 1};
-    for (const SuspectedCause& s : diagnose(try_causes(e, read_causes(), 1), seen).causes)
+    seen.rank_times = {one, one, 1.01 * one, 0.99 * one, one, one, one, one};
+    for (const SuspectedCause& s : diagnose(tried, seen).causes)
         CHECK((s.in_some_steps || (s.name != "one slow rank" && s.name != "mixed devices")));
+}
+
+// A loader's workers take turns: every third step waits. A checkpoint every twelfth.
+TEST_CASE("slow steps at equal distances are of the cause that has such distances") {
+    const Experiment e = two_nodes();
+    const TriedCauses tried = try_causes(e, read_causes(), 1);
+    const auto first = [&](int every) {
+        Observed seen{.name = "run", .step = predict(e).step.p50};
+        for (int i = 0; i < 36; ++i)
+            seen.steps.push_back(seen.step * (i % every == every - 1 ? 1.8 : 1.0));
+        return diagnose(tried, seen).causes.front().name;
+    };
+    CHECK(first(3) == "waits for data");
+    CHECK(first(12) == "checkpoints");
+}
+
+// Density 1 / (every ln(most / least)) inside the range, as for a logarithm of which all values are
+// equally likely: its integral from 2 to 9 is 1.
+TEST_CASE("the chance of a distance between slow steps adds up to one") {
+    const Cause loader{.every_least = 2, .every_most = 9};
+    double sum = 0;
+    for (int i = 0; i < 7000; ++i) sum += chance_of_distance(loader, 2.0005 + 0.001 * i) * 0.001;
+    CHECK(sum == Approx(1).epsilon(1e-4));
+    CHECK(chance_of_distance(loader, 1) == 0);
+    CHECK(chance_of_distance(loader, 10) == 0);
+}
+
+// Twice the step. At half of the usual clock it is a cap; of devices that the run had 0.63 = (1 /
+// 2)^(2 / 3) of the time, other work.
+TEST_CASE("clocks and shared devices are seen where they are read") {
+    const Experiment e = two_nodes();
+    const TriedCauses tried = try_causes(e, read_causes(), 1);
+    Observed seen{.name = "run", .step = predict(e).step.p50 * 2};
+    seen.clocks = {{.share = 0.45, .usual = 0.9}, {.share = 0.44, .usual = 0.9}};
+    CHECK(diagnose(tried, seen).causes.front().name == "clock or power cap");
+    seen.clocks.clear();
+    seen.device_share = 0.63;
+    CHECK(diagnose(tried, seen).causes.front().name == "shared devices");
 }
 
 TEST_CASE("a slow link that nccl-tests measured speaks for the network") {
@@ -221,6 +261,7 @@ TEST_CASE("no cause of the list is dead") {
                                            {"workload.seq", "4096"}});
     Experiment moe = small_moe();
     moe.cluster.gpus_per_node = 2;
+    moe.cluster.launch_blocking = true;
     moe.cluster.intra.bandwidth = BytesPerSecond(1e8);
     const std::vector<Cause> causes = read_causes();
     std::vector<std::string> shown;

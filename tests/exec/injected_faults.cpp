@@ -1,0 +1,283 @@
+// injected_faults CLUSTER.toml [RUNS [SEED]]: executes small experiments on this host with a fault
+// in each, and prints what diagnose says of them: one line a run, then a table of how often it is
+// right. CLUSTER is a calibration of this machine (stepcast calibrate --device host).
+// scripts/host-faults.sh runs it; a busy machine adds faults of its own.
+#include <pthread.h>
+#include <sched.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "exec/execute.h"
+#include "exec/host_device.h"
+#include "model/base/errors.h"
+#include "model/records/measurements.h"
+#include "model/step.h"
+#include "sim/engine/simulate.h"
+#include "sim/why/diagnose.h"
+
+namespace {
+
+using namespace stepcast;
+using Random = std::mt19937_64;
+
+// slow_rank: rank 1's kernels take `severity` times as long. late_data: in every third step all
+// ranks wait `severity` steps first. slow_link: what ranks exchange takes `severity` times as long
+// as forecast. recompute: the run does it, the stated experiment does not. slow_launches: every
+// launch waits `severity` times 10 us. one_core: both ranks share a core.
+enum class Kind { none, slow_rank, late_data, slow_link, recompute, slow_launches, one_core };
+struct FaultKind {
+    Kind kind;
+    const char* name;    // for people
+    const char* cause;   // of model/presets/causes.toml
+    double least, most;  // severity
+};
+constexpr FaultKind kinds[] = {
+    {Kind::none, "(no fault)", "", 1, 1},
+    {Kind::slow_rank, "one slow rank", "one slow rank", 1.3, 3},
+    {Kind::late_data, "every third step waits", "waits for data", 0.4, 2},
+    {Kind::slow_link, "slow exchanges", "links inside the node", 10, 40},
+    {Kind::recompute, "recompute", "recompute is on", 1, 1},
+    {Kind::slow_launches, "slow launches", "launches that wait", 5, 50},
+    {Kind::one_core, "one core of two", "shared devices", 1, 1},
+};
+
+void spin(Seconds time) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(time.si());
+    while (std::chrono::steady_clock::now() < until) {
+    }
+}
+
+// The host with a fault. Everything else is the device's own.
+class FaultyDevice : public Device {
+public:
+    FaultyDevice(std::unique_ptr<Device> device, const FaultKind& fault, double severity,
+                 Seconds step, Costs forecast)
+        : device_(std::move(device)),
+          kind_(fault.kind),
+          severity_(severity),
+          step_(step),
+          forecast_(std::move(forecast)),
+          steps_(static_cast<std::size_t>(device_->rank_count())) {}
+
+    void attach(int rank) override {
+        device_->attach(rank);
+        if (kind_ != Kind::one_core) return;
+        cpu_set_t first;
+        CPU_ZERO(&first);
+        CPU_SET(0, &first);
+        pthread_setaffinity_np(pthread_self(), sizeof first, &first);
+    }
+    Seconds begin_step(int rank) override {
+        const Seconds begun = device_->begin_step(rank);
+        if (kind_ == Kind::late_data && steps_[static_cast<std::size_t>(rank)]++ % 3 == 2)
+            std::this_thread::sleep_for(std::chrono::duration<double>((severity_ * step_).si()));
+        return begun;
+    }
+    void launch(TaskId task, const Op& op, int rank) override {
+        const auto begun = std::chrono::steady_clock::now();
+        device_->launch(task, op, rank);
+        const bool moves = is_collective(op);
+        if (kind_ == Kind::slow_link && moves) spin((severity_ - 1) * forecast_.duration[task]);
+        if (kind_ == Kind::slow_rank && rank == 1 && !moves)
+            spin((severity_ - 1) *
+                 Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begun)
+                             .count()));
+    }
+
+    [[nodiscard]] std::string description() const override { return device_->description(); }
+    [[nodiscard]] std::vector<std::string> versions() const override { return device_->versions(); }
+    [[nodiscard]] int rank_count() const override { return device_->rank_count(); }
+    [[nodiscard]] std::vector<int> local_ranks() const override { return device_->local_ranks(); }
+    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
+        return device_->prepare(graph, timeout);
+    }
+    void wait(TaskId task, int rank, TaskId before) override { device_->wait(task, rank, before); }
+    void record(TaskId task, int rank, Edge edge) override {
+        if (kind_ == Kind::slow_launches && edge == Edge::start) spin(severity_ * Seconds(10e-6));
+        device_->record(task, rank, edge);
+    }
+    void synchronize(int rank) override { device_->synchronize(rank); }
+    [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
+        return device_->elapsed(task, rank, edge);
+    }
+    [[nodiscard]] double cpu_share(int rank) const override { return device_->cpu_share(rank); }
+    [[nodiscard]] std::vector<std::string> kernels() const override { return device_->kernels(); }
+    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
+        return device_->gather(rank, std::move(values));
+    }
+    double broadcast(int rank, double value) override { return device_->broadcast(rank, value); }
+    void abort(int failed) noexcept override { device_->abort(failed); }
+
+private:
+    std::unique_ptr<Device> device_;
+    Kind kind_;
+    double severity_;
+    Seconds step_;
+    Costs forecast_;
+    std::vector<int> steps_;  // begun by each rank
+};
+
+struct Subject {
+    std::string name;
+    Experiment experiment;
+    TriedCauses tried;
+    bool recomputes = false;  // whether its layers can
+};
+
+std::vector<Subject> subjects_of(const std::string& cluster) {
+    std::vector<Subject> subjects;
+    for (const char* name : {"host_ddp", "host_pipeline", "host_moe", "host_zero1", "host_block"}) {
+        const Experiment e =
+            read_experiment(name, std::vector<Override>{{"cluster.preset", cluster}});
+        subjects.push_back({name, e, try_causes(e, read_causes()),
+                            e.workload.kind == Workload::Kind::transformer});
+    }
+    return subjects;
+}
+
+// What each rank computes in a step: the mean sum of its kernels.
+std::vector<double> rank_times(const TaskGraph& graph, const Measurement& run) {
+    std::vector<double> times(static_cast<std::size_t>(graph.rank_count()));
+    const auto steps = static_cast<double>(run.traces.size());
+    for (const Trace& trace : run.traces)
+        for (const Span& s : trace.spans)
+            if (!is_collective(graph.op(s.task)))
+                times[static_cast<std::size_t>(s.place.rank())] +=
+                    (s.finish - s.start).si() / steps;
+    return times;
+}
+
+Observed observed_of(const TaskGraph& graph, const Measurement& run) {
+    Observed seen{.name = "run", .step = {}};
+    Seconds sum;
+    for (const MeasuredStep& step : run.steps) {
+        seen.steps.push_back(step.times.step);
+        sum += step.times.step;
+    }
+    seen.step = sum / static_cast<double>(run.steps.size());
+    const StepTimes times = median_times(run);
+    seen.forward = times.forward;
+    seen.backward = times.backward;
+    seen.gradient_sync = times.gradient_sync;
+    seen.optimizer = times.optimizer;
+    seen.rank_times = rank_times(graph, run);
+    std::vector<double> shares;
+    for (const MeasuredStep& step : run.steps) shares.push_back(step.cpu_share);
+    seen.device_share = median(shares);
+    return seen;
+}
+
+ExecuteOptions options_of(int steps) {
+    ExecuteOptions how;
+    how.steps = steps;
+    how.check_idle = false;
+    how.median_width = 1;
+    how.retry.extra_steps = 0;
+    return how;
+}
+
+// What nccl-tests does on GPUs: an all-reduce of 16 MiB, over its forecast.
+MeasuredLink link_of(const Cluster& cluster, const FaultKind& fault, double severity) {
+    TaskGraph graph(2, true);
+    const auto both = {Place(0, Lane::collective), Place(1, Lane::collective)};
+    graph.add("all_reduce", Phase::gradient_sync, AllReduce{Bytes(1 << 24)}, both, {});
+    const Costs costs = price(graph, cluster);
+    FaultyDevice device(open_host_device(2), fault, severity, Seconds(0), costs);
+    const Measurement run = execute(graph, device, options_of(9));
+    return {.between_nodes = false, .slower = median_times(run).step / costs.duration[0]};
+}
+
+Diagnosis run_with(const Subject& subject, const FaultKind& fault, double severity) {
+    Experiment e = subject.experiment;
+    if (fault.kind == Kind::recompute) set_key(e, {"parallelism.recompute", "full"});
+    const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
+    FaultyDevice device(open_host_device(graph.rank_count()), fault, severity,
+                        subject.tried.forecast.p50, price(graph, e.cluster));
+    Observed seen = observed_of(graph, execute(graph, device, options_of(18)));
+    seen.links = {link_of(e.cluster, fault, severity)};
+    return diagnose(subject.tried, seen);
+}
+
+// What costs less than a tenth is within what forecasts of sound runs are off, and is not judged.
+constexpr double least_cost = 1.1;
+struct Tally {
+    int runs = 0, small = 0, first = 0, two = 0;
+    std::map<std::string, int> taken_for;
+};
+
+void count(Tally& tally, const FaultKind& fault, const Diagnosis& d) {
+    const bool nothing = d.verdict == Diagnosis::Verdict::nothing_wrong;
+    const auto name = [&](std::size_t i) {
+        return !nothing && i < d.causes.size() ? d.causes[i].name : std::string("nothing");
+    };
+    const bool none = fault.kind == Kind::none;
+    if (!none && d.measured < least_cost * d.forecast.p50) {
+        ++tally.small;
+        return;
+    }
+    const bool first = none ? nothing : name(0) == fault.cause;
+    ++tally.runs;
+    tally.first += first;
+    tally.two += first || (!none && name(1) == fault.cause);
+    if (!first) ++tally.taken_for[name(0)];
+}
+
+int run_all(const std::string& cluster, int runs, unsigned seed) {
+    Random random(seed);
+    const std::vector<Subject> subjects = subjects_of(cluster);
+    std::map<std::string, Tally> tallies;
+    for (int i = 0; i < runs; ++i) {
+        const Subject& subject = subjects[random() % subjects.size()];
+        const FaultKind& fault = kinds[random() % std::size(kinds)];
+        const double severity =
+            std::uniform_real_distribution<double>(fault.least, fault.most)(random);
+        if (fault.kind == Kind::recompute && !subject.recomputes) {
+            --i;
+            continue;
+        }
+        const Diagnosis d = run_with(subject, fault, severity);
+        count(tallies[fault.name], fault, d);
+        std::cout << fmt::format("{},{},{:.2f},{:.4f},{:.4f}", subject.name, fault.name, severity,
+                                 d.measured.si(), d.forecast.p50.si());
+        for (std::size_t c = 0; c < 2 && c < d.causes.size(); ++c)
+            std::cout << fmt::format(",{} {:.2f}", d.causes[c].name, d.causes[c].probability);
+        std::cout << fmt::format(",nothing {:.2f} {:.2f}\n", d.probability_of_nothing,
+                                 d.probability_of_no_pattern);
+    }
+    std::cout
+        << "\n| injected | runs | first | first two | below a tenth | most often taken for |\n"
+           "|---|---:|---:|---:|---:|---|\n";
+    for (const auto& [name, t] : tallies) {
+        const auto wrong =
+            std::ranges::max_element(t.taken_for, {}, [](const auto& w) { return w.second; });
+        std::cout << fmt::format(
+            "| {} | {} | {:.0f} % | {:.0f} % | {} | {} |\n", name, t.runs, 100.0 * t.first / t.runs,
+            100.0 * t.two / t.runs, t.small,
+            wrong == t.taken_for.end() ? "" : fmt::format("{} ({})", wrong->first, wrong->second));
+    }
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 2) {
+        std::cerr << "usage: injected_faults CLUSTER.toml [RUNS [SEED]]\n";
+        return 1;
+    }
+    try {
+        return run_all(argv[1], argc > 2 ? std::atoi(argv[2]) : 20,
+                       argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 1);
+    } catch (const ConfigError& error) {
+        std::cerr << error.what() << "\n";
+        return 1;
+    }
+}
