@@ -34,6 +34,18 @@ Arguments override_arguments() {
              .group = of_machine}};
 }
 
+Arguments override_arguments_of_several() {
+    Arguments all = override_arguments();
+    for (Argument& one : all)
+        if (one.name == std::string_view("--framework")) {
+            one.value = &Options::frameworks;
+            one.help =
+                "whose kernels, overlap and host costs to assume: a preset (list presets "
+                "frameworks) or a file; twice: compared";
+        }
+    return all;
+}
+
 Arguments foreign_arguments() {
     return {{.name = "--model",
              .value = &Options::model,
@@ -86,7 +98,7 @@ Argument json_argument() {
 Argument emit_argument() {
     return {.name = "--emit",
             .value = &Options::emit,
-            .type = "megatron|megatron-bridge|nemo|torchtitan|deepspeed",
+            .type = "megatron|megatron-bridge|nemo|torchtitan|torchtitan-0.3|deepspeed",
             .help = "print the flags or file of that framework",
             .group = of_output};
 }

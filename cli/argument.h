@@ -43,6 +43,8 @@ inline constexpr const char *of_machine = "Machine, model and keys", *of_output 
 // Arguments that several verbs share.
 Arguments experiment_argument();
 Arguments override_arguments();  // --cluster, --gpus, --framework, --set
+// The same with a --framework that may stand there several times, whose answers are compared.
+Arguments override_arguments_of_several();
 Arguments foreign_arguments();   // --model, --variant, --env
 Arguments campaign_arguments();  // --tokens, --steps, --market
 Argument trace_argument();

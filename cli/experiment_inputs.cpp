@@ -57,6 +57,8 @@ void refuse_unknown(const std::string& name) {
 std::vector<Override> overrides_of(const Options& options) {
     std::vector<Override> overrides;
     if (!options.framework.empty()) overrides.push_back({"framework.preset", options.framework});
+    for (const std::string& name : options.frameworks)
+        overrides.push_back({"framework.preset", name});
     if (!options.cluster.empty()) overrides.push_back({"cluster.preset", options.cluster});
     if (options.gpus > 0)
         overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});

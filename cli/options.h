@@ -17,8 +17,8 @@ struct Options {
     std::string log, nccl_tests, gpu_samples, save, history, junit, false_alarms = "1%";
     std::vector<std::string> measured, rank_times, ruled_out;
     std::string command;  // the whole line as a shell reads it
-    std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where,
-        environment;
+    std::vector<std::string> frameworks, inputs, set, measurements, step_inputs, phases, vary,
+        where, environment;
     int gpus = 0, ranks = 0, nodes = 0, steps = 0, warmup = -1, top = 10, threads = 0;
     // texts of experiments that are no files, by the names that stand for them
     std::map<std::string, std::string> texts;

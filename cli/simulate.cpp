@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/experiment_inputs.h"
+#include "cli/lever_flags.h"
 #include "cli/output_files.h"
 #include "cli/run_inputs.h"
 #include "cli/verbs.h"
@@ -107,9 +108,13 @@ std::string note_of_others(const ClassScatter& others, const Forecast& f) {
         of(-others.scatter.faster), of(others.scatter.slower), others.rows, others.sources);
 }
 
+AsRun run_of(const SimulateQuestion& question, const Experiment& e) {
+    return {e, {.by = question.tuned ? RunBy::recipe : RunBy::own}};
+}
+
 Prediction predict_as(const SimulateQuestion& question, const Experiment& e) {
-    if (question.tuned) return predict_step(AsRun{e, {.by = RunBy::recipe}});
-    Prediction found = predict_step(e);
+    Prediction found = predict_step(run_of(question, e));
+    if (question.tuned) return found;
     if (e.workload.kind != Workload::Kind::transformer) return found;
     if (const ClassScatter* const others = class_of(shipped_scatter(), e, {}))
         found.forecast.notes.push_back(remark(note_of_others(*others, found.forecast)));
@@ -185,6 +190,8 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
     for (const auto& [label, experiment] : question.columns) {
         Prediction prediction = predict_as(question, experiment);
         narrow(own, experiment, prediction);
+        if (lone && prediction.forecast.unequal)
+            add_stage_lever(run_of(question, experiment), *prediction.forecast.unequal);
         found.columns.push_back({label, prediction.forecast, {}});
         if (question.training)
             found.columns.back().campaign =
@@ -193,7 +200,10 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
         if (pictures && !lone) found.pictures.back().title = label;
         if (lone) found.prediction = std::move(prediction);
         if (lone && question.explained) found.why = explain(experiment);
-        if (lone && question.levers) found.levers = levers(experiment);
+        if (lone && question.levers) {
+            found.levers = levers(experiment);
+            name_flags(experiment, *found.levers);
+        }
         if (lone && question.replayed) found.memory = allocator_forecast(experiment);
     }
     return found;
@@ -232,7 +242,8 @@ void write_simulated(const std::string& folder, const Invocation& program,
     if (answer.columns.size() > 1)
         return write_columns(folder, answer.columns, answer.pictures, origin);
     const auto& [label, forecast, campaign] = answer.columns.front();
-    Page page = forecast_page(question.columns.front().experiment, forecast, answer.why, campaign);
+    Page page = forecast_page(question.columns.front().experiment, forecast, answer.why, campaign,
+                              answer.levers);
     page.provenance = origin;
     write_forecast(folder, std::move(page), answer.pictures.front(), answer.why, answer.memory);
 }
@@ -288,7 +299,7 @@ Verb simulate_verb() {
                       .help = "files, presets, workloads or config.json; several stand side by "
                               "side, as do the values of a key that --set gives twice",
                       .required = true}},
-                    override_arguments(),
+                    override_arguments_of_several(),
                     why,
                     output,
                     own,

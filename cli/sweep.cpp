@@ -2,6 +2,9 @@
 
 #include <cstdio>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
 #include "cli/verbs.h"
@@ -108,7 +111,14 @@ void check_files_of_sweep(const Options& options) {
     check_outputs(outputs, inputs);
 }
 
-SweepQuestion sweep_question(const Options& options) {
+SweepQuestion sweep_question(const Options& asked) {
+    Options options = asked;
+    if (asked.frameworks.size() > 1) {
+        options.frameworks.resize(1);
+        options.vary.push_back(
+            fmt::format("framework.preset={}", fmt::join(asked.frameworks, ",")));
+        if (asked.vary.empty()) options.vary.insert(options.vary.begin(), "parallelism=all");
+    }
     require_one_answer(options);
     require_foreign(options, {options.experiment});
     SweepQuestion question;
@@ -173,8 +183,8 @@ Verb sweep_verb() {
                         .group = of_training});
     return {"sweep", "the best of many configurations, with proof",
             "stepcast sweep llama3-70b --cluster H100 --gpus 256 --framework megatron-core --top 5",
-            joined({experiment_argument(), search, override_arguments(), output, training,
-                    foreign_arguments()}),
+            joined({experiment_argument(), search, override_arguments_of_several(), output,
+                    training, foreign_arguments()}),
             run_sweep};
 }
 

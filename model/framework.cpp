@@ -134,6 +134,18 @@ std::vector<std::string_view> condition_keys(const Framework& framework) {
 
 bool is_stated(const Experiment& e, std::string_view key) { return is_in(e.overlay.stated, key); }
 
+std::vector<Override> outvoted(const Experiment& e) {
+    Experiment free = e;
+    free.overlay.stated.clear();
+    apply_framework(free);
+    std::vector<Override> found;
+    for (const std::string& key : e.overlay.stated)
+        if (const Key* const known = find_key(key); known && may_be_ruled(canonical(*known)))
+            if (const std::string other = text_of(*known, free); other != text_of(*known, e))
+                found.push_back({key, other});
+    return found;
+}
+
 void put_back_framework(Experiment& e) {
     const auto under = std::exchange(e.overlay.under, {});
     for (const Override& one : under) assign_text(*find_key(one.key), e, one.value);

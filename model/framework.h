@@ -49,6 +49,9 @@ struct FrameworkAbilities {
     KEY(std::vector<StageLayout>, layouts, {}, "its layouts of stages; empty = all");
     KEY(std::vector<int>, zero, {}, "its ZeRO stages; empty = all");
     KEY(std::vector<Recompute>, recompute, {}, "what it recomputes; empty = all");
+    KEY(std::vector<std::string>, switches, {},
+        "what its scripts can switch beside the split and what decides, as KEY=VALUE|VALUE: sweep "
+        "--vary parallelism=all walks them");
     friend bool operator==(const FrameworkAbilities&, const FrameworkAbilities&) = default;
 };
 
@@ -73,6 +76,7 @@ struct Framework {
     KEY(std::string, about, {}, "what it stands for, in reports");
     KEY(std::vector<std::string>, may_be, {},
         "frameworks that it may stand for: the interval covers them too");
+    KEY(std::string, script, {}, "what --emit writes for it, whose flags levers name");
     KEY(FrameworkAbilities, can, {}, "");
     KEY(UnstatedMeans, unstated, {}, "");
     // Those that always hold first, by key. Of two that hold for a key, the last one sets it.
@@ -116,5 +120,8 @@ struct Overlay {
 void apply_framework(Experiment& experiment);
 void put_back_framework(Experiment& experiment);
 bool is_stated(const Experiment& experiment, std::string_view key);
+// The keys that the experiment states and its framework would set otherwise, with what it would
+// set.
+std::vector<Override> outvoted(const Experiment& experiment);
 
 }  // namespace stepcast

@@ -74,6 +74,9 @@ inline bool recomputes_layers(const Parallelism& p) {
     return p.recompute == Recompute::full || p.recompute == Recompute::alternate;
 }
 
+// "tp 8, pp 4, dp 2, zero 1": the degrees above 1 and the ZeRO stage, or "one rank".
+std::string degrees_text(const Parallelism& parallelism);
+
 // Sequences of a step over all ranks. Without a global batch, each replica runs one micro-batch.
 inline int sequences_of_step(const Parallelism& p) {
     return p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch;

@@ -220,10 +220,17 @@ Json levers_of(const std::vector<Lever>& levers) {
         for (const auto& [key, value] : one.set) set[key] = value;
         all.push_back({{"set", set},
                        {"from", one.from},
+                       {"hardware", one.hardware},
                        {"step_s", interval(one.step)},
+                       {"against_now",
+                        {{"p10", one.against.p10},
+                         {"p50", one.against.p50},
+                         {"p90", one.against.p90},
+                         {"distinguishable", one.against.distinguishable}}},
                        {"memory_bytes", one.memory.si()},
                        {"fits", one.fits},
-                       {"framework_cannot", one.cannot}});
+                       {"framework_cannot", one.cannot},
+                       {"flag", one.flag}});
     }
     return all;
 }

@@ -43,7 +43,8 @@ Table memory_table(const Forecast& forecast);
 
 // A step as a page: a forecast, several side by side, or an executed one.
 Page forecast_page(const Experiment& experiment, const Forecast& forecast,
-                   const std::optional<Explanation>& why, const std::optional<Campaign>& training);
+                   const std::optional<Explanation>& why, const std::optional<Campaign>& training,
+                   const std::optional<std::vector<Lever>>& levers = std::nullopt);
 Page columns_page(const std::vector<ForecastColumn>& columns);
 Page run_page(const Experiment& experiment, const Measurement& measurement);
 

@@ -86,7 +86,8 @@ bool tokens_differ(const std::vector<ForecastColumn>& columns) {
 }  // namespace
 
 Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<Explanation>& why,
-                   const std::optional<Campaign>& training) {
+                   const std::optional<Campaign>& training,
+                   const std::optional<std::vector<Lever>>& levers) {
     Page page{.title = fmt::format("{} on {}", f.experiment, f.cluster),
               .question = fmt::format("How long does a training step of {} take on {} ranks of {}?",
                                       f.experiment, rank_count(e.cluster), f.cluster),
@@ -102,6 +103,8 @@ Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<E
     if (why)
         page.sections.push_back(
             {.title = "Why, and what would change it", .tables = explanation_tables(*why)});
+    if (levers && !levers->empty())
+        page.sections.push_back({.title = "Levers", .tables = {levers_of(*levers, f)}});
     if (training)
         page.sections.push_back(
             {.title = "The whole training", .listing = campaign_table(*training)});
@@ -114,8 +117,10 @@ Page columns_page(const std::vector<ForecastColumn>& columns) {
     const auto time = [by_tokens](const ForecastColumn& c, Seconds of_step) {
         return of_step / (by_tokens ? tokens_of_step(c) : 1);
     };
-    const auto best = std::ranges::min_element(
-        columns, {}, [&](const ForecastColumn& c) { return time(c, c.forecast.step.p50); });
+    // what does not fit is no answer
+    const auto best = std::ranges::min_element(columns, {}, [&](const ForecastColumn& c) {
+        return std::pair(!c.forecast.memory.fits, time(c, c.forecast.step.p50));
+    });
     const Forecast& f = best->forecast;
     const auto rate = [](const ForecastColumn& c) {
         return count_text(c.forecast.tokens_per_second) + " tokens/s";
@@ -134,6 +139,11 @@ Page columns_page(const std::vector<ForecastColumn>& columns) {
     page.facts = facts_of(f);
     for (const ForecastColumn& c : columns) {
         if (&c == &*best) continue;
+        if (!c.forecast.memory.fits) {
+            page.facts.push_back({c.label, "does not fit into memory", Tone::bad});
+            page.warnings.push_back(c.label + " does not fit into memory.");
+            continue;
+        }
         const bool overlap =
             has_spread(c.forecast.step) && time(c, c.forecast.step.p10) <= time(*best, f.step.p90);
         const double ratio = time(c, c.forecast.step.p50) / time(*best, f.step.p50);
@@ -144,8 +154,6 @@ Page columns_page(const std::vector<ForecastColumn>& columns) {
                                       percent_text(ratio - 1))) +
                  (overlap ? "; the intervals overlap: not distinguishable" : ""),
              overlap ? Tone::doubt : Tone::plain});
-        if (!c.forecast.memory.fits)
-            page.warnings.push_back(c.label + " does not fit into memory.");
     }
     for (const ForecastColumn& c : columns)
         for (const std::string& warning : plain_warnings(c.forecast.notes))

@@ -29,6 +29,7 @@ Json sweep_row(const SweepRow& row) {
               {"peak_bytes", row.peak},
               {"within_margin", row.tight},
               {"out_of_memory", row.forecast.memory.out_of_memory},
+              {"gap", row.gap},
               {"vp_alike", row.least_vp > 0 ? Json{row.least_vp, row.most_vp} : Json(nullptr)},
               {"cost_per_token", row.cost_per_token > 0 ? Json(row.cost_per_token) : Json(nullptr)},
               {"ranks", row.ranks}};
@@ -64,6 +65,8 @@ std::string to_json(const SweepAnswer& r) {
               {"varied", r.varied},
               {"where", r.where},
               {"schedules_left_out", r.schedules_left_out},
+              {"switches", r.switches},
+              {"outvoting", r.outvoting},
               {r.second ? "front" : "top", list(r.best, sweep_row)},
               {"scaling", list(r.scaling, sweep_row)},
               {"each_of", r.each_of},

@@ -29,11 +29,8 @@ std::string bound_text(const SweepRow& row) {
                        100 * std::abs(1 - row.lower / row.step));
 }
 
-// "+1.2 .. +8.0 %"; "~" marks rows that are not distinguishable from the first.
 std::string behind_text(const SweepRow& row) {
-    if (!row.behind) return "";
-    return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ",
-                       100 * row.behind->p10, 100 * row.behind->p90);
+    return row.behind ? difference_text(*row.behind) : "";
 }
 
 // Numbers sort as numbers: "8" before "16".
@@ -185,6 +182,20 @@ static std::string left_out_text(const std::vector<std::string>& schedules) {
         fmt::join(schedules, ", "), fmt::join(schedules, ",")));
 }
 
+// What of the software was searched with the split, and what the experiment states against it.
+static std::string switches_text(const SweepAnswer& r) {
+    std::string text;
+    if (!r.switches.empty())
+        text += wrapped(fmt::format("searched with the split: {}, as framework {} can switch them",
+                                    fmt::join(r.switches, ", "), r.framework));
+    if (!r.outvoting.empty())
+        text +=
+            wrapped(fmt::format("kept as stated, where framework {} would have the value in "
+                                "brackets: {}; --vary KEY=A,B searches one",
+                                r.framework, fmt::join(r.outvoting, ", ")));
+    return text;
+}
+
 std::string sweep_counts(const SweepAnswer& r) {
     const SweepCounts& c = r.counts;
     const auto line = [](std::uint64_t points, const char* what) {
@@ -307,7 +318,7 @@ std::string sweep_table(const SweepAnswer& r) {
     std::string text =
         wrapped(sweep_title(r)) + "\n" + within_text(r) + text_of(rows_table(r, r.best));
     if (const std::string open = sweep_doubts(r); !open.empty()) text += wrapped(open);
-    text += margin_text(r) + distinct_text(r);
+    text += margin_text(r) + distinct_text(r) + switches_text(r);
     if (!r.scaling.empty())
         text += "\nthe best of each number of ranks\n" + text_of(rows_table(r, r.scaling));
     if (!r.of_each.empty())

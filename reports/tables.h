@@ -36,6 +36,9 @@ std::string allocator_table(const AllocatorForecast& forecast);
 std::string allocator_words(const AllocatorForecast& forecast);
 std::vector<Table> allocator_tables(const AllocatorForecast& forecast);
 // Levers beside the forecast that they change.
+Table levers_of(const std::vector<Lever>& levers, const Forecast& forecast);
+// "+1.2 .. +8.0 %"; "~" where the two are not distinguishable.
+std::string difference_text(const Behind& behind);
 std::string lever_table(const std::vector<Lever>& levers, const Forecast& forecast);
 std::string measurement_table(const std::string& experiment, const Measurement& measurement);
 

@@ -9,6 +9,8 @@
 #include "model/base/errors.h"
 #include "model/input/keys.h"
 #include "model/input/split_rules.h"
+#include "model/transformer/chunks.h"
+#include "sim/interval.h"
 #include "sim/predict.h"
 
 namespace stepcast {
@@ -57,15 +59,43 @@ bool repeats(const std::vector<Lever>& found, const Lever& lever) {
     });
 }
 
-std::vector<std::vector<Override>> all_changes(const Experiment& e) {
-    std::vector<std::vector<Override>> changes;
+struct Change {
+    std::vector<Override> set;
+    std::string hardware = {};
+};
+
+// A machine that can be bought, or a clock that can be set. Rates that the experiment's cluster
+// measured itself do not follow these.
+void add_hardware(const Experiment& e, std::vector<Change>& changes) {
+    const auto add = [&](const char* name, double factor, const std::vector<std::string>& keys) {
+        Change change{{}, name};
+        for (const std::string& key : keys) {
+            const Key& found = *find_key(key);
+            const double rate = found.type->number(found.field(&e));
+            if (rate > 0)
+                change.set.push_back(
+                    {key, fmt::format("{:.17g} {}", rate * factor,
+                                      key.find(".peak.") == std::string::npos ? "B/s" : "FLOP/s")});
+        }
+        if (!change.set.empty()) changes.push_back(std::move(change));
+    };
+    add("links in the node, twice the rate", 2, {"cluster.link.intra.bandwidth"});
+    add("NICs, twice the rate", 2, {"cluster.link.inter.bandwidth"});
+    add("memory, a quarter more of the rate", 1.25, {"cluster.gpu.memory_bandwidth"});
+    std::vector<std::string> peaks;
+    for (const Key& key : keys_of("cluster.gpu.peak.")) peaks.emplace_back(key.path);
+    add("matrix units (clock), a quarter more of the rate", 1.25, peaks);
+}
+
+std::vector<Change> all_changes(const Experiment& e) {
+    std::vector<Change> changes;
     for (const std::string key : sizes) {
         if (is_idle(key, e)) continue;
         const int now = std::stoi(text_of(*find_key(key), e));
         for (const int size : {now / 2, now * 2}) {
             if (size < 1 || size == now || (size == now / 2 && now % 2 != 0)) continue;
             std::vector<Override>& one =
-                changes.emplace_back(std::vector<Override>{{key, fmt::format("{}", size)}});
+                changes.emplace_back(Change{{{key, fmt::format("{}", size)}}}).set;
             if (const auto replicas = replicas_beside(e, one.front())) one.push_back(*replicas);
         }
     }
@@ -75,7 +105,8 @@ std::vector<std::vector<Override>> all_changes(const Experiment& e) {
     for (const Key& key : keys_of("runtime.")) switches.push_back(&key);
     for (const Key* key : switches)
         for (const std::string& value : other_values(*key, e))
-            changes.push_back({{std::string(key->path), value}});
+            changes.push_back({{{std::string(key->path), value}}});
+    add_hardware(e, changes);
     return changes;
 }
 
@@ -86,7 +117,33 @@ std::string beyond(const Experiment& changed, const Experiment& before) {
     return "";
 }
 
+// Both forecasts are of one model: their common errors cancel.
+Behind against(const Forecast& now, const Forecast& changed) {
+    return widened(behind({changed.step.p50.si()}, {now.step.p50.si()}),
+                   reach_of_pair(now, changed, shipped_scatter().pairs));
+}
+
 }  // namespace
+
+void add_stage_lever(const AsRun& as, UnequalStages& unequal) {
+    const Experiment& e = as.experiment;
+    const std::vector<StageLayout>& layouts = e.framework.can.layouts;
+    if (e.parallelism.layout != StageLayout::even || !e.parallelism.stage_layers.empty()) return;
+    for (const StageLayout layout : {StageLayout::balanced, StageLayout::light_last}) {
+        if (!layouts.empty() && std::ranges::find(layouts, layout) == layouts.end()) continue;
+        AsRun changed = as;
+        changed.experiment.parallelism.layout = layout;
+        try {
+            check_experiment(changed.experiment);
+        } catch (const ConfigError&) {  // a chunk without layers
+            continue;
+        }
+        unequal.layout = to_string(layout);
+        unequal.layers = chunk_layers(e.workload, changed.experiment.parallelism);
+        unequal.step = predict(changed).step.p50;
+        return;
+    }
+}
 
 Experiment with_lever(const Experiment& experiment, const std::vector<Override>& set) {
     Experiment e = experiment;
@@ -102,18 +159,25 @@ std::vector<Lever> levers(const Experiment& experiment) {
         set_key(base, {"parallelism.global_batch",
                        fmt::format("{}", sequences_of_step(base.parallelism))});
     const Forecast now = predict(base);
-    for (const std::vector<Override>& set : all_changes(base)) try {
+    for (const auto& [set, hardware] : all_changes(base)) try {
             const Experiment changed = with_lever(base, set);
             check_experiment(changed);
             const Forecast f = predict(changed);
             if (f.step.p50 == now.step.p50 && f.memory == now.memory) continue;
-            Lever lever{set,           text_of(*find_key(set.front().key), base),
-                        f.step,        f.memory.peak + f.memory.overheads,
-                        f.memory.fits, beyond(changed, base)};
+            Lever lever{.set = set,
+                        .from = text_of(*find_key(set.front().key), base),
+                        .hardware = hardware,
+                        .step = f.step,
+                        .against = against(now, f),
+                        .memory = f.memory.peak + f.memory.overheads,
+                        .fits = f.memory.fits,
+                        .cannot = beyond(changed, base),
+                        .flag = {}};
             if (!repeats(found, lever)) found.push_back(std::move(lever));
         } catch (const ConfigError&) {  // no such split, or not modelled
         }
     std::ranges::stable_sort(found, [](const Lever& a, const Lever& b) {
+        if (a.hardware.empty() != b.hardware.empty()) return a.hardware.empty();
         return a.fits != b.fits ? a.fits : a.step.p50 < b.step.p50;
     });
     return found;

@@ -16,11 +16,11 @@
 #include "model/recorded/coca/parts.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
-#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
 #include "sim/breakdown.h"
 #include "sim/costs/clock.h"
+#include "sim/drawn_experts.h"
 #include "sim/explain/explain.h"
 #include "sim/interval.h"
 #include "sim/memory/allocator_forecast.h"
@@ -135,29 +135,6 @@ std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Si
     return found;
 }
 
-// Experts are balanced by default, which no gate keeps to the token.
-std::optional<DrawnExperts> drawn_experts(const Experiment& e, const Simulated& balanced) {
-    const bool unstated =
-        e.routing.kind == RoutingSpec::Kind::uniform && !is_stated(e, "routing.kind");
-    if (!unstated || e.workload.kind != Workload::Kind::transformer || e.parallelism.ep == 1 ||
-        e.routing.draws > 1 || e.workload.moe.capacity_factor > 0)
-        return std::nullopt;
-    DrawnExperts found;
-    for (const auto kind : {RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate}) {
-        Experiment other = e;
-        other.routing.kind = kind;
-        const MemoryUse memory = memory_forecast(other);
-        found.memory = memory.peak + memory.overheads;
-        if (!memory.fits && found.stops.empty()) {
-            found.stops = to_string(kind);
-            found.stops_at = found.memory;
-        }
-        if (kind == RoutingSpec::Kind::random_gate)
-            found.step = simulate_quiet(other, 0).timeline.end / balanced.timeline.end;
-    }
-    return found;
-}
-
 // What a vocabulary costs that is no multiple of 8 words, or which one is used in its place.
 std::vector<std::string> vocabulary_notes(const Experiment& e) {
     constexpr int usual_multiple = 64;
@@ -222,22 +199,6 @@ std::vector<Note> notes_on(const Experiment& e, const TaskGraph& graph) {
             notes.push_back(
                 {.kind = Note::Kind::undetermined, .key = p.key, .text = short_value(p.prior)});
     return notes;
-}
-
-// "tp 8, pp 4, dp 2, zero 1".
-std::string degrees_text(const Parallelism& p) {
-    std::string text;
-    for (const auto& [name, degree] : {std::pair{"tp", p.tp},
-                                       {"pp", p.pp},
-                                       {"vp", p.vp},
-                                       {"cp", p.cp},
-                                       {"dp", p.dp},
-                                       {"ep", p.ep},
-                                       {"zero", p.zero + 1}})
-        if (degree > 1)
-            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
-                                name == std::string_view("zero") ? p.zero : degree);
-    return text.empty() ? "one rank" : text;
 }
 
 // What the forecast is about, and how many steps its constants were fitted on.
@@ -307,27 +268,6 @@ Forecast predict(const Experiment& e) { return predict_step(e).forecast; }
 Forecast predict(const AsRun& run) { return predict_step(run).forecast; }
 Prediction predict_step(const Experiment& e) { return predict_step(AsRun{e}); }
 
-// The layout that puts less beside the logits, if the framework has one, and its step.
-static void take_lever(const AsRun& as, UnequalStages& unequal) {
-    const Experiment& e = as.experiment;
-    const std::vector<StageLayout>& layouts = e.framework.can.layouts;
-    if (e.parallelism.layout != StageLayout::even || !e.parallelism.stage_layers.empty()) return;
-    for (const StageLayout layout : {StageLayout::balanced, StageLayout::light_last}) {
-        if (!layouts.empty() && std::ranges::find(layouts, layout) == layouts.end()) continue;
-        AsRun changed = as;
-        changed.experiment.parallelism.layout = layout;
-        try {
-            check_experiment(changed.experiment);
-        } catch (const ConfigError&) {  // a chunk without layers
-            continue;
-        }
-        unequal.layout = to_string(layout);
-        unequal.layers = chunk_layers(e.workload, changed.experiment.parallelism);
-        unequal.step = predict(changed).step.p50;
-        return;
-    }
-}
-
 Prediction predict_step(const AsRun& as) {
     const Experiment& e = as.experiment;
     const ClassScatter* const others = class_of(shipped_scatter(), e, as.circumstances);
@@ -342,7 +282,7 @@ Prediction predict_step(const AsRun& as) {
     if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
     if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline, Record::waits);
     std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
-    f.drawn = drawn_experts(e, s);
+    f.drawn = drawn_experts(e, s.timeline.end);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
@@ -366,7 +306,6 @@ Prediction predict_step(const AsRun& as) {
     f.masked_flops_utilization =
         f.model_flops_utilization * (1 - masked_flops(e, tokens) / model_flops(e, tokens));
     f.unequal = unequal_stages(s.graph, s.timeline);
-    if (f.unequal) take_lever(as, *f.unequal);
     f.tasks = s.graph.size();
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);

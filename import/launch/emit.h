@@ -11,8 +11,8 @@
 namespace stepcast {
 
 NAMED_ENUM_AS(EmitFormat, "a format of --emit",
-              "megatron, megatron-bridge, nemo, torchtitan, deepspeed", megatron, megatron_bridge,
-              nemo, torchtitan, deepspeed);
+              "megatron, megatron-bridge, nemo, torchtitan, torchtitan-0.3, deepspeed", megatron,
+              megatron_bridge, nemo, torchtitan, torchtitan_flags, deepspeed);
 
 struct Emission {
     std::string text;
@@ -30,7 +30,9 @@ struct Emission {
 // step or its memory is in the text or named in `without` (import/launch/lost_keys.h).
 Emission emit(const Experiment& experiment, EmitFormat format);
 
-// Internal to translate/. Emits for one framework; collects refusals.
+// Internal to translate/. Each emits for one framework and collects refusals. torchtitan has TOML
+// up to 0.2, and from 0.3 on a function of Python with flags that override it.
 std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& out);
+std::string emit_torchtitan(const Experiment& experiment, EmitFormat format, Emission& out);
 
 }  // namespace stepcast

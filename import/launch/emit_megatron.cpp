@@ -16,6 +16,8 @@
 namespace stepcast {
 namespace {
 
+constexpr const char* whole_file = "";  // the section of what stands in none
+
 struct Line {
     std::string section, name, value;  // value "": a bare flag
 };
@@ -149,7 +151,8 @@ private:
         }
         numbers({"workload.head_dim"});
         add(nemo() ? "encoder_seq_length" : "seq_length", w.seq);
-        add("max_position_embeddings", w.max_positions > 0 ? w.max_positions : w.seq);
+        if (lm() || nemo())  // Bridge's models have as many positions as seq_length
+            add("max_position_embeddings", w.max_positions > 0 ? w.max_positions : w.seq);
         add("normalization", w.norm == Norm::rmsnorm ? (nemo() ? "rmsnorm" : "RMSNorm")
                              : nemo()                ? "layernorm"
                                                      : "LayerNorm");
@@ -163,7 +166,8 @@ private:
                                                                          : "gelu");
         else
             flag(lm() ? "swiglu" : "gated_linear_unit", w.gated);
-        if (!nemo() && !w.gated && w.activation == Activation::squared_relu)
+        // in Bridge it is a function (activation_func), which YAML does not name
+        if (lm() && !w.gated && w.activation == Activation::squared_relu)
             flag("squared_relu", true);
         flag_or_not("disable_bias_linear", nemo() ? "bias" : "add_bias_linear", w.linear_bias);
         if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
@@ -206,6 +210,8 @@ private:
         if (m.dense_layers > 0 || m.interval > 1) add("moe_layer_freq", pattern_of_experts());
         if (m.groups > 1) numbers({"workload.moe.groups", "workload.moe.top_groups"});
         if (m.router_bias) flag("moe_router_enable_expert_bias", true);
+        // without it Megatron-LM's experts run one by one (SequentialMLP)
+        flag("moe_grouped_gemm", !lm() || e_.runtime.experts.products != ExpertProducts::each);
         add("moe_token_dispatcher_type", sends_once(e_) ? "flex" : "alltoall");
         numbers({"parallelism.ep"});
         if (p.tp > 1) add("expert_tensor_parallel_size", splits_experts(e_) ? p.tp : 1);
@@ -270,12 +276,12 @@ private:
                                        : "bf16",
                 "trainer");
             if (dtype == Dtype::fp8) flag("fp8", true);
-        } else {
-            add("name",
+        } else if (dtype != Dtype::fp32) {  // a recipe of training/mixed_precision.py by its name
+            add("mixed_precision",
                 dtype == Dtype::fp8   ? "bf16_with_fp8_current_scaling_mixed"
                 : dtype == Dtype::fp4 ? "bf16_with_nvfp4_mixed"
                                       : fmt::format("{}_mixed", to_string(dtype)),
-                "mixed_precision");
+                whole_file);
         }
         const std::string optimizer(to_string(e_.workload.optimizer));
         if (!nemo()) add("optimizer", optimizer, lm() ? "model" : "optimizer");
@@ -349,11 +355,17 @@ private:
             std::ranges::replace(name, '_', '-');
             text += fmt::format("    --{}{}{}\n", name, line.value.empty() ? "" : " ", line.value);
         }
-        return text +
-               fmt::format(
-                   ")\ntorchrun --nnodes {} --nproc_per_node {} {} \"${{ARGS[@]}}\" \"$@\"\n",
-                   e_.cluster.nodes, e_.cluster.gpus_per_node,
-                   e_.workload.causal ? "pretrain_gpt.py" : "pretrain_bert.py");
+        text +=
+            "    # before the first run:\n"
+            "    # --lr 3e-4 --min-lr 3e-5 --lr-decay-style cosine --lr-warmup-iters 2000\n"
+            "    # --train-iters 100000 --weight-decay 0.1 --clip-grad 1.0\n"
+            "    # --data-path PREFIX --split 99,1,0 --tokenizer-type HuggingFaceTokenizer "
+            "--tokenizer-model PATH\n";
+        return text + fmt::format(
+                          ")\n# on several nodes: --rdzv_backend c10d --rdzv_endpoint HOST:29500\n"
+                          "torchrun --nnodes {} --nproc_per_node {} {} \"${{ARGS[@]}}\" \"$@\"\n",
+                          e_.cluster.nodes, e_.cluster.gpus_per_node,
+                          e_.workload.causal ? "pretrain_gpt.py" : "pretrain_bert.py");
     }
 
     std::string yaml() const {
@@ -364,8 +376,10 @@ private:
         for (const Line& line : lines_)
             if (nemo() && line.section == "trainer")
                 text += fmt::format("  {}: {}\n", line.name, line.value);
+        for (const Line& line : lines_)
+            if (line.section == whole_file) text += fmt::format("{}: {}\n", line.name, line.value);
         for (const char* section :
-             {"model", "train", "ddp", "comm_overlap", "mixed_precision", "optimizer", "optim"}) {
+             {"model", "train", "ddp", "comm_overlap", "optimizer", "optim"}) {
             std::string lines;
             // NeMo nests optim inside model
             const bool inside = nemo() && std::string_view(section) == "optim";
@@ -375,6 +389,10 @@ private:
             if (!lines.empty())
                 text += fmt::format("{}{}:\n{}", inside ? "  " : "", section, lines);
         }
+        text += nemo() ? "# before the first run: model.optim.lr, model.data.data_prefix, "
+                         "model.tokenizer, trainer.max_steps\n"
+                       : "# before the first run: optimizer.lr, dataset, tokenizer, "
+                         "train.train_iters\n";
         return text;
     }
 

@@ -185,19 +185,48 @@ bool is_titan_launch(const ShellLaunch& launch) {
 
 namespace {
 
+// From 0.3 on a policy of recompute is a subcommand: "activation-checkpoint:full".
+bool is_policy(const std::string& word) {
+    return word.starts_with("activation-checkpoint:") || word.starts_with("activation_checkpoint:");
+}
+
+// The word behind "--module", or "" without it.
+std::string word_of(const ShellLaunch& launch, const std::string& flag) {
+    for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+        const std::string& text = launch.arguments[i].text;
+        if (text.starts_with(flag + "=")) return text.substr(flag.size() + 1);
+        if (text == flag && i + 1 < launch.arguments.size()) return launch.arguments[i + 1].text;
+    }
+    return "";
+}
+
+// A run of 0.3: what its function of Python sets beside the flags is not known here.
+Document of_function(const ShellLaunch& launch, Document stated) {
+    stated.add("model.name", word_of(launch, "--module"), stated.path);
+    stated.add("model.flavor", word_of(launch, "--config"), stated.path);
+    return stated;
+}
+
 // "--training.local_batch_size 4", "--compile.enable", "--compile.no-enable": values of the TOML
 // file.
 void add_overrides(const ShellLaunch& launch, Document& d) {
     const auto& arguments = launch.arguments;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const auto& [text, at] = arguments[i];
+        if (is_policy(text)) {
+            const std::string policy = text.substr(text.find(':') + 1);
+            d.add("activation_checkpoint.mode",
+                  policy == "memory-budget" ? "memory_budget" : policy, at);
+            d.add("activation_checkpoint.selective_ac_option", "op", at);
+            continue;
+        }
         const auto equals = text.find('='), dot = text.find('.');
         if (!text.starts_with("--") || dot == std::string::npos || dot > equals) continue;
         auto name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
         std::ranges::replace(name, '-', '_');
         std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
         while (equals == std::string::npos && i + 1 < arguments.size() &&
-               !arguments[i + 1].text.starts_with("--"))
+               !arguments[i + 1].text.starts_with("--") && !is_policy(arguments[i + 1].text))
             value += (value.empty() ? "" : " ") + arguments[++i].text;
         const auto last = name.find_last_of('.') + 1;
         const bool off = value.empty() && name.compare(last, 3, "no_") == 0;
@@ -218,22 +247,22 @@ Translation translate_titan_launch(const ShellLaunch& launch, long per_node, lon
                              : of_environment != launch.environment.end() ? of_environment->second
                                                                           : "";
     const auto found = name.empty() ? "" : found_file(name, path);
-    if (name.empty())
+    const bool of_python = name.empty() && !word_of(launch, "--module").empty();
+    if (name.empty() && !of_python)
         throw ConfigError(
-            fmt::format("{}: a launch of torchtitan that names no TOML file; expected "
-                        "CONFIG_FILE=.. or --job.config_file; from August 2026 on its "
-                        "runs are functions of Python (--module, --config): write the split as "
-                        "such a TOML file",
+            fmt::format("{}: a launch of torchtitan that names neither a TOML file nor a function; "
+                        "expected CONFIG_FILE=.., --job.config_file, or --module and --config",
                         path));
-    if (found.empty())
+    if (found.empty() && !of_python)
         throw ConfigError(
             fmt::format("{}: {} is not there, which has the model and most of the split; expected "
                         "it beside the script, above it, or in the "
                         "working folder",
                         path, name));
-    Document d =
-        read_toml_values(plain_utf8(read_text(found, "torchtitan's configuration")), found);
-    d.values.insert(d.values.end(), stated.values.begin(), stated.values.end());
+    Document d = of_python ? of_function(launch, stated)
+                           : read_toml_values(
+                                 plain_utf8(read_text(found, "torchtitan's configuration")), found);
+    if (!of_python) d.values.insert(d.values.end(), stated.values.begin(), stated.values.end());
     d.path = path;
     // run_train.sh starts NGPU processes, 8 unless told.
     const auto gpus = launch.environment.find("NGPU");
@@ -248,6 +277,10 @@ Translation translate_titan_launch(const ShellLaunch& launch, long per_node, lon
         ranks > 0 && options.replicas == 0 && ranks % split == 0)
         t = translate_torchtitan(d, options.model, ranks / split);
     t.path = path;
+    if (of_python)
+        t.open.push_back(fmt::format(
+            "what {} of {} sets beside the flags: only flags are read, and the defaults of 0.2",
+            word_of(launch, "--config"), word_of(launch, "--module")));
     if (ranks > 0) {
         t.set("cluster.nodes", ranks / per_node, path);
         t.set("cluster.gpus_per_node", per_node, path);

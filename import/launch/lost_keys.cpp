@@ -1,6 +1,7 @@
 #include "import/launch/lost_keys.h"
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "import/launch/readers.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -118,6 +120,9 @@ const Words words[] = {
      "stages are given in code, PipelineModule(num_stages=..)"},
     {{EmitFormat::deepspeed}, {"parallelism.ep"}, "experts are spread in code, MoE(ep_size=..)"},
     {{EmitFormat::deepspeed}, {"parallelism.recompute"}, "the switch is in the model's code"},
+    {{EmitFormat::torchtitan_flags},
+     {"workload.dtype", "workload.optimizer", "runtime.experts.dispatch"},
+     "chosen by its config function"},
     {{}, {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"}, "said where it is launched"},
     {{},
      {"cluster.launch_blocking", "runtime.blocking_layers"},
@@ -142,7 +147,8 @@ std::string_view why_of(std::string_view key, EmitFormat format) {
 // torchtitan's and DeepSpeed's files leave the model to code; of it these lines always say what the
 // forecast is of.
 bool leaves_model_to_code(EmitFormat format) {
-    return format == EmitFormat::torchtitan || format == EmitFormat::deepspeed;
+    return format == EmitFormat::torchtitan || format == EmitFormat::torchtitan_flags ||
+           format == EmitFormat::deepspeed;
 }
 
 bool shapes_model(std::string_view key) {
@@ -178,6 +184,7 @@ ForeignFormat foreign(EmitFormat format) {
         case EmitFormat::megatron_bridge: return ForeignFormat::megatron_bridge;
         case EmitFormat::nemo: return ForeignFormat::nemo;
         case EmitFormat::torchtitan: return ForeignFormat::torchtitan;
+        case EmitFormat::torchtitan_flags: return ForeignFormat::megatron;  // a launch script
         case EmitFormat::deepspeed: return ForeignFormat::deepspeed;
     }
     return ForeignFormat::none;
@@ -196,6 +203,15 @@ void write_out_runtime(Experiment& e) {
     r.experts.tensor_parallel = splits_experts(e) ? ExpertSplit::all : ExpertSplit::none;
     r.experts.dispatch = sends_once(e) ? TokenDispatch::once : TokenDispatch::all_to_all;
     r.optimizer.groups = optimizer_groups(e);
+}
+
+// A layout and the layers that it gives are the same.
+void write_out_stages(const Workload& w, Parallelism& p) {
+    if (p.layout == StageLayout::even || p.cut != StageCut::layers || p.pp * p.vp == 1) return;
+    p.stage_layers = chunk_layers(w, p);
+    p.layout = StageLayout::even;
+    if (std::ranges::adjacent_find(p.stage_layers, std::not_equal_to{}) == p.stage_layers.end())
+        p.stage_layers.clear();
 }
 
 bool may_change_step(std::string_view key) {
@@ -256,6 +272,8 @@ class Comparison {
 public:
     Comparison(const Experiment& asked, const Translation& script, EmitFormat format)
         : asked_(with_values_written_out(asked)), back_(experiment_of_script(asked, script)) {
+        if (!back_.parallelism.stage_layers.empty())
+            write_out_stages(asked_.workload, asked_.parallelism);
         if (leaves_model_to_code(format))
             find([](std::string_view key) { return shapes_model(key); });
         while (find([](std::string_view) { return true; })) {
@@ -322,8 +340,8 @@ void name_lost_keys(const Experiment& asked, EmitFormat format, Emission& out) {
         return std::ranges::find(out.lost, key) != out.lost.end();
     };
     for (const Key& key : all_keys())
-        if (leaves_model_to_code(format) && always_said(key.path) && acts(key.path, asked) &&
-            !is_lost(key.path))
+        if (leaves_model_to_code(format) && !script.find("workload.preset") &&
+            always_said(key.path) && acts(key.path, asked) && !is_lost(key.path))
             model.push_back(fmt::format("{} = {}", key.path, shown(text_of(key, experiment))));
     for (const char* key : {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"})
         if (!script.find(key) && !is_lost(key))

@@ -393,6 +393,12 @@ void take_experts(MegatronSource& s) {
             take_pattern_of_experts(s, *v);
         }
     }
+    // "each" is read where Megatron-LM's default stands, SequentialMLP; recipes of others have it
+    // on
+    if (const auto* v = s.d.find("moe_grouped_gemm");
+        s.lm() && !s.deepspeed && experts && !(v && flag_in(*v)))
+        s.t.take(
+            "runtime.experts.products", v, [](const NamedValue&) { return "each"; }, "each");
     s.t.take("runtime.experts.dispatch", s.d.find("moe_token_dispatcher_type"),
              [](const NamedValue& v) { return dispatch_by(v.value == "flex"); });
     s.t.take("runtime.experts.dispatch", s.d.on("moe_enable_deepep"),

@@ -175,7 +175,16 @@ inline constexpr std::pair<std::string_view, Schedule> titan_schedules[] = {
     {"ZBVZeroBubble", Schedule::zb_v},
     {"DualPipeV", Schedule::dualpipe}};
 
-// torchtitan's TOML (v0.2.2). `model` gives the sizes if model.name and model.flavor do not.
+// torchtitan's models with our presets of the same sizes: model.name and model.flavor of its TOML,
+// module and config function from 0.3 on ("": none).
+struct TitanModel {
+    std::string_view name, flavor, preset, config;
+};
+// The model of these sizes, or null.
+const TitanModel* titan_model_of(const Workload& workload);
+
+// torchtitan's TOML (v0.2.2), or the flags of 0.3.0 by the same names. `model` gives the sizes if
+// model.name and model.flavor do not.
 Translation translate_torchtitan(Document document, const std::string& model, long replicas);
 
 // Adds to the problems the rule between keys that `simulate` would refuse the experiment by.

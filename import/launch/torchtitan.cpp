@@ -16,19 +16,16 @@
 namespace stepcast {
 namespace {
 
-// model.name and model.flavor select a table in torchtitan's source; these are our presets with the
-// same sizes.
-struct Flavor {
-    std::string_view name, flavor, preset;
-};
-constexpr std::array<Flavor, 8> flavors{{{"llama3", "8B", "llama3-8b"},
-                                         {"llama3", "70B", "llama3-70b"},
-                                         {"llama3", "405B", "llama3-405b"},
-                                         {"deepseek_v3", "671B", "deepseek-v3"},
-                                         {"qwen3", "32B", "qwen3-32b"},
-                                         {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
-                                         {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
-                                         {"deepseek_v3", "16B", "deepseek-v2-lite"}}};
+// From 0.3 on config_registry.py of each model has functions, not flavors.
+constexpr std::array<TitanModel, 8> models{
+    {{"llama3", "8B", "llama3-8b", "llama3_8b"},
+     {"llama3", "70B", "llama3-70b", "llama3_70b"},
+     {"llama3", "405B", "llama3-405b", "llama3_405b"},
+     {"deepseek_v3", "671B", "deepseek-v3", "deepseek_v3_671b"},
+     {"qwen3", "32B", "qwen3-32b", "qwen3_32b"},
+     {"qwen3", "30B-A3B", "qwen3-30b-a3b", "qwen3_30b_a3b"},
+     {"qwen3", "235B-A22B", "qwen3-235b-a22b", ""},
+     {"deepseek_v3", "16B", "deepseek-v2-lite", "deepseek_v3_16b"}}};
 
 // Renames the keys of v0.1, which had degrees under [training] and [experimental] and a switch for
 // float8.
@@ -44,6 +41,8 @@ void rename_old_keys(Document& d) {
             value.name = "parallelism." + key;
         else if (value.name == "float8.enable_float8_linear" && flag_in(value))
             value = {"model.converters", "[float8]", value.at};
+        else if (value.name == "compile.enable_async_tensor_parallel")  // from 0.3 on
+            value.name = "parallelism.enable_async_tensor_parallel";
     }
 }
 
@@ -55,8 +54,9 @@ void read_model(Document& d, Translation& t) {
             "model.name and model.flavor: not both there; name the model with --model");
         return;
     }
-    for (const Flavor& known : flavors)
-        if (known.name == name->value && known.flavor == flavor->value)
+    for (const TitanModel& known : models)
+        if (known.name == name->value &&
+            (known.flavor == flavor->value || known.config == flavor->value))
             return t.set("workload.preset", std::string(known.preset), flavor->at);
     t.open.push_back(fmt::format(
         "{} {}: its sizes are a table of torchtitan's source; name the model with --model",
@@ -343,6 +343,26 @@ void read_training(Document& d, Translation& t) {
 }
 
 }  // namespace
+
+const TitanModel* titan_model_of(const Workload& w) {
+    const auto sizes = [](const Workload& of) {
+        return std::array{of.layers, of.hidden,      of.ffn,       of.heads,   of.kv_heads,
+                          of.vocab,  of.moe.experts, of.moe.top_k, of.moe.ffn, of.mla.kv_rank};
+    };
+    static const auto known = [&] {
+        std::array<Workload, models.size()> all;
+        for (std::size_t i = 0; i < models.size(); ++i) {
+            Experiment named;
+            set_key(named, {"workload.preset", std::string(models[i].preset)});
+            all[i] = named.workload;
+        }
+        return all;
+    }();
+    const auto found =
+        std::ranges::find_if(known, [&](const Workload& one) { return sizes(one) == sizes(w); });
+    return found == known.end() ? nullptr
+                                : &models[static_cast<std::size_t>(found - known.begin())];
+}
 
 Translation translate_torchtitan(Document d, const std::string& model, long replicas) {
     Translation t{.path = d.path, .format = "torchtitan", .framework = "torchtitan"};

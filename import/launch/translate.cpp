@@ -120,8 +120,8 @@ ForeignFormat recognise_training(const std::string& text, const std::string& pat
     if (script) return ForeignFormat::megatron;
     if (has(text, "--num-layers") || has(text, "--tensor-model-parallel-size") ||
         has(text, "--micro-batch-size") || has(text, "model.tensor_model_parallel_size=") ||
-        has(text, "--job.config") || has(text, "--per_device_train_batch_size") ||
-        has(text, "accelerate launch"))
+        has(text, "--job.config") || has(text, "torchtitan.train") ||
+        has(text, "--per_device_train_batch_size") || has(text, "accelerate launch"))
         return has(text, "torchrun") || has(text, "python") || has(text, "accelerate launch")
                    ? ForeignFormat::megatron
                    : ForeignFormat::none;

@@ -325,6 +325,7 @@ class Configuration:
     peak_bytes: float
     within_margin: bool
     out_of_memory: float
+    gap: float
     cost_per_token: Optional[float]
     ranks: int
     training: Optional[Training]

@@ -27,14 +27,31 @@ Behind behind(const std::vector<double>& scores, const std::vector<double>& of_f
     return found;
 }
 
+static std::string gaps_text(const SweepAnswer& r, std::size_t first) {
+    const auto rows = [](std::size_t from, std::size_t to) {
+        return from == to ? fmt::format("row {}", from) : fmt::format("rows {} to {}", from, to);
+    };
+    std::string within;
+    for (std::size_t i = first; i < r.best.size(); ++i)
+        within += fmt::format("{}{:.2g}", i == first ? "" : ", ", 100 * r.best[i].gap);
+    return fmt::format(
+        "; {}: the best different splits found, by the bounds another may be up to {} % ahead",
+        rows(first + 1, r.best.size()), within);
+}
+
 std::string proof_text(const SweepAnswer& r) {
     const SweepCounts& c = r.counts;
     const int draws = r.best.empty() ? 1 : r.best.front().forecast.draws;
     const std::string over =
         draws > 1 ? fmt::format(", each by its median over {} common draws", draws) : "";
+    const auto proven = static_cast<std::size_t>(
+        std::ranges::find_if(r.best, [](const SweepRow& row) { return row.gap > 0; }) -
+        r.best.begin());
     const std::string best = r.second ? "this front"
-                                      : fmt::format("the best {}{}", r.best.size(),
-                                                    r.distinct ? " different splits" : "");
+                                      : fmt::format("the best {}{}", proven,
+                                                    !r.distinct   ? ""
+                                                    : proven == 1 ? " split"
+                                                                  : " different splits");
     if (r.broken_bounds > 0)
         return fmt::format(
             "NOT proven: {} of {} simulated configurations were faster than their lower bound",
@@ -52,8 +69,9 @@ std::string proof_text(const SweepAnswer& r) {
     return fmt::format(
         "proven: {} of {} feasible configurations; {} were simulated{}, each of the other {} has a "
         "lower bound that is "
-        "no better{}{}",
-        best, c.feasible, c.simulated, twins, c.bounded_away, tight, over);
+        "no better{}{}{}",
+        best, c.feasible, c.simulated, twins, c.bounded_away, tight, over,
+        proven < r.best.size() ? gaps_text(r, proven) : "");
 }
 
 }  // namespace stepcast

@@ -38,6 +38,9 @@ struct SweepRow {
     Seconds step, lower, estimate;
     Bytes peak;
     bool tight = false;  // within the margin of the device's memory
+    // By how much of this one's score another configuration may be ahead of it at its rank, at
+    // most; 0: proven.
+    double gap = 0;
     // vp of neighbours that differ in it alone and are estimated within 1 %; 0: not looked at
     int least_vp = 0, most_vp = 0;
     double tokens_per_second = 0;
@@ -113,6 +116,9 @@ struct SweepAnswer {
     double margin = 0;  // cluster.overheads.margin
     std::vector<std::string> varied = {}, where = {};
     std::vector<std::string> schedules_left_out = {};  // those that parallelism=all left out
+    std::vector<std::string> switches = {};  // of the framework, that parallelism=all walked
+    // "runtime.exchanges.tensor = never (split_sequence)": stated, its framework sets the other
+    std::vector<std::string> outvoting = {};
     std::vector<SweepRow> best = {};
     std::vector<SweepRow> scaling = {};     // the best for each number of ranks, where that varies
     std::vector<std::string> each_of = {};  // keys for whose every setting `of_each` has the best

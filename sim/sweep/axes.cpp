@@ -8,6 +8,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/input/keys.h"
 
 namespace stepcast {
 namespace {
@@ -178,6 +179,19 @@ Axis parse_axis(const std::string& text) {
             throw ConfigError("expected parallelism=all, or a key such as parallelism.tp");
     });
     return axis;
+}
+
+Axis parse_switch(std::string_view line) {
+    const auto equals = line.find('=');
+    const Key* const key = find_key(line.substr(0, equals));
+    if (equals == std::string_view::npos || !key)
+        throw ConfigError(fmt::format("\"{}\"; expected KEY=VALUE|VALUE", line));
+    Axis axis{std::string(canonical(*key)), {}};
+    for (line.remove_prefix(equals + 1);;) {
+        axis.values.emplace_back(line.substr(0, line.find('|')));
+        if (line.find('|') == std::string_view::npos) return axis;
+        line.remove_prefix(line.find('|') + 1);
+    }
 }
 
 void check_axes(std::span<const Axis> axes, const Experiment& experiment) {

@@ -23,6 +23,9 @@ struct Axis {
 // or endless range.
 Axis parse_axis(const std::string& text);
 
+// Reads a line of framework.can.switches, "KEY=VALUE|VALUE". Throws ConfigError for an unknown key.
+Axis parse_switch(std::string_view line);
+
 // Sets one varied key. "machines" has values COUNTxCLUSTER: so many ranks of a cluster preset or
 // file, on whole nodes. cluster.preset keeps the experiment's number of nodes, because a cluster
 // file has one node or as many as were measured. `stated` keys of the preset's table override the

@@ -34,10 +34,18 @@ bool Incumbents::excluded_from_best(const Incumbent& lower) const {
 }
 
 bool Incumbents::excludes(const Incumbent& lower) const {
-    if (!excluded_from_best(lower)) return false;
+    return excluded_from_best(lower) && excluded_from_groups(lower);
+}
+
+bool Incumbents::excluded_from_groups(const Incumbent& lower) const {
     if (!wanted_.by_group) return true;
     const auto found = best_by_group_.find(lower.group);
     return found != best_by_group_.end() && !is_before(lower, found->second);
+}
+
+bool Incumbents::needs_no(const Incumbent& lower) const {
+    if (!wanted_.distinct) return excludes(lower);
+    return !best_.empty() && !is_before(lower, best_.front()) && excluded_from_groups(lower);
 }
 
 void Incumbents::add(const Incumbent& found) {

@@ -31,7 +31,8 @@ struct Wanted {
     std::size_t top = 10;
     bool front = false;     // the Pareto front of two scores instead of the top
     bool by_group = false;  // also the best of each group
-    bool distinct = false;  // the top has the best of each kind alone
+    // The top has the best of each kind alone; only its first is to be proven.
+    bool distinct = false;
     friend bool operator==(const Wanted&, const Wanted&) = default;
 };
 
@@ -44,6 +45,9 @@ public:
     void add(const Incumbent& found);
     // A point whose scores are at least those of `lower` cannot be among the wanted ones.
     [[nodiscard]] bool excludes(const Incumbent& lower) const;
+    // The proof does without this point: it is neither the first nor the best of its group, and of
+    // a top whose rows are all proven it is none.
+    [[nodiscard]] bool needs_no(const Incumbent& lower) const;
 
     [[nodiscard]] const std::vector<Incumbent>& best() const { return best_; }  // by rising score
     [[nodiscard]] const std::map<std::uint64_t, Incumbent>& best_by_group() const {
@@ -56,6 +60,7 @@ public:
 
 private:
     [[nodiscard]] bool excluded_from_best(const Incumbent& lower) const;
+    [[nodiscard]] bool excluded_from_groups(const Incumbent& lower) const;
     [[nodiscard]] std::vector<Incumbent>::const_iterator of_kind(std::uint64_t kind) const;
 
     Wanted wanted_;

@@ -15,6 +15,8 @@ constexpr std::uint64_t round_points = 4'000'000;
 constexpr std::uint64_t small_space = 100'000;  // up to so many points, one round takes all
 constexpr std::size_t jobs_of_round = 64;
 constexpr std::size_t batch = 8;  // points simulated until the incumbents are updated
+// Points simulated for the rows behind a proven first: a quarter of those before, within these.
+constexpr std::size_t least_of_others = 8, most_of_others = 64;
 
 // Whether gradients or parameters, of dense units or of experts, are exchanged with another rank.
 bool exchanges_data(const Experiment& e) {
@@ -128,22 +130,63 @@ void SweepSearch::simulate_rest() {
         open_, {}, [&](const Candidate& c) { return std::pair(lower_scores(question_, c), c.id); });
     for (std::size_t next = 0; next < open_.size();) {
         std::vector<Candidate> chosen;
-        for (; next < open_.size() && chosen.size() < batch; ++next) {
-            const Candidate& c = open_[next];
-            if (is_simulated(c)) continue;
-            if (excluded(c))
-                ++all_.bounded_away;
-            else
+        for (; next < open_.size() && chosen.size() < batch; ++next)
+            if (const Candidate& c = open_[next]; !is_simulated(c) && !is_needless(c))
                 chosen.push_back(c);
-        }
         progress_->waiting(open_.size() - next);
         simulate(chosen);
     }
-    open_.clear();
+    drop_excluded();
+    if (incumbents_.wanted().distinct) simulate_other_rows();
+    drop_excluded();
+    all_.bounded_away += open_.size();
+}
+
+// Those by estimate, then the proof as far as few simulations reach.
+void SweepSearch::simulate_other_rows() {
+    std::size_t left = std::clamp(simulated_.size() / 4, least_of_others, most_of_others);
+    while (left > 0 && !open_.empty()) {
+        std::vector<Candidate> chosen = promising();
+        for (const Candidate& c : open_) {
+            if (!chosen.empty()) break;
+            if (!is_simulated(c) && !excluded(c)) chosen.push_back(c);
+        }
+        if (chosen.empty()) return;
+        if (chosen.size() > left) chosen.resize(left);
+        left -= chosen.size();
+        simulate(chosen);
+    }
+}
+
+std::vector<double> SweepSearch::gaps() const {
+    if (!incumbents_.wanted().distinct) return std::vector<double>(incumbents_.best().size());
+    std::map<std::uint64_t, Score> least;  // that a kind may have
+    const auto take = [&](const Candidate& c, const Score& score) {
+        const auto [of_kind, is_new] = least.try_emplace(c.kind, score);
+        if (!is_new) of_kind->second = std::min(of_kind->second, score);
+    };
+    for (const Candidate& c : open_) take(c, lower_scores(question_, c));
+    for (const auto& [id, found] : simulated_)
+        take(found.first, scores(question_, found.first, found.second));
+    std::vector<Score> ranks;
+    for (const auto& [kind, score] : least) ranks.push_back(score);
+    std::ranges::sort(ranks);
+    constexpr double rounding = 1e-8;
+    std::vector<double> gaps;
+    for (const Incumbent& row : incumbents_.best()) {
+        const Score& least_here = ranks[gaps.size()];
+        const double gap =
+            row.score.tight && !least_here.tight ? 1 : 1 - least_here.first / row.score.first;
+        gaps.push_back(gap > rounding ? gap : 0);
+    }
+    return gaps;
 }
 
 bool SweepSearch::excluded(const Candidate& c) const {
     return incumbents_.excludes(incumbent(c, lower_scores(question_, c), grouping_));
+}
+bool SweepSearch::is_needless(const Candidate& c) const {
+    return incumbents_.needs_no(incumbent(c, lower_scores(question_, c), grouping_));
 }
 bool SweepSearch::is_simulated(const Candidate& c) const {
     return simulated_.contains(c.id) || refused_.contains(c.id);

@@ -1,6 +1,7 @@
 // The branch and bound of a sweep: rounds of screening, with the most promising points simulated
-// between them, then all points that the bounds do not exclude. Decisions fall between jobs in a
-// fixed order, so threads and processes do not change the answer.
+// between them, then all points that the bounds do not exclude from the first row, or from any
+// where each row is to be proven. Decisions fall between jobs in a fixed order, so threads and
+// processes do not change the answer.
 #pragma once
 
 #include <memory>
@@ -40,6 +41,9 @@ public:
         return simulated_;
     }
     [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
+    // For each of the best, by how much of the step a point that was not simulated may be ahead of
+    // it at its rank, at most; 0 = proven.
+    [[nodiscard]] std::vector<double> gaps() const;
     // What was collected for a map: all points, unless other processes screened some.
     [[nodiscard]] MapCollector mapped() const { return map_->together(); }
     // How many of simulated() differ from another point only in switches without effect, and took
@@ -50,6 +54,7 @@ private:
     // What decides the step: a base, and a split without idle switches.
     using StepKey = std::pair<std::uint64_t, std::array<int, split_key_count>>;
     [[nodiscard]] bool excluded(const Candidate& c) const;
+    [[nodiscard]] bool is_needless(const Candidate& c) const;
     [[nodiscard]] bool is_simulated(const Candidate& c) const;
     [[nodiscard]] bool promises(const Candidate& c) const;
     [[nodiscard]] Incumbent estimated(const Candidate& c) const {
@@ -61,6 +66,7 @@ private:
     void drop_excluded();
     [[nodiscard]] std::vector<Candidate> promising() const;
     void simulate_promising();
+    void simulate_other_rows();
     void simulate(const std::vector<Candidate>& points);
     [[nodiscard]] StepKey step_key(PointId id) const;
     void note(const Candidate& c, const SimulatedPoint& point, bool is_twin);

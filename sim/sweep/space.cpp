@@ -86,6 +86,26 @@ std::vector<int> every_value(SplitKey key, const Experiment& e) {
     }
 }
 
+// What a switch acts on: without more than one of these its values mean the same.
+constexpr std::pair<std::string_view, SplitKey> acts_on[] = {
+    {"runtime.experts.dispatch", SplitKey::ep},
+    {"runtime.experts.tensor_parallel", SplitKey::tp},
+    {"runtime.context_exchange", SplitKey::cp},
+    {"runtime.exchanges.tensor", SplitKey::tp},
+    {"runtime.exchanges.sends", SplitKey::pp}};
+
+std::optional<SplitKey> needed_by(std::string_view key) {
+    const auto* const row = std::ranges::find(acts_on, key, [](const auto& r) { return r.first; });
+    return row == std::end(acts_on) ? std::nullopt : std::optional(row->second);
+}
+
+// Whether the workload has what the switch acts on, and the two values differ for it.
+bool is_alike(const Experiment& a, const Experiment& b, std::string_view key) {
+    if (key.starts_with("runtime.experts.") && a.workload.moe.experts == 0) return true;
+    if (key == "runtime.experts.tensor_parallel") return splits_experts(a) == splits_experts(b);
+    return get_key(a, std::string(key)) == get_key(b, std::string(key));
+}
+
 std::uint64_t inner_points(const SweepBase& base) {
     double product = 1;
     std::uint64_t points = 1;
@@ -120,11 +140,14 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
             find_beyond(laid);
         }
     if (every_split_) add_outer_axes();
+    asked_axes_ = axes_.size();
+    if (every_split_) add_switches();
     double bases = 1;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
         if (axes_[i].key == "parallelism" || is_inner(axes_[i].key)) continue;
         outer_.push_back(i);
         bases *= static_cast<double>(axes_[i].values.size());
+        if (i >= asked_axes_) switched_ *= axes_[i].values.size();
     }
     if (bases > static_cast<double>(most_bases))
         throw ConfigError(fmt::format(
@@ -173,6 +196,39 @@ void SweepSpace::add_outer_axes() {
     }
 }
 
+void SweepSpace::add_switches() {
+    const bool split_alone = std::ranges::all_of(axes_, [](const Axis& axis) {
+        return axis.key == "parallelism" || split_index(axis.key) < split_key_count;
+    });
+    if (!split_alone) return;
+    for (const std::string& line : experiment_.framework.can.switches) {
+        const Axis asked = at_place("framework.can.switches", [&] { return parse_switch(line); });
+        if (is_stated(experiment_, asked.key) ||
+            std::ranges::find(axes_, asked.key, &Axis::key) != axes_.end())
+            continue;
+        Axis axis{asked.key, {text_of(*find_key(asked.key), experiment_)}};
+        std::vector<Experiment> before{experiment_};
+        for (const std::string& value : asked.values) {
+            Experiment other = experiment_;
+            set_key(other, {axis.key, value});
+            if (std::ranges::any_of(
+                    before, [&](const Experiment& e) { return is_alike(e, other, axis.key); }))
+                continue;
+            axis.values.push_back(value);
+            before.push_back(std::move(other));
+        }
+        if (axis.values.size() == 1) continue;
+        experiment_.overlay.stated.push_back(axis.key);
+        axes_.push_back(std::move(axis));
+    }
+}
+
+std::vector<std::string> SweepSpace::switches() const {
+    std::vector<std::string> keys;
+    for (std::size_t i = asked_axes_; i < axes_.size(); ++i) keys.push_back(axes_[i].key);
+    return keys;
+}
+
 std::uint64_t SweepSpace::base_of_item(std::uint64_t item) const {
     return static_cast<std::uint64_t>(std::ranges::upper_bound(item_begin_, item) -
                                       item_begin_.begin()) -
@@ -192,6 +248,18 @@ std::size_t SweepSpace::outer_value(std::size_t axis, std::uint64_t base) const 
     for (std::size_t i = outer_.size(); outer_[--i] != axis;)
         base /= axes_[outer_[i]].values.size();
     return base % axes_[axis].values.size();
+}
+
+// Where what a switch acts on is 1, its first value stands for all.
+void SweepSpace::pass_over_idle(std::uint64_t number, SweepBase& base) const {
+    for (std::size_t i = asked_axes_; i < axes_.size(); ++i) {
+        const auto needed = needed_by(axes_[i].key);
+        if (!needed) continue;
+        if (is_inner(axes_[i].key))
+            base.needs[split_index(axes_[i].key)] = split_field(*needed).get;
+        else if (outer_value(i, number) > 0)
+            std::erase(base.values[static_cast<std::size_t>(*needed)], 1);
+    }
 }
 
 SweepBase SweepSpace::base(std::uint64_t number) const {
@@ -214,6 +282,7 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
         }
         if (base.values[k].empty()) base.values[k] = {field.get(plan_of(e))};
     }
+    pass_over_idle(number, base);
     if (e.workload.kind == Workload::Kind::transformer) {
         base.rules.emplace(e, every_split_);
         base.rules_suffice = StepBounds::cover(e);
@@ -229,9 +298,12 @@ Experiment SweepSpace::experiment_of(PointId id) const {
 
 std::vector<VariedKey> SweepSpace::varied_keys() const {
     std::vector<VariedKey> keys;
-    for (std::size_t i = 0; i < axes_.size(); ++i)
-        if (axes_[i].key != "parallelism")
-            keys.push_back({axes_[i].key, split_index(axes_[i].key), i});
+    const auto take = [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i)
+            if (axes_[i].key != "parallelism")
+                keys.push_back({axes_[i].key, split_index(axes_[i].key), i});
+    };
+    take(0, asked_axes_);
     if (!every_split_) return keys;
     for (const SplitKey key :
          {SplitKey::tp, SplitKey::pp, SplitKey::vp, SplitKey::layout, SplitKey::dp, SplitKey::ep,
@@ -242,6 +314,7 @@ std::vector<VariedKey> SweepSpace::varied_keys() const {
         if (!one && std::ranges::find(keys, name, &VariedKey::name) == keys.end())
             keys.push_back({name, split_index(name)});
     }
+    take(asked_axes_, axes_.size());
     return keys;
 }
 
@@ -256,13 +329,14 @@ std::vector<std::string> SweepSpace::schedules_left_out() const {
 }
 
 std::uint64_t SweepSpace::kind_of(std::uint64_t base, const ParallelPlan& split) const {
-    std::uint64_t kind = base;
+    const std::span<const Axis> asked(axes_.data(), asked_axes_);
+    std::uint64_t kind = base / switched_;
     for (std::size_t k = 0; k < split_key_count; ++k) {
         const SplitKey key = static_cast<SplitKey>(k);
         const bool of_ranks = key == SplitKey::tp || key == SplitKey::pp || key == SplitKey::dp ||
                               key == SplitKey::cp || key == SplitKey::ep ||
                               key == SplitKey::schedule;
-        if (of_ranks || std::ranges::find(axes_, split_fields[k].key, &Axis::key) != axes_.end())
+        if (of_ranks || std::ranges::find(asked, split_fields[k].key, &Axis::key) != asked.end())
             kind = (kind ^ static_cast<std::uint64_t>(split_fields[k].get(split))) *
                    0x9e3779b97f4a7c15ULL;
         kind ^= kind >> 29;
@@ -272,7 +346,8 @@ std::uint64_t SweepSpace::kind_of(std::uint64_t base, const ParallelPlan& split)
 
 std::vector<std::string> SweepSpace::outer_keys() const {
     std::vector<std::string> keys;
-    for (const std::size_t i : outer_) keys.push_back(axes_[i].key);
+    for (const std::size_t i : outer_)
+        if (i < asked_axes_) keys.push_back(axes_[i].key);
     return keys;
 }
 

@@ -30,6 +30,8 @@ struct SweepBase {
     static constexpr int rest = 0;  // as a value of dp: what the other splits leave
     Experiment experiment;
     std::array<std::vector<int>, split_key_count> values;
+    // A switch's further values are passed over where this key is 1; null: they never are.
+    std::array<int (*)(const ParallelPlan&), split_key_count> needs = {};
     std::optional<SplitRules> rules;  // for transformers
     // if not, each split that passes the rules is also checked by check_experiment()
     bool rules_suffice = false;
@@ -73,15 +75,17 @@ public:
     // The varied keys of a point with their values; for `parallelism=all` these are the keys that
     // it may vary.
     [[nodiscard]] Settings settings_of(PointId id) const;
-    // The varied keys that are not walked in a base, slowest first.
     // Of splits that differ in ranks or schedule, or in what an axis states: a number each. Other
     // switches that parallelism=all walks make no other kind.
     [[nodiscard]] std::uint64_t kind_of(std::uint64_t base, const ParallelPlan& split) const;
+    // The varied keys that are not walked in a base, slowest first.
     [[nodiscard]] std::vector<std::string> outer_keys() const;
     // Every key that varies: the axes first, then the keys of parallelism=all.
     [[nodiscard]] const std::vector<VariedKey>& varied() const { return varied_; }
     // The schedules that parallelism=all leaves out, unless parallelism.schedule varies.
     [[nodiscard]] std::vector<std::string> schedules_left_out() const;
+    // The framework's switches (framework.can.switches) that parallelism=all walks.
+    [[nodiscard]] std::vector<std::string> switches() const;
     // The position of a point along a varied key: the index of its value in the axis, or the value
     // of a SplitKey.
     [[nodiscard]] int position(const VariedKey& key, std::uint64_t base,
@@ -95,6 +99,9 @@ private:
     void find_beyond(const Experiment& e);
     // Axes for what parallelism=all gives to keys that cannot be walked in a base.
     void add_outer_axes();
+    // The framework's switches, where nothing but the split varies and nobody states them.
+    void add_switches();
+    void pass_over_idle(std::uint64_t number, SweepBase& base) const;
     // The index of the value that a base has on an axis that is not walked in it.
     [[nodiscard]] std::size_t outer_value(std::size_t axis, std::uint64_t base) const;
     [[nodiscard]] std::vector<VariedKey> varied_keys() const;
@@ -103,6 +110,8 @@ private:
     std::vector<Axis> axes_;
     std::vector<Override> stated_;
     bool every_split_;
+    std::size_t asked_axes_ = 0;       // before those of switches
+    std::uint64_t switched_ = 1;       // bases of one setting of the asked axes
     std::vector<std::string> beyond_;  // that rules of frameworks ask for, of all presets laid
     // indices of the axes that are not walked in a base, slowest first
     std::vector<std::size_t> outer_;

@@ -236,7 +236,11 @@ SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question,
                        .asked = question.top,
                        .margin = question.experiment.cluster.overheads.margin,
                        .varied = {},
-                       .schedules_left_out = space.schedules_left_out()};
+                       .schedules_left_out = space.schedules_left_out(),
+                       .switches = space.switches()};
+    for (const Override& other : outvoted(question.experiment))
+        result.outvoting.push_back(fmt::format(
+            "{} = {} ({})", other.key, get_key(question.experiment, other.key), other.value));
     for (const VariedKey& key : space.varied()) result.varied.push_back(key.name);
     for (const Constraint& c : question.where) result.where.push_back(c.text);
     return result;
@@ -278,6 +282,8 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
     result.broken_bounds = search.broken_bounds();
     result.best =
         rows_of(space, question.training, search, search.incumbents().best(), options.threads);
+    const std::vector<double> gaps = search.gaps();
+    for (std::size_t i = 0; i < result.best.size(); ++i) result.best[i].gap = gaps[i];
     result.distinct = search.incumbents().wanted().distinct;
     if (result.distinct)
         each_on_threads(options.threads, result.best.size(), [&](std::size_t i) {

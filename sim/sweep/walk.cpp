@@ -10,6 +10,7 @@ namespace {
 
 // least number of items of a base, if it has as many points
 constexpr std::uint64_t item_goal = 4096;
+constexpr std::string_view without_effect = "a switch of the software has no effect on this split";
 
 // The keys that are fixed in an item, and the number of their combinations.
 struct Prefix {
@@ -83,7 +84,12 @@ private:
     }
 
     bool breaks_rule(std::size_t level) {
-        if (base_.rules)
+        reason_ = {};
+        if (const auto needed = base_.needs[level];
+            needed != nullptr && needed(split_) == 1 &&
+            split_fields[level].get(split_) != base_.values[level].front())
+            reason_ = without_effect;
+        else if (base_.rules)
             reason_ = base_.rules->broken_by(static_cast<SplitKey>(level), split_.parallelism);
         return !reason_.empty();
     }

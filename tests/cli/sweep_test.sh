@@ -30,6 +30,17 @@ run 0 sweep llama3_8b_h100_fsdp --set parallelism.global_batch=64 --vary paralle
 stdout_has "are the least that end within 5.0 d"
 refused '--tokens 15T' -- sweep llama3_8b_h100_fsdp --vary parallelism.dp=rest --within 5d
 
+# Two frameworks: the best of each in one table, the second against the first; side by side as columns.
+two="llama3_8b_h100_fsdp --framework torchtitan --framework fsdp"
+run 0 sweep $two --vary parallelism.zero=2,3 --top 2
+stdout_has "the best of each"
+stdout_has "torchtitan"
+stdout_has "against 1"
+run 0 simulate $two
+stdout_has "framework"
+stdout_has "split"
+refused 'fsdp is there twice' -- sweep llama3_8b_h100_fsdp --framework fsdp --framework fsdp --vary parallelism.zero=2,3
+
 # Bad input, before any work.
 refused 'parallelism.tpp' 'did you mean "parallelism.tp"?' -- sweep gpt3_175b_a100 --vary parallelism.tpp=1,2
 refused '8..1' 'empty range' -- sweep gpt3_175b_a100 --vary parallelism.tp=8..1

@@ -132,4 +132,16 @@ TXT
 run 0 diagnose a.toml --measured 4s --nccl-tests nccl.txt --json
 grep -q 'collectives between nodes' .stdout || fail "what nccl-tests measured is no evidence"
 refused 'nccl-tests' -- diagnose a.toml --measured 4s --nccl-tests a.toml
+# Levers: the difference with its interval, the flag of the framework's script, rates of the machine by name.
+levers="simulate llama3-8b --cluster H100 --gpus 16 --set seq=4096 --set global_batch=32 --set recompute=selective --levers"
+run 0 $levers --framework megatron-core
+stdout_has "drop --recompute-granularity"
+stdout_has "--tensor-model-parallel-size 2"
+stdout_has "hardware: NICs, twice the rate"
+stdout_has "p10 .. p90 of it"
+stdout_has "not in the framework: "
+run 0 $levers --framework megatron-core --out page --json
+json levers.0.flag levers.0.against_now.p10 levers.0.hardware
+grep -q 'Levers' page/report.html || fail "the page has no levers"
+
 finish

@@ -291,6 +291,7 @@ TEST_CASE("a sweep in JSON: every figure in its place") {
                {"peak_bytes", 1024.0},
                {"within_margin", false},
                {"out_of_memory", 0.0},
+               {"gap", 0},
                {"vp_alike", nullptr},
                {"cost_per_token", nullptr},
                {"ranks", 8}});

@@ -212,32 +212,71 @@ TEST_CASE(
               "first2 of 7"});
 }
 
-// 0.2 s is the shortest; p10 of 0.25 s is at its p90, which cannot be told apart, p10 of 0.3 s
-// beyond it.
+// 0.2 s is the shortest of those that fit; p10 of 0.25 s is at its p90, which cannot be told apart,
+// p10 of 0.3 s beyond it. What does not fit is shorter and neither the answer nor called faster.
 TEST_CASE(
     "steps beside each other: the fastest answers, the others say by how much they are longer") {
     std::vector<ForecastColumn> columns{column("a", 0.26, 0.3, 0.4), column("b", 0.15, 0.2, 0.25),
-                                        column("c", 0.25, 0.26, 0.27)};
-    columns[2].forecast.memory.fits = false;
+                                        column("c", 0.25, 0.26, 0.27),
+                                        column("d", 0.09, 0.1, 0.11)};
+    columns[3].forecast.memory.fits = false;
     columns[0].forecast.notes = {remark("own remark")};
     Page page = columns_page(columns);
-    CHECK(page.title == "3 steps side by side");
-    CHECK(page.question == "Which of the 3 is fastest?");
+    CHECK(page.title == "4 steps side by side");
+    CHECK(page.question == "Which of the 4 is fastest?");
     CHECK(page.answer == "200.0 ms");
     CHECK(page.answer_note == "a step with b; p10 .. p90 150.0 .. 250.0 ms over 200 draws");
-    REQUIRE(page.facts.size() == 7);
+    REQUIRE(page.facts.size() == 8);
+    CHECK(page.facts[7] == Fact{"d", "does not fit into memory", Tone::bad});
     CHECK(page.facts[5] == Fact{"a", "300.0 ms: 50.0 % longer", Tone::plain});
     CHECK(page.facts[6] ==
           Fact{"c", "260.0 ms: 30.0 % longer; the intervals overlap: not distinguishable",
                Tone::doubt});
     CHECK(page.warnings ==
-          std::vector<std::string>{"c does not fit into memory.", "a: own remark"});
+          std::vector<std::string>{"d does not fit into memory.", "a: own remark"});
     CHECK(titles_of(page) == Titles{"The steps over time, on one axis", "Side by side"});
-    columns.pop_back();
+    columns.resize(2);
     columns[0].forecast.step.p10 = columns[0].forecast.step.p90 = Seconds(0.2);  // no interval
     page = columns_page(columns);
     CHECK(page.question == "Which of the two is faster?");
     CHECK(page.facts.back().tone == Tone::plain);
+}
+
+// The step is 200 ms: 190 ms is 5 % less. Memory now is what the sample's forecast says.
+TEST_CASE("levers are a table of the page, with the interval of the difference and the flag") {
+    const Forecast f = samples::forecast();
+    const Bytes now = f.memory.peak + f.memory.overheads;
+    Lever faster{.set = {{"parallelism.recompute", "none"}},
+                 .from = "full",
+                 .hardware = "",
+                 .step = f.step,
+                 .against = {-0.08, -0.05, -0.02, true},
+                 .memory = now + Bytes(double{1 << 30}),
+                 .cannot = "",
+                 .flag = "drop --recompute-granularity full"};
+    faster.step.p50 = 0.95 * f.step.p50;
+    Lever nics = faster;
+    nics.hardware = "NICs, twice the rate";
+    nics.flag = "";
+    nics.against.distinguishable = false;
+    Lever lacking = faster;
+    lacking.cannot = "no flag of its scripts";
+    const Page page =
+        forecast_page(on_four(), f, std::nullopt, std::nullopt, std::vector{faster, lacking, nics});
+    const auto section =
+        std::ranges::find_if(page.sections, [](const auto& s) { return s.title == "Levers"; });
+    REQUIRE(section != page.sections.end());
+    const auto& rows = section->tables.front().rows;
+    REQUIRE(rows.size() == 3);
+    const auto text = [&](std::size_t row, std::size_t cell) { return rows[row][cell].text; };
+    CHECK(text(0, 0) == "parallelism.recompute=none (was full)");
+    CHECK(text(0, 2) == "-5.0 %");
+    CHECK(text(0, 3) == "-8.0 .. -2.0 %");
+    CHECK(text(0, 4) == "+1.00 GiB");
+    CHECK(text(0, 5) == "drop --recompute-granularity full");
+    CHECK(text(1, 5) == "not in the framework: no flag of its scripts");
+    CHECK(text(2, 0) == "hardware: NICs, twice the rate");
+    CHECK(text(2, 3) == "~ -8.0 .. -2.0 %");
 }
 
 // 1,024 tokens in 0.2 s are 5,120 a second, 4,096 in 0.4 s twice as many; of a token p10 is 0.16 s

@@ -7,6 +7,7 @@
 #include "model/input/presets.h"
 #include "model/recorded/coca/parts.h"
 #include "model/step.h"
+#include "sim/levers.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
@@ -179,8 +180,10 @@ TEST_CASE("stages that wait for the logits are told, with the layout that helps 
     e.parallelism.global_batch = 32;
     CHECK_FALSE(predict(e).unequal);
     e.workload.vocab = 100'000;
-    const Forecast f = predict(e);
+    Forecast f = predict(e);
     REQUIRE(f.unequal);
+    CHECK(f.unequal->layout.empty());  // costs a further forecast, which only one that asks makes
+    add_stage_lever({e}, *f.unequal);
     CHECK(f.unequal->stage == 3);
     CHECK(f.unequal->logits);
     CHECK(f.unequal->over_median > 2);

@@ -1,9 +1,11 @@
 #include "import/launch/emit.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "import/launch/translate.h"
 #include "model/base/errors.h"
+#include "tests/import/launch/every_key.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -87,4 +89,75 @@ TEST_CASE("scores that are not dropped are emitted and read so") {
     const Translation back = translate(folder.write("flags.sh", text), {});
     CHECK((back.find("workload.score_dropout") &&
            back.find("workload.score_dropout")->value == "false"));
+}
+
+// From 0.3 on: flags beside a function of Python, the policy of recompute as a subcommand. 8 x 2
+// ranks = dp 4 x tp 2 x pp 2; a local batch of 8 in micro-batches of 2 on four replicas.
+TEST_CASE("torchtitan's flags of 0.3 are read without a TOML file") {
+    const TestFolder folder;
+    const auto path = folder.write(
+        "run.sh",
+        "#!/bin/bash\ntorchrun --nnodes 2 --nproc_per_node 8 -m torchtitan.train --module llama3 "
+        "--config llama3_70b --training.local_batch_size 8 --training.seq_len=4096 "
+        "--parallelism.tensor_parallel_degree 2 --parallelism.pipeline_parallel_degree 2 "
+        "--parallelism.pipeline-parallel-microbatch-size 2 --compile.enable "
+        "--compile.enable_async_tensor_parallel --compile.components model loss "
+        "activation-checkpoint:full\n");
+    CHECK(recognise_foreign(path) == ForeignFormat::megatron);
+    const Translation t = translate(path, {});
+    const auto value = [&](const char* key) {
+        const Setting* const found = t.find(key);
+        return found ? found->value : "none";
+    };
+    CHECK(value("workload.preset") == "llama3-70b");
+    CHECK(value("parallelism.tp") == "2");
+    CHECK(value("parallelism.pp") == "2");
+    CHECK(value("parallelism.micro_batch") == "2");
+    CHECK(value("parallelism.global_batch") == "32");
+    CHECK(value("workload.seq") == "4096");
+    CHECK(value("parallelism.recompute") == "full");
+    CHECK(value("parallelism.overlap_tp") == "true");
+    CHECK(value("parallelism.eager") == "false");
+    CHECK(value("cluster.nodes") == "2");
+    CHECK(std::ranges::any_of(t.open, [](const std::string& line) {
+        return line.find("llama3_70b of llama3") != std::string::npos;
+    }));
+    const auto neither =
+        folder.write("bad.sh", "#!/bin/bash\ntorchrun -m torchtitan.train --training.seq_len 64\n");
+    CHECK_THROWS_WITH(translate(neither, {}), Catch::Contains("--module and --config"));
+}
+
+// Megatron-LM's default runs experts one by one; recipes of Bridge and NeMo have grouped ones on.
+TEST_CASE("grouped products of experts are read and written") {
+    const TestFolder folder;
+    const std::string flags =
+        "#!/bin/bash\ntorchrun --nnodes 1 --nproc_per_node 8 pretrain_gpt.py --num-layers 4 "
+        "--hidden-size 64 --num-attention-heads 4 --seq-length 16 --micro-batch-size 1 "
+        "--global-batch-size 8 --num-experts 8 --moe-router-topk 2 --bf16 ";
+    const Translation one_by_one = translate(folder.write("each.sh", flags + "\n"), {});
+    const Setting* const each = one_by_one.find("parallelism.expert_products");
+    REQUIRE(each);
+    CHECK(each->value == "each");
+    CHECK_FALSE(translate(folder.write("grouped.sh", flags + "--moe-grouped-gemm\n"), {})
+                    .find("parallelism.expert_products"));
+    const Experiment e = every_key::experiment_with({{"parallelism.dp", "16"},
+                                                     {"workload.moe.experts", "8"},
+                                                     {"workload.moe.top_k", "2"},
+                                                     {"parallelism.ep", "4"}});
+    CHECK(emit(e, EmitFormat::megatron).text.find("--moe-grouped-gemm\n") != std::string::npos);
+}
+
+// Sizes of Llama 3 70B: both forms name it.
+TEST_CASE("torchtitan's scripts name the model where it has one of these sizes") {
+    const Experiment e = read_experiment(
+        "llama3-70b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                            {"cluster.gpus", "64"},
+                                            {"framework.preset", "torchtitan"},
+                                            {"parallelism.tp", "8"},
+                                            {"parallelism.sequence_parallel", "true"},
+                                            {"parallelism.zero", "3"}});
+    CHECK(emit(e, EmitFormat::torchtitan).text.find("name = \"llama3\"\nflavor = \"70B\"") !=
+          std::string::npos);
+    CHECK(emit(e, EmitFormat::torchtitan_flags).text.find("--module llama3 --config llama3_70b") !=
+          std::string::npos);
 }

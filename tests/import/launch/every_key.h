@@ -17,9 +17,9 @@
 
 namespace stepcast::every_key {
 
-inline constexpr EmitFormat formats[] = {EmitFormat::megatron, EmitFormat::megatron_bridge,
-                                         EmitFormat::nemo, EmitFormat::torchtitan,
-                                         EmitFormat::deepspeed};
+inline constexpr EmitFormat formats[] = {
+    EmitFormat::megatron,   EmitFormat::megatron_bridge,  EmitFormat::nemo,
+    EmitFormat::torchtitan, EmitFormat::torchtitan_flags, EmitFormat::deepspeed};
 
 inline Experiment experiment_with(std::vector<Override> keys) {
     std::vector<Override> all{{"cluster.preset", "dgx-h100"}, {"cluster.nodes", "2"},

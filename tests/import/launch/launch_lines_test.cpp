@@ -453,7 +453,7 @@ TEST_CASE("torchtitan's launcher names a TOML file, and flags override it") {
     CHECK_THAT(complaint([&] { with("CONFIG_FILE=configs/gone.toml ./run_train.sh"); }),
                Contains("configs/gone.toml is not there"));
     CHECK_THAT(complaint([&] { with("MODULE=llama3 CONFIG=llama3_8b ./run_train.sh"); }),
-               Contains("names no TOML file"));
+               Contains("names neither a TOML file nor a function"));
 }
 
 TEST_CASE("a launch of no known program is named, with what to say instead") {

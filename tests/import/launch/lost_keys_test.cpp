@@ -11,6 +11,7 @@
 
 #include "import/launch/readers.h"
 #include "tests/import/launch/every_key.h"
+#include "tests/import/launch/imported_again.h"
 #include "tests/import/launch/shared_configs.h"
 #include "tests/model/files.h"
 
@@ -102,7 +103,7 @@ TEST_CASE("a key that changes the forecast changes what is emitted, or is named"
 
 namespace {
 
-constexpr std::uint64_t drawn = 120;
+constexpr std::uint64_t drawn = 200;
 
 bool can_emit(const Experiment& e, EmitFormat format) {
     try {
@@ -144,38 +145,6 @@ std::string difference(const Experiment& e, const Experiment& back) {
         if (!is_preset(key) && text_of(key, e) != text_of(key, back))
             text += fmt::format("{} {} | {}; ", key.path, text_of(key, e), text_of(key, back));
     return text;
-}
-
-const char* file_of(EmitFormat format) {
-    return format == EmitFormat::megatron     ? "flags.sh"
-           : format == EmitFormat::torchtitan ? "titan.toml"
-           : format == EmitFormat::deepspeed  ? "ds.json"
-           : format == EmitFormat::nemo       ? "nemo.yaml"
-                                              : "bridge.yaml";
-}
-
-// As a user imports it: through the file and the text of the experiment that is written of it, with
-// the keys set that the notes name.
-Experiment imported_again(const Experiment& e, const Emission& emission, EmitFormat format,
-                          const TestFolder& folder) {
-    const auto path = folder.write(file_of(format), emission.text);
-    const auto text = experiment_text(translate(path, {.replicas = e.parallelism.dp}));
-    const Experiment asked = with_values_written_out(e);
-    std::vector<Override> overrides{{"workload.kind", "transformer"},
-                                    {"cluster.preset", "dgx-h100"},
-                                    {"cluster.nodes", std::to_string(e.cluster.nodes)}};
-    for (const std::string& key : emission.lost)
-        if (!key.starts_with("framework.")) overrides.push_back({key, get_key(asked, key)});
-    for (const char* key : {"parallelism.dp", "cluster.gpus_per_node"})
-        overrides.push_back({key, get_key(asked, key)});
-    Experiment back = read_unchecked_experiment({path, text}, overrides);
-    const bool other_framework = std::ranges::any_of(
-        emission.lost, [](const std::string& key) { return key.starts_with("framework."); });
-    if (other_framework) back.framework = e.framework;
-    if (other_framework) back.cluster = e.cluster;
-    // no part of a script; nodes of fewer GPUs have fewer NICs unless a file says otherwise
-    back.cluster.network = e.cluster.network;
-    return back;
 }
 
 }  // namespace

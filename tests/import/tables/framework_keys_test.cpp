@@ -128,6 +128,7 @@ const std::vector<Law> of_sweeps{{"can.tensor", "false"},
                                  {"can.layouts", "[\"light_ends\"]"},
                                  {"can.zero", "[0]"},
                                  {"can.recompute", "[\"full\"]"},
+                                 {"can.switches", "[\"runtime.exchanges.tensor=never|always\"]"},
                                  {"can.experts_without_sequence", "false", experts}};
 
 // Of rows that leave open what the framework's key decides.
@@ -206,6 +207,7 @@ TEST_CASE("every key of a framework changes something") {
                                                           {"balances_stages", "balanced_stages"},
                                                           {"mean_sequence", "mean_sequence"}})
         if (proven.contains("framework." + old)) proven.insert("framework.unstated." + now);
+    proven.insert("framework.script");  // the flags of levers: tests/cli/why_test.sh
     for (const Key& key : keys_of("framework.")) {
         INFO(key.path << ": no experiment here shows what it changes");
         CHECK((is_preset(key) || proven.contains(std::string(key.path))));

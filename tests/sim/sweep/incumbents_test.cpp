@@ -67,6 +67,26 @@ TEST_CASE("of different kinds each has its best alone") {
     CHECK(best.excludes(of(4.5, 9, 4)));
 }
 
+// The best of all is 2, the last row 4: 3 may still be a row and is not needed for the first one's
+// proof. Without kinds each row is to be proven.
+TEST_CASE("of different kinds the first alone is to be proven") {
+    const auto of = [](double first, std::uint64_t number, std::uint64_t kind) {
+        return Incumbent{{first, 0}, {0, number}, 8, kind};
+    };
+    for (const bool distinct : {true, false}) {
+        Incumbents best({.top = 2, .distinct = distinct});
+        CHECK_FALSE(best.needs_no(of(9, 9, 9)));
+        best.add(of(2, 1, 1));
+        best.add(of(4, 2, 2));
+        CHECK_FALSE(best.excludes(of(3, 9, 3)));
+        CHECK(best.needs_no(of(3, 9, 3)) == distinct);
+        CHECK_FALSE(best.needs_no(of(1.5, 9, 3)));
+    }
+    Incumbents groups({.top = 2, .by_group = true, .distinct = true});
+    groups.add(of(2, 1, 1));
+    CHECK_FALSE(groups.needs_no({{3, 0}, {0, 9}, 16, 3}));  // may be the best of group 16
+}
+
 TEST_CASE("what is within the margin of the memory comes after all that is not") {
     const Incumbent tight{{1, 1, true}, {0, 1}, 8}, roomy{{9, 9}, {0, 2}, 8};
     Incumbents best({.top = 2});

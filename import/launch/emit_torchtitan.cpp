@@ -1,0 +1,245 @@
+// Writes torchtitan's TOML (0.2.2, config/job_config.py) and the flags that override its functions
+// of Python (0.3.0, config/configs.py and distributed/activation_checkpoint.py).
+#include "import/launch/emit.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "import/launch/readers.h"
+#include "model/runtime_rules.h"
+
+namespace stepcast {
+namespace {
+
+// Empty if torchtitan has no such schedule.
+std::string_view schedule_name(const Parallelism& p) {
+    if (p.schedule == Schedule::one_f_one_b && p.vp > 1) return "Interleaved1F1B";
+    for (const auto& [name, schedule] : titan_schedules)
+        if (schedule == p.schedule) return name;
+    return "";
+}
+
+void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
+    const auto& p = e.parallelism;
+    out.refuse_unless(p.zero != 1, "zero 1: it has replicas, or shards of parameters too");
+    out.refuse_unless(p.zero > 0 || p.cp == 1,
+                      "zero 0 with context parallelism (cp): its ranks share the shards");
+    out.refuse_unless(!schedule_name(p).empty() || p.pp == 1,
+                      fmt::format("parallelism.schedule {}", to_string(p.schedule)));
+    out.refuse_unless(p.sequence_parallel || p.tp == 1,
+                      "tensor parallelism (tp) without sequence_parallel");
+    out.refuse_unless(e.workload.moe.capacity_factor == 0,
+                      "workload.moe.capacity_factor: its experts drop no tokens");
+    out.refuse_unless(
+        p.stage_layers.empty(),
+        "parallelism.stage_layers: it takes layers off the first and last stage only");
+    out.refuse_unless(p.pp * p.vp == 1 || p.layout == StageLayout::even ||
+                          (p.vp == 1 && p.layout != StageLayout::balanced),
+                      fmt::format("parallelism.layout {} with vp = {}", to_string(p.layout), p.vp));
+    out.refuse_unless(p.cp == 1 || e.runtime.context_exchange == ContextExchange::all_gather,
+                      "runtime.context_exchange ring (cp)");
+    // TrainingConfig.mixed_precision_reduce of 0.3.0 has float32 alone.
+    out.refuse_unless(
+        gradient_type(e) == Dtype::fp32 || (gradient_type(e) == Dtype::bf16 && !flags),
+        fmt::format("runtime.gradients.type {}", to_string(gradient_type(e))));
+    out.refuse_unless(e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp32 ||
+                          e.workload.dtype == Dtype::fp8,
+                      fmt::format("workload.dtype {}", to_string(e.workload.dtype)));
+    out.refuse_unless(
+        p.vp == 1 || e.workload.layers % (p.pp * p.vp) == 0,
+        fmt::format("{} chunks (pp x vp) of {} layers", p.pp * p.vp, e.workload.layers));
+    // torchtitan/components/optimizer.py of v0.2.2 knows Adam and AdamW.
+    const auto optimizer = e.workload.optimizer;
+    out.refuse_unless(optimizer == Optimizer::adam || optimizer == Optimizer::none,
+                      fmt::format("workload.optimizer {}", to_string(optimizer)));
+}
+
+class Writer {
+public:
+    Writer(const Experiment& e, bool flags, Emission& out) : e_(e), flags_(flags), out_(out) {}
+
+    std::string write() {
+        check_torchtitan(e_, flags_, out_);
+        model();
+        training();
+        split();
+        if (e_.parallelism.pp > 1) pipeline();
+        recompute();
+        compile();
+        // an optimizer is a part of the function from 0.3 on
+        if (!flags_ && e_.workload.optimizer == Optimizer::adam)
+            add("optimizer", "name", "\"AdamW\"");
+        return flags_ ? shell() : toml();
+    }
+
+private:
+    struct Line {
+        std::string section, name, value;  // as in TOML
+    };
+    void add(const char* section, const char* name, const std::string& value) {
+        lines_.push_back({section, name, value});
+    }
+    void add(const char* section, const char* name, long value) {
+        add(section, name, std::to_string(value));
+    }
+
+    void model() {
+        const bool fp8 = e_.workload.dtype == Dtype::fp8;
+        if (flags_) return;  // of its function
+        if (const auto known = titan_model_of(e_.workload)) {
+            add("model", "name", fmt::format("\"{}\"", known->name));
+            add("model", "flavor", fmt::format("\"{}\"", known->flavor));
+        }
+        if (fp8) add("model", "converters", "[\"quantize.linear.float8\"]");
+        if (fp8 && e_.runtime.row_scales)
+            add("quantize.linear.float8", "recipe_name", "\"rowwise\"");
+    }
+
+    void training() {
+        const auto& p = e_.parallelism;
+        add("training", "local_batch_size",
+            p.pp > 1 ? p.micro_batch * micro_batches(p) : p.micro_batch);
+        add("training", "global_batch_size", sequences_of_step(p));
+        add("training", "seq_len", e_.workload.seq);
+        add("training", "mixed_precision_param",
+            e_.workload.dtype == Dtype::fp32 ? "\"float32\"" : "\"bfloat16\"");
+        add("training", "mixed_precision_reduce",
+            gradient_type(e_) == Dtype::bf16 ? "\"bfloat16\"" : "\"float32\"");
+        if (!e_.runtime.optimizer.master_weights) add("training", "dtype", "\"bfloat16\"");
+    }
+
+    void split() {
+        const auto& p = e_.parallelism;
+        const int shard = p.zero == 0 ? 1 : p.shard > 0 ? p.shard / p.cp : p.dp;
+        for (const auto& [name, degree] :
+             {std::pair{"data_parallel_replicate_degree", p.dp / shard},
+              {"data_parallel_shard_degree", shard},
+              {"tensor_parallel_degree", p.tp},
+              {"pipeline_parallel_degree", p.pp},
+              {"context_parallel_degree", p.cp},
+              {"expert_parallel_degree", p.ep}})
+            add("parallelism", name, degree);
+        if (p.zero >= 2)
+            add("parallelism", "fsdp_reshard_after_forward",
+                p.zero == 3 ? "\"always\"" : "\"never\"");
+        // from 0.3 on expert parallelism takes the tensor-parallel ranks
+        if (!flags_ && p.tp > 1 && e_.workload.moe.experts > 0)
+            add("parallelism", "expert_tensor_parallel_degree", splits_experts(e_) ? p.tp : 1);
+        if (!flags_ && sends_once(e_))
+            add("parallelism", "expert_parallel_comm_backend", "\"deepep\"");
+        if (overlaps_tensor(e_) && p.tp > 1)
+            add(flags_ ? "compile" : "parallelism", "enable_async_tensor_parallel", "true");
+    }
+
+    // The first and last stage chunk have one layer less than others unless that is switched off.
+    void pipeline() {
+        const auto& p = e_.parallelism;
+        const auto less = [&](StageLayout one_end) {
+            return p.layout == one_end || p.layout == StageLayout::light_ends ? 1 : 0;
+        };
+        add("parallelism", "pipeline_parallel_schedule", fmt::format("\"{}\"", schedule_name(p)));
+        add("parallelism", "pipeline_parallel_microbatch_size", p.micro_batch);
+        add("parallelism", "pipeline_parallel_first_stage_less_layers",
+            less(StageLayout::light_first));
+        add("parallelism", "pipeline_parallel_last_stage_less_layers",
+            less(StageLayout::light_last));
+        if (p.vp > 1)
+            add("parallelism", "pipeline_parallel_layers_per_stage",
+                e_.workload.layers / (p.pp * p.vp));
+    }
+
+    void recompute() {
+        const auto& p = e_.parallelism;
+        const int stage = e_.workload.layers / p.pp;
+        const auto mode = [&](const char* name) {
+            add("activation_checkpoint", "mode", fmt::format("\"{}\"", name));
+        };
+        // its attention keeps no scores, so selective recompute has nothing to leave out
+        if (p.recompute == Recompute::none || p.recompute == Recompute::selective)
+            return mode("none");
+        const bool all = p.recompute_layers == 0 || p.recompute_layers >= stage;
+        if (p.recompute == Recompute::full && all) return mode("full");
+        mode("selective");
+        if (p.recompute == Recompute::alternate) {
+            if (!flags_) add("activation_checkpoint", "selective_ac_option", "\"op\"");
+            return;
+        }
+        out_.refuse_unless(
+            !flags_ && stage % p.recompute_layers == 0,
+            fmt::format("recompute_layers, {} of {} computed again: {}", p.recompute_layers, stage,
+                        flags_ ? "it takes all" : "it takes every N-th"));
+        if (!flags_ && stage % p.recompute_layers == 0)
+            add("activation_checkpoint", "selective_ac_option",
+                fmt::format("\"{}\"", stage / p.recompute_layers));
+    }
+
+    // Layers and the loss are compiled each by itself.
+    void compile() {
+        const bool model = !is_eager(e_), loss = e_.runtime.loss.fused;
+        add("compile", "enable", truth(model || loss));
+        add("compile", "components",
+            fmt::format("[{}]", model && !loss   ? "\"model\""
+                                : loss && !model ? "\"loss\""
+                                                 : "\"model\", \"loss\""));
+    }
+
+    [[nodiscard]] std::string toml() const {
+        std::string text, section;
+        for (const Line& line : lines_) {
+            if (line.section != section)
+                text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", line.section);
+            section = line.section;
+            text += fmt::format("{} = {}\n", line.name, line.value);
+        }
+        return text +
+               "\n# before the first run: [optimizer] lr, [training] dataset, [model] "
+               "hf_assets_path\n";
+    }
+
+    // A policy of recompute is a subcommand, behind all flags.
+    [[nodiscard]] std::string shell() const {
+        std::string text = "ARGS=(\n", policy;
+        for (const Line& line : lines_) {
+            std::string value = line.value;
+            std::erase_if(value, [](char c) {
+                return std::string_view("\"[],").find(c) != std::string_view::npos;
+            });
+            if (line.section == "activation_checkpoint")
+                policy = value;
+            else if (value == "true" || value == "false")
+                text += fmt::format("    --{}.{}{}\n", line.section, value == "true" ? "" : "no_",
+                                    line.name);
+            else
+                text += fmt::format("    --{}.{} {}\n", line.section, line.name, value);
+        }
+        const auto known = titan_model_of(e_.workload);
+        const bool has = known && !known->config.empty();
+        text +=
+            "    # before the first run: --hf_assets_path PATH, --dataloader.dataset NAME; the "
+            "learning rate is in the function\n)\n";
+        if (!has)
+            text +=
+                "# the model: MODULE of torchtitan/models and CONFIG of its config_registry.py\n";
+        return text +
+               fmt::format(
+                   "# on several nodes: --rdzv_backend c10d --rdzv_endpoint HOST:29500\n"
+                   "torchrun --nnodes {} --nproc_per_node {} -m torchtitan.train --module {} "
+                   "--config {} \"${{ARGS[@]}}\" activation-checkpoint:{}\n",
+                   e_.cluster.nodes, e_.cluster.gpus_per_node, has ? known->name : "MODULE",
+                   has ? known->config : "CONFIG", policy);
+    }
+
+    const Experiment& e_;
+    bool flags_;
+    Emission& out_;
+    std::vector<Line> lines_;
+};
+
+}  // namespace
+
+std::string emit_torchtitan(const Experiment& experiment, EmitFormat format, Emission& out) {
+    return Writer(experiment, format == EmitFormat::torchtitan_flags, out).write();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,16 @@
+// What a MoE step whose experts are taken as balanced leaves out.
+#pragma once
+
+#include <optional>
+
+#include "model/experiment.h"
+#include "sim/results/forecast.h"
+
+namespace stepcast {
+
+// Balanced experts are the default, which no gate keeps to the token: the step and the memory with
+// drawn choices, beside the step `balanced`. Empty where the routing is stated, or drawn anyway, or
+// no expert is on another rank, or a capacity bounds the load.
+std::optional<DrawnExperts> drawn_experts(const Experiment& experiment, Seconds balanced);
+
+}  // namespace stepcast
