@@ -94,7 +94,7 @@ TEST_CASE("a framework that nobody measured is as far off as the medians of fram
 }
 
 TEST_CASE(
-    "intervals hold for 72 to 90 % of all published steps, as shipped and by blocks left out "
+    "intervals hold for 72 to 91 % of all published steps, as shipped and by blocks left out "
     "(where shared/truth is)") {
     if (truth_is_absent()) return;
     const std::vector<ScatterRow> rows = scatter_rows(step_tables());
@@ -106,7 +106,7 @@ TEST_CASE(
                       : 0;
     inside /= static_cast<double>(rows.size());
     CHECK(inside >= 0.72);
-    CHECK(inside <= 0.90);  // rows that the widths have read; those left out are inside less often
+    CHECK(inside <= 0.91);  // rows that the widths have read; those left out are inside less often
     for (const LeftOut by : {LeftOut::model, LeftOut::framework, LeftOut::ranks}) {
         const double share = share_inside(leave_out_scatter(rows, by));
         CAPTURE(static_cast<int>(by), share);

@@ -133,7 +133,7 @@ run 0 diagnose a.toml --measured 4s --nccl-tests nccl.txt --json
 grep -q 'collectives between nodes' .stdout || fail "what nccl-tests measured is no evidence"
 refused 'nccl-tests' -- diagnose a.toml --measured 4s --nccl-tests a.toml
 # Levers: the difference with its interval, the flag of the framework's script, rates of the machine by name.
-levers="simulate llama3-8b --cluster H100 --gpus 16 --set seq=4096 --set global_batch=32 --set recompute=selective --levers"
+levers="simulate llama3-8b --cluster H100 --gpus 16 --set seq=4096 --set global_batch=32 --set recompute=selective --set zero=1 --levers"
 run 0 $levers --framework megatron-core
 stdout_has "drop --recompute-granularity"
 stdout_has "--tensor-model-parallel-size 2"

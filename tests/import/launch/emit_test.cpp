@@ -116,8 +116,8 @@ TEST_CASE("torchtitan's flags of 0.3 are read without a TOML file") {
     CHECK(value("parallelism.global_batch") == "32");
     CHECK(value("workload.seq") == "4096");
     CHECK(value("parallelism.recompute") == "full");
-    CHECK(value("parallelism.overlap_tp") == "true");
-    CHECK(value("parallelism.eager") == "false");
+    CHECK(value("runtime.exchanges.tensor") == "always");
+    CHECK(value("runtime.kernels") == "fused");
     CHECK(value("cluster.nodes") == "2");
     CHECK(std::ranges::any_of(t.open, [](const std::string& line) {
         return line.find("llama3_70b of llama3") != std::string::npos;
@@ -135,11 +135,11 @@ TEST_CASE("grouped products of experts are read and written") {
         "--hidden-size 64 --num-attention-heads 4 --seq-length 16 --micro-batch-size 1 "
         "--global-batch-size 8 --num-experts 8 --moe-router-topk 2 --bf16 ";
     const Translation one_by_one = translate(folder.write("each.sh", flags + "\n"), {});
-    const Setting* const each = one_by_one.find("parallelism.expert_products");
+    const Setting* const each = one_by_one.find("runtime.experts.products");
     REQUIRE(each);
     CHECK(each->value == "each");
     CHECK_FALSE(translate(folder.write("grouped.sh", flags + "--moe-grouped-gemm\n"), {})
-                    .find("parallelism.expert_products"));
+                    .find("runtime.experts.products"));
     const Experiment e = every_key::experiment_with({{"parallelism.dp", "16"},
                                                      {"workload.moe.experts", "8"},
                                                      {"workload.moe.top_k", "2"},

@@ -206,7 +206,7 @@ TEST_CASE("a run whose files were changed afterwards is refused with the file th
         {"trace_0001.csv", "1,1,send_up", "1,268435456,send_up",
          "trace_0001.csv:4: rank 268435456; expected fewer"},
         {"trace_0001.csv", "1,1,send_up", "4000000000,1,send_up",
-         "trace_0001.csv:4: \"4000000000\" is no integer"},
+         "trace_0001.csv:4: \"4000000000\" is out of range"},
         {"run.csv", "step,-1,1", "step,-1,7", "run.csv: step 7 after 1 steps"},
         {"run.csv", "cpu_share,-1,0", "accepted,-1,0",
          "run.csv: step 0 has two values of accepted; expected its phases once each"},
