@@ -40,8 +40,7 @@ GoldenFile::Values values_of(const Experiment& e) {
     if (!StepBounds::cover(e)) return values;
     const StepBound bound = StepBounds(e)(plan_of(e));
     // with several draws the memory is the fullest draw's
-    if (f.draws == 1)
-        CHECK(bound.peak.si() == Approx(fullest_memory(e).peak.si()).epsilon(1e-12));
+    if (f.draws == 1) CHECK(bound.peak.si() == Approx(fullest_memory(e).peak.si()).epsilon(1e-12));
     values[11] = bound.lower.si();
     values[12] = bound.estimate.si();
     return values;

@@ -107,11 +107,11 @@ const std::vector<Law> of_forecasts{
     {"blocking_p2p", "true"},
     {"launch_blocking", "true", {{"framework.host.layer", "3 ms"}}},
     {"dispatch_once", "true", experts + Overrides{{"workload.moe.top_k", "6"}}},
-    {"reserved",
-     "1.25",
-     {{"workload.gated", "true"},
-      {"runtime.fused_projections", "false"},
-      {"parallelism.cut", "modules"}}},  // else the allocator is replayed
+    {"reserved", "1.25",
+     one_rank_a_replica + Overrides{{"parallelism.vp", "1"},
+                                    {"workload.gated", "true"},
+                                    {"runtime.fused_projections", "false"},
+                                    {"parallelism.cut", "modules"}}},  // others are replayed
     {"host.call", "2 ms"},
     {"host.layer", "20 ms"},
     {"host.expert_layer", "20 ms", experts},
