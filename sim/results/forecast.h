@@ -30,7 +30,7 @@ struct MemoryUse {
     Bytes reserved;
     bool fits = true;
     double out_of_memory = 0;  // chance; 0 also where the capacity is not known
-    Bytes capacity;      // of one rank's device; 0 = not known
+    Bytes capacity;            // of one rank's device; 0 = not known
     Bytes overheads;     // needed beside the peak: the device's context, the allocator's losses
     bool tight = false;  // fits, but leaves less free than cluster.overheads.margin
     friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
