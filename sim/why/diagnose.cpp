@@ -45,7 +45,7 @@ double log_sum(double a, double b) {
     return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
 }
 // Of what may also be off, by anything, for a reason that nobody thought of: phases of a log, which
-// may be timed otherwise, in one of ten; what is read at a device or a link in one of a thousand.
+// may be timed otherwise, in one of fifty; what is read at a device or a link in one of a thousand.
 constexpr double strange_phase = 0.02, strange_reading = 0.001;
 double log_robust(double x, double width, double strange) {
     constexpr double anything = 1;
