@@ -217,7 +217,8 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPl
     const auto candidate = judge(base, inner, split, out);
     if (!candidate) return;
     out.tight += candidate->tight;
-    if (map_ && !commons_->map()->stopped()) map_->note(*candidate, split);
+    // what is within the margin comes last in the table, and is no point of the map
+    if (map_ && !candidate->tight && !commons_->map()->stopped()) map_->note(*candidate, split);
     const Seconds estimate = candidate->estimate;
     if (estimate > Seconds(0))
         note_cell(
