@@ -291,7 +291,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"notes", texts_of(f.notes)}};
     if (f.drawn)
         j["drawn_experts"] = {
-            {"step_over_balanced", f.drawn->step},
+            {"step_over_balanced", f.drawn->step > 0 ? Json(f.drawn->step) : Json(nullptr)},
             {"memory_bytes", f.drawn->memory},
             {"stops_fitting", f.drawn->stops.empty() ? Json(nullptr) : Json(f.drawn->stops)}};
     if (f.unequal) j["unequal_stages"] = unequal(*f.unequal);

@@ -162,12 +162,14 @@ std::string masked_text(const Forecast& f) {
 std::string drawn_text(const Forecast& f) {
     if (!f.drawn) return "";
     const bool stops = f.memory.fits && !f.drawn->stops.empty();
-    return fmt::format(
-        "experts balanced: drawn by an untrained gate the step takes {:.2f} x and needs {}{}",
-        f.drawn->step, bytes_text(f.drawn->memory),
-        stops ? fmt::format("; it stops fitting with routing.kind = {}, {}", f.drawn->stops,
-                            bytes_text(f.drawn->stops_at))
-              : "");
+    const std::string step = f.drawn->step > 0
+                                 ? fmt::format("the step takes {:.2f} x and needs", f.drawn->step)
+                                 : "the step, which has too many tasks to be simulated so, needs";
+    return fmt::format("experts balanced: drawn by an untrained gate {} {}{}", step,
+                       bytes_text(f.drawn->memory),
+                       stops ? fmt::format("; it stops fitting with routing.kind = {}, {}",
+                                           f.drawn->stops, bytes_text(f.drawn->stops_at))
+                             : "");
 }
 
 std::string unequal_text(const UnequalStages& u, Seconds step) {

@@ -172,6 +172,37 @@ TEST_CASE("balanced experts say so, and the interval holds the drawn step") {
     CHECK_FALSE(predict(e).drawn);
 }
 
+// With a gate's draws each rank has work of its own: 1,024 ranks in 512 micro-batches are beyond
+// the tasks that are simulated, while balanced ones are 16. The forecast stands, its p90 without
+// the draw.
+TEST_CASE("experts that are too many to be drawn leave the forecast of balanced ones") {
+    const Experiment e = read_experiment(
+        "deepseek-v3", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                             {"cluster.gpus", "1024"},
+                                             {"framework.preset", "megatron-core"},
+                                             {"parallelism.tp", "2"},
+                                             {"parallelism.sequence_parallel", "true"},
+                                             {"parallelism.pp", "16"},
+                                             {"parallelism.cp", "2"},
+                                             {"parallelism.ep", "8"},
+                                             {"parallelism.zero", "1"},
+                                             {"parallelism.layout", "light_last"},
+                                             {"workload.seq", "4096"},
+                                             {"parallelism.global_batch", "8192"}});
+    CHECK_THROWS_WITH(
+        [&] {
+            Experiment drawn = e;
+            drawn.routing.kind = RoutingSpec::Kind::random_gate;
+            steps_of_draws(drawn);
+        }(),
+        Catch::Contains("more than 50000000 tasks"));
+    const Forecast f = predict(e);
+    REQUIRE(f.drawn);
+    CHECK(f.drawn->step == 0);
+    CHECK(f.drawn->memory > Bytes(0));
+    CHECK(f.doubts.experts == 0);
+}
+
 // Logits of 100,000 words beside one layer of four: with layout = balanced the last stage has
 // fewer.
 TEST_CASE("stages that wait for the logits are told, with the layout that helps and its step") {
