@@ -51,18 +51,24 @@ bool StepBounds::cover(const Experiment& e) {
            e.cluster.gpu.rank_rates.empty();
 }
 
+const FeatureTimes& FoundPipelines::reference() {
+    std::call_once(priced_, [&] {
+        set_plan(base_, {});
+        OpPrices prices(base_.cluster);
+        reference_ = bound_shape(base_, {}, prices).estimate;
+    });
+    return reference_;
+}
+
 StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
     : base_(base),
       draw_(draw),
       now_(base),
       prices_(base_.cluster),
       data_(prices_),
-      pipelines_(std::move(pipelines)) {
+      pipelines_(pipelines ? std::move(pipelines) : std::make_shared<FoundPipelines>(base)) {
     if (base.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("StepBounds: the workload is no transformer");
-    Experiment one = base_;
-    set_plan(one, {});
-    reference_ = bound_shape(one, {}, prices_).estimate;
 }
 
 // With another rank order, the groups of a shape depend on all sizes.
@@ -150,7 +156,7 @@ void StepBounds::bind_pipeline() {
     if (!entry)
         entry = &pipelines_->find(key_, [&] {
             return find_pipeline(key_, base_.workload,
-                                 search_directions(key_, base_.workload, reference_));
+                                 search_directions(key_, base_.workload, pipelines_->reference()));
         });
     pipeline_ = entry;
     ends_.resize(pipeline_->groups.size());

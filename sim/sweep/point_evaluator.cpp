@@ -21,6 +21,7 @@ PointEvaluator::PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipe
 StepBound PointEvaluator::bound(const ParallelPlan& split) {
     if (closed_forms_.empty()) {
         if (!StepBounds::cover(experiment_)) return memory_alone(split);
+        if (!pipelines_) pipelines_ = std::make_shared<FoundPipelines>(experiment_);
         for (int d = 0; d < std::max(1, drawn_routings(experiment_)); ++d)
             closed_forms_.emplace_back(experiment_, pipelines_, d);
     }

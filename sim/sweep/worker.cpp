@@ -118,11 +118,14 @@ std::vector<VariedKey> map_keys(const SweepSpace& space) {
     return keys.size() < 2 ? std::vector<VariedKey>() : std::vector(keys.begin(), keys.begin() + 2);
 }
 
-std::shared_ptr<FoundPipelines> SweepCommons::pipelines(std::uint64_t base) {
+std::shared_ptr<FoundPipelines> SweepCommons::pipelines(const SweepSpace& space,
+                                                        std::uint64_t base) {
+    const std::uint64_t first = space.before_switches(base);
     const std::lock_guard lock(mutex_);
     std::erase_if(pipelines_, [](const auto& of_base) { return of_base.second.expired(); });
-    std::shared_ptr<FoundPipelines> found = pipelines_[base].lock();
-    if (!found) pipelines_[base] = found = std::make_shared<FoundPipelines>();
+    std::shared_ptr<FoundPipelines> found = pipelines_[first].lock();
+    if (!found)
+        pipelines_[first] = found = std::make_shared<FoundPipelines>(space.base(first).experiment);
     return found;
 }
 
@@ -153,8 +156,8 @@ SweepJobResult SweepWorker::run(const SweepJob& job) {
 
 SweepWorker::Base& SweepWorker::at_base(std::uint64_t number) {
     if (base_ && base_->number == number) return *base_;
-    base_ =
-        std::make_unique<Base>(Base{number, space_.base(number), commons_->pipelines(number), {}});
+    base_ = std::make_unique<Base>(
+        Base{number, space_.base(number), commons_->pipelines(space_, number), {}});
     last_best_ = nullptr;
     return *base_;
 }

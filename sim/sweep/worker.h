@@ -102,8 +102,10 @@ struct SweepJobResult {
 class SweepCommons {
 public:
     explicit SweepCommons(MapCollectors* map = nullptr) : map_(map) {}
-    // The pipelines of a base, kept as long as any thread works on that base.
-    [[nodiscard]] std::shared_ptr<FoundPipelines> pipelines(std::uint64_t base);
+    // The pipelines of bases that differ in the software's switches alone, kept as long as any
+    // thread works on one of them.
+    [[nodiscard]] std::shared_ptr<FoundPipelines> pipelines(const SweepSpace& space,
+                                                            std::uint64_t base);
     [[nodiscard]] MapCollectors* map() const { return map_; }
 
 private:

@@ -222,7 +222,7 @@ TEST_CASE("no step with sparse attention is below its bound, and delta nets have
 TEST_CASE(
     "bounds depend on the split alone, not on what was asked before, and others answer alike") {
     const Experiment base = middle_gpt();
-    const auto pipelines = std::make_shared<FoundPipelines>();
+    const auto pipelines = std::make_shared<FoundPipelines>(base);
     StepBounds one(base, pipelines);
     std::vector<std::pair<ParallelPlan, StepBound>> asked;
     int i = 0;
