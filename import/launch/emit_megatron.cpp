@@ -76,10 +76,6 @@ private:
                         to_string(p.schedule)));
         out_.refuse_unless(p.rank_order == "tp-cp-dp-pp" || (lm() && p.rank_order == "tp-cp-pp-dp"),
                            "parallelism.rank_order " + p.rank_order);
-        out_.refuse_unless(
-            micro_batches(p) >= p.pp,
-            fmt::format("{} micro-batches for {} stages (global_batch, micro_batch, pp)",
-                        micro_batches(p), p.pp));
         const int etp = splits_experts(e_) ? p.tp : 1;
         out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0,
                            "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");

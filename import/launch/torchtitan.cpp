@@ -64,18 +64,16 @@ void read_model(Document& d, Translation& t) {
 }
 
 // Layers of each stage chunk where the file lists its modules: "[[tok_embeddings, layers.0],
-// [layers.1, norm, output]]".
+// [layers.1, norm, output]]", as a flag of 0.3 "tok_embeddings,layers.0 layers.1,norm,lm_head".
 std::vector<int> listed_layers(const NamedValue& modules) {
-    constexpr std::string_view layer = "layers.";
+    const bool lists = modules.value.find('[') != std::string::npos;
     std::vector<int> chunks;
-    int layers = 0;
-    for (std::size_t i = 0; i < modules.value.size(); ++i) {
-        if (modules.value.compare(i, layer.size(), layer) == 0) ++layers;
-        if (modules.value[i] != ']') continue;
-        chunks.push_back(layers);
-        layers = 0;
+    for (const std::string& part : words_of(modules.value, lists ? "[]" : " ")) {
+        const auto names = words_of(part, "\"', ");
+        if (names.empty()) continue;  // the comma between two lists
+        chunks.push_back(static_cast<int>(std::ranges::count_if(
+            names, [](const std::string& name) { return name.starts_with("layers."); })));
     }
-    if (!chunks.empty()) chunks.pop_back();  // the bracket of the whole list
     return chunks;
 }
 
@@ -90,7 +88,10 @@ void read_stages(Document& d, Translation& t, long pp, long vp) {
     // two chunks, by its form
     const bool told =
         vp > 1 && !d.text("parallelism.pipeline_parallel_schedule").starts_with("Interleaved");
-    if (each && vp > 1 && !told && layers > 0) {
+    if (modules && vp > 1 && !told) {
+        t.set("parallelism.vp",
+              std::max(1L, static_cast<long>(listed_layers(*modules).size()) / pp), modules->at);
+    } else if (each && vp > 1 && !told && layers > 0) {
         t.set(
             "parallelism.vp",
             std::max(1L, (layers + less + less_last + count_in(*each) - 1) / count_in(*each) / pp),
@@ -119,7 +120,8 @@ void read_stages(Document& d, Translation& t, long pp, long vp) {
         t.problems.push_back(fmt::format(
             "stages ({}): {} layers do not make chunks of {}; the forecast has even ones", at,
             layers, fmt::join(chunks, ", ")));
-    else if (layers > 0 && std::ranges::adjacent_find(chunks, std::not_equal_to{}) != chunks.end())
+    else if ((layers > 0 || modules) &&
+             std::ranges::adjacent_find(chunks, std::not_equal_to{}) != chunks.end())
         t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at);
 }
 

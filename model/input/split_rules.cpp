@@ -221,6 +221,10 @@ constexpr Rule rules[] = {
      [](const Split& s) { return s.p.sequence_parallel && s.p.tp == 1; }, true},
     framework(SplitKey::sequence_parallel, "sequence",
               [](const Split& s) { return !s.can.sequence && s.p.sequence_parallel; }),
+    framework(SplitKey::sequence_parallel, "tensor_without_sequence",
+              [](const Split& s) {
+                  return !s.can.tensor_without_sequence && s.p.tp > 1 && !s.p.sequence_parallel;
+              }),
     // the framework raises at its start, so every verb refuses it
     hard(
         SplitKey::sequence_parallel, "",
@@ -383,6 +387,12 @@ constexpr Rule rules[] = {
     {SplitKey::zero, "zero on a lone replica (does nothing)",
      [](const Split& s) { return s.p.zero > 0 && s.p.dp * s.p.cp == 1; }, true},
     framework(SplitKey::zero, "zero", [](const Split& s) { return lacks(s.can.zero, s.p.zero); }),
+    framework(SplitKey::zero, "pipeline_zero",
+              [](const Split& s) { return s.p.pp > 1 && lacks(s.can.pipeline_zero, s.p.zero); }),
+    framework(SplitKey::zero, "context_without_shards",
+              [](const Split& s) {
+                  return !s.can.context_without_shards && s.p.cp > 1 && s.p.zero == 0;
+              }),
     hard(
         SplitKey::zero, "parallelism.shard without zero = 3, or of one rank",
         [](const Split& s) { return s.p.shard == 1 || (s.p.shard != 0 && s.p.zero != 3); },

@@ -53,6 +53,9 @@ bool is_of_type(const std::string& type, const std::string& value) {
     if (type == "int") return as_number<long>(value).has_value();
     if (type == "float") return as_number<double>(value).has_value();
     if (type == "text") return !value.empty();
+    // one word: torchtitan's parser of list[str] takes one and splits it at commas
+    // (config/manager.py)
+    if (type == "list") return !value.empty() && value.find(' ') == std::string::npos;
     const auto choices = words_of(type, "|");
     return std::ranges::find(choices, value) != choices.end();
 }
