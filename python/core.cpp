@@ -215,6 +215,7 @@ void add_options(py::module_& m) {
                                        {"market", &Options::market}})
         add(name, member);
     for (const auto& [name, member] : {std::pair{"inputs", &Options::inputs},
+                                       {"frameworks", &Options::frameworks},
                                        {"set", &Options::set},
                                        {"measurements", &Options::measurements},
                                        {"vary", &Options::vary},
