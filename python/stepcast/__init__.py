@@ -33,8 +33,8 @@ else:
 
 from . import _core
 from .errors import BugError, ConfigError, DeviceError, Error, Note
-from .results import (Basis, Behind, Beside, Breakdown, Calibration, Case, Cluster, ClusterBasis, Column, Comparison, Configuration,
-                      Counts, Errors, Explanation, Forecast, Interval, KernelTime, Memory, Phases, Svg, Sweep, Training)
+from .results import (Basis, Behind, Beside, Breakdown, Calibration, Case, Cluster, ClusterBasis, Column, Comparison,
+                      Configuration, Counts, Errors, Explanation, Forecast, Interval, KernelTime, Memory, Phases, Svg, Sweep, Training)
 from .toml_text import plain, toml_text, value_text
 
 __all__ = [
@@ -102,7 +102,7 @@ def _options(experiments: Iterable[Experiment] = (), cluster: Path = "", **field
 
 
 def _names(framework: Path | Iterable[Path]) -> list[str]:
-    several = [framework] if isinstance(framework, (str, os.PathLike)) else framework
+    several: Iterable[Path] = [framework] if isinstance(framework, (str, os.PathLike)) else framework
     return [os.fspath(one) for one in several if os.fspath(one)]
 
 
