@@ -15,6 +15,7 @@
 #include "import/machine/gpu_samples.h"
 #include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
 #include "model/records/measurements.h"
@@ -87,7 +88,7 @@ void take_measured(const Options& options, AskedRun& run) {
         });
     Seconds sum;
     for (const Seconds s : steps) sum += s;
-    run.observed.step = sum / static_cast<double>(steps.size());
+    run.observed.step = sum / real(steps.size());
     run.observed.steps = steps.size() > 1 ? steps : std::vector<Seconds>{};
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/input/keyed.h"
 
 namespace stepcast {
@@ -51,7 +52,7 @@ struct Routing {
     std::vector<std::vector<int>> further{};
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int count(int source, int expert) const {
-        return counts[static_cast<std::size_t>(source * experts + expert)];
+        return counts[as_index(source * experts + expert)];
     }
     friend bool operator==(const Routing&, const Routing&) = default;
 };

@@ -1,4 +1,5 @@
 // The page of one step: simulate and execute.
+#include "model/base/numbers.h"
 #include "reports/pages.h"
 
 #include <algorithm>
@@ -49,7 +50,7 @@ Table sample_table(const Measurement& m) {
                  {.name = "counts", .is_text = true}},
                 {}};
     for (const MeasuredStep& s : m.steps)
-        table.rows.push_back({count_cell(static_cast<double>(table.rows.size() + 1)),
+        table.rows.push_back({count_cell(real(table.rows.size() + 1)),
                               time_cell(s.times.step),
                               time_cell(s.times.forward),
                               time_cell(s.times.backward),

@@ -1,4 +1,5 @@
 // The page of a search.
+#include "model/base/numbers.h"
 #include "reports/pages.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::string question_of(const SweepAnswer& r) {
     static constexpr const char* words[] = {"takes the shortest step",
                                             "trains most tokens a second",
                                             "makes the cheapest tokens", "takes least memory"};
-    const auto word = [](Objective o) { return words[static_cast<std::size_t>(o)]; };
+    const auto word = [](Objective o) { return words[as_index(o)]; };
     const std::string what =
         r.second ? fmt::format("{} and which {}", word(r.objective), word(*r.second))
                  : word(r.objective);

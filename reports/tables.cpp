@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "reports/pages.h"
 #include "sim/scatter.h"
@@ -18,7 +19,7 @@ namespace stepcast {
 namespace {
 
 std::string bar(double share) {
-    const auto width = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 50));
+    const auto width = as_index(std::lround(std::clamp(share, 0.0, 1.0) * 50));
     return width == 0 ? "" : "  " + std::string(width, '#');
 }
 
@@ -201,8 +202,8 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
                     percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops,
                     masked_text(f)));
     if (f.energy > Joules(0)) text += energy_line(f);
-    text += fmt::format("{} tasks on {} simulated ranks\n\n",
-                        count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
+    text += fmt::format("{} tasks on {} simulated ranks\n\n", count_text(real(f.tasks)),
+                        f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
     text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) +
             breakdown_lines(f.breakdown);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "reports/json_parts.h"
 #include "reports/plot_frame.h"
@@ -183,7 +184,7 @@ std::string to_json(const Waterfall& w) {
 void plot_waterfall(const Waterfall& w, const std::string& path) {
     const TimeUnit unit = unit_of(std::max(shown_step(w.from), shown_step(w.to)));
     const std::vector<Line> lines = lines_of(w);
-    const auto count = static_cast<double>(lines.size() + 2);
+    const auto count = real(lines.size() + 2);
     std::vector<Row> ends, more, less;
     std::string names;
     double row = count, least = INFINITY, most = 0;

@@ -9,6 +9,7 @@
 #include "exec/cuda/check.h"
 #include "exec/cuda/gemm.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -19,7 +20,7 @@ int small(long value) {
         throw ConfigError(
             fmt::format("execute: a grouped GEMM with a dimension of {}, cuBLAS takes at most {}",
                         value, std::numeric_limits<int>::max()));
-    return static_cast<int>(value);
+    return as_int(value);
 }
 
 // One group. A group begins where the one before ends, so its addresses are multiples of sixteen
@@ -46,15 +47,13 @@ Seconds time_of(const std::function<void()>& run, cudaStream_t stream) {
     check(cudaEventSynchronize(end.get()));
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
-    return Seconds(1e-3 * static_cast<double>(milliseconds));
+    return Seconds(1e-3 * real(milliseconds));
 }
 
 // Calls `use(rows, a, b, c)` for each group that has rows, with where its operands begin.
 template <typename Use>
 void over_groups(const GroupedGemm& op, const CudaOperands& place, Use use) {
-    const auto area = [](long x, long y) {
-        return static_cast<std::size_t>(x) * static_cast<std::size_t>(y);
-    };
+    const auto area = [](long x, long y) { return as_index(x) * as_index(y); };
     const std::size_t operand = size_of(element_of(op.dtype)),
                       result = size_of(result_of(op.dtype));
     const char *a = place.in[0], *b = place.in[1];
@@ -119,8 +118,7 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     const Need need = need_of(op, 0, 1);
     constexpr double most = 8;
     const double bytes = std::max(1.0, need.bytes.input() + need.bytes.output());
-    const auto places =
-        static_cast<int>(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
+    const auto places = as_int(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
     for (int i = 0; i < places; ++i) {
         plan.places.push_back(memory.take(need));
         if (plan.ways.front() == Way::together)
@@ -155,7 +153,7 @@ GroupedProducts::Way GroupedProducts::fastest(const GroupedGemm& op, Planned& pl
     for (const Way way : plan.ways)
         times.push_back(
             time_of([&] { run_by(way, op, plan, 0, workspace.data(), stream); }, stream));
-    return plan.ways[static_cast<std::size_t>(std::ranges::min_element(times) - times.begin())];
+    return plan.ways[as_index(std::ranges::min_element(times) - times.begin())];
 }
 
 void GroupedProducts::choose(const GroupedGemm& op, Way way) {
@@ -197,7 +195,7 @@ void GroupedProducts::run_by(Way way, const GroupedGemm& op, Planned& plan, std:
 // [n,k]. Weight gradient: C^T[n,k] = B^T[n,r] A[r,k].
 void GroupedProducts::run_together(const GroupedGemm& op, Planned& plan, std::size_t place,
                                    void* workspace, cudaStream_t stream) {
-    const auto groups = static_cast<int>(plan.rows.size());
+    const auto groups = as_int(plan.rows.size());
     // takes the workspace away, so that comes second
     check(cublasSetStream(handle_.get(), stream));
     check(cublasSetWorkspace(handle_.get(), workspace, workspace_bytes));

@@ -7,6 +7,7 @@
 
 #include "import/launch/readers.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/machine/allocator_settings.h"
 
@@ -40,8 +41,7 @@ std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch
     if (!d.states("deepspeed") && !d.states("deepspeed_config")) return found;
     for (const auto& [text, at] : launch.documents) {  // positions are those of the script
         const auto colon = at.rfind(':');
-        const auto before =
-            static_cast<std::size_t>(std::max(0L, std::atol(at.c_str() + colon + 1) - 1));
+        const auto before = as_index(std::max(0L, std::atol(at.c_str() + colon + 1) - 1));
         found.push_back(read_yaml(std::string(before, '\n') + text, at.substr(0, colon)));
     }
     const auto* file = d.find("deepspeed_config");

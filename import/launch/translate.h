@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/experiment.h"
 
 namespace stepcast {
@@ -84,7 +85,7 @@ enum class ForeignFormat : std::uint8_t {
     none,  // none of these: one of stepcast's own files, or a log
 };
 constexpr auto names_of(ForeignFormat) {
-    return names_as_written<static_cast<std::size_t>(ForeignFormat::none)>(
+    return names_as_written<as_index(ForeignFormat::none)>(
         "a format of --format",
         "megatron, nemo, megatron-bridge, torchtitan, deepspeed-config, gpt-neox, primus, "
         "config-file, config.json, "

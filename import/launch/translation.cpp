@@ -12,6 +12,7 @@
 #include "import/launch/readers.h"
 #include "import/launch/tool_files.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/keys.h"
 
@@ -123,7 +124,7 @@ std::string experiment_text(const Translation& t) {
 }
 
 std::vector<std::string> report(const Translation& t) {
-    const auto stated = static_cast<std::size_t>(std::ranges::count_if(
+    const auto stated = as_index(std::ranges::count_if(
         t.settings, [](const Setting& s) { return !s.at.starts_with("default of "); }));
     const bool less = stated < t.ignored.size() + t.problems.size();
     std::vector<std::string> lines{

@@ -7,6 +7,7 @@
 
 #include "import/logs/dialects.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -49,9 +50,9 @@ private:
                             fmt::format("{} {} is no count; is the pattern the right one?",
                                         name == "#" ? "step" : "rank", values_[i]));
             if (name == "rank")
-                rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
+                rank = values_[i] > 0 ? as_int(values_[i]) : -1;
             else
-                step = static_cast<int>(values_[i]);
+                step = as_int(values_[i]);
         }
         if (is_other_bar(one, line.text)) return LineUse::skipped;
         if (one.counts_steps()) begin_step(step, rank, line.number);
@@ -59,9 +60,8 @@ private:
         if (step < 0) return LineUse::skipped;  // before the first step
         const auto iterations =
             std::ranges::find(one.fields(), "iterations", &LinePattern::Field::name);
-        const bool micro_batch =
-            iterations != one.fields().end() &&
-            values_[static_cast<std::size_t>(iterations - one.fields().begin())] != step;
+        const bool micro_batch = iterations != one.fields().end() &&
+                                 values_[as_index(iterations - one.fields().begin())] != step;
         micro_batches_ += micro_batch ? 1 : 0;
         for (std::size_t i = 0; i < values_.size(); ++i)
             if (const auto& field = one.fields()[i];
@@ -82,7 +82,7 @@ private:
     bool is_other_bar(const LinePattern& one, std::string_view text) {
         const auto bar = std::ranges::find(one.fields(), "bar", &LinePattern::Field::name);
         if (bar == one.fields().end()) return false;
-        const double end = values_[static_cast<std::size_t>(bar - one.fields().begin())];
+        const double end = values_[as_index(bar - one.fields().begin())];
         std::string_view before = text.substr(0, text.find("%|"));
         while (!before.empty() &&
                (before.back() == ' ' || (before.back() >= '0' && before.back() <= '9')))

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "import/logs/sample_record.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -16,7 +17,7 @@ public:
     void add(double value);
     [[nodiscard]] long count() const { return static_cast<long>(count_); }
     [[nodiscard]] double median() const { return stepcast::median(values_); }
-    [[nodiscard]] double mean() const { return sum_ / static_cast<double>(count_); }
+    [[nodiscard]] double mean() const { return sum_ / real(count_); }
 
 private:
     std::vector<double> values_;

@@ -8,6 +8,7 @@
 #include "import/logs/dialects.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/experiment.h"
 
@@ -161,7 +162,7 @@ void add_inputs(const std::vector<StepInput>& inputs, SampleRecord& samples) {
     for (const StepInput& input : inputs) {
         const std::uint16_t key = samples.phase(input.key, "1");
         for (std::size_t i = 0; i < input.values.size(); ++i)
-            samples.add(key, -1, input.values.size() == 1 ? -1 : first + static_cast<int>(i),
+            samples.add(key, -1, input.values.size() == 1 ? -1 : first + as_int(i),
                         input.values[i]);
     }
 }

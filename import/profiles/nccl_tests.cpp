@@ -13,6 +13,7 @@
 #include "import/profiles/byte_stream.h"
 #include "import/profiles/json_numbers.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
 
@@ -142,11 +143,9 @@ std::optional<double> cell(const Table& t, const Words& words, std::string_view 
 
 void read_device(const Words& w, Table& t) {
     int group = 0;
-    const int rank =
-        w.size() > 1 ? static_cast<int>(std::clamp(number(w[1]).value_or(0), 0.0, 1e6)) : 0;
+    const int rank = w.size() > 1 ? as_int(std::clamp(number(w[1]).value_or(0), 0.0, 1e6)) : 0;
     for (std::size_t i = 0; i + 1 < w.size(); ++i) {
-        if (w[i] == "Group")
-            group = static_cast<int>(std::clamp(number(w[i + 1]).value_or(0), 0.0, 1e6));
+        if (w[i] == "Group") group = as_int(std::clamp(number(w[i + 1]).value_or(0), 0.0, 1e6));
         if (w[i] == "on") t.devices.push_back({group, rank, w[i + 1]});
     }
     const auto bus = std::ranges::find_if(
@@ -234,7 +233,7 @@ std::vector<Table> tables_of_json(const std::string& path, const std::string& te
     for (const auto& d : json.value("devices", nlohmann::json::array())) {
         t.devices.push_back({whole_number<int>(d.value("group", nlohmann::json())).value_or(0),
                              whole_number<int>(d.value("rank", nlohmann::json()))
-                                 .value_or(static_cast<int>(t.devices.size())),
+                                 .value_or(as_int(t.devices.size())),
                              d.value("host", d.value("hostname", ""))});
         t.gpu = d.value("name", d.value("device_name", t.gpu));
     }
@@ -265,12 +264,12 @@ double factor_of(const Table& t) {
 int ranks_of(const Table& t, const std::string& op, double factor) {
     const auto first_group = std::ranges::count_if(
         t.devices, [&](const auto& d) { return d.group == t.devices.front().group; });
-    if (first_group > 0) return static_cast<int>(first_group);
+    if (first_group > 0) return as_int(first_group);
     if (op == "all_reduce" && factor > 1.01 && factor < 1.999)
-        return static_cast<int>(std::lround(2 / (2 - factor)));
+        return as_int(std::lround(2 / (2 - factor)));
     if ((op == "all_gather" || op == "reduce_scatter" || op == "all_to_all") && factor > 0.4 &&
         factor < 0.999)
-        return static_cast<int>(std::lround(1 / (1 - factor)));
+        return as_int(std::lround(1 / (1 - factor)));
     return 0;
 }
 
@@ -343,7 +342,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     std::set<std::string> hosts;
     for (const auto& device : t.devices)
         if (device.group == t.devices.front().group) hosts.insert(device.host);
-    const int nodes = context.nodes > 0 ? context.nodes : static_cast<int>(hosts.size());
+    const int nodes = context.nodes > 0 ? context.nodes : as_int(hosts.size());
     if (nodes == 0) log.notes.push_back(op + ": nodes not told; say --nodes N");
     if (t.wrong > 0)
         log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));

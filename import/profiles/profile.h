@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/base/units.h"
 #include "model/graph/op.h"
 
@@ -24,7 +25,7 @@ enum class SpanKind : std::uint8_t { compute, communication, copy, set };
 // no launching call is known
 inline constexpr std::int64_t not_launched = std::numeric_limits<std::int64_t>::min();
 
-inline Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
+inline Seconds seconds(std::int64_t ns) { return Seconds(real(ns) * 1e-9); }
 
 // One piece of work on the device. Times are nanoseconds since the first device activity of the
 // trace.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "import/profiles/profile.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -42,7 +43,7 @@ inline Seconds length_of_step(const Profile& p, std::size_t i) {
     return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
 }
 inline std::size_t number_of_step(const Profile& p, std::size_t i) {
-    return i + static_cast<std::size_t>(p.steps[i].skipped);
+    return i + as_index(p.steps[i].skipped);
 }
 
 // Whether anything tells which kernels belong to the backward; if nothing does, all count as

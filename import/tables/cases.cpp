@@ -10,6 +10,7 @@
 #include "import/tables/row_parts.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/keys.h"
 
 namespace stepcast {
@@ -154,7 +155,7 @@ int count_of(double number) {
     if (number > 1e9)
         throw ConfigError(
             fmt::format("notes: {:.0f} is out of range; expected a count of at most 1e9", number));
-    return static_cast<int>(number);
+    return as_int(number);
 }
 
 std::optional<double> number_before(std::string_view text, std::size_t at) {
@@ -184,7 +185,7 @@ void check_rank_product(const CaseRow& row) {
     constexpr double most = 1 << 20;
     const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
     double ranks = 1;
-    for (const char* column : {"tp", "pp", "dp", "cp"}) ranks *= static_cast<double>(of(column));
+    for (const char* column : {"tp", "pp", "dp", "cp"}) ranks *= real(of(column));
     if (ranks > most)
         throw ConfigError(
             fmt::format("tp {} x pp {} x dp {} x cp {} = {:.0f} ranks; expected at most {:.0f}",

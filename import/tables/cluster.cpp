@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/presets.h"
 #include "model/machine/gpu_name.h"
 
@@ -28,7 +29,7 @@ void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf,
     const auto memory = parse_bytes(fmt::format("{} GiB", *size));
     const auto& sold = shelf.sources("memory");
     const auto rule = std::ranges::find_if(sold, [&](const SourceRow& m) {
-        return m.at("family") == family && m.at("size") == std::to_string(static_cast<int>(*size));
+        return m.at("family") == family && m.at("size") == std::to_string(as_int(*size));
     });
     constexpr double same = 0.05;  // relative difference below which GB and GiB mean one size
     if (std::abs(memory / cluster.gpu.memory - 1) < same) return;
@@ -169,9 +170,8 @@ void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& as
     assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
     // A smaller board is no part of a larger one: its GPUs share their links evenly.
     if (cluster.fabric == Fabric::nvlink_mesh)
-        cluster.intra.mesh.assign(static_cast<std::size_t>(cluster.gpus_per_node) *
-                                      static_cast<std::size_t>(cluster.gpus_per_node - 1) / 2,
-                                  1);
+        cluster.intra.mesh.assign(
+            as_index(cluster.gpus_per_node) * as_index(cluster.gpus_per_node - 1) / 2, 1);
 }
 
 // Fills whole nodes. If the ranks do not divide evenly, each node takes the largest number that

@@ -11,6 +11,7 @@
 #include "import/tables/cases.h"
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/keys.h"
 #include "model/records/provenance.h"
 #include "sim/memory/allocator_forecast.h"
@@ -138,8 +139,8 @@ void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
     const std::vector<double> values = values_of(run, {"step", -1}, group);
     for (const double value : values) into.recorded_steps.emplace_back(value);
     if (!values.empty() && !into.measured_mean)
-        into.measured_mean = Seconds(std::accumulate(values.begin(), values.end(), 0.0) /
-                                     static_cast<double>(values.size()));
+        into.measured_mean =
+            Seconds(std::accumulate(values.begin(), values.end(), 0.0) / real(values.size()));
 }
 
 // Overrides from the run's own columns: the MoE system if the model has experts, and the dp that

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
 #include "model/input/hub_families.h"
@@ -202,7 +203,7 @@ NamedTextPart name_of_text_part(const Json& text) {
     const double vocab = text.contains("vocab_size") && text["vocab_size"].is_number_integer()
                              ? text["vocab_size"].get<double>()
                              : 0;
-    if (vocab > 0 && vocab <= upto::tokens) part.vocab = static_cast<int>(vocab);
+    if (vocab > 0 && vocab <= upto::tokens) part.vocab = as_int(vocab);
     return part;
 }
 

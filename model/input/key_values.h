@@ -6,6 +6,7 @@
 
 #include <charconv>
 
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/keys.h"
 
@@ -171,7 +172,7 @@ double number_in(const T& value) {
     if constexpr (requires { value.si(); })
         return value.si();
     else if constexpr (std::is_arithmetic_v<T>)
-        return static_cast<double>(value);
+        return real(value);
     else
         return 0;
 }
@@ -272,8 +273,8 @@ inline constexpr bool is_per_dtype<PerDtype<T>> = true;
 template <class Table, class Field>
 std::size_t offset_of(Field Table::*member) {
     static const Table any{};
-    return static_cast<std::size_t>(reinterpret_cast<const char*>(&(any.*member)) -
-                                    reinterpret_cast<const char*>(&any));
+    return as_index(reinterpret_cast<const char*>(&(any.*member)) -
+                    reinterpret_cast<const char*>(&any));
 }
 
 // The keys of a struct that represents the table `name` (keyed.h).

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -91,12 +92,12 @@ private:
     }
     int take_divisions(bool may_be_none) {
         const double value = take_number();
-        const bool power = value >= 1 && value == static_cast<int>(value) &&
+        const bool power = value >= 1 && value == as_int(value) &&
                            std::has_single_bit(static_cast<unsigned>(value));
         if (!power && !(may_be_none && value == 0))
             refuse(std::string("For roundups, the divisions has to be power of 2") +
                    (may_be_none ? " or 0 to disable roundup" : ""));
-        return static_cast<int>(value);
+        return as_int(value);
     }
     // "[256:1,512:2,>:8]": of requests up to that many MiB, and of larger ones
     void take_interval(std::size_t& last, bool& first) {
@@ -116,8 +117,7 @@ private:
             !std::has_single_bit(static_cast<std::uint64_t>(boundary)))
             refuse("For roundups, the intervals have to be power of 2");
         const auto index = std::min<std::size_t>(
-            static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(boundary))),
-            steps.size() - 1);
+            as_index(std::countr_zero(static_cast<std::uint64_t>(boundary))), steps.size() - 1);
         if (first) std::fill_n(steps.begin(), index, divisions);
         first = false;
         steps[index] = divisions;
@@ -166,14 +166,15 @@ private:
             {"expandable_segments", [&] { s.expandable_segments = take_bool(); }},
             {"max_split_size_mb",
              [&] {
-                 s.max_split_size = take_mebibytes("max_split_size_mb", "too small, must be >=",
-                                                   static_cast<double>(s.large_segment / mebibyte));
+                 s.max_split_size =
+                     take_mebibytes("max_split_size_mb",
+                                    "too small, must be >=", real(s.large_segment / mebibyte));
              }},
             {"max_non_split_rounding_mb",
              [&] {
-                 s.max_non_split_rounding = take_mebibytes(
-                     "max_non_split_rounding_mb",
-                     "too small, must be >=", static_cast<double>(s.large_segment / mebibyte));
+                 s.max_non_split_rounding =
+                     take_mebibytes("max_non_split_rounding_mb",
+                                    "too small, must be >=", real(s.large_segment / mebibyte));
              }},
             {"large_segment_size_mb",
              [&] { s.large_segment = take_mebibytes("large_segment_size_mb", "must be >", 10); }},

@@ -1,4 +1,5 @@
 // Constants of a machine that nobody measured, from measured machines that are like it.
+#include "model/base/numbers.h"
 #include "model/machine/priors.h"
 
 #include <algorithm>
@@ -98,7 +99,7 @@ AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
     kernel.fill *= faster;
     kernel.traffic *= passes;
     kernel.cache *= passes;
-    kernel.token = from.sms / static_cast<double>(to.sms) * kernel.token;
+    kernel.token = from.sms / real(to.sms) * kernel.token;
     kernel.launch = launch_ratio(from, to) * kernel.launch;
     return kernel;
 }
@@ -167,7 +168,7 @@ double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>
         shares.push_back(std::log(c.kernel.gemm_traffic_efficiency));
     }
     double of_near = 0;
-    for (const Cluster& c : near) of_near += size(c.gpu) / static_cast<double>(near.size());
+    for (const Cluster& c : near) of_near += size(c.gpu) / real(near.size());
     return std::exp(line_through(sizes, shares).slope * (size(to) - of_near));
 }
 

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/stamp.h"
 #include "model/base/whole_files.h"
 #include "model/graph/trace.h"
@@ -84,7 +85,7 @@ std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index,
     sample.model = experiment.workload.name;
     sample.experts = experiment.workload.moe.experts;
     sample.ranks = rank_count(experiment.cluster);
-    sample.step = static_cast<int>(index);
+    sample.step = as_int(index);
     std::vector<Sample> samples;
     for (const KeptValue& kept : kept_values) {
         sample.phase = kept.phase;
@@ -99,7 +100,7 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
     std::vector<MeasuredStep> steps;
     std::vector<std::set<std::string>> phases;  // of each step
     for (const Sample& sample : samples) {
-        const auto index = static_cast<std::size_t>(sample.step);
+        const auto index = as_index(sample.step);
         if (sample.step < 0 || index > steps.size())
             throw ConfigError(fmt::format(
                 "{}: step {} after {} steps; expected the steps of a run, one after another", path,

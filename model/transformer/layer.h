@@ -1,6 +1,7 @@
 // The inputs for planning a layer. Sizes are per micro-batch and rank.
 #pragma once
 
+#include "model/base/numbers.h"
 #include "model/experiment.h"
 #include "model/rank_groups.h"
 #include "model/routing.h"
@@ -35,12 +36,8 @@ struct RankShape {
     // type of activations in memory and of attention: bf16 if matrices are fp8
     Dtype storage = Dtype::bf16;
     [[nodiscard]] Bytes element() const { return size_of(storage); }
-    [[nodiscard]] Bytes outer() const {
-        return static_cast<double>(outer_tokens * hidden) * element();
-    }
-    [[nodiscard]] Bytes inner(long width) const {
-        return static_cast<double>(tokens * width) * element();
-    }
+    [[nodiscard]] Bytes outer() const { return real(outer_tokens * hidden) * element(); }
+    [[nodiscard]] Bytes inner(long width) const { return real(tokens * width) * element(); }
     friend bool operator==(const RankShape&, const RankShape&) = default;
 };
 

@@ -6,11 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "sim/bounds/shape.h"
 
 namespace stepcast {
 
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t at(int i) { return as_index(i); }
 
 struct PipelineKey {
     Schedule schedule = Schedule::one_f_one_b;

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
 #include "model/recorded/coca/parts.h"
 #include "sim/memory/layer_memory.h"
@@ -28,8 +29,7 @@ Bytes kept_of(const TowerBlock& b, const TowerContext& c) {
     Bytes kept;
     for (const Operator& op : operators_of(b, c.batch(), c.workload().dtype)) {
         if (const auto* norm = std::get_if<Normalize>(&op))
-            kept += (norm->inner ? 1.0 : 2.0) * static_cast<double>(norm->rows * norm->width) *
-                    c.element();
+            kept += (norm->inner ? 1.0 : 2.0) * real(norm->rows * norm->width) * c.element();
         if (std::holds_alternative<Attend>(op))
             kept +=
                 (c.casts() ? 3.0 : 1.0) * s.scores + 2 * s.rows + 2 * (b.cross ? s.keys : s.rows);
@@ -55,7 +55,7 @@ Activations activations_of(const TowerContext& c) {
         all.kept += b.layers * (computed_again ? sizes_of(b, c).rows : kept);
         all.work = std::max(all.work, work_of(b, c) + (computed_again ? kept : Bytes(0)));
     }
-    const double logits = static_cast<double>(c.batch() * w.decoder.seq) * w.vocab;
+    const double logits = real(c.batch() * w.decoder.seq) * w.vocab;
     const Bytes loss_element = c.casts() ? Bytes(4) : c.element();
     all.kept += logits * (c.element() + loss_element);
     all.work = std::max(all.work, logits * 2 * loss_element);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "sim/memory/memory.h"
 
@@ -53,8 +54,7 @@ MemoryUse eager_memory(const Experiment& e) {
     MemoryUse use;
     use.weights = parameters * s.element;
     use.optimizer = w.optimizer == Optimizer::adam ? 2.0 * use.weights : Bytes(0);
-    const Bytes layers = w.layers * s.layer(),
-                head_gradient = w.vocab * static_cast<double>(w.hidden) * s.element;
+    const Bytes layers = w.layers * s.layer(), head_gradient = w.vocab * real(w.hidden) * s.element;
     struct Moment {
         Bytes gradients, activations, work;
         [[nodiscard]] Bytes sum() const { return gradients + activations + work; }

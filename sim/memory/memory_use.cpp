@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "model/base/numbers.h"
 #include "model/recorded/moe/layer.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
@@ -21,7 +22,7 @@ namespace {
 std::vector<double> slots_computed(const Experiment& e, const Routing& routing) {
     if (!routing.counts.empty())
         return computed_slots(e.parallelism.moe_system, e.workload.hidden, routing);
-    std::vector<double> slots(static_cast<std::size_t>(rank_count(e.cluster)));
+    std::vector<double> slots(as_index(rank_count(e.cluster)));
     for (std::size_t r = 0; r < routing.totals.size(); ++r)
         slots[r] = routing.totals[r].blocks * 64.0;
     return slots;
@@ -91,9 +92,8 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     if (w.kind == Workload::Kind::transformer)
         return runs_script(e) ? eager_memory(e) : transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
-    const double hidden = w.hidden, ffn = w.ffn,
-                 tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
-    const double experts = dense ? 1 : w.moe.experts / static_cast<double>(rank_count(e.cluster));
+    const double hidden = w.hidden, ffn = w.ffn, tokens = real(e.parallelism.micro_batch) * w.seq;
+    const double experts = dense ? 1 : w.moe.experts / real(rank_count(e.cluster));
     const double parameters = w.layers * (experts * 2 * hidden * ffn + hidden * w.moe.experts);
     const std::vector<double> slots = slots_computed(e, routing);
     const double rows = dense ? tokens : *std::max_element(slots.begin(), slots.end());

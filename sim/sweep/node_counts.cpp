@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "sim/predict.h"
 
 namespace stepcast {
@@ -62,9 +63,8 @@ void add_node_counts(SweepQuestion& q) {
                         "another --set dtype",
                         fmt::join(clusters, ", "), to_string(q.experiment.workload.dtype)));
     constexpr double room = 16;
-    const int first =
-                  std::max(1, static_cast<int>(std::min<double>(most_nodes, std::ceil(fewest)))),
-              last = static_cast<int>(std::min<double>(most_nodes, std::ceil(room * most)));
+    const int first = std::max(1, as_int(std::min<double>(most_nodes, std::ceil(fewest)))),
+              last = as_int(std::min<double>(most_nodes, std::ceil(room * most)));
     Axis nodes{"cluster.nodes", {}};
     for (int n = first; n <= last; ++n)
         if (significant(n) == n) nodes.values.push_back(std::to_string(n));

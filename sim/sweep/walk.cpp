@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -78,7 +79,7 @@ private:
         if (static_cast<SplitKey>(level) == SplitKey::dp && value == SweepBase::rest) {
             const Parallelism& p = split_.parallelism;
             const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
-            value = static_cast<int>(std::max(1L, rank_count(base_.experiment.cluster) / taken));
+            value = as_int(std::max(1L, rank_count(base_.experiment.cluster) / taken));
         }
         split_fields[level].set(split_, value);
     }

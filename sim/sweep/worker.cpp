@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "sim/campaign.h"
 #include "sim/memory/allocator_forecast.h"
 
@@ -88,7 +89,7 @@ Grouping grouping(const SweepQuestion& q) {
     bool machines = q.within.has_value(), ranks = false;
     for (const Axis& axis : q.axes) {
         if (axis.key != "parallelism" && split_index(axis.key) == split_key_count)
-            settings *= static_cast<double>(axis.values.size());
+            settings *= real(axis.values.size());
         machines = machines || (axis.values.size() > 1 &&
                                 std::ranges::find(series, axis.key) != std::end(series));
         ranks = ranks || axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" ||
@@ -109,7 +110,7 @@ Incumbent incumbent(const Candidate& c, const Score& score, Grouping grouping) {
 }
 
 Wanted wanted(const SweepQuestion& q) {
-    return {static_cast<std::size_t>(q.top), q.second.has_value(), grouping(q) != Grouping::none,
+    return {as_index(q.top), q.second.has_value(), grouping(q) != Grouping::none,
             varies_every_split(q.axes) && !q.second};
 }
 

@@ -14,6 +14,7 @@
 // Reading every second 16-bit element moves all bytes. Launch gaps are ignored.
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/recorded/coca/parts.h"
 
 namespace stepcast {
@@ -86,7 +87,7 @@ private:
         return b.name + "_" + std::string(part);
     }
     [[nodiscard]] Bytes elements(long rows, long width) const {
-        return static_cast<double>(rows) * static_cast<double>(width) * c.element();
+        return real(rows) * real(width) * c.element();
     }
     void forward(std::string_view part, double read, double written, Bytes tensor,
                  float calls = 1) const {
@@ -106,7 +107,7 @@ private:
 
 BlockSizes sizes_of(const TowerBlock& b, const TowerContext& c) {
     const auto tensor = [&](long rows, long width) {
-        return static_cast<double>(c.batch() * rows * width) * c.element();
+        return real(c.batch() * rows * width) * c.element();
     };
     return {tensor(b.seq, b.hidden), tensor(b.keys, b.key_width), tensor(b.seq, b.ffn),
             tensor(b.seq, b.heads * b.keys)};

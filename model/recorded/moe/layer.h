@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "model/experiment.h"
 #include "model/recorded/moe/known_systems.h"
 #include "model/recorded/moe/perceptron.h"
@@ -25,14 +26,14 @@ struct MoeLayer {
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
     // one slot's vector
-    [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }
+    [[nodiscard]] Bytes row() const { return real(hidden) * size_of(dtype); }
     // its inner vector
-    [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }
+    [[nodiscard]] Bytes ffn_row() const { return real(ffn) * size_of(dtype); }
     // one rank's slots
-    [[nodiscard]] Bytes slots_bytes() const { return static_cast<double>(tokens) * top_k * row(); }
+    [[nodiscard]] Bytes slots_bytes() const { return real(tokens) * top_k * row(); }
     // Bytes of both stored matrices of an expert.
     [[nodiscard]] Bytes expert_weights() const {
-        return 2.0 * static_cast<double>(ffn) * static_cast<double>(hidden) * size_of(weight_dtype);
+        return 2.0 * real(ffn) * real(hidden) * size_of(weight_dtype);
     }
 };
 

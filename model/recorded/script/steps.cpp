@@ -1,4 +1,5 @@
 // Training steps written out as small scripts run them, one kernel for each operation.
+#include "model/base/numbers.h"
 #include "model/input/checks.h"
 #include "model/input/keys.h"
 #include "model/recorded/script/rules.h"
@@ -25,7 +26,7 @@ Block expert_loop(const Workload& w, long tokens, const Routing& routing) {
     for (int expert = 0; expert < routing.experts; ++expert) {
         const long rows = routing.count(0, expert);
         if (rows == 0) continue;
-        const auto inner = static_cast<double>(rows * w.ffn);
+        const auto inner = real(rows * w.ffn);
         block.insert(block.end(), {ToExperts{},
                                    Linear{.name = "expert_up",
                                           .tokens = rows,
