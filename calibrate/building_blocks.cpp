@@ -1,8 +1,8 @@
 #include "calibrate/building_blocks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "calibrate/atlas_tables.h"
 #include "calibrate/exchange_tables.h"

@@ -1,17 +1,18 @@
-#include <fmt/format.h>
+#include "calibrate/gpu_fit.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "calibrate/fit_parameter.h"
-#include "calibrate/gpu_fit.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"
-#include "sim/costs/costs.h"
+#include "sim/costs/op_costs.h"
 
 namespace stepcast {
 namespace {

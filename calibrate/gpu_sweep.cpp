@@ -19,7 +19,7 @@ constexpr double graph_flops = 2e13;  // work of one graph: some 40 ms at 500 TF
 int halvings_for(BytesPerSecond bandwidth) {
     constexpr double h200 = 4.8e12;
     if (bandwidth.si() <= 0 || bandwidth.si() >= h200) return 0;
-    return as_int(std::log2(h200 / bandwidth.si()) / 3);
+    return static_cast<int>(std::log2(h200 / bandwidth.si()) / 3);
 }
 
 class GpuSweep {

@@ -1,7 +1,5 @@
 #include "calibrate/kernel_comparisons.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -9,17 +7,20 @@
 #include <map>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "calibrate/building_blocks.h"
 #include "calibrate/exchange_tables.h"
 #include "calibrate/named_kernels.h"
 #include "calibrate/script_tables.h"
 #include "calibrate/table_cases.h"
+#include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
 #include "import/tables/shelf.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
-#include "model/experiment.h"
 #include "model/input/presets.h"
+#include "model/machine/nearest.h"
 #include "model/machine/priors.h"
 #include "model/records/provenance.h"
 #include "sim/scatter.h"

@@ -13,7 +13,7 @@
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/experiment.h"
-#include "model/machine/priors.h"
+#include "model/machine/nearest.h"
 
 namespace stepcast {
 namespace {

@@ -1,7 +1,5 @@
 #include "calibrate/replay.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -11,13 +9,16 @@
 #include <tuple>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "calibrate/building_blocks.h"
+#include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/engine/simulate.h"
-#include "sim/explain/explain.h"
+#include "sim/explain/attribution.h"
 
 namespace stepcast {
 namespace {
@@ -127,7 +128,7 @@ public:
 private:
     using Kernel = std::tuple<std::string, int, double>;
     static Kernel key(const Profile& p, const DeviceSpan& s) {
-        return {p.names[s.name], s.sized, real(s.bytes)};
+        return {p.names[s.name], s.sized, static_cast<double>(s.bytes)};
     }
     std::map<Kernel, std::vector<double>> kernels_;
     std::map<decltype(alike(CollectiveCall())), Seconds> collectives_;
@@ -364,7 +365,7 @@ Op op_of(const Profile& p, const DeviceSpan& s) {
         if (kind == "send_recv") return SendRecv{bytes};
         return collective_op(kind, bytes, 1).value_or(AllReduce{bytes});
     }
-    return MemoryPass{Bytes(real(s.bytes)), Bytes(0)};
+    return MemoryPass{Bytes(static_cast<double>(s.bytes)), Bytes(0)};
 }
 
 Phase phase_of(ProfilePhase phase) {

@@ -1,7 +1,5 @@
 #include "calibrate/scatter.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -9,17 +7,18 @@
 #include <set>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "calibrate/building_blocks.h"
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/left_out_sources.h"
 #include "calibrate/step_fit.h"
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/records/measurements.h"
 #include "sim/interval.h"
-#include "sim/predict.h"
 #include "sim/predict_all.h"
 
 namespace stepcast {

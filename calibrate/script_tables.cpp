@@ -1,19 +1,19 @@
 #include "calibrate/script_tables.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+
+#include <fmt/format.h>
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_cases.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
-#include "sim/costs/costs.h"
 #include "sim/costs/gemm_law.h"
+#include "sim/costs/op_costs.h"
 
 namespace stepcast {
 namespace {

@@ -1,17 +1,18 @@
 #include "calibrate/step_fit_files.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "calibrate/fit.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/provenance.h"
 #include "sim/scatter.h"
 

@@ -1,7 +1,5 @@
 #include "calibrate/trace_forecast.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,8 +9,11 @@
 #include <numeric>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "calibrate/building_blocks.h"
 #include "calibrate/replay.h"
+#include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"

@@ -20,8 +20,9 @@
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
+#include "model/machine/cluster_file.h"
+#include "reports/comparison_words.h"
 #include "reports/plots.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {

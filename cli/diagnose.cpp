@@ -1,4 +1,5 @@
 // stepcast diagnose: from what a user measured to ranked causes.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -18,9 +19,11 @@
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
+#include "model/input/check_experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"
 #include "reports/diagnosis.h"
-#include "reports/pages.h"
+#include "reports/step_page.h"
 #include "sim/predict.h"
 #include "sim/why/diagnose.h"
 

@@ -10,7 +10,9 @@
 
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
+#include "import/launch/translation.h"
 #include "import/logs/import.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"

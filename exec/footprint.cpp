@@ -114,7 +114,7 @@ struct Sizer {
 
 }  // namespace
 
-std::size_t float_count(Bytes bytes) { return as_index(floats(bytes)); }
+std::size_t float_count(Bytes bytes) { return static_cast<std::size_t>(floats(bytes)); }
 
 Footprint footprint(const Op& op, std::size_t index, std::size_t count) {
     return std::visit(Sizer{index, count}, op);

@@ -12,6 +12,7 @@
 #include "exec/host_ops.h"
 #include "exec/host_rank.h"
 #include "exec/rank_group.h"
+#include "exec/shared_collectives.h"
 #include "model/base/launcher.h"
 #include "model/base/numbers.h"
 

@@ -1,13 +1,13 @@
 #include "exec/host_machine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <fstream>
 #include <sstream>
 #include <thread>
+
+#include <sched.h>
 
 #include "model/base/numbers.h"
 

@@ -43,7 +43,7 @@ Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t c
     const Footprint sizes = footprint(op, index, count);
     Operands at;
     const auto from = [](Region& region) {
-        return [&region](double floats) { return region.take(as_index(floats)); };
+        return [&region](double floats) { return region.take(static_cast<std::size_t>(floats)); };
     };
     std::ranges::transform(sizes.inputs, at.in.begin(), from(memory.input));
     std::ranges::transform(sizes.outputs, at.out.begin(), from(memory.output));
@@ -82,7 +82,8 @@ MemoryPlan plan_memory(const TaskGraph& graph, int ranks_here, Bytes cache, Byte
             "execute: {} ranks here need {} (largest task {} \"{}\"), the host has {}; take "
             "fewer ranks or smaller shapes",
             ranks_here, to_string(needed), widest, graph.name(widest), to_string(available)));
-    return {as_index(input) + line_floats, as_index(output) + line_floats};
+    return {static_cast<std::size_t>(input) + line_floats,
+            static_cast<std::size_t>(output) + line_floats};
 }
 
 HostMemory allocate(const MemoryPlan& plan, int rank) {

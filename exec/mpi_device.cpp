@@ -1,5 +1,4 @@
 // The host as a device whose ranks are MPI processes.
-#include "exec/host_device.h"
 
 #include <algorithm>
 #include <exception>
@@ -9,11 +8,14 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "exec/host_device.h"
 #include "exec/host_machine.h"
 #include "exec/host_ops.h"
 #include "exec/host_rank.h"
 #include "exec/mpi_group.h"
+#include "exec/mpi_ops.h"
 #include "exec/rank_group.h"
+#include "exec/shared_collectives.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 

@@ -1,11 +1,12 @@
-// Collectives and sends between MPI processes.
-#include "exec/mpi_group.h"
+#include "exec/mpi_ops.h"
 
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "exec/mpi_group.h"
+#include "exec/shared_collectives.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {

@@ -46,8 +46,9 @@ double median_uncertainty(std::span<const double> samples) {
     std::sort(sorted.begin(), sorted.end());
     const auto count = real(sorted.size());
     const double reach = 0.5 * 1.96 * std::sqrt(count);
-    const auto low = as_index(std::max(0.0, std::floor(0.5 * count - reach)));
-    const auto high = std::min(sorted.size() - 1, as_index(std::ceil(0.5 * count + reach)));
+    const auto low = static_cast<std::size_t>(std::max(0.0, std::floor(0.5 * count - reach)));
+    const auto high =
+        std::min(sorted.size() - 1, static_cast<std::size_t>(std::ceil(0.5 * count + reach)));
     const double median = 0.5 * (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]);
     return median > 0 ? 0.5 * (sorted[high] - sorted[low]) / median : INFINITY;
 }

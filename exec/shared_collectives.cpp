@@ -1,5 +1,4 @@
-// Collectives and sends between threads of one process, through the memory that they share.
-#include "exec/rank_group.h"
+#include "exec/shared_collectives.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "exec/rank_group.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {

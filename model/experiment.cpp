@@ -9,11 +9,18 @@
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/input/check_cluster.h"
+#include "model/input/check_experiment.h"
+#include "model/input/families.h"
 #include "model/input/framework_file.h"
+#include "model/input/key_table.h"
 #include "model/input/key_values.h"
 #include "model/input/layers.h"
+#include "model/input/older_keys.h"
+#include "model/machine/cluster_file.h"
 #include "model/machine/measured_tables.h"
 #include "model/machine/priors.h"
+#include "model/routing_file.h"
 
 namespace stepcast {
 

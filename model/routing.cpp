@@ -7,6 +7,7 @@
 
 #include "model/base/numbers.h"
 #include "model/input/checks.h"
+#include "model/routing_file.h"
 
 namespace stepcast {
 namespace {
@@ -23,7 +24,7 @@ std::vector<int> split_exactly(const std::vector<double>& weights, int total, in
     int given = 0;
     for (std::size_t e = 0; e < weights.size(); ++e) {
         const double exact = std::min<double>(total * weights[e] / sum, cap);
-        shares[e] = as_int(exact);
+        shares[e] = static_cast<int>(exact);
         given += shares[e];
         remainders.emplace_back(shares[e] - exact, e);
     }

@@ -1,7 +1,8 @@
-// Reads and writes routing.csv: how many tokens each rank sends to each expert.
-#include <fmt/format.h>
+#include "model/routing_file.h"
 
 #include <filesystem>
+
+#include <fmt/format.h>
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"

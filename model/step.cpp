@@ -5,10 +5,14 @@
 
 #include "model/base/numbers.h"
 #include "model/input/checks.h"
+#include "model/recorded/coca/step.h"
+#include "model/recorded/mlp.h"
 #include "model/recorded/moe/layer.h"
+#include "model/recorded/script/steps.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
+#include "model/transformer/rank_shape.h"
 #include "model/transformer/step.h"
 
 namespace stepcast {

@@ -1,6 +1,4 @@
-// The sentences of compare: how far off, on which evidence.
-#include "model/base/numbers.h"
-#include "reports/compare.h"
+#include "reports/comparison_words.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,9 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/records/provenance.h"
-#include "reports/comparison_series.h"
-#include "reports/tables.h"
+#include "reports/compare.h"
+#include "reports/comparison_tables.h"
 #include "sim/calibration.h"
 
 namespace stepcast {

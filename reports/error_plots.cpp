@@ -1,6 +1,4 @@
-// Plots of errors against size, and of what they consist of.
-#include "model/base/numbers.h"
-#include "reports/plots.h"
+#include "reports/error_plots.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "reports/compare.h"
-#include "reports/comparison_series.h"
+#include "reports/comparison_words.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 
 namespace stepcast {

@@ -1,6 +1,4 @@
-// The tables of simulate --explain and of traced steps.
-#include "model/base/numbers.h"
-#include "reports/tables.h"
+#include "reports/explain_tables.h"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {

@@ -1,6 +1,4 @@
-// Plots of measured kernels beside their laws, by device.
-#include "model/base/numbers.h"
-#include "reports/plots.h"
+#include "reports/kernel_plots.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "reports/compare.h"
+#include "reports/error_plots.h"
+#include "reports/kernel_tables.h"
 #include "reports/plot_frame.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {

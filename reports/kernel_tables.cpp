@@ -1,5 +1,4 @@
-// The tables of measured kernels beside their laws.
-#include "reports/tables.h"
+#include "reports/kernel_tables.h"
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"
+#include "reports/forecast_tables.h"
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,5 @@
-// The picture of a rank's memory: over time, at its fullest moment, stage by stage.
+#include "reports/memory_plots.h"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -6,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "model/base/numbers.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
-#include "reports/plots.h"
 #include "reports/table.h"
 
 namespace stepcast {

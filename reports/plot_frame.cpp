@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/base/numbers.h"
+#include "reports/gnuplot.h"
 
 namespace stepcast {
 

@@ -11,7 +11,9 @@
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "reports/compare.h"
-#include "reports/comparison_series.h"
+#include "reports/comparison_words.h"
+#include "reports/error_plots.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 

@@ -1,5 +1,4 @@
-// Plots of a step: its slots over time, and which parameters would change it.
-#include "reports/plots.h"
+#include "reports/step_plots.h"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 
@@ -81,8 +81,8 @@ std::vector<Placed> shares_of(const GanttRow& row, double y, Seconds longest) {
     const Seconds width = longest / real(bins);
     std::vector<std::array<double, looks.size()>> shares(bins);
     for (const GanttBox& box : row.boxes)
-        for (auto bin = as_index(box.start / width); bin < bins && real(bin) * width < box.finish;
-             ++bin)
+        for (auto bin = static_cast<std::size_t>(box.start / width);
+             bin < bins && real(bin) * width < box.finish; ++bin)
             shares[bin][as_index(box.kind)] += (std::min(box.finish, real(bin + 1) * width) -
                                                 std::max(box.start, real(bin) * width)) /
                                                width;
@@ -247,7 +247,7 @@ std::string gantt_frame(std::span<const Gantt> gantts, Seconds longest, const La
                                : ""),
                   "",
                   {"backward, weights.."}},
-                 as_int(layout.height));
+                 static_cast<int>(layout.height));
 }
 
 }  // namespace
@@ -258,7 +258,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     const Seconds longest = std::ranges::max_element(gantts, {}, &Gantt::step)->step;
     const TimeUnit unit = unit_of(longest);
     const Layout layout(gantts);
-    Drawing drawing{.height = as_int(layout.height)};
+    Drawing drawing{.height = static_cast<int>(layout.height)};
     drawing.script = gantt_frame(gantts, longest, layout) +
                      fmt::format(
                          "unset key\nunset grid\nset multiplot\nset xrange [0:{:.7g}]\nset "

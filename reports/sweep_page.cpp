@@ -1,13 +1,15 @@
-// The page of a search.
-#include "model/base/numbers.h"
-#include "reports/pages.h"
+#include "reports/sweep_page.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "reports/plots.h"
-#include "reports/tables.h"
+#include "model/base/numbers.h"
+#include "reports/forecast_tables.h"
+#include "reports/step_page.h"
+#include "reports/sweep_json.h"
+#include "reports/sweep_plots.h"
+#include "reports/sweep_tables.h"
 
 namespace stepcast {
 namespace {

@@ -1,6 +1,4 @@
-// Plots of a search: its map, its front.
-#include "model/base/numbers.h"
-#include "reports/plots.h"
+#include "reports/sweep_plots.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 

@@ -1,5 +1,4 @@
-// The tables of a search; one column is one add().
-#include "reports/tables.h"
+#include "reports/sweep_tables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,9 @@
 #include "model/base/csv.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "reports/campaign_tables.h"
+#include "reports/forecast_tables.h"
+#include "reports/lever_tables.h"
 
 namespace stepcast {
 namespace {

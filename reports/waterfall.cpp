@@ -8,9 +8,11 @@
 
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
+#include "reports/forecast_tables.h"
+#include "reports/gnuplot.h"
 #include "reports/json_parts.h"
+#include "reports/lever_tables.h"
 #include "reports/plot_frame.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {

@@ -1,5 +1,4 @@
 #include "sim/predict.h"
-#include "sim/costs/extrapolations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,17 +11,20 @@
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "model/input/remarks.h"
 #include "model/input/split_rules.h"
-#include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/blocks.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
+#include "model/transformer/rank_shape.h"
 #include "sim/breakdown.h"
 #include "sim/costs/clock.h"
+#include "sim/costs/extrapolations.h"
 #include "sim/drawn_experts.h"
-#include "sim/explain/explain.h"
+#include "sim/explain/basis.h"
 #include "sim/interval.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/noise.h"

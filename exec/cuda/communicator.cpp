@@ -171,7 +171,7 @@ struct Share {
     void operator()(const SendRecv& op) const {
         const auto messages = as_index(op.messages);
         for (std::size_t message = 0; message < messages; ++message) {
-            const Part part = part_of(as_index(op.bytes.si()), message, messages);
+            const Part part = part_of(static_cast<std::size_t>(op.bytes.si()), message, messages);
             if (index == 0)
                 settle(ncclSend(at.in[0] + part.begin, part.size(), ncclInt8, 1, comm, stream));
             else

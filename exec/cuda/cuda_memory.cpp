@@ -156,7 +156,7 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
 }
 
 std::size_t rounded(double bytes) {
-    return (as_index(bytes) + alignment - 1) / alignment * alignment;
+    return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
 }
 
 }  // namespace

@@ -151,7 +151,8 @@ struct CudaRank::Compute {
     void operator()(const FusedGemm& op) const { rank.run_fused(op, at, workspace, stream); }
     void operator()(const Attention& op) const { rank.attentions_->run(op, at, workspace, stream); }
     void operator()(const MemoryPass& op) const {
-        const auto read = as_index(op.read.si()), written = as_index(op.written.si());
+        const auto read = static_cast<std::size_t>(op.read.si()),
+                   written = static_cast<std::size_t>(op.written.si());
         const auto pass = op.access == MemoryPass::Access::optimizer   ? optimizer_memory
                           : op.access == MemoryPass::Access::transpose ? transpose_memory
                                                                        : stream_memory;
@@ -181,7 +182,7 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
 void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace,
                          cudaStream_t stream) {
     const long ranks = run_->graph.rank_count();
-    const auto block = as_index(op.remote_bytes_per_block.si());
+    const auto block = static_cast<std::size_t>(op.remote_bytes_per_block.si());
     char *const result = at.out[0], *const staged = at.out[1];
     const auto copy_all = [&](bool gathers) {
         std::size_t done = 0;

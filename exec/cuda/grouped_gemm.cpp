@@ -47,7 +47,7 @@ Seconds time_of(const std::function<void()>& run, cudaStream_t stream) {
     check(cudaEventSynchronize(end.get()));
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
-    return Seconds(1e-3 * real(milliseconds));
+    return Seconds(1e-3 * static_cast<double>(milliseconds));
 }
 
 // Calls `use(rows, a, b, c)` for each group that has rows, with where its operands begin.
@@ -118,7 +118,8 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     const Need need = need_of(op, 0, 1);
     constexpr double most = 8;
     const double bytes = std::max(1.0, need.bytes.input() + need.bytes.output());
-    const auto places = as_int(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
+    const auto places =
+        static_cast<int>(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
     for (int i = 0; i < places; ++i) {
         plan.places.push_back(memory.take(need));
         if (plan.ways.front() == Way::together)

@@ -226,7 +226,7 @@ TaskId StreamTimeline::first_unfinished() {
 Seconds StreamTimeline::read(cudaEvent_t event) const {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, origin_.get(), event));
-    return origin_time_ + Seconds(1e-3 * real(milliseconds));
+    return origin_time_ + Seconds(1e-3 * static_cast<double>(milliseconds));
 }
 
 // A replayed step has no host lane: its tasks ran at the capture. They are shown at the start of

@@ -1,7 +1,5 @@
 #include "import/launch/document.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,9 +7,11 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
 
 #include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
+#include "import/launch/shell_launch.h"
+#include "import/launch/translate.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

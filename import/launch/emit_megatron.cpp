@@ -1,13 +1,12 @@
-// Writes Megatron-LM's flags, and the YAML of NeMo 1 and Megatron-Bridge, which use the same names
-// in sections.
-#include "import/launch/emit.h"
+#include "import/launch/emit_megatron.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/emit.h"
+#include "import/launch/megatron_source.h"
 #include "model/base/numbers.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"

@@ -1,11 +1,20 @@
-// Launch scripts: the command that they run, with the configurations that it names.
+#include "import/launch/launch_script.h"
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/deepspeed.h"
+#include "import/launch/document.h"
+#include "import/launch/launch_lines.h"
+#include "import/launch/megatron.h"
+#include "import/launch/megatron_source.h"
+#include "import/launch/megatron_yaml.h"
+#include "import/launch/shell.h"
+#include "import/launch/shell_launch.h"
+#include "import/launch/trainer.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"

@@ -1,6 +1,4 @@
-// Megatron's layout, batch and pipeline from its flags, and the reader that puts all parts
-// together.
-#include "import/launch/readers.h"
+#include "import/launch/megatron.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +7,11 @@
 #include <fmt/format.h>
 
 #include "import/launch/launch_flags.h"
+#include "import/launch/megatron_deepspeed.h"
+#include "import/launch/megatron_model.h"
+#include "import/launch/megatron_source.h"
+#include "import/launch/megatron_training.h"
+#include "import/launch/translation.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {

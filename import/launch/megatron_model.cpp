@@ -1,13 +1,15 @@
-// What Megatron's flags say of the model: sizes, attention, experts.
-#include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
-#include "model/base/numbers.h"
+#include "import/launch/megatron_model.h"
 
 #include <algorithm>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "import/launch/launch_flags.h"
+#include "import/launch/megatron.h"
+#include "import/launch/megatron_source.h"
+#include "import/launch/translation.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {

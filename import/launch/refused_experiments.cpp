@@ -1,14 +1,14 @@
-// What `simulate` would refuse in an experiment that is translated, said by the import already.
+#include "import/launch/refused_experiments.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "import/launch/lost_keys.h"
-#include "import/launch/readers.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
-#include "model/input/keys.h"
+#include "model/input/check_experiment.h"
 #include "model/runtime_rules.h"
 
 namespace stepcast {

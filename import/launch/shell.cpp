@@ -1,6 +1,4 @@
-// Walks a launch script's commands, with its loops, functions and conditions, to the line that
-// starts the training.
-#include "import/launch/readers.h"
+#include "import/launch/shell.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "import/launch/shell_launch.h"
 #include "import/launch/shell_parts.h"
+#include "import/launch/shell_variables.h"
+#include "import/launch/shell_words.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

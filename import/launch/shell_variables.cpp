@@ -1,14 +1,15 @@
-// A shell's variables and expansions, as far as launch scripts use them; nothing is run.
-#include "import/launch/shell_parts.h"
+#include "import/launch/shell_variables.h"
 
-#include <fnmatch.h>
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
+#include "import/launch/shell_parts.h"
+#include "import/launch/shell_words.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 

@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 
 #include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
+#include "import/launch/launch_script.h"
+#include "import/launch/trainer.h"
+#include "import/launch/translation.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

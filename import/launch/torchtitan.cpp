@@ -1,7 +1,4 @@
-// Defaults are those of torchtitan/config/job_config.py and
-// torchtitan/models/*/infra/parallelize.py, v0.2.2.
-#include "import/launch/readers.h"
-#include "model/base/numbers.h"
+#include "import/launch/torchtitan.h"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "import/launch/translation.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/transformer/chunks.h"
 

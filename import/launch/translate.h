@@ -23,6 +23,7 @@ struct Setting {
 };
 
 struct NamedValue;
+
 // a stated value as text for our key
 using KeyText = std::function<std::string(const NamedValue&)>;
 
@@ -58,13 +59,6 @@ struct Translation {
     [[nodiscard]] long ranks_of_split() const;
 };
 
-// The experiment file, with the origin of every value. Keys check their values; throws ConfigError
-// with their position.
-std::string experiment_text(const Translation& translation);
-
-// Lines for people: what was taken, defaulted, ignored, left open and wrong.
-std::vector<std::string> report(const Translation& translation);
-
 enum class ForeignFormat : std::uint8_t {
     megatron,
     nemo,
@@ -91,15 +85,13 @@ constexpr auto names_of(ForeignFormat) {
         "config-file, config.json, "
         "topo, nccl-topology, nccl-graph, nvidia-smi, rocm-smi, other-listing, lspci");
 }
+
 // Throws ConfigError with these formats and `others`, which are read elsewhere.
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others);
 bool is_cluster(ForeignFormat format);
 
 // Recognises a file by its content, not its name. Never throws; `none` if it cannot be read.
 ForeignFormat recognise_foreign(const std::string& path);
-
-// What to say of YAML, JSON or TOML that no reader knows; "" if the file is none of these.
-std::string unknown_configuration(const std::string& path);
 
 // What a file does not state.
 struct TranslateOptions {
@@ -113,5 +105,9 @@ struct TranslateOptions {
 
 // Throws ConfigError with the position of what it does not understand.
 Translation translate(const std::string& path, const TranslateOptions& options);
+
+// As translate(), of text that no file holds; `path` is for messages.
+Translation translate_text(const std::string& text, const std::string& path, ForeignFormat format,
+                           const TranslateOptions& options);
 
 }  // namespace stepcast

@@ -1,5 +1,4 @@
-// What all readers of other tools share: a value taken, defaulted, ignored or named as a problem.
-#include "import/launch/translate.h"
+#include "import/launch/translation.h"
 
 #include <algorithm>
 #include <array>
@@ -9,11 +8,12 @@
 
 #include "import/launch/document.h"
 #include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
 #include "import/launch/tool_files.h"
+#include "import/launch/translate.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/input/key_values.h"
 #include "model/input/keys.h"
 
 namespace stepcast {

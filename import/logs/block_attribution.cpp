@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "import/logs/import.h"
 #include "model/base/numbers.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {

@@ -1,9 +1,10 @@
-// Dialect custom: logs that a pattern file describes.
-#include <fmt/format.h>
+#include "import/logs/custom_log.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "import/logs/dialects.h"
 #include "model/base/errors.h"
@@ -50,9 +51,9 @@ private:
                             fmt::format("{} {} is no count; is the pattern the right one?",
                                         name == "#" ? "step" : "rank", values_[i]));
             if (name == "rank")
-                rank = values_[i] > 0 ? as_int(values_[i]) : -1;
+                rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
             else
-                step = as_int(values_[i]);
+                step = static_cast<int>(values_[i]);
         }
         if (is_other_bar(one, line.text)) return LineUse::skipped;
         if (one.counts_steps()) begin_step(step, rank, line.number);

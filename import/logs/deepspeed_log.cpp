@@ -1,12 +1,11 @@
-// Dialect deepspeed: the wall-clock breakdown of old and recent versions ("forward" or "fwd", with
-// and without ranks). The line of the whole-step timers ends a step; `_microstep` timers repeat the
-// same times. Times are in milliseconds.
-#include <fmt/format.h>
+#include "import/logs/deepspeed_log.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdio>
+
+#include <fmt/format.h>
 
 #include "import/logs/dialects.h"
 #include "model/base/errors.h"

@@ -87,7 +87,7 @@ std::optional<Number> LineCursor::parsed() {
     skip_blanks();
     Number value{};
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc() || !std::isfinite(real(value))) return std::nullopt;
+    if (error != std::errc() || !std::isfinite(static_cast<double>(value))) return std::nullopt;
     rest_.remove_prefix(as_index(end - rest_.data()));
     return value;
 }

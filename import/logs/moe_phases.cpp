@@ -1,8 +1,8 @@
-// Dialect moe-phases: between the STEP lines every rank prints its kernels and host phases,
-// interleaved. Times are in milliseconds.
-#include <fmt/format.h>
+#include "import/logs/moe_phases.h"
 
 #include <array>
+
+#include <fmt/format.h>
 
 #include "import/logs/block_attribution.h"
 #include "import/logs/moe_log.h"

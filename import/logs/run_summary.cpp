@@ -1,10 +1,10 @@
 #include "import/logs/run_summary.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
+
+#include <fmt/format.h>
 
 #include "import/logs/import.h"
 #include "model/base/numbers.h"

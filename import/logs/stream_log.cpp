@@ -1,11 +1,17 @@
-// Reads a log's runs: recognises the dialect, and has what the dialects share.
-#include <fmt/format.h>
+#include "import/logs/stream_log.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 
+#include <fmt/format.h>
+
+#include "import/logs/custom_log.h"
+#include "import/logs/deepspeed_log.h"
 #include "import/logs/dialects.h"
+#include "import/logs/moe_log.h"
+#include "import/logs/moe_phases.h"
+#include "import/logs/opt_prime_log.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"

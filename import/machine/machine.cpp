@@ -15,6 +15,7 @@
 #include "model/experiment.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
+#include "model/machine/cluster_file.h"
 #include "model/machine/gpu_name.h"
 
 namespace stepcast {

@@ -1,6 +1,4 @@
-// Reads NCCL's topology XML, and devices from nvidia-smi -q -x. Rates: NCCL's src/graph/topo.h and
-// xml.cc at 5067397c.
-#include <pugixml.hpp>
+#include "import/machine/nccl_topology.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,8 +6,10 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <pugixml.hpp>
 
 #include "import/machine/machine.h"
+#include "import/machine/smi_listings.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 
@@ -171,7 +171,8 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     machine.pcie = gigabytes(w.pcie);
     machine.switched = w.to_switch;
     join_peers(w, path, machine);
-    machine.nvlinks = machine.joints.empty() ? w.links : as_int(std::ranges::max(machine.joints));
+    machine.nvlinks =
+        machine.joints.empty() ? w.links : static_cast<int>(std::ranges::max(machine.joints));
     const auto cpus = std::distance(system.children("cpu").begin(), system.children("cpu").end());
     machine.numa_nodes = as_int(cpus);
     if (cpus > 1) machine.socket = gigabytes(socket_gigabytes(system.child("cpu")));

@@ -1,4 +1,5 @@
-// Reads what programs print about a node. First nvidia-smi topo -m: how the devices are connected.
+#include "import/machine/node_listings.h"
+
 #include <algorithm>
 #include <cctype>
 #include <set>

@@ -1,5 +1,5 @@
-// Reads what nvidia-smi, rocm-smi and amd-smi print as text, and names listings that tell no
-// machine.
+#include "import/machine/smi_listings.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>

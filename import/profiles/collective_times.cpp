@@ -1,10 +1,11 @@
-// Collectives of several ranks' profiles, matched call by call: from the last arrival to the end.
-#include <fmt/format.h>
+#include "import/profiles/collective_times.h"
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "import/profiles/operators.h"
 #include "import/profiles/profile_times.h"

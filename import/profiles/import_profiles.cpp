@@ -1,13 +1,17 @@
 #include "import/profiles/import_profiles.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "import/profiles/byte_stream.h"
+#include "import/profiles/kineto.h"
+#include "import/profiles/link_records.h"
+#include "import/profiles/nsight.h"
+#include "import/profiles/profile_tables.h"
 #include "import/profiles/profile_times.h"
 #include "import/profiles/trace_events.h"
 #include "import/profiles/trace_records.h"

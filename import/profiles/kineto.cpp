@@ -1,13 +1,14 @@
-// Reads PyTorch's traces (Chrome JSON of any size) into records.
-#include "import/profiles/trace_records.h"
-
-#include <simdjson.h>
+#include "import/profiles/kineto.h"
 
 #include <algorithm>
 #include <charconv>
 
+#include <simdjson.h>
+
+#include "import/profiles/import_profiles.h"
 #include "import/profiles/json_numbers.h"
 #include "import/profiles/trace_events.h"
+#include "import/profiles/trace_records.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {

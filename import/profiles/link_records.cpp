@@ -1,5 +1,4 @@
-// Joins a trace's launches, kernels and contexts to the profile of one rank.
-#include <fmt/format.h>
+#include "import/profiles/link_records.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +7,12 @@
 #include <numeric>
 #include <tuple>
 
+#include <fmt/format.h>
+
+#include "import/profiles/call_contexts.h"
+#include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
+#include "import/profiles/profiled_steps.h"
 #include "import/profiles/trace_records.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"

@@ -143,9 +143,11 @@ std::optional<double> cell(const Table& t, const Words& words, std::string_view 
 
 void read_device(const Words& w, Table& t) {
     int group = 0;
-    const int rank = w.size() > 1 ? as_int(std::clamp(number(w[1]).value_or(0), 0.0, 1e6)) : 0;
+    const int rank =
+        w.size() > 1 ? static_cast<int>(std::clamp(number(w[1]).value_or(0), 0.0, 1e6)) : 0;
     for (std::size_t i = 0; i + 1 < w.size(); ++i) {
-        if (w[i] == "Group") group = as_int(std::clamp(number(w[i + 1]).value_or(0), 0.0, 1e6));
+        if (w[i] == "Group")
+            group = static_cast<int>(std::clamp(number(w[i + 1]).value_or(0), 0.0, 1e6));
         if (w[i] == "on") t.devices.push_back({group, rank, w[i + 1]});
     }
     const auto bus = std::ranges::find_if(

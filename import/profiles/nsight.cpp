@@ -1,14 +1,15 @@
-// Reads Nsight Systems' SQLite exports into records.
+#include "import/profiles/nsight.h"
+
 #include <algorithm>
-
-#include <fmt/format.h>
-#include <sqlite3.h>
-
 #include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "import/profiles/import_profiles.h"
 #include "import/profiles/trace_records.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"

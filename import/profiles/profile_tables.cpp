@@ -1,11 +1,12 @@
-// A profile as measured rows: kernels, collectives, phases, launches.
-#include <fmt/format.h>
+#include "import/profiles/profile_tables.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "import/profiles/import_profiles.h"
+#include <fmt/format.h>
+
+#include "import/profiles/collective_times.h"
 #include "import/profiles/operators.h"
 #include "import/profiles/profile_times.h"
 #include "import/profiles/table_words.h"

@@ -12,7 +12,9 @@ namespace {
 // The key by which calls count as alike.
 using Alike = std::tuple<std::string, std::string, std::vector<double>>;
 Alike alike(const OperatorCall& c) {
-    const auto numbers = [](auto... all) { return std::vector<double>{real(all)...}; };
+    const auto numbers = [](auto... all) {
+        return std::vector<double>{static_cast<double>(all)...};
+    };
     std::vector<double> sizes;
     if (const auto* g = std::get_if<Gemm>(&c.work))
         sizes = numbers(g->batch, g->m, g->n, g->k, as_int(g->layout));
@@ -79,7 +81,7 @@ std::vector<OperatorTimes> operator_times(const Profile& profile) {
         std::vector<double> each;  // by call; a call may have several kernels
         for (std::size_t i = 0; i < of.parts.size(); ++i) {
             if (i == 0 || of.parts[i].first != of.parts[i - 1].first) each.push_back(0);
-            each.back() += real(of.parts[i].second);
+            each.back() += static_cast<double>(of.parts[i].second);
         }
         OperatorTimes times{*of.call, as_int(each.size()), as_int(of.parts.size()), {}, {}};
         for (double& time : each) times.total += Seconds(time *= 1e-9);

@@ -1,12 +1,12 @@
-// Where a profile's steps begin and end.
-#include "import/profiles/trace_records.h"
-#include "model/base/numbers.h"
-
-#include <fmt/format.h>
+#include "import/profiles/profiled_steps.h"
 
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
+#include "import/profiles/trace_records.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {

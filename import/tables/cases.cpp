@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "import/tables/row_parts.h"
+#include "import/tables/stated_value.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
@@ -155,7 +156,7 @@ int count_of(double number) {
     if (number > 1e9)
         throw ConfigError(
             fmt::format("notes: {:.0f} is out of range; expected a count of at most 1e9", number));
-    return as_int(number);
+    return static_cast<int>(number);
 }
 
 std::optional<double> number_before(std::string_view text, std::size_t at) {

@@ -1,13 +1,13 @@
-// The machine that a row of a table names.
-#include "import/tables/row_parts.h"
-
-#include <fmt/format.h>
+#include "import/tables/cluster.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <regex>
 
+#include <fmt/format.h>
+
+#include "import/tables/row_parts.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/presets.h"
@@ -29,7 +29,7 @@ void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf,
     const auto memory = parse_bytes(fmt::format("{} GiB", *size));
     const auto& sold = shelf.sources("memory");
     const auto rule = std::ranges::find_if(sold, [&](const SourceRow& m) {
-        return m.at("family") == family && m.at("size") == std::to_string(as_int(*size));
+        return m.at("family") == family && m.at("size") == std::to_string(static_cast<int>(*size));
     });
     constexpr double same = 0.05;  // relative difference below which GB and GiB mean one size
     if (std::abs(memory / cluster.gpu.memory - 1) < same) return;

@@ -1,5 +1,5 @@
-// Turns recorded runs of whole models and of MoE layers into cases: finds the experiment, the
-// inputs and the times.
+#include "import/tables/recorded.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -8,13 +8,17 @@
 
 #include <fmt/format.h>
 
+#include "import/tables/case_files.h"
+#include "import/tables/case_of.h"
 #include "import/tables/cases.h"
+#include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/keys.h"
 #include "model/records/provenance.h"
 #include "sim/memory/allocator_forecast.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 namespace {

@@ -1,12 +1,13 @@
-// The split, batch and recompute that a row of a table states.
-#include "import/tables/row_parts.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "import/tables/split.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "import/tables/memory_choices.h"
+#include "import/tables/row_parts.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/runtime_rules.h"

@@ -1,7 +1,4 @@
-// The transformer that a row of a table names, and the circumstances under which it ran.
-#include "import/tables/row_parts.h"
-
-#include <fmt/format.h>
+#include "import/tables/transformer.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +6,17 @@
 #include <cmath>
 #include <optional>
 
+#include <fmt/format.h>
+
+#include "import/tables/case_of.h"
+#include "import/tables/cluster.h"
+#include "import/tables/row_parts.h"
+#include "import/tables/split.h"
+#include "import/tables/stated_value.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "model/input/presets.h"
 #include "model/transformer/counts.h"
 

@@ -11,7 +11,7 @@
 namespace stepcast {
 
 template <typename T>
-concept Count = std::integral<T> || std::is_enum_v<T>;
+concept Countable = std::integral<T> || std::is_enum_v<T>;
 
 // A count in arithmetic: exact up to 2^53.
 template <std::integral T>
@@ -20,17 +20,18 @@ constexpr double real(T count) {
 }
 
 // A place in an array. The count is not negative.
-template <Count T>
+template <Countable T>
 constexpr std::size_t as_index(T count) {
     if constexpr (std::signed_integral<T>) assert(count >= 0);
     return static_cast<std::size_t>(count);
 }
 
 // A count that fits into an int, as sizes of ranks, stages and layers do.
-template <Count T>
+template <Countable T>
 constexpr int as_int(T count) {
-    if constexpr (std::integral<T>) assert(std::in_range<int>(count));
-    return static_cast<int>(count);
+    const int small = static_cast<int>(count);
+    assert(static_cast<T>(small) == count);
+    return small;
 }
 
 }  // namespace stepcast

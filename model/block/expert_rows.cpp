@@ -3,6 +3,7 @@
 // (DeepEP's kernels): a token that chose k of E experts is sent at most once to each of N places
 // (nodes or ranks). With L experts in a place, the token needs at least one of them with P(L) = 1 -
 // prod_{i<k} (1 - L / (E - i)). A place therefore receives P(E/N) N / k of the slots' bytes.
+
 #include "model/block/expert_rows.h"
 
 #include <algorithm>

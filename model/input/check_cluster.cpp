@@ -1,11 +1,11 @@
-// Rules between keys of a cluster, one function each. A complaint begins with the key at fault.
-#include "model/base/numbers.h"
-#include "model/input/checks.h"
+#include "model/input/check_cluster.h"
 
 #include <map>
 #include <string_view>
 
+#include "model/base/numbers.h"
 #include "model/cluster.h"
+#include "model/input/checks.h"
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,5 @@
-// Reads a Hugging Face config.json as a workload, by the rules of model/presets/hub.toml.
+#include "model/input/hub_config.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -203,7 +204,7 @@ NamedTextPart name_of_text_part(const Json& text) {
     const double vocab = text.contains("vocab_size") && text["vocab_size"].is_number_integer()
                              ? text["vocab_size"].get<double>()
                              : 0;
-    if (vocab > 0 && vocab <= upto::tokens) part.vocab = as_int(vocab);
+    if (vocab > 0 && vocab <= upto::tokens) part.vocab = static_cast<int>(vocab);
     return part;
 }
 

@@ -149,9 +149,10 @@ void lay_mixers(HubValues& c, double mamba, double attention) {
     const double heads = w.mamba.heads;
     w.mamba.heads = as_int(std::lround(heads * mamba / w.layers));
     if (mamba != w.layers)
-        c.note(std::to_string(as_int(mamba)) + " Mamba blocks over " + std::to_string(w.layers) +
-               " layers: read as one a layer of " + std::to_string(w.mamba.heads) +
-               " heads instead of " + std::to_string(as_int(heads)));
+        c.note(std::to_string(static_cast<int>(mamba)) + " Mamba blocks over " +
+               std::to_string(w.layers) + " layers: read as one a layer of " +
+               std::to_string(w.mamba.heads) + " heads instead of " +
+               std::to_string(static_cast<int>(heads)));
     const bool sized = c.states("mamba_d_ssm") && c.of("mamba_d_ssm").is_number_integer();
     // width of all heads
     const double whole = sized ? c.of("mamba_d_ssm").get<double>() : 2.0 * w.hidden;
@@ -160,7 +161,7 @@ void lay_mixers(HubValues& c, double mamba, double attention) {
         if (c.of(name) != "auto")
             c.may("mamba.head_dim", name);
         else if (heads > 0 && whole >= heads && whole <= upto::width)
-            w.mamba.head_dim = as_int(whole / heads);
+            w.mamba.head_dim = static_cast<int>(whole / heads);
     }
     if (sized && c.stated_in_file("mamba_d_ssm") && whole != heads * w.mamba.head_dim)
         c.fail("mamba_d_ssm",

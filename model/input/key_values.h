@@ -2,15 +2,20 @@
 // model/.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <charconv>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
 
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 
 namespace stepcast {
+
+std::string quoted_toml(std::string_view text);
 
 // Each throws ConfigError with what was found and what was expected.
 void read_value(const ConfigValue& found, int& out);
@@ -172,7 +177,7 @@ double number_in(const T& value) {
     if constexpr (requires { value.si(); })
         return value.si();
     else if constexpr (std::is_arithmetic_v<T>)
-        return real(value);
+        return static_cast<double>(value);
     else
         return 0;
 }

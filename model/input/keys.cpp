@@ -1,17 +1,19 @@
 #include "model/input/keys.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <charconv>
 #include <unordered_map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/framework_file.h"
+#include "model/input/key_table.h"
 #include "model/input/key_values.h"
+#include "model/input/older_keys.h"
 
 namespace stepcast {
 namespace {

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "model/base/numbers.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/machine/libraries.h"
 #include "model/machine/measured_tables.h"

@@ -92,12 +92,12 @@ private:
     }
     int take_divisions(bool may_be_none) {
         const double value = take_number();
-        const bool power = value >= 1 && value == as_int(value) &&
+        const bool power = value >= 1 && value == static_cast<int>(value) &&
                            std::has_single_bit(static_cast<unsigned>(value));
         if (!power && !(may_be_none && value == 0))
             refuse(std::string("For roundups, the divisions has to be power of 2") +
                    (may_be_none ? " or 0 to disable roundup" : ""));
-        return as_int(value);
+        return static_cast<int>(value);
     }
     // "[256:1,512:2,>:8]": of requests up to that many MiB, and of larger ones
     void take_interval(std::size_t& last, bool& first) {

@@ -10,8 +10,9 @@
 #include "model/base/plain_text.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
+#include "model/machine/cluster_file.h"
 #include "model/machine/generation.h"
-#include "model/machine/priors.h"
+#include "model/machine/transfer.h"
 
 namespace stepcast {
 namespace {

@@ -1,13 +1,14 @@
-// Constants of a machine that nobody measured, from measured machines that are like it.
-#include "model/base/numbers.h"
-#include "model/machine/priors.h"
+#include "model/machine/transfer.h"
 
 #include <algorithm>
-#include <boost/math/statistics/linear_regression.hpp>
 #include <cmath>
 
+#include <boost/math/statistics/linear_regression.hpp>
+
+#include "model/base/numbers.h"
 #include "model/machine/generation.h"
 #include "model/machine/nearest.h"
+#include "model/machine/priors.h"
 
 namespace stepcast {
 namespace {

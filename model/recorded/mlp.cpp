@@ -1,10 +1,10 @@
-// A training step of a plain network under data parallelism.
-#include "model/base/numbers.h"
-#include "model/runtime_rules.h"
-#include "model/step.h"
+#include "model/recorded/mlp.h"
 
+#include <utility>
+#include "model/base/numbers.h"
 #include "model/recorded/moe/perceptron.h"
 #include "model/recorded/moe/program.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {

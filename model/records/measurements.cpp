@@ -87,7 +87,7 @@ double quantile(std::vector<double> values, double q) {
         throw std::logic_error("quantile: no values, or q outside 0..1");
     std::sort(values.begin(), values.end());
     const double at = q * real(values.size() - 1);
-    const auto below = as_index(std::floor(at));
+    const auto below = static_cast<std::size_t>(std::floor(at));
     const auto above = std::min(below + 1, values.size() - 1);
     return values[below] + (at - real(below)) * (values[above] - values[below]);
 }

@@ -1,26 +1,29 @@
 #include "model/records/run_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <set>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/stamp.h"
 #include "model/base/whole_files.h"
 #include "model/graph/trace.h"
+#include "model/graph/trace_file.h"
+#include "model/input/check_experiment.h"
 #include "model/input/fields.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"
-#include "model/routing.h"
+#include "model/routing_file.h"
 
 namespace stepcast {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "model/base/numbers.h"
 #include "model/block/blocks.h"
+#include "model/transformer/rank_shape.h"
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,5 @@
-// What stages do together: copies and embeddings are summed, the norm, the update.
+#include "model/transformer/joins.h"
+
 #include <algorithm>
 
 #include "model/base/numbers.h"

@@ -1,12 +1,12 @@
-// The sizes of one rank's share of a layer.
-#include "model/base/numbers.h"
-#include "model/transformer/layer.h"
+#include "model/transformer/rank_shape.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/layer.h"
 
 namespace stepcast {
 namespace {

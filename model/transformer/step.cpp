@@ -6,6 +6,8 @@
 
 #include "model/base/numbers.h"
 #include "model/transformer/hops.h"
+#include "model/transformer/joins.h"
+#include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
 #include "model/transformer/stages.h"
 #include "model/transformer/walk.h"

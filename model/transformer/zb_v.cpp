@@ -2,6 +2,7 @@
 // and chunk 2p - 1 - s on the way up, so the last stage turns around without a transfer and the
 // first stage begins the backward. With F = B = W no stage waits between its first and last slot,
 // and at most 2p half-size chunks are in flight, which is 1F1B's memory.
+
 #include <algorithm>
 
 #include "model/base/numbers.h"

@@ -83,7 +83,8 @@ void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, Data
     for (const bool dense : {true, false}) {
         const double weight = dense ? layer.dense : layer.experts;
         if (weight == 0 || !(dense ? dense_ : experts_)) continue;
-        const int fill = std::min(of_chunk, std::max(1, as_int(std::ceil(limit / weight))));
+        const int fill =
+            std::min(of_chunk, std::max(1, static_cast<int>(std::ceil(limit / weight))));
         const int full = of_chunk / fill, rest = of_chunk % fill;
         const auto time = [&](double elements) {
             return dense ? gradients(in, elements, 0) : gradients(in, 0, elements);

@@ -1,5 +1,5 @@
-// The longest paths through the slots of all stages, one for each direction, traced back from their
-// ends (SlotTimes).
+#include "sim/bounds/paths.h"
+
 #include <algorithm>
 #include <optional>
 

@@ -8,6 +8,7 @@
 
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
+#include "sim/bounds/paths.h"
 
 namespace stepcast {
 namespace {

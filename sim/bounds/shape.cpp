@@ -8,6 +8,7 @@
 #include "model/transformer/layer_plans.h"
 #include "model/transformer/stage.h"
 #include "sim/bounds/least.h"
+#include "sim/costs/op_costs.h"
 #include "sim/engine/simulate.h"
 
 namespace stepcast {
@@ -79,7 +80,7 @@ private:
             r.costs.duration.push_back(group != 0
                                            ? prices_.collective(r.graph.op(t), r.graph.group(group))
                                            : prices_.local(r.graph.op(t), phase));
-            r.costs.issue.push_back(real(r.graph.host_calls(t)) *
+            r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) *
                                     host_call_time(prices_.cluster()));
         }
         return r;

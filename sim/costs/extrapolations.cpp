@@ -10,7 +10,6 @@
 #include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 #include "sim/costs/collective_costs.h"
-#include "sim/costs/costs.h"
 
 namespace stepcast {
 namespace {

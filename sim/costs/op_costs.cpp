@@ -1,5 +1,5 @@
-// The price of one op: matrix kernels, memory passes and host calls. Collectives are in
-// collective_costs.cpp.
+#include "sim/costs/op_costs.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>

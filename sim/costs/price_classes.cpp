@@ -6,6 +6,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "sim/costs/op_costs.h"
 
 namespace stepcast {
 namespace {
@@ -92,7 +93,7 @@ void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, Seconds c
         if (const Place place = graph_.places(t).front();
             !rank_rates.empty() && place.lane() == Lane::compute)
             costs.duration[t] = costs.duration[t] / rank_rates[as_index(place.rank())];
-        costs.issue[t] = real(graph_.host_calls(t)) * call;
+        costs.issue[t] = static_cast<double>(graph_.host_calls(t)) * call;
     }
 }
 

@@ -1,4 +1,5 @@
-// The event engine and the structure that it derives from a graph.
+#include "sim/engine/contention.h"
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/numbers.h"
+#include "sim/engine/contention.h"
 
 namespace stepcast {
 namespace {

@@ -24,7 +24,7 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
     path_ = critical_path(graph, costs_, timeline_);
     for (const PathSegment& s : path_)
         if (s.issue)
-            calls_on_path_ += real(graph.host_calls(s.task));
+            calls_on_path_ += static_cast<double>(graph.host_calls(s.task));
         else
             time_on_path_[classes_.of(s.task)] += s.time;
 }

@@ -7,11 +7,12 @@
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "model/transformer/schedule.h"
 #include "sim/memory/lifetimes.h"
-#include "sim/memory/memory.h"
-#include "sim/predict.h"
+#include "sim/memory/memory_use.h"
+#include "sim/memory/transformer_memory.h"
 
 namespace stepcast {
 namespace {

@@ -7,8 +7,9 @@
 #include <stdexcept>
 
 #include "model/base/numbers.h"
+#include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_use.h"
 #include "sim/memory/unit_tape.h"
 
 namespace stepcast {

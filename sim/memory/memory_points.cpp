@@ -6,6 +6,7 @@
 
 #include "model/base/numbers.h"
 #include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 
 namespace stepcast {
 namespace {

@@ -1,9 +1,5 @@
-// Memory of the fullest rank. MoE layer: weights and gradients of the rank's experts and of the
-// gate. Each layer keeps for the backward the slots before and after the experts and the inner
-// vectors before and after GELU, for the rows that the rank computes (faster_moe and mix_moe
-// compute some experts where their tokens are). Buffers: one all-to-all in and out. MLP: two
-// weights a layer, its input and inner vectors, and gradient buckets. Not counted: weights of other
-// ranks' experts that faster_moe and mix_moe bring to all ranks.
+#include "sim/memory/memory_use.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -12,8 +8,9 @@
 #include "model/recorded/moe/layer.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
-#include "sim/memory/memory.h"
-#include "sim/predict.h"
+#include "sim/memory/coca_memory.h"
+#include "sim/memory/eager_memory.h"
+#include "sim/memory/transformer_memory.h"
 #include "sim/scatter.h"
 
 namespace stepcast {

@@ -1,10 +1,10 @@
-// The memory of a transformer's fullest rank in closed form.
-#include "model/base/numbers.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/schedule.h"
+#include "sim/memory/memory.h"
 #include "sim/memory/memory_parts.h"
 
 namespace stepcast {

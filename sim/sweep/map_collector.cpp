@@ -19,8 +19,9 @@ bool beats(double score, PointId id, double other, PointId of_other) {
 }  // namespace
 
 int memory_limit_of(Bytes peak) {
-    return std::clamp(as_int(std::ceil(limits_an_octave * std::log2(peak / least_limit) - 1e-9)), 0,
-                      255);
+    return std::clamp(
+        static_cast<int>(std::ceil(limits_an_octave * std::log2(peak / least_limit) - 1e-9)), 0,
+        255);
 }
 Bytes memory_limit(int number) { return least_limit * std::exp2(number / limits_an_octave); }
 

@@ -1,11 +1,11 @@
-// The points of a search's map, walked once more.
-#include "model/base/numbers.h"
-#include "sim/sweep/search.h"
+#include "sim/sweep/map_points.h"
 
 #include <algorithm>
 #include <atomic>
 
+#include "model/base/numbers.h"
 #include "sim/on_threads.h"
+#include "sim/sweep/search.h"
 
 namespace stepcast {
 namespace {

@@ -1,6 +1,4 @@
-// How many nodes a training within a given time may need: the counts that `sweep --within` tries if
-// none are stated.
-#include "sim/sweep/sweep.h"
+#include "sim/sweep/node_counts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,8 +61,9 @@ void add_node_counts(SweepQuestion& q) {
                         "another --set dtype",
                         fmt::join(clusters, ", "), to_string(q.experiment.workload.dtype)));
     constexpr double room = 16;
-    const int first = std::max(1, as_int(std::min<double>(most_nodes, std::ceil(fewest)))),
-              last = as_int(std::min<double>(most_nodes, std::ceil(room * most)));
+    const int first =
+                  std::max(1, static_cast<int>(std::min<double>(most_nodes, std::ceil(fewest)))),
+              last = static_cast<int>(std::min<double>(most_nodes, std::ceil(room * most)));
     Axis nodes{"cluster.nodes", {}};
     for (int n = first; n <= last; ++n)
         if (significant(n) == n) nodes.values.push_back(std::to_string(n));

@@ -4,7 +4,7 @@
 
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
-#include "model/step.h"
+#include "sim/memory/memory_use.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
 

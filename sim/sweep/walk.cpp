@@ -1,10 +1,11 @@
 // Walks a search's axes in nested loops, and leaves out what no rule allows.
-#include "sim/sweep/space.h"
 
 #include <algorithm>
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
+#include "sim/sweep/space.h"
 
 namespace stepcast {
 namespace {

@@ -5,8 +5,10 @@
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "sim/campaign.h"
 #include "sim/memory/allocator_forecast.h"
+#include "sim/sweep/reasons.h"
 
 namespace stepcast {
 namespace {
@@ -64,7 +66,7 @@ Score lower_scores(const SweepQuestion& question, const Candidate& c) {
     return scores(question, c, c.lower * (1 - rounding));
 }
 
-void merge(Cells& cells, const Cells& more) {
+void merge(MapCells& cells, const MapCells& more) {
     for (const auto& [at, step] : more) {
         const auto [cell, is_new] = cells.try_emplace(at, step);
         if (!is_new) cell->second = std::min(cell->second, step);
@@ -234,7 +236,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPl
 
 // Neighbours in the walk mostly share a cell.
 void SweepWorker::note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate,
-                            Cells& cells) {
+                            MapCells& cells) {
     if (map_keys_.empty()) return;
     const std::pair at{space_.position(map_keys_[0], base, split),
                        space_.position(map_keys_[1], base, split)};

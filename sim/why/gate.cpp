@@ -157,9 +157,9 @@ GateAnswer judge_run(const GateRun& run, const std::vector<GateRun>& history, do
     a.seen = std::expm1((quantile + p90_of_normal) * width);
     const double allowed = std::log1p(tolerance) / (quantile + p90_of_normal);
     if (allowed * allowed > s.between)
-        a.steps_for_tolerance =
-            std::max(fewest_gate_steps,
-                     as_int(std::ceil(a.steps * s.within / (allowed * allowed - s.between))));
+        a.steps_for_tolerance = std::max(
+            fewest_gate_steps,
+            static_cast<int>(std::ceil(a.steps * s.within / (allowed * allowed - s.between))));
     using enum GateAnswer::Verdict;
     a.verdict = !enough               ? cannot_tell
                 : a.slower > a.bound  ? fail

@@ -11,6 +11,8 @@
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "sim/interval.h"
 #include "sim/on_threads.h"

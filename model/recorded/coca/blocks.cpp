@@ -1,4 +1,5 @@
-// CoCa's towers as blocks of operators, and their FLOPs.
+#include "model/recorded/coca/blocks.h"
+
 #include "model/base/numbers.h"
 #include "model/recorded/coca/parts.h"
 

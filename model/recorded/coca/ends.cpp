@@ -1,9 +1,8 @@
-// What precedes and follows the blocks of a model of several towers, and its two losses. Patches
-// are copied into rows (a convolution whose stride equals its width) and multiplied; then the class
-// token is put in front and positions are added. Under autocast the caption loss is in fp32: logits
-// cast (r2 w4 bytes), log-softmax (r4 w4). Its backward sets a gradient of that size to zero (w4),
-// reads it with the probabilities (r8 w4) and casts back (r4 w2).
+#include "model/recorded/coca/ends.h"
+
 #include "model/base/numbers.h"
+#include "model/recorded/coca/block_passes.h"
+#include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
 
 namespace stepcast {

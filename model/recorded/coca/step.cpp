@@ -1,11 +1,14 @@
-// A training step of CoCa as its recorded program ran it.
-#include "model/step.h"
-#include "model/base/numbers.h"
+#include "model/recorded/coca/step.h"
 
 #include <functional>
 
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
+#include "model/recorded/coca/block_passes.h"
+#include "model/recorded/coca/blocks.h"
+#include "model/recorded/coca/ends.h"
 #include "model/recorded/coca/zero_one.h"
+#include "model/step.h"
 
 namespace stepcast {
 namespace {

@@ -1,11 +1,12 @@
-// CoCa's parameters as tensors, and how its ZeRO-1 cuts them into slices.
-#include "model/base/numbers.h"
-#include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/tensors.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
 #include "model/input/checks.h"
+#include "model/recorded/coca/blocks.h"
+#include "model/recorded/coca/parts.h"
 
 namespace stepcast {
 namespace {

@@ -18,6 +18,7 @@
 
 #include "model/base/numbers.h"
 #include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/tensors.h"
 #include "model/transformer/stage.h"
 
 namespace stepcast {

@@ -2,7 +2,9 @@
 // back, weighted sum. The backward mirrors this with data and weight gradients. overlap_chunks = c
 // cuts every all-to-all and the experts into c chunks: chunk i computes on the compute lane while
 // chunk i + 1 is exchanged on the collective lane.
+
 #include "model/base/numbers.h"
+#include "model/recorded/moe/alltoall_unfused.h"
 #include "model/recorded/moe/layer.h"
 
 namespace stepcast {

@@ -1,10 +1,5 @@
-// alltoall operation by operation (runtime.kernels), as Tutel's first releases run it (arXiv
-// 2206.03382; its tutel/impls of November 2021). Every expert takes a fixed capacity of top_k
-// ceil(T / E) slots from each rank, whatever the routing. Encode fills a buffer with zeros and
-// writes the tokens into it, with one kernel for each of the top_k choices. After one all-to-all
-// the local experts run as batched products, with separate passes for bias and ReLU. Decode reads
-// one choice after the other and sums them. The backward mirrors each step, and for every choice
-// computes the gates' gradients by a product of gradient and result.
+#include "model/recorded/moe/alltoall_unfused.h"
+
 #include <numeric>
 
 #include "model/base/numbers.h"

@@ -5,6 +5,8 @@
 
 #include "model/base/numbers.h"
 #include "model/input/checks.h"
+#include "model/recorded/moe/fast_moe.h"
+#include "model/recorded/moe/mix_moe.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 

@@ -40,10 +40,6 @@ struct MoeLayer {
 // The layer of a step that has only such layers, or of a whole model's step.
 MoeLayer moe_layer_of(const Experiment& experiment);
 
-// The experts that faster_moe shadows (public for its test and for --explain).
-std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);
-// The experts that mix_moe computes on every rank, each rank for its own tokens.
-std::vector<bool> popular_experts(const Routing& routing);
 // Slots that each rank computes: those of its own experts, and its own tokens' slots of the experts
 // that every rank computes.
 std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing& routing);
@@ -51,11 +47,10 @@ std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing&
 // Gate GEMM and top-k over a rank's tokens, on every rank.
 void add_gate_forward(Program& program, const MoeLayer& layer);
 void add_gate_backward(Program& program, const MoeLayer& layer);
+
 // A pass that reads and writes all slots of a rank once: permute, un-permute, and their backward.
 void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view name, Phase phase);
-// Defined in alltoall_unfused.cpp. Ignores the routing, because slots beyond an expert's capacity
-// are dropped.
-void add_unfused_alltoall(Program& program, const MoeLayer& layer, Phase phase);
+
 // Throws ConfigError with the system's name if the routing holds only block totals.
 void need_counts(const Routing& routing, std::string_view system);
 

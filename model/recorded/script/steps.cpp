@@ -1,10 +1,11 @@
-// Training steps written out as small scripts run them, one kernel for each operation.
+#include "model/recorded/script/steps.h"
+
 #include "model/base/numbers.h"
 #include "model/input/checks.h"
 #include "model/input/keys.h"
 #include "model/recorded/script/rules.h"
-#include "model/step.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/rank_shape.h"
 
 namespace stepcast {
 namespace {
