@@ -1,10 +1,10 @@
-// What single changes make of a step, for a terminal and a page.
+#include "reports/lever_tables.h"
+
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
 #include "model/input/keys.h"
 #include "reports/table.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {
