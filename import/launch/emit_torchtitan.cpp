@@ -7,6 +7,7 @@
 
 #include "import/launch/emit.h"
 #include "import/launch/torchtitan.h"
+#include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 
@@ -135,7 +136,7 @@ private:
             return p.layout == one_end || p.layout == StageLayout::light_ends ? 1 : 0;
         };
         const int first = less(StageLayout::light_first), last = less(StageLayout::light_last),
-                  count = static_cast<int>(chunks.size()), all = e_.workload.layers + first + last,
+                  count = as_int(chunks.size()), all = e_.workload.layers + first + last,
                   each = (all + count - 1) / count;
         const bool makes_count = p.vp == 1 || (all + each - 1) / each == count;
         if (!makes_count || chunks != light_layers(e_.workload.layers, count, first, last))

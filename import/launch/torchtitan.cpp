@@ -71,7 +71,7 @@ std::vector<int> listed_layers(const NamedValue& modules) {
     for (const std::string& part : words_of(modules.value, lists ? "[]" : " ")) {
         const auto names = words_of(part, "\"', ");
         if (names.empty()) continue;  // the comma between two lists
-        chunks.push_back(static_cast<int>(std::ranges::count_if(
+        chunks.push_back(as_int(std::ranges::count_if(
             names, [](const std::string& name) { return name.starts_with("layers."); })));
     }
     return chunks;
