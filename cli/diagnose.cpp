@@ -14,6 +14,7 @@
 #include "cli/verbs.h"
 #include "import/machine/gpu_samples.h"
 #include "import/profiles/import_profiles.h"
+#include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
@@ -40,6 +41,7 @@ void take_case(const Case& c, Observed& seen) {
     seen.steps = c.recorded_steps;
     seen.forward = c.measured_forward;
     seen.backward = c.measured_backward;
+    if (!c.measured_reserved) seen.peak = c.measured_peak;
     for (const MeasuredPhase& phase : c.measured_phases) {
         if (phase.rank != -1) continue;
         if (phase.name == "gradient_sync") seen.gradient_sync = phase.time;
@@ -149,6 +151,20 @@ void take_links(const std::string& path, AskedRun& run) {
         throw ConfigError(path + ": has no message of 64 MB or more; expected nccl-tests -e 1G");
 }
 
+// Of several ranks also how they differ.
+void take_profile(const std::string& path, Observed& seen) {
+    const std::vector<KernelShares> ranks = read_kernel_shares(path);
+    const auto kinds_of = [](const KernelShares& s) {
+        return KernelKinds{s.products, s.attention, s.passes};
+    };
+    seen.kinds = kinds_of(ranks.front());
+    if (seen.kinds->total() <= 0)
+        throw ConfigError("--profile " + path + ": no kernel computes within its steps");
+    if (ranks.size() < 2 || !seen.rank_times.empty()) return;
+    for (const KernelShares& rank : ranks)
+        seen.rank_times.push_back((seen.step * kinds_of(rank).total()).si());
+}
+
 // GPUs of a busy run seldom reach their highest clock: between 0.8 of it (power-limited Hopper) and
 // all of it (Ampere), which is judged, not measured.
 void take_clocks(const std::string& path, Observed& seen) {
@@ -184,6 +200,7 @@ AskedRun asked_run(const Options& options) {
             run.observed.rank_times.push_back(parse_seconds(text).si());
             if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
         });
+    if (!options.profile.empty()) take_profile(options.profile, run.observed);
     if (!options.nccl_tests.empty()) take_links(options.nccl_tests, run);
     if (!options.gpu_samples.empty()) take_clocks(options.gpu_samples, run.observed);
     return run;
@@ -206,7 +223,7 @@ void check_files(const Options& options) {
     Paths outputs;
     const Paths inputs = named({named_row(options.experiment).path},
                                {options.cluster, options.framework, options.model, options.log,
-                                options.nccl_tests, options.gpu_samples});
+                                options.profile, options.nccl_tests, options.gpu_samples});
     add_in(outputs, options.out, {"summary.md", "report.html"}, inputs);
     check_outputs(outputs, inputs);
 }
@@ -245,6 +262,12 @@ Verb diagnose_verb() {
          .help = "what each rank computes in a step, as its profile says",
          .group = what_was_seen,
          .comma = true},
+        {.name = "--profile",
+         .value = &Options::profile,
+         .type = "FILE|DIR",
+         .help = "a rank's profile of this run (PyTorch's trace, Nsight's SQLite), or a folder of "
+                 "several ranks'",
+         .group = what_was_seen},
         {.name = "--nccl-tests",
          .value = &Options::nccl_tests,
          .type = "FILE",

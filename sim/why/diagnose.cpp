@@ -11,6 +11,7 @@
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
+#include "sim/memory/memory.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/scatter.h"
@@ -21,9 +22,11 @@ namespace {
 constexpr std::size_t fewest_steps = 5;
 // Widths of logarithms. A phase, and the kernels' sum, beside the step: how differently they are
 // off; of a rank's time beside the others'; of a link beside its forecast; of a clock beside the
-// usual one; of the time that a run had its devices.
+// usual one; of the time that a run had its devices; of a kind's share of the kernels, and of the
+// kernels in the step of a profile, which itself slows the host down; of memory.
 constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
-                 clock_width = 0.12, share_width = 0.06;
+                 clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
+                 memory_width = 0.17;
 // Slow steps: this much above the quiet one, and this many times the spread of quiet steps.
 constexpr double slow_by = 0.05, slow_spreads = 5;
 // What steps lose without a cause, and the range in which a cause loses: shares of the quiet step.
@@ -47,6 +50,9 @@ double log_sum(double a, double b) {
 // Of what may also be off, by anything, for a reason that nobody thought of: phases of a log, which
 // may be timed otherwise, in one of fifty; what is read at a device or a link in one of a thousand.
 constexpr double strange_phase = 0.02, strange_reading = 0.001;
+// A kind of kernels below this share of all is not looked at. A configuration that cannot fit is
+// one that was not run, or one whose memory the forecast does not know.
+constexpr double least_kind = 0.02, strange_memory = 0.03;
 double log_robust(double x, double width, double strange) {
     constexpr double anything = 1;
     if (strange == 1) return log_normal(x, anything);
@@ -56,6 +62,9 @@ double log_robust(double x, double width, double strange) {
 
 constexpr std::array all_times{&StepTimes::step, &StepTimes::forward, &StepTimes::backward,
                                &StepTimes::gradient_sync, &StepTimes::optimizer};
+
+constexpr std::array all_kinds{&KernelKinds::products, &KernelKinds::attention,
+                               &KernelKinds::passes};
 
 StepTimes scaled(StepTimes times, double by) {
     for (Seconds StepTimes::*part : all_times) times.*part *= by;
@@ -113,20 +122,65 @@ std::string ms(Seconds t) {
                             : fmt::format("{:.0f} ms", 1e3 * t.si());
 }
 
-// What ranks compute, relative to what they should: the slowest over the median of the others, and
-// that median.
+// What ranks compute, relative to what they should: the slowest over the median of the others (of
+// two groups: of the fast ones), that median, and which ranks are slow.
 struct RankTimes {
     double slowest = 1, others = 1;
+    SlowRanks shape = SlowRanks::all;
 };
 RankTimes relative(std::vector<double> times, const TriedCauses& tried) {
     const bool known = tried.rank_times.size() == times.size();
     for (std::size_t r = 0; r < times.size(); ++r)
         times[r] /= known ? tried.rank_times[r] : tried.kernels.si();
-    const auto slowest = std::ranges::max_element(times);
-    const double time = *slowest;
-    times.erase(slowest);
-    const double others = median(std::move(times));
-    return {time / others, others};
+    std::ranges::sort(times);
+    const double slowest = times.back(), range = std::log(slowest / times.front());
+    // ranks are of two groups where one gap between neighbours is wider than half of the range
+    std::size_t fast = times.size() - 1;
+    const auto gap = [&](std::size_t i) { return std::log(times[i] / times[i - 1]); };
+    for (std::size_t i = 1; i < times.size(); ++i)
+        if (gap(i) > gap(fast)) fast = i;
+    RankTimes found;
+    if (times.size() > 2 && range > 3 * rank_width)
+        found.shape = gap(fast) < range / 2      ? SlowRanks::each
+                      : fast + 1 == times.size() ? SlowRanks::one
+                                                 : SlowRanks::some;
+    times.resize(found.shape == SlowRanks::some ? fast : times.size() - 1);
+    found.others = median(std::move(times));
+    found.slowest = slowest / found.others;
+    return found;
+}
+// How often ranks that are slow for a reason of this kind look so.
+double chance_of(SlowRanks shape, SlowRanks of_cause) {
+    constexpr double as_it_is = 0.9, else_so = 0.05;
+    if (of_cause == SlowRanks::all) return 1.0 / 3;
+    if (of_cause == SlowRanks::each) return 1.0 / 3;  // a single hot rank, several, a slope
+    return shape == of_cause ? as_it_is : else_so;
+}
+
+// Of whose phases it matters which rank logs.
+bool is_of_few(const CauseGuess& g) {
+    return g.ranks == SlowRanks::one || g.ranks == SlowRanks::some;
+}
+
+// A profile's kernels: each kind's share of them, and their sum beside the step. One rank's profile
+// says little where ranks differ.
+void add_kinds(const KernelKinds& seen, const CauseGuess& g, const TriedCauses& tried,
+               const auto& add) {
+    const double strange = is_of_few(g) ? 1 : strange_phase;
+    constexpr std::array names{"products", "fused attention", "passes over memory"};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const auto kind = all_kinds[i];
+        const double found = seen.*kind / seen.total(), said = g.kinds.*kind;
+        if (std::max(found, said) < least_kind) continue;
+        add(names[i],
+            fmt::format("{:.0f} % of the kernels, {:.0f} % expected", 100 * found, 100 * said),
+            log_robust(std::log((found + least_kind / 2) / (said + least_kind / 2)), kind_width,
+                       strange));
+    }
+    const double all = seen.total(), said = tried.kinds.total() * g.kernels / g.times.step.si();
+    add("the profile's kernels",
+        fmt::format("{:.0f} % of the step, {:.0f} % expected", 100 * all, 100 * said),
+        log_robust(std::log(all / said), profile_width, strange));
 }
 
 // How well one guess agrees with each thing that was measured. `step` is the quiet step.
@@ -148,10 +202,13 @@ Judged judge(const CauseGuess& g, const TriedCauses& tried, const Observed& obse
         const double floor = 0.01 * step.si();
         add(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
             log_robust(std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width,
-                       g.one_rank ? 1 : strange_phase));
+                       is_of_few(g) ? 1 : strange_phase));
     }
     if (observed.rank_times.size() > 1) {
-        const auto [slowest, others] = relative(observed.rank_times, tried);
+        const auto [slowest, others, shape] = relative(observed.rank_times, tried);
+        if (shape != SlowRanks::all)
+            add("slow ranks", fmt::format("{} of them", to_string(shape)),
+                std::log(chance_of(shape, g.ranks)));
         add("ranks",
             fmt::format("slowest rank {:.2f} of the others, {:.2f} expected", slowest,
                         g.slowest_rank),
@@ -160,6 +217,7 @@ Judged judge(const CauseGuess& g, const TriedCauses& tried, const Observed& obse
             fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, g.kernels),
             log_robust(std::log(others / g.kernels) - off, kernel_width, strange_phase));
     }
+    if (observed.kinds) add_kinds(*observed.kinds, g, tried, add);
     if (!observed.clocks.empty()) {
         std::vector<double> shares;
         for (const MeasuredClock& clock : observed.clocks)
@@ -185,37 +243,47 @@ Judged judge(const CauseGuess& g, const TriedCauses& tried, const Observed& obse
     return found;
 }
 
+KernelKinds shares_of(const KernelKinds& kinds) {
+    const double all = std::max(kinds.total(), 1e-300);
+    return {kinds.products / all, kinds.attention / all, kinds.passes / all};
+}
+
 std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Experiment& e,
                                    const QuickStep& plain, double scale) {
     const auto changed = under(cause, severity, e);
     if (!changed) return std::nullopt;
-    CauseGuess g{.severity = severity, .times = plain.times};
+    CauseGuess g{.severity = severity,
+                 .times = plain.times,
+                 .ranks = cause.ranks,
+                 .kinds = shares_of(plain.kinds)};
     if (!changed->same) {
         try {
             const QuickStep step = quick_step(changed->experiment);
             g.times = scaled(step.times, scale);
-            g.kernels = scale * step.kernels / plain.kernels;
+            g.kernels = scale * step.typical / plain.typical;
+            g.kinds = shares_of(step.kinds);
+            if (cause.ranks == SlowRanks::each) g.slowest_rank = step.uneven / plain.uneven;
         } catch (const ConfigError&) {
             return std::nullopt;
         }
     }
     g.times = scaled(g.times, changed->work / changed->device_share);
-    const Seconds more = changed->more + g.times.step * (changed->times - 1);
-    g.times.step += more;
-    // the engine's optimizer is where logs count the host's
-    if (changed->more > Seconds(0)) g.times.optimizer += more;
+    g.times.forward += changed->in_forward;
+    g.times.backward += changed->in_backward;
+    g.times.optimizer += changed->in_optimizer;
+    g.times.step = g.times.step * changed->times + changed->in_forward + changed->in_backward +
+                   changed->in_optimizer;
     const Cluster &now = changed->experiment.cluster, &was = e.cluster;
     if (now.inter.bandwidth > BytesPerSecond(0))
         g.link_between = was.inter.bandwidth / now.inter.bandwidth;
     if (now.intra.bandwidth > BytesPerSecond(0))
         g.link_inside = was.intra.bandwidth / now.intra.bandwidth;
-    if (cause.one_rank) g.slowest_rank = 1 / severity;
+    if (is_of_few(g)) g.slowest_rank = 1 / severity;
     if (cause.clock) g.clock = severity;
     g.device_share = std::pow(changed->device_share, share_of_slowness);
     g.link_between /= changed->device_share;
     g.link_inside /= changed->device_share;
-    g.kernels = cause.one_rank ? 1 : g.kernels * changed->work / changed->device_share;
-    g.one_rank = cause.one_rank;
+    g.kernels = is_of_few(g) ? 1 : g.kernels * changed->work / changed->device_share;
     return g;
 }
 
@@ -245,6 +313,32 @@ std::optional<TriedCause> tried_cause(const Cause& cause, const Experiment& e,
     if (effect < shows) return std::nullopt;
     if (!cause.doubling) t.guesses = refined(t.guesses);
     return t;
+}
+
+Bytes part_of(const MemoryUse& use, const std::string& name) {
+    return name == "optimizer" ? use.optimizer : name == "weights" ? use.weights : use.gradients;
+}
+
+// Memory under a cause: of a changed experiment its own, else what the host holds is not on the
+// device.
+void take_memory(TriedCause& t, const Experiment& e, const MemoryUse& stated) {
+    if (stated.capacity == Bytes(0)) return;
+    MemoryUse use = stated;
+    if (t.cause && sets_keys(*t.cause)) try {
+            use = fullest_memory(under(*t.cause, t.cause->least, e)->experiment);
+        } catch (const ConfigError&) {  // no memory of such an experiment is known
+            return;
+        }
+    t.peak = use.peak;
+    t.out_of_memory = use.out_of_memory;
+    if (!t.cause || t.cause->frees.empty()) return;
+    const Bytes context = e.cluster.overheads.context;
+    Bytes held = use.peak + use.overheads - context;
+    for (const std::string& part : t.cause->frees) {
+        t.peak -= part_of(use, part);
+        held -= part_of(use, part);
+    }
+    t.out_of_memory = chance_out_of_memory(e, held, use.capacity - context);
 }
 
 // Bayes: the first suspect is that nothing is wrong.
@@ -363,6 +457,22 @@ Patterned interruptions(const StepPattern& p, const std::vector<Cause>& causes,
     return found;
 }
 
+double gib(Bytes bytes) { return bytes.si() / (1 << 30); }
+
+// The run ran, so what it does fits into its devices; or its peak is known.
+Witness memory_witness(const TriedCause& t, const Observed& seen) {
+    if (t.peak <= Bytes(0)) return {};
+    if (seen.peak)
+        return {
+            "memory",
+            fmt::format("{:.1f} GiB expected, {:.1f} GiB measured", gib(t.peak), gib(*seen.peak)),
+            log_robust(std::log(*seen.peak / t.peak), memory_width, strange_phase)};
+    return {"memory",
+            fmt::format("{:.1f} GiB expected, which {}", gib(t.peak),
+                        t.out_of_memory > 0.5 ? "does not fit" : "fits"),
+            std::log(std::max(strange_memory, 1 - t.out_of_memory))};
+}
+
 // With single steps known, what slows down some of them is looked for there.
 std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen, Seconds quiet,
                                  bool apart) {
@@ -373,7 +483,13 @@ std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen,
         s.tried = &t;
         if (t.cause) s.weight = t.cause->weight * (apart ? 1 - t.cause->some : 1);
         if (s.weight <= 0) continue;
-        for (const CauseGuess& g : t.guesses) s.guesses.push_back(judge(g, tried, seen, quiet));
+        const Witness memory = memory_witness(t, seen);
+        for (const CauseGuess& g : t.guesses) {
+            s.guesses.push_back(judge(g, tried, seen, quiet));
+            if (memory.what.empty()) continue;
+            s.guesses.back().log_likelihood += memory.favours;
+            s.guesses.back().witnesses.push_back(memory);
+        }
         s.log_likelihood = log_mean_exp(s.guesses);
         suspects.push_back(std::move(s));
     }
@@ -392,23 +508,30 @@ void order(Diagnosis& d, Seconds quiet) {
     });
 }
 
+// Causes of the same part of the gap that are more than a third as likely as the first, with it.
+std::vector<std::string> names_alike(const Diagnosis& d) {
+    constexpr double alike = 1.0 / 3;
+    if (d.causes.empty()) return {};
+    const SuspectedCause& first = d.causes.front();
+    std::vector<std::string> names{first.name};
+    for (std::size_t i = 1; i < d.causes.size(); ++i)
+        if (d.causes[i].in_some_steps == first.in_some_steps &&
+            d.causes[i].probability > alike * first.probability)
+            names.push_back(d.causes[i].name);
+    if (!first.in_some_steps && d.probability_of_nothing > alike * first.probability)
+        names.insert(names.begin(), std::string(nothing_at_all));
+    return names;
+}
+
 Diagnosis::Verdict verdict_of(const Diagnosis& d, const Interval& forecast, Seconds quiet) {
     using enum Diagnosis::Verdict;
-    constexpr double far = 2, alike = 0.5;
+    constexpr double far = 2;
     const bool wrong_step = d.probability_of_nothing < 0.5,
                wrong_pattern = d.probability_of_no_pattern < 0.5;
     const double below = std::log(forecast.p50 / quiet) / error_of(forecast).faster;
     if (below > far) return too_fast;
     if (!wrong_step && !wrong_pattern) return nothing_wrong;
-    if (d.causes.empty()) return cannot_tell;
-    const SuspectedCause& first = d.causes.front();
-    if (!first.in_some_steps && d.probability_of_nothing > alike * first.probability)
-        return cannot_tell;
-    for (std::size_t i = 1; i < d.causes.size(); ++i)
-        if (d.causes[i].in_some_steps == first.in_some_steps &&
-            d.causes[i].probability > alike * first.probability)
-            return cannot_tell;
-    return likely;
+    return d.alike.size() == 1 ? likely : cannot_tell;
 }
 
 // Of few ranks alone: of many, the slowest is compared with their median.
@@ -469,18 +592,23 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     g.clock = mix(a.clock, b.clock);
     g.device_share = mix(a.device_share, b.device_share);
     g.kernels = mix(a.kernels, b.kernels);
+    for (double KernelKinds::*kind : all_kinds) g.kinds.*kind = mix(a.kinds.*kind, b.kinds.*kind);
     return g;
 }
 
 TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, int threads) {
-    const Interval forecast = predict(AsRun{e, {.by = RunBy::recipe}}).step;
+    const Forecast whole = predict(AsRun{e, {.by = RunBy::recipe}});
+    const Interval& forecast = whole.step;
     QuickStep plain = quick_step(e);
     const double scale = forecast.p50 / plain.times.step;  // to the median draw
     plain.times = scaled(plain.times, scale);
     plain.kernels *= scale;
+    plain.typical *= scale;
+    for (double KernelKinds::*kind : all_kinds) plain.kinds.*kind *= scale;
     TriedCauses found{.forecast = forecast,
                       .cluster = e.cluster,
                       .kernels = plain.kernels,
+                      .kinds = plain.kinds,
                       .rank_times = forecast_rank_times(e, scale),
                       .all = {},
                       .of_some_steps = {}};
@@ -488,9 +616,11 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, in
     each_on_threads(threads, causes.size(), [&](std::size_t i) {
         if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale);
     });
-    found.all.push_back({std::nullopt, {{.severity = 1, .times = plain.times}}});
+    found.all.push_back(
+        {std::nullopt, {{.severity = 1, .times = plain.times, .kinds = shares_of(plain.kinds)}}});
     for (auto& t : tried)
         if (t) found.all.push_back(std::move(*t));
+    for (TriedCause& t : found.all) take_memory(t, e, whole.memory);
     for (const Cause& c : causes)
         if (c.some > 0 && is_possible(c, e)) found.of_some_steps.push_back(c);
     return found;
@@ -516,6 +646,7 @@ Diagnosis diagnose(const TriedCauses& tried, const Observed& seen) {
     d.probability_of_no_pattern = some.nothing;
     std::ranges::copy(some.causes, std::back_inserter(d.causes));
     order(d, quiet);
+    d.alike = names_alike(d);
     d.verdict = verdict_of(d, d.forecast, quiet);
     if (!seen.steps.empty() && !apart)
         d.notes.push_back(

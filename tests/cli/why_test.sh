@@ -132,6 +132,13 @@ TXT
 run 0 diagnose a.toml --measured 4s --nccl-tests nccl.txt --json
 grep -q 'collectives between nodes' .stdout || fail "what nccl-tests measured is no evidence"
 refused 'nccl-tests' -- diagnose a.toml --measured 4s --nccl-tests a.toml
+
+# A profile of one rank, which ran something else: what it says of kernels is evidence; other files are refused.
+traced="$sources/tests/data/traced/rank0.json.gz"
+run 0 diagnose a.toml --measured 4s --profile "$traced" --json
+grep -q "the profile's kernels" .stdout || fail "what a profile measured is no evidence"
+refused 'a.toml' 'neither a PyTorch' -- diagnose a.toml --measured 4s --profile a.toml
+
 # Levers: the difference with its interval, the flag of the framework's script, rates of the machine by name.
 levers="simulate llama3-8b --cluster H100 --gpus 16 --set seq=4096 --set global_batch=32 --set recompute=selective --set zero=1 --levers"
 run 0 $levers --framework megatron-core
