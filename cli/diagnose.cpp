@@ -49,6 +49,21 @@ void take_case(const Case& c, Observed& seen) {
     }
 }
 
+// What was measured must be of the configuration that is asked about.
+void require_batch(const Case& c, const std::string& where, const Experiment& e) {
+    const int stated = sequences_of_step(e.parallelism);
+    if (c.measured_sequences == 0 || c.measured_sequences == stated) return;
+    throw ConfigError(fmt::format(
+        "{}: a step took {} sequences, the configuration says {}: they are not of one run; "
+        "expected --set global_batch={}, or that run's configuration",
+        where, c.measured_sequences, stated, c.measured_sequences));
+}
+
+void take_log(const Case& c, const std::string& log, AskedRun& run) {
+    require_batch(c, log, run.experiment);
+    take_case(c, run.observed);
+}
+
 bool holds_runs(const std::string& input) {
     const std::string path = named_row(input).path;
     return path.ends_with(".csv") || is_log(path) || std::filesystem::is_directory(path);
@@ -89,7 +104,13 @@ void take_measured(const Options& options, AskedRun& run) {
         });
     Seconds sum;
     for (const Seconds s : steps) sum += s;
-    run.observed.step = sum / static_cast<double>(steps.size());
+    const Seconds mean = sum / static_cast<double>(steps.size()), logged = run.observed.step;
+    constexpr double alike = 0.1;
+    if (!options.log.empty() && std::abs(mean / logged - 1) > alike)
+        throw ConfigError(
+            fmt::format("--measured {}: the steps of {} take {}; expected one of them",
+                        options.measured.front(), options.log, to_string(logged)));
+    run.observed.step = mean;
     run.observed.steps = steps.size() > 1 ? steps : std::vector<Seconds>{};
 }
 
@@ -181,6 +202,7 @@ AskedRun asked_run(const Options& options) {
         run.experiment = c.experiment;
         for (const std::string& text : options.set) set_key(run.experiment, parse_override(text));
         check_experiment(run.experiment);
+        require_batch(c, name, run.experiment);
         take_case(c, run.observed);
     } else {
         require_foreign(options, {name});
@@ -189,7 +211,7 @@ AskedRun asked_run(const Options& options) {
     if (!options.log.empty()) {
         Options of_log = options;
         if (of_log.model.empty()) of_log.model = name;
-        take_case(one_case(of_log, options.log), run.observed);
+        take_log(one_case(of_log, options.log), options.log, run);
     }
     take_measured(options, run);
     if (run.observed.name.empty()) run.observed.name = std::filesystem::path(name).stem().string();
@@ -221,9 +243,10 @@ std::vector<Cause> causes_left(const std::vector<std::string>& ruled_out) {
 
 void check_files(const Options& options) {
     Paths outputs;
-    const Paths inputs = named({named_row(options.experiment).path},
-                               {options.cluster, options.framework, options.model, options.log,
-                                options.profile, options.nccl_tests, options.gpu_samples});
+    const Paths inputs =
+        named({named_row(options.experiment).path},
+              {options.cluster, options.framework, options.model, named_row(options.log).path,
+               options.profile, options.nccl_tests, options.gpu_samples});
     add_in(outputs, options.out, {"summary.md", "report.html"}, inputs);
     check_outputs(outputs, inputs);
 }

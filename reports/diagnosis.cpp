@@ -106,6 +106,8 @@ std::string verdict_text(const Diagnosis& d) {
             return "nothing is wrong: this configuration costs that much; another split or "
                    "setting may cost less (stepcast sweep)";
         case likely:
+            if (!d.together.empty())
+                return fmt::format("likely: {}, both at once", fmt::join(d.together, " and "));
             return fmt::format("likely: {} ({} of the probability)", d.causes.front().name,
                                percent_text(d.causes.front().probability));
         case cannot_tell:
@@ -179,6 +181,7 @@ std::string to_json(const Diagnosis& d) {
                                                         {"regular", p.regular},
                                                         {"every", p.every}}},
                           {"alike", d.alike},
+                          {"together", d.together},
                           {"causes", json::list(d.causes, cause)},
                           {"notes", d.notes}});
 }

@@ -54,6 +54,7 @@ struct Diagnosis {
     std::vector<SuspectedCause> causes;  // likeliest and costliest first
     // which of them, nothing_at_all among them, explain the first's part of the gap about as well
     std::vector<std::string> alike;
+    std::vector<std::string> together;  // two causes that are there at once, likelier than not
     std::vector<std::string> notes;
     friend bool operator==(const Diagnosis&, const Diagnosis&) = default;
 };

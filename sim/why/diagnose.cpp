@@ -1,9 +1,9 @@
 #include "sim/why/diagnose.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -15,18 +15,13 @@
 #include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/scatter.h"
+#include "sim/why/evidence.h"
+#include "sim/why/two_causes.h"
 
 namespace stepcast {
 namespace {
 
 constexpr std::size_t fewest_steps = 5;
-// Widths of logarithms. A phase, and the kernels' sum, beside the step: how differently they are
-// off; of a rank's time beside the others'; of a link beside its forecast; of a clock beside the
-// usual one; of the time that a run had its devices; of a kind's share of the kernels, and of the
-// kernels in the step of a profile, which itself slows the host down; of memory.
-constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
-                 clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
-                 memory_width = 0.17;
 // Slow steps: this much above the quiet one, and this many times the spread of quiet steps.
 constexpr double slow_by = 0.05, slow_spreads = 5;
 // What steps lose without a cause, and the range in which a cause loses: shares of the quiet step.
@@ -37,71 +32,15 @@ constexpr double weight_of_nothing = 2;
 // Ranks that have their devices for a share of the time wait for each other beside: a step takes
 // longer than that share says, by up to its square. In between:
 constexpr double share_of_slowness = 2.0 / 3;
-constexpr double outliers = 0.05, outlier_width = 3;
-// A phase below this share of the step is not looked at.
-constexpr double least_phase = 0.03;
-
-double log_normal(double x, double width) {
-    return -0.5 * x * x / (width * width) - std::log(width);
-}
-double log_sum(double a, double b) {
-    return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
-}
-// Of what may also be off, by anything, for a reason that nobody thought of: phases of a log, which
-// may be timed otherwise, in one of fifty; what is read at a device or a link in one of a thousand.
-constexpr double strange_phase = 0.02, strange_reading = 0.001;
-// A kind of kernels below this share of all is not looked at. A configuration that cannot fit is
-// one that was not run, or one whose memory the forecast does not know.
-constexpr double least_kind = 0.02, strange_memory = 0.03;
-double log_robust(double x, double width, double strange) {
-    constexpr double anything = 1;
-    if (strange == 1) return log_normal(x, anything);
-    return log_sum(std::log(1 - strange) + log_normal(x, width),
-                   std::log(strange) + log_normal(x, anything));
-}
-
-constexpr std::array all_times{&StepTimes::step, &StepTimes::forward, &StepTimes::backward,
-                               &StepTimes::gradient_sync, &StepTimes::optimizer};
-
-constexpr std::array all_kinds{&KernelKinds::products, &KernelKinds::attention,
-                               &KernelKinds::passes};
+// Two causes are tried where the likeliest one alone leaves the likelihood further below what it is
+// where all agrees than chance does: by half for each witness (of a normal law, in logarithms), and
+// so much more.
+constexpr double by_chance = 0.5, unexplained = 4;
 
 StepTimes scaled(StepTimes times, double by) {
-    for (Seconds StepTimes::*part : all_times) times.*part *= by;
+    for (Seconds StepTimes::*part : parts_of_step) times.*part *= by;
     return times;
 }
-
-// The interval's two widths, as a density of log(measured / expected).
-struct Error {
-    double faster = 0.1, slower = 0.1;
-    [[nodiscard]] double log_density(double x) const {
-        const double narrow = x < 0 ? faster : slower;
-        return log_sum(std::log(1 - outliers) + log_normal(x, narrow),
-                       std::log(outliers) + log_normal(x, outlier_width * narrow));
-    }
-};
-
-Error error_of(const Interval& step) {
-    constexpr double least = 0.02;
-    return {std::max(least, std::log(step.p50 / step.p10) / p90_of_normal),
-            std::max(least, std::log(step.p90 / step.p50) / p90_of_normal)};
-}
-
-struct Phases {
-    const char* name;
-    Seconds StepTimes::*predicted;
-    std::optional<Seconds> Observed::*measured;
-};
-constexpr std::array phases{
-    Phases{"forward", &StepTimes::forward, &Observed::forward},
-    Phases{"backward", &StepTimes::backward, &Observed::backward},
-    Phases{"gradient sync", &StepTimes::gradient_sync, &Observed::gradient_sync},
-    Phases{"optimizer", &StepTimes::optimizer, &Observed::optimizer}};
-
-struct Judged {
-    double log_likelihood = 0;
-    std::vector<Witness> witnesses;
-};
 
 struct Suspect {
     const TriedCause* tried = nullptr;
@@ -115,132 +54,6 @@ double log_mean_exp(const std::vector<Judged>& guesses) {
     for (const Judged& g : guesses) most = std::max(most, g.log_likelihood);
     for (const Judged& g : guesses) sum += std::exp(g.log_likelihood - most);
     return most + std::log(sum / static_cast<double>(guesses.size()));
-}
-
-std::string ms(Seconds t) {
-    return t >= Seconds(10) ? fmt::format("{:.2f} s", t.si())
-                            : fmt::format("{:.0f} ms", 1e3 * t.si());
-}
-
-// What ranks compute, relative to what they should: the slowest over the median of the others (of
-// two groups: of the fast ones), that median, and which ranks are slow.
-struct RankTimes {
-    double slowest = 1, others = 1;
-    SlowRanks shape = SlowRanks::all;
-};
-RankTimes relative(std::vector<double> times, const TriedCauses& tried) {
-    const bool known = tried.rank_times.size() == times.size();
-    for (std::size_t r = 0; r < times.size(); ++r)
-        times[r] /= known ? tried.rank_times[r] : tried.kernels.si();
-    std::ranges::sort(times);
-    const double slowest = times.back(), range = std::log(slowest / times.front());
-    // ranks are of two groups where one gap between neighbours is wider than half of the range
-    std::size_t fast = times.size() - 1;
-    const auto gap = [&](std::size_t i) { return std::log(times[i] / times[i - 1]); };
-    for (std::size_t i = 1; i < times.size(); ++i)
-        if (gap(i) > gap(fast)) fast = i;
-    RankTimes found;
-    if (times.size() > 2 && range > 3 * rank_width)
-        found.shape = gap(fast) < range / 2      ? SlowRanks::each
-                      : fast + 1 == times.size() ? SlowRanks::one
-                                                 : SlowRanks::some;
-    times.resize(found.shape == SlowRanks::some ? fast : times.size() - 1);
-    found.others = median(std::move(times));
-    found.slowest = slowest / found.others;
-    return found;
-}
-// How often ranks that are slow for a reason of this kind look so.
-double chance_of(SlowRanks shape, SlowRanks of_cause) {
-    constexpr double as_it_is = 0.9, else_so = 0.05;
-    if (of_cause == SlowRanks::all) return 1.0 / 3;
-    if (of_cause == SlowRanks::each) return 1.0 / 3;  // a single hot rank, several, a slope
-    return shape == of_cause ? as_it_is : else_so;
-}
-
-// Of whose phases it matters which rank logs.
-bool is_of_few(const CauseGuess& g) {
-    return g.ranks == SlowRanks::one || g.ranks == SlowRanks::some;
-}
-
-// A profile's kernels: each kind's share of them, and their sum beside the step. One rank's profile
-// says little where ranks differ.
-void add_kinds(const KernelKinds& seen, const CauseGuess& g, const TriedCauses& tried,
-               const auto& add) {
-    const double strange = is_of_few(g) ? 1 : strange_phase;
-    constexpr std::array names{"products", "fused attention", "passes over memory"};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        const auto kind = all_kinds[i];
-        const double found = seen.*kind / seen.total(), said = g.kinds.*kind;
-        if (std::max(found, said) < least_kind) continue;
-        add(names[i],
-            fmt::format("{:.0f} % of the kernels, {:.0f} % expected", 100 * found, 100 * said),
-            log_robust(std::log((found + least_kind / 2) / (said + least_kind / 2)), kind_width,
-                       strange));
-    }
-    const double all = seen.total(), said = tried.kinds.total() * g.kernels / g.times.step.si();
-    add("the profile's kernels",
-        fmt::format("{:.0f} % of the step, {:.0f} % expected", 100 * all, 100 * said),
-        log_robust(std::log(all / said), profile_width, strange));
-}
-
-// How well one guess agrees with each thing that was measured. `step` is the quiet step.
-Judged judge(const CauseGuess& g, const TriedCauses& tried, const Observed& observed,
-             Seconds step) {
-    const Error error = error_of(tried.forecast);
-    Judged found;
-    const auto add = [&](const std::string& what, const std::string& text, double log_density) {
-        found.log_likelihood += log_density;
-        found.witnesses.push_back({what, text, log_density});
-    };
-    const double off = std::log(step / g.times.step);
-    add("the step", fmt::format("{} explained of {}", ms(g.times.step), ms(step)),
-        error.log_density(off));
-    for (const auto& [name, predicted, measured] : phases) {
-        const auto& seen = observed.*measured;
-        const Seconds said = g.times.*predicted;
-        if (!seen || std::max(*seen, said) < least_phase * step) continue;
-        const double floor = 0.01 * step.si();
-        add(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
-            log_robust(std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width,
-                       is_of_few(g) ? 1 : strange_phase));
-    }
-    if (observed.rank_times.size() > 1) {
-        const auto [slowest, others, shape] = relative(observed.rank_times, tried);
-        if (shape != SlowRanks::all)
-            add("slow ranks", fmt::format("{} of them", to_string(shape)),
-                std::log(chance_of(shape, g.ranks)));
-        add("ranks",
-            fmt::format("slowest rank {:.2f} of the others, {:.2f} expected", slowest,
-                        g.slowest_rank),
-            log_robust(std::log(slowest / g.slowest_rank), rank_width, strange_reading));
-        add("kernels",
-            fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, g.kernels),
-            log_robust(std::log(others / g.kernels) - off, kernel_width, strange_phase));
-    }
-    if (observed.kinds) add_kinds(*observed.kinds, g, tried, add);
-    if (!observed.clocks.empty()) {
-        std::vector<double> shares;
-        for (const MeasuredClock& clock : observed.clocks)
-            shares.push_back(clock.share / clock.usual);
-        const double share = median(shares);
-        add("clocks",
-            fmt::format("{:.0f} % of the usual clock, {:.0f} % expected", 100 * share,
-                        100 * g.clock),
-            log_robust(std::log(share / g.clock), clock_width, strange_reading));
-    }
-    if (observed.device_share)
-        add("devices",
-            fmt::format("had {:.0f} % of the time, {:.0f} % expected", 100 * *observed.device_share,
-                        100 * g.device_share),
-            log_robust(std::log(*observed.device_share / g.device_share), share_width,
-                       strange_reading));
-    for (const MeasuredLink& link : observed.links) {
-        const double said = link.between_nodes ? g.link_between : g.link_inside;
-        add(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
-            fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
-            log_robust(std::log(link.slower / said), link_width, strange_reading));
-    }
-    return found;
 }
 
 KernelKinds shares_of(const KernelKinds& kinds) {
@@ -457,22 +270,6 @@ Patterned interruptions(const StepPattern& p, const std::vector<Cause>& causes,
     return found;
 }
 
-double gib(Bytes bytes) { return bytes.si() / (1 << 30); }
-
-// The run ran, so what it does fits into its devices; or its peak is known.
-Witness memory_witness(const TriedCause& t, const Observed& seen) {
-    if (t.peak <= Bytes(0)) return {};
-    if (seen.peak)
-        return {
-            "memory",
-            fmt::format("{:.1f} GiB expected, {:.1f} GiB measured", gib(t.peak), gib(*seen.peak)),
-            log_robust(std::log(*seen.peak / t.peak), memory_width, strange_phase)};
-    return {"memory",
-            fmt::format("{:.1f} GiB expected, which {}", gib(t.peak),
-                        t.out_of_memory > 0.5 ? "does not fit" : "fits"),
-            std::log(std::max(strange_memory, 1 - t.out_of_memory))};
-}
-
 // With single steps known, what slows down some of them is looked for there.
 std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen, Seconds quiet,
                                  bool apart) {
@@ -483,18 +280,66 @@ std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen,
         s.tried = &t;
         if (t.cause) s.weight = t.cause->weight * (apart ? 1 - t.cause->some : 1);
         if (s.weight <= 0) continue;
-        const Witness memory = memory_witness(t, seen);
-        for (const CauseGuess& g : t.guesses) {
-            s.guesses.push_back(judge(g, tried, seen, quiet));
-            if (memory.what.empty()) continue;
-            s.guesses.back().log_likelihood += memory.favours;
-            s.guesses.back().witnesses.push_back(memory);
-        }
+        for (const CauseGuess& g : t.guesses) s.guesses.push_back(judge(g, t, tried, seen, quiet));
         s.log_likelihood = log_mean_exp(s.guesses);
         suspects.push_back(std::move(s));
     }
     weigh(suspects);
     return suspects;
+}
+
+bool is_explained_by_one(const std::vector<Suspect>& suspects) {
+    const Judged* best = nullptr;
+    for (const Suspect& s : suspects)
+        for (const Judged& g : s.guesses)
+            if (!best || g.log_likelihood > best->log_likelihood) best = &g;
+    return best->best - best->log_likelihood <
+           by_chance * static_cast<double>(best->witnesses.size()) + unexplained;
+}
+
+// Each suspect's probability becomes that it is a cause, alone or with another. Returns the pair
+// that is likelier than not.
+std::optional<TwoCauses> weigh_pairs(std::vector<Suspect>& suspects, const TriedCauses& tried,
+                                     const Observed& seen, Seconds quiet) {
+    if (is_explained_by_one(suspects)) return std::nullopt;
+    std::vector<double> weights(tried.all.size());
+    std::vector<Suspect*> of(tried.all.size());
+    double most = -INFINITY;
+    for (Suspect& s : suspects) {
+        const auto at = static_cast<std::size_t>(s.tried - tried.all.data());
+        weights[at] = s.weight;
+        of[at] = &s;
+        most = std::max(most, s.log_likelihood + std::log(s.weight));
+    }
+    const std::vector<TwoCauses> pairs = two_causes(tried, weights, seen, quiet);
+    for (const TwoCauses& p : pairs) most = std::max(most, p.log_weight);
+    double alone = 0, together = 0;
+    for (const Suspect& s : suspects)
+        alone += std::exp(s.log_likelihood + std::log(s.weight) - most);
+    for (const TwoCauses& p : pairs) together += std::exp(p.log_weight - most);
+    for (Suspect& s : suspects) s.probability *= alone / (alone + together);
+    std::optional<TwoCauses> likely;
+    for (const TwoCauses& p : pairs) {
+        const double probability = std::exp(p.log_weight - most) / (alone + together);
+        of[p.first]->probability += probability;
+        of[p.second]->probability += probability;
+        if (probability > 0.5) likely = p;
+    }
+    return likely;
+}
+
+// Each of two has its share of what they cost together.
+void tell_pair(Diagnosis& d, const TwoCauses& pair, const TriedCauses& tried, Seconds plain,
+               Seconds step) {
+    const Seconds cost = step * (1 - plain / pair.guess.times.step);
+    for (SuspectedCause& s : d.causes)
+        for (const auto& [index, share] : {std::pair(pair.first, pair.first_share),
+                                           std::pair(pair.second, 1 - pair.first_share)})
+            if (s.name == tried.all[index].cause->name && !s.in_some_steps) {
+                s.costs = cost * share;
+                s.without = step - s.costs;
+                d.together.push_back(s.name);
+            }
 }
 
 // The part of the gap that is larger comes first, and in it the likelier cause.
@@ -511,7 +356,7 @@ void order(Diagnosis& d, Seconds quiet) {
 // Causes of the same part of the gap that are more than a third as likely as the first, with it.
 std::vector<std::string> names_alike(const Diagnosis& d) {
     constexpr double alike = 1.0 / 3;
-    if (d.causes.empty()) return {};
+    if (d.causes.empty() || !d.together.empty()) return d.together;
     const SuspectedCause& first = d.causes.front();
     std::vector<std::string> names{first.name};
     for (std::size_t i = 1; i < d.causes.size(); ++i)
@@ -531,7 +376,7 @@ Diagnosis::Verdict verdict_of(const Diagnosis& d, const Interval& forecast, Seco
     const double below = std::log(forecast.p50 / quiet) / error_of(forecast).faster;
     if (below > far) return too_fast;
     if (!wrong_step && !wrong_pattern) return nothing_wrong;
-    return d.alike.size() == 1 ? likely : cannot_tell;
+    return d.alike.size() == 1 || !d.together.empty() ? likely : cannot_tell;
 }
 
 // Of few ranks alone: of many, the slowest is compared with their median.
@@ -583,7 +428,7 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
                               : (1 - share) * x + share * y;
     };
     CauseGuess g = a;
-    for (Seconds StepTimes::*part : all_times)
+    for (Seconds StepTimes::*part : parts_of_step)
         g.times.*part = Seconds(mix((a.times.*part).si(), (b.times.*part).si()));
     g.severity = mix(a.severity, b.severity);
     g.link_between = mix(a.link_between, b.link_between);
@@ -592,7 +437,8 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     g.clock = mix(a.clock, b.clock);
     g.device_share = mix(a.device_share, b.device_share);
     g.kernels = mix(a.kernels, b.kernels);
-    for (double KernelKinds::*kind : all_kinds) g.kinds.*kind = mix(a.kinds.*kind, b.kinds.*kind);
+    for (double KernelKinds::*kind : kernel_kinds)
+        g.kinds.*kind = mix(a.kinds.*kind, b.kinds.*kind);
     return g;
 }
 
@@ -604,7 +450,7 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, in
     plain.times = scaled(plain.times, scale);
     plain.kernels *= scale;
     plain.typical *= scale;
-    for (double KernelKinds::*kind : all_kinds) plain.kinds.*kind *= scale;
+    for (double KernelKinds::*kind : kernel_kinds) plain.kinds.*kind *= scale;
     TriedCauses found{.forecast = forecast,
                       .cluster = e.cluster,
                       .kernels = plain.kernels,
@@ -636,11 +482,13 @@ Diagnosis diagnose(const TriedCauses& tried, const Observed& seen) {
     const bool apart = d.pattern.steps > 0;
     const Seconds quiet = apart ? d.pattern.quiet : seen.step;
     d.measured = apart ? quiet * (1 + d.pattern.lost) : seen.step;
-    const std::vector<Suspect> suspects = suspects_of(tried, seen, quiet, apart);
+    std::vector<Suspect> suspects = suspects_of(tried, seen, quiet, apart);
+    const auto pair = weigh_pairs(suspects, tried, seen, quiet);
     const Seconds plain = tried.all.front().guesses.front().times.step;
     d.probability_of_nothing = suspects.front().probability;
     for (const Suspect& s : suspects)
         if (s.tried->cause) d.causes.push_back(described(s, suspects, tried.cluster, plain, quiet));
+    if (pair) tell_pair(d, *pair, tried, plain, quiet);
     Patterned some{.nothing = 1, .causes = {}};
     if (apart) some = interruptions(d.pattern, tried.of_some_steps, tried.cluster, d.measured);
     d.probability_of_no_pattern = some.nothing;

@@ -12,6 +12,7 @@
 
 #include "sim/scatter.h"
 #include "sim/why/diagnose.h"
+#include "sim/why/two_causes.h"
 
 using namespace stepcast;
 
@@ -239,6 +240,41 @@ Shares shares_of(const std::map<std::string, Tally>& tallies) {
 }
 
 }  // namespace
+
+// Two faults of every step at once, each of which costs a tenth of the step and more and is not of
+// a few ranks. Counted are runs in which both are the first two.
+TEST_CASE("two faults at once are found where no single one explains what was measured") {
+    const std::vector<TriedCauses> runs = tried_runs();
+    Random random(3);
+    int both = 0, one = 0;
+    constexpr int trials = 400;
+    for (int i = 0; i < trials; ++i) {
+        const TriedCauses& tried = runs[static_cast<std::size_t>(i) % runs.size()];
+        const auto drawn = [&](const std::string& other) {
+            for (;;) {
+                Fault f = fault_of(tried, random);
+                if (!f.some && !f.name.empty() && f.name != other &&
+                    f.guess.ranks == SlowRanks::all)
+                    return f;
+            }
+        };
+        Fault a = drawn("");
+        const Fault b = drawn(a.name);
+        a.guess = combined(a.guess, b.guess, tried.all.front().guesses.front());
+        if (a.peak > Bytes(0)) a.peak = a.peak * (b.peak / tried.all.front().peak);
+        const Diagnosis d = diagnose(tried, run_of(tried, a, Known::all, random));
+        const auto is_first_two = [&](const std::string& name) {
+            return (!d.causes.empty() && d.causes[0].name == name) ||
+                   (d.causes.size() > 1 && d.causes[1].name == name);
+        };
+        both += is_first_two(a.name) && is_first_two(b.name);
+        one += is_first_two(a.name) || is_first_two(b.name);
+    }
+    INFO(both << " and " << one << " of " << trials);
+    if (std::getenv("STEPCAST_CONFUSION")) WARN(both << " and " << one << " of " << trials);
+    CHECK(both > 0.3 * trials);
+    CHECK(one > 0.8 * trials);
+}
 
 // 12,000 runs over all causes on four H100 clusters. The bounds are the figures of
 // notes/diagnose.md less three standard deviations of a share: of 3,700 runs with a fault, of 240

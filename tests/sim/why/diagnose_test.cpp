@@ -6,6 +6,7 @@
 
 #include "model/base/errors.h"
 #include "sim/predict.h"
+#include "sim/why/two_causes.h"
 #include "tests/literals.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"
@@ -238,6 +239,38 @@ TEST_CASE("a profile tells kernels that are not fused") {
     const Diagnosis d = diagnose(tried, seen);
     CHECK(d.causes.front().name == "attention without a fused kernel");
     CHECK(d.causes.front().probability > std::max(0.8, before));
+}
+
+// The network at a tenth and devices at half of their clock: links say the one, clocks the other,
+// and the phases both. Times that are computed double, the rest of the gradients' sum adds.
+TEST_CASE("two causes at once are named together") {
+    Experiment e = two_nodes();
+    e.cluster.inter.bandwidth = BytesPerSecond(1e9);
+    e.runtime.exchanges.gradients = GradientOverlap::never;
+    const TriedCauses tried = try_causes(e, read_causes(), 1);
+    const CauseGuess& plain = tried.all.front().guesses.front();
+    const auto at = [&](const std::string& name, double severity) {
+        const auto& guesses = tried_of(tried, name).guesses;
+        return *std::ranges::min_element(guesses, {}, [&](const CauseGuess& g) {
+            return std::abs(std::log(g.severity / severity));
+        });
+    };
+    const CauseGuess both =
+        combined(at("network between nodes", 0.1), at("clock or power cap", 0.5), plain);
+    Observed seen{.name = "run", .step = both.times.step};
+    seen.forward = both.times.forward;
+    seen.backward = both.times.backward;
+    seen.gradient_sync = both.times.gradient_sync;
+    seen.links = {{.between_nodes = true, .slower = both.link_between}};
+    seen.clocks = {{.share = 0.9 * both.clock, .usual = 0.9}};
+    const Diagnosis d = diagnose(tried, seen);
+    CHECK(d.verdict == Verdict::likely);
+    REQUIRE(d.together.size() == 2);
+    CHECK(std::ranges::count(d.together, "network between nodes") == 1);
+    CHECK(std::ranges::count(d.together, "clock or power cap") == 1);
+    const Seconds costs =
+        cause_of(d, "network between nodes").costs + cause_of(d, "clock or power cap").costs;
+    CHECK(costs / (both.times.step - plain.times.step) == Approx(1).epsilon(0.2));
 }
 
 // A loader's workers take turns: every third step waits. A checkpoint every twelfth.
