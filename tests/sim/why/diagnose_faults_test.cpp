@@ -272,8 +272,8 @@ TEST_CASE("two faults at once are found where no single one explains what was me
     }
     INFO(both << " and " << one << " of " << trials);
     if (std::getenv("STEPCAST_CONFUSION")) WARN(both << " and " << one << " of " << trials);
-    CHECK(both > 0.3 * trials);
-    CHECK(one > 0.8 * trials);
+    CHECK(both > 0.5 * trials);
+    CHECK(one > 0.95 * trials);
 }
 
 // 12,000 runs over all causes on four H100 clusters. The bounds are the figures of
@@ -292,9 +292,11 @@ TEST_CASE("injected faults are found, and sound runs are left in peace") {
         return s;
     };
     const Shares all = shares(Known::all), log = shares(Known::log), step = shares(Known::step);
-    CHECK(all.first > 0.62);
-    CHECK(log.first > 0.62);
-    CHECK(log.two > 0.77);
+    CHECK(all.first > 0.81);
+    CHECK(all.two > 0.87);
+    CHECK(log.first > 0.72);
+    CHECK(log.two > 0.78);
+    CHECK(step.right > 0.42);
     CHECK(all.nothing > 0.91);
     CHECK(log.nothing > 0.91);
     CHECK(step.nothing > 0.91);
