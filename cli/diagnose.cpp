@@ -1,4 +1,5 @@
 // stepcast diagnose: from what a user measured to ranked causes.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -16,11 +17,14 @@
 #include "import/profiles/import_profiles.h"
 #include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
+#include "model/input/check_experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"
 #include "reports/diagnosis.h"
-#include "reports/pages.h"
+#include "reports/step_page.h"
 #include "sim/predict.h"
 #include "sim/why/diagnose.h"
 
@@ -104,7 +108,7 @@ void take_measured(const Options& options, AskedRun& run) {
         });
     Seconds sum;
     for (const Seconds s : steps) sum += s;
-    const Seconds mean = sum / static_cast<double>(steps.size()), logged = run.observed.step;
+    const Seconds mean = sum / real(steps.size()), logged = run.observed.step;
     constexpr double alike = 0.1;
     if (!options.log.empty() && std::abs(mean / logged - 1) > alike)
         throw ConfigError(

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -20,7 +21,7 @@ Alike alike(const OperatorCall& c) {
     };
     std::vector<double> sizes;
     if (const auto* g = std::get_if<Gemm>(&c.work))
-        sizes = numbers(g->batch, g->m, g->n, g->k, static_cast<int>(g->layout));
+        sizes = numbers(g->batch, g->m, g->n, g->k, as_int(g->layout));
     if (const auto* a = std::get_if<Attention>(&c.work))
         sizes = numbers(a->batch, a->heads, c.kv_heads, a->seq_q, a->seq_k, a->head_dim, a->causal);
     if (const auto* pass = std::get_if<MemoryPass>(&c.work)) sizes = numbers(pass->read.si());
@@ -39,7 +40,7 @@ double KernelShares::*kind_of(const Profile& p, const DeviceSpan& span) {
     static constexpr std::array products{"gemm"sv,   "cutlass"sv, "nvjet"sv,
                                          "cublas"sv, "xmma"sv,    "Cijk_"sv};
     if (span.sized >= 0) {
-        const Op& work = p.operators[static_cast<std::size_t>(span.sized)].work;
+        const Op& work = p.operators[as_index(span.sized)].work;
         if (std::holds_alternative<Attention>(work)) return &KernelShares::attention;
         return is_compute(work) ? &KernelShares::products : &KernelShares::passes;
     }
@@ -64,8 +65,7 @@ KernelShares kernel_shares(const Profile& profile) {
     for (const DeviceSpan& span : profile.spans) {
         const auto inside = std::min(span.finish, end) - std::max(span.start, begin);
         if (span.kind == SpanKind::compute && inside > 0)
-            shares.*kind_of(profile, span) +=
-                static_cast<double>(inside) / static_cast<double>(end - begin);
+            shares.*kind_of(profile, span) += real(inside) / real(end - begin);
     }
     return shares;
 }
@@ -112,7 +112,7 @@ std::vector<OperatorTimes> operator_times(const Profile& profile) {
         of_operator.push_back(&gathered[alike(call)]);
     for (const DeviceSpan& span : profile.spans) {
         if (span.sized < 0 || span.kind != SpanKind::compute) continue;
-        const auto at = static_cast<std::size_t>(span.sized);
+        const auto at = as_index(span.sized);
         Gathered& of = *of_operator[at];
         of.call = &profile.operators[at];
         // nanoseconds: exact up to 16 ms
@@ -127,8 +127,7 @@ std::vector<OperatorTimes> operator_times(const Profile& profile) {
             if (i == 0 || of.parts[i].first != of.parts[i - 1].first) each.push_back(0);
             each.back() += static_cast<double>(of.parts[i].second);
         }
-        OperatorTimes times{
-            *of.call, static_cast<int>(each.size()), static_cast<int>(of.parts.size()), {}, {}};
+        OperatorTimes times{*of.call, as_int(each.size()), as_int(of.parts.size()), {}, {}};
         for (double& time : each) times.total += Seconds(time *= 1e-9);
         times.typical = Seconds(median(each));
         all.push_back(times);

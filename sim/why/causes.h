@@ -65,7 +65,7 @@ struct UnderCause {
     double times = 1;  // the step takes so many times longer
     double work = 1;   // and so does everything in it
     // and so much, in forward, backward and optimizer
-    Seconds in_forward, in_backward, in_optimizer;
+    Seconds in_forward = {}, in_backward = {}, in_optimizer = {};
     double device_share = 1;  // of the time, how much of its devices the step has
     bool same = true;         // the experiment is the one as stated
 };

@@ -8,10 +8,11 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_use.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/scatter.h"
@@ -53,7 +54,7 @@ double log_mean_exp(const std::vector<Judged>& guesses) {
     double most = -INFINITY, sum = 0;
     for (const Judged& g : guesses) most = std::max(most, g.log_likelihood);
     for (const Judged& g : guesses) sum += std::exp(g.log_likelihood - most);
-    return most + std::log(sum / static_cast<double>(guesses.size()));
+    return most + std::log(sum / real(guesses.size()));
 }
 
 KernelKinds shares_of(const KernelKinds& kinds) {
@@ -107,7 +108,7 @@ std::vector<CauseGuess> refined(const std::vector<CauseGuess>& few) {
     std::vector<CauseGuess> found;
     for (std::size_t i = 0; i + 1 < few.size(); ++i)
         for (int p = 0; p < pieces; ++p)
-            found.push_back(between(few[i], few[i + 1], p / static_cast<double>(pieces)));
+            found.push_back(between(few[i], few[i + 1], p / real(pieces)));
     found.push_back(few.back());
     return found;
 }
@@ -164,8 +165,8 @@ void weigh(std::vector<Suspect>& suspects) {
 }
 
 std::size_t likeliest(const Suspect& s) {
-    return static_cast<std::size_t>(
-        std::ranges::max_element(s.guesses, {}, &Judged::log_likelihood) - s.guesses.begin());
+    return as_index(std::ranges::max_element(s.guesses, {}, &Judged::log_likelihood) -
+                    s.guesses.begin());
 }
 
 std::string with_values(std::string text, double severity, const Cluster& c) {
@@ -294,7 +295,7 @@ bool is_explained_by_one(const std::vector<Suspect>& suspects) {
         for (const Judged& g : s.guesses)
             if (!best || g.log_likelihood > best->log_likelihood) best = &g;
     return best->best - best->log_likelihood <
-           by_chance * static_cast<double>(best->witnesses.size()) + unexplained;
+           by_chance * real(best->witnesses.size()) + unexplained;
 }
 
 // Each suspect's probability becomes that it is a cause, alone or with another. Returns the pair
@@ -306,7 +307,7 @@ std::optional<TwoCauses> weigh_pairs(std::vector<Suspect>& suspects, const Tried
     std::vector<Suspect*> of(tried.all.size());
     double most = -INFINITY;
     for (Suspect& s : suspects) {
-        const auto at = static_cast<std::size_t>(s.tried - tried.all.data());
+        const auto at = as_index(s.tried - tried.all.data());
         weights[at] = s.weight;
         of[at] = &s;
         most = std::max(most, s.log_likelihood + std::log(s.weight));
@@ -396,7 +397,7 @@ StepPattern pattern_of(const std::vector<Seconds>& steps) {
     if (steps.size() < fewest_steps) return p;
     std::vector<double> times;
     for (const Seconds s : steps) times.push_back(s.si());
-    p.steps = static_cast<int>(times.size());
+    p.steps = as_int(times.size());
     // the fastest tenth and quarter are quiet even if half of all steps are slow
     const double quarter = quantile(times, 0.25), tenth = quantile(times, 0.1);
     const double spread = std::max(0.002 * quarter, (quarter - tenth) / 0.607);  // of a normal law
@@ -407,15 +408,14 @@ StepPattern pattern_of(const std::vector<Seconds>& steps) {
         if (times[i] <= bound)
             quiet.push_back(times[i]);
         else
-            slow.push_back(static_cast<int>(i));
+            slow.push_back(as_int(i));
     }
-    p.quiet = Seconds(std::reduce(quiet.begin(), quiet.end()) / static_cast<double>(quiet.size()));
-    const double mean = std::reduce(times.begin(), times.end()) / static_cast<double>(times.size());
+    p.quiet = Seconds(std::reduce(quiet.begin(), quiet.end()) / real(quiet.size()));
+    const double mean = std::reduce(times.begin(), times.end()) / real(times.size());
     p.lost = std::max(0.0, mean / p.quiet.si() - 1);
-    p.slow_share = static_cast<double>(slow.size()) / static_cast<double>(times.size());
+    p.slow_share = real(slow.size()) / real(times.size());
     if (slow.size() < 2) return p;
-    p.every =
-        static_cast<double>(slow.back() - slow.front()) / static_cast<double>(slow.size() - 1);
+    p.every = real(slow.back() - slow.front()) / real(slow.size() - 1);
     p.regular = slow.size() >= 3;
     for (std::size_t i = 1; i < slow.size(); ++i)
         p.regular &= std::abs(slow[i] - slow[i - 1] - p.every) <= 0.15 * p.every;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -45,7 +47,7 @@ TwoCauses judged(const TriedCauses& tried, std::size_t first, std::size_t second
         }
     double sum = 0;
     for (const double log_likelihood : all) sum += std::exp(log_likelihood - most);
-    found.log_weight = most + std::log(sum / static_cast<double>(all.size()));
+    found.log_weight = most + std::log(sum / real(all.size()));
     return found;
 }
 

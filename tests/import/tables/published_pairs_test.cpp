@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "sim/predict.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
 #include "sim/why/diagnose.h"
 #include "tests/truth.h"
 
