@@ -15,6 +15,7 @@
 #include "cli/verbs.h"
 #include "import/machine/gpu_samples.h"
 #include "import/profiles/import_profiles.h"
+#include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -44,11 +45,27 @@ void take_case(const Case& c, Observed& seen) {
     seen.steps = c.recorded_steps;
     seen.forward = c.measured_forward;
     seen.backward = c.measured_backward;
+    if (!c.measured_reserved) seen.peak = c.measured_peak;
     for (const MeasuredPhase& phase : c.measured_phases) {
         if (phase.rank != -1) continue;
         if (phase.name == "gradient_sync") seen.gradient_sync = phase.time;
         if (phase.name == "optimizer") seen.optimizer = phase.time;
     }
+}
+
+// What was measured must be of the configuration that is asked about.
+void require_batch(const Case& c, const std::string& where, const Experiment& e) {
+    const int stated = sequences_of_step(e.parallelism);
+    if (c.measured_sequences == 0 || c.measured_sequences == stated) return;
+    throw ConfigError(fmt::format(
+        "{}: a step took {} sequences, the configuration says {}: they are not of one run; "
+        "expected --set global_batch={}, or that run's configuration",
+        where, c.measured_sequences, stated, c.measured_sequences));
+}
+
+void take_log(const Case& c, const std::string& log, AskedRun& run) {
+    require_batch(c, log, run.experiment);
+    take_case(c, run.observed);
 }
 
 bool holds_runs(const std::string& input) {
@@ -91,7 +108,13 @@ void take_measured(const Options& options, AskedRun& run) {
         });
     Seconds sum;
     for (const Seconds s : steps) sum += s;
-    run.observed.step = sum / real(steps.size());
+    const Seconds mean = sum / real(steps.size()), logged = run.observed.step;
+    constexpr double alike = 0.1;
+    if (!options.log.empty() && std::abs(mean / logged - 1) > alike)
+        throw ConfigError(
+            fmt::format("--measured {}: the steps of {} take {}; expected one of them",
+                        options.measured.front(), options.log, to_string(logged)));
+    run.observed.step = mean;
     run.observed.steps = steps.size() > 1 ? steps : std::vector<Seconds>{};
 }
 
@@ -153,6 +176,20 @@ void take_links(const std::string& path, AskedRun& run) {
         throw ConfigError(path + ": has no message of 64 MB or more; expected nccl-tests -e 1G");
 }
 
+// Of several ranks also how they differ.
+void take_profile(const std::string& path, Observed& seen) {
+    const std::vector<KernelShares> ranks = read_kernel_shares(path);
+    const auto kinds_of = [](const KernelShares& s) {
+        return KernelKinds{s.products, s.attention, s.passes};
+    };
+    seen.kinds = kinds_of(ranks.front());
+    if (seen.kinds->total() <= 0)
+        throw ConfigError("--profile " + path + ": no kernel computes within its steps");
+    if (ranks.size() < 2 || !seen.rank_times.empty()) return;
+    for (const KernelShares& rank : ranks)
+        seen.rank_times.push_back((seen.step * kinds_of(rank).total()).si());
+}
+
 // GPUs of a busy run seldom reach their highest clock: between 0.8 of it (power-limited Hopper) and
 // all of it (Ampere), which is judged, not measured.
 void take_clocks(const std::string& path, Observed& seen) {
@@ -169,6 +206,7 @@ AskedRun asked_run(const Options& options) {
         run.experiment = c.experiment;
         for (const std::string& text : options.set) set_key(run.experiment, parse_override(text));
         check_experiment(run.experiment);
+        require_batch(c, name, run.experiment);
         take_case(c, run.observed);
     } else {
         require_foreign(options, {name});
@@ -177,7 +215,7 @@ AskedRun asked_run(const Options& options) {
     if (!options.log.empty()) {
         Options of_log = options;
         if (of_log.model.empty()) of_log.model = name;
-        take_case(one_case(of_log, options.log), run.observed);
+        take_log(one_case(of_log, options.log), options.log, run);
     }
     take_measured(options, run);
     if (run.observed.name.empty()) run.observed.name = std::filesystem::path(name).stem().string();
@@ -188,6 +226,7 @@ AskedRun asked_run(const Options& options) {
             run.observed.rank_times.push_back(parse_seconds(text).si());
             if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
         });
+    if (!options.profile.empty()) take_profile(options.profile, run.observed);
     if (!options.nccl_tests.empty()) take_links(options.nccl_tests, run);
     if (!options.gpu_samples.empty()) take_clocks(options.gpu_samples, run.observed);
     return run;
@@ -208,9 +247,10 @@ std::vector<Cause> causes_left(const std::vector<std::string>& ruled_out) {
 
 void check_files(const Options& options) {
     Paths outputs;
-    const Paths inputs = named({named_row(options.experiment).path},
-                               {options.cluster, options.framework, options.model, options.log,
-                                options.nccl_tests, options.gpu_samples});
+    const Paths inputs =
+        named({named_row(options.experiment).path},
+              {options.cluster, options.framework, options.model, named_row(options.log).path,
+               options.profile, options.nccl_tests, options.gpu_samples});
     add_in(outputs, options.out, {"summary.md", "report.html"}, inputs);
     check_outputs(outputs, inputs);
 }
@@ -249,6 +289,12 @@ Verb diagnose_verb() {
          .help = "what each rank computes in a step, as its profile says",
          .group = what_was_seen,
          .comma = true},
+        {.name = "--profile",
+         .value = &Options::profile,
+         .type = "FILE|DIR",
+         .help = "a rank's profile of this run (PyTorch's trace, Nsight's SQLite), or a folder of "
+                 "several ranks'",
+         .group = what_was_seen},
         {.name = "--nccl-tests",
          .value = &Options::nccl_tests,
          .type = "FILE",

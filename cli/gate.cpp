@@ -11,6 +11,7 @@
 #include "model/base/whole_files.h"
 #include "reports/gate.h"
 #include "reports/json.h"
+#include "sim/predict.h"
 #include "sim/why/gate.h"
 #include "sim/why/waterfall.h"
 
@@ -22,14 +23,22 @@ namespace fs = std::filesystem;
 struct GateInput {
     GateRun run;
     Experiment experiment;
+    int sequences = 0;  // of a step, as the log states them
 };
 
-GateInput recorded_in(const Options& options, const std::string& input) {
-    const Case found = one_case(options, input);
-    GateInput r{{found.case_id, found.recorded_steps}, found.experiment};
+GateInput recorded(const Case& found, const std::string& input) {
+    GateInput r{
+        {found.case_id, found.recorded_steps, {}}, found.experiment, found.measured_sequences};
     if (r.run.steps.empty())
         throw ConfigError(input +
                           ": has no single steps; expected a log or measurements with them");
+    const auto add = [&](const std::string& name, Seconds time) {
+        if (time > Seconds(0)) r.run.phases.emplace_back(name, time);
+    };
+    add("forward", found.measured_forward.value_or(Seconds(0)));
+    add("backward", found.measured_backward.value_or(Seconds(0)));
+    for (const MeasuredPhase& phase : found.measured_phases)
+        if (phase.rank == -1 && !phase.name.starts_with("memory")) add(phase.name, phase.time);
     return r;
 }
 
@@ -50,6 +59,11 @@ std::vector<std::string> files_of_history(const std::string& folder, const std::
 // A history of another machine or split says nothing about this run.
 void require_alike(const Options& options, const GateInput& run, const GateInput& other,
                    const std::string& path) {
+    if (run.sequences != other.sequences && run.sequences * other.sequences > 0 && !options.allow)
+        throw ConfigError(
+            fmt::format("{}: took {} sequences a step, {} {}; expected runs of one "
+                        "configuration, or --allow",
+                        path, other.sequences, run.run.name, run.sequences));
     const std::vector<KeyChange> changes = changes_between(other.experiment, run.experiment);
     if (changes.empty() || options.allow) return;
     throw ConfigError(
@@ -87,16 +101,22 @@ GateAnswer gate_answer(const Options& options) {
         keep_apart({options.junit}, files);
         require_writable(options.junit);
     }
-    const GateInput run = recorded_in(options, input);
+    const GateInput run = recorded(one_case(options, input), input);
     Options quiet = options;  // how each file of history was read tells nothing
     quiet.say = [](const std::string&) {};
     std::vector<GateRun> history;
     for (const std::string& path : files) {
-        const GateInput other = recorded_in(quiet, path);
-        require_alike(options, run, other, path);
-        history.push_back(other.run);
+        for (const Case& one : all_cases(quiet, path)) {  // a log that was resumed has several
+            const GateInput other = recorded(one, path);
+            require_alike(options, run, other, path);
+            history.push_back(other.run);
+        }
     }
-    const GateAnswer found = judge_run(run.run, history, share);
+    GateAnswer found = judge_run(run.run, history, share);
+    try {
+        found.forecast = predict(run.experiment).step;
+    } catch (const ConfigError&) {  // the history alone says what it takes
+    }
     if (!options.junit.empty()) write_whole({{options.junit, gate_junit(found)}});
     return found;
 }

@@ -62,6 +62,29 @@ std::string steps_alone(const Case& c) {
         p.regular ? fmt::format(" (every {:.0f}th)", p.every) : "", 100 * p.lost);
 }
 
+// Those of the name, or all.
+std::vector<Comparison> runs_of(const Options& options, const NamedRow& named) {
+    const auto& [path, row] = named;
+    std::vector<Comparison> found =
+        is_log(path) ? comparisons_of_log(options, path)
+                     : read_comparisons(path, options.cluster, options.framework);
+    if (!row.empty())
+        std::erase_if(found,
+                      [&wanted = row](const Comparison& c) { return c.what.case_id != wanted; });
+    if (found.empty()) throw ConfigError(path + ": has no run" + (row.empty() ? "" : " " + row));
+    return found;
+}
+
+Case accepted(const Comparison& c, const std::string& input) {
+    if (c.refused_because.empty()) return c.what;
+    throw ConfigError(
+        c.refused_because +
+        (is_log(named_row(input).path)
+             ? " What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
+                   steps_alone(c.what)
+             : ""));
+}
+
 }  // namespace
 
 bool is_log(const std::string& path) {
@@ -124,32 +147,29 @@ std::vector<Comparison> comparisons_of_log(const Options& options, const std::st
 }
 
 NamedRow named_row(const std::string& input) {
-    const auto at = input.find(".csv:");
-    return at == std::string::npos ? NamedRow{input, ""}
-                                   : NamedRow{input.substr(0, at + 4), input.substr(at + 5)};
+    if (const auto at = input.find(".csv:"); at != std::string::npos)
+        return {input.substr(0, at + 4), input.substr(at + 5)};
+    std::error_code none;
+    for (auto at = input.find(':'); at != std::string::npos; at = input.find(':', at + 1))
+        if (std::filesystem::is_regular_file(input.substr(0, at), none))
+            return {input.substr(0, at), input.substr(at + 1)};
+    return {input, ""};
+}
+
+std::vector<Case> all_cases(const Options& options, const std::string& input) {
+    std::vector<Case> cases;
+    for (const Comparison& c : runs_of(options, named_row(input)))
+        cases.push_back(accepted(c, input));
+    return cases;
 }
 
 Case one_case(const Options& options, const std::string& input) {
-    const auto [path, row] = named_row(input);
-    const bool log = is_log(path);
-    std::vector<Comparison> found =
-        log ? comparisons_of_log(options, path)
-            : read_comparisons(path, options.cluster, options.framework);
-    if (!row.empty())
-        std::erase_if(found,
-                      [&wanted = row](const Comparison& c) { return c.what.case_id != wanted; });
-    if (found.empty()) throw ConfigError(path + ": has no run" + (row.empty() ? "" : " " + row));
+    const NamedRow named = named_row(input);
+    const std::vector<Comparison> found = runs_of(options, named);
     if (found.size() > 1)
-        throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", path, found.size(),
-                                      path, found.front().what.case_id));
-    const Comparison& c = found.front();
-    if (!c.refused_because.empty())
-        throw ConfigError(
-            c.refused_because +
-            (log ? " What is missing is the configuration: --model EXPERIMENT (and --cluster)." +
-                       steps_alone(c.what)
-                 : ""));
-    return c.what;
+        throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", named.path,
+                                      found.size(), named.path, found.front().what.case_id));
+    return accepted(found.front(), input);
 }
 
 OwnSteps own_steps_of_file(const std::string& path, const Options& options, bool plain) {

@@ -20,7 +20,7 @@ std::vector<std::string> import_logs(const Options& options);
 // The runs of a log as cases, predicted by --model, or by the experiment of its own arguments.
 std::vector<Comparison> comparisons_of_log(const Options& options, const std::string& path);
 
-// An input that may be a row of a table (TABLE.csv:CASE).
+// An input that may be a row of a table or one of a log's runs (TABLE.csv:CASE, FILE.log:RUN).
 struct NamedRow {
     std::string path, row;
 };
@@ -29,6 +29,8 @@ NamedRow named_row(const std::string& input);
 // The only run of a log, a run folder or a table, or the one that is named (TABLE.csv:CASE). Throws
 // ConfigError if it has no forecast.
 Case one_case(const Options& options, const std::string& input);
+// The same for all of its runs.
+std::vector<Case> all_cases(const Options& options, const std::string& input);
 
 // --measured FILE. The steps of a table (each beside its forecast, `plain`: as simulate makes it)
 // or of a file that --save wrote. Throws ConfigError.

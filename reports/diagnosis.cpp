@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +13,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t most_causes = 6;
+constexpr std::size_t most_causes = 6, most_alike = 4;
 using enum Diagnosis::Verdict;
 
 // Whose evidence is told, and between which the test decides.
@@ -20,18 +21,6 @@ std::size_t told(const Diagnosis& d) {
     if (d.verdict == nothing_wrong || d.causes.empty()) return 0;
     if (d.verdict == too_fast && d.causes.front().costs > Seconds(0)) return 0;
     return std::min<std::size_t>(2, d.causes.size());
-}
-
-std::vector<std::string> names_alike(const Diagnosis& d) {
-    std::vector<std::string> names;
-    if (!d.causes.front().in_some_steps &&
-        d.probability_of_nothing > 0.5 * d.causes.front().probability)
-        names.emplace_back("nothing at all");
-    for (const SuspectedCause& s : d.causes)
-        if (s.in_some_steps == d.causes.front().in_some_steps &&
-            s.probability > 0.5 * d.causes.front().probability && names.size() < 4)
-            names.push_back(s.name);
-    return names;
 }
 
 Table causes_table(const Diagnosis& d) {
@@ -117,6 +106,8 @@ std::string verdict_text(const Diagnosis& d) {
             return "nothing is wrong: this configuration costs that much; another split or "
                    "setting may cost less (stepcast sweep)";
         case likely:
+            if (!d.together.empty())
+                return fmt::format("likely: {}, both at once", fmt::join(d.together, " and "));
             return fmt::format("likely: {} ({} of the probability)", d.causes.front().name,
                                percent_text(d.causes.front().probability));
         case cannot_tell:
@@ -124,7 +115,7 @@ std::string verdict_text(const Diagnosis& d) {
                 return "cannot tell: the run is slower than its forecast, and no cause of the "
                        "list explains it";
             return fmt::format("cannot tell: {} may be why, about as likely",
-                               fmt::join(names_alike(d), ", "));
+                               fmt::join(d.alike | std::views::take(most_alike), ", "));
         case too_fast: {
             std::string text =
                 "faster than such a run can be: another batch, a micro-batch taken for a step, "
@@ -189,6 +180,8 @@ std::string to_json(const Diagnosis& d) {
                                                         {"lost_share", p.lost},
                                                         {"regular", p.regular},
                                                         {"every", p.every}}},
+                          {"alike", d.alike},
+                          {"together", d.together},
                           {"causes", json::list(d.causes, cause)},
                           {"notes", d.notes}});
 }

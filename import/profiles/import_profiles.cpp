@@ -150,6 +150,13 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
     return ranks;
 }
 
+std::vector<KernelShares> read_kernel_shares(const std::string& path) {
+    std::vector<std::string> ignored;
+    std::vector<KernelShares> shares;
+    for (const Profile& p : read_job({path}, ignored)) shares.push_back(kernel_shares(p));
+    return shares;
+}
+
 std::vector<std::string> import_profiles(const ProfileImport& request) {
     const std::vector<std::string> paths = all_files(request.paths);
     for (const std::string& path : paths) {

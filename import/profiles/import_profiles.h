@@ -8,6 +8,7 @@
 
 #include "import/profiles/nccl_tests.h"
 #include "import/profiles/profile.h"
+#include "import/profiles/profile_times.h"
 #include "model/base/whole_files.h"
 #include "model/records/measurements.h"
 
@@ -34,6 +35,9 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
 // Reads everything and writes every table with rows, or throws ConfigError and writes none. Returns
 // notes on what was taken and left out.
 std::vector<std::string> import_profiles(const ProfileImport& request);
+
+// Of each rank of a file or folder: what its kernels take (profile_times.h).
+std::vector<KernelShares> read_kernel_shares(const std::string& path);
 
 // Reads a file of either profiler; an Nsight export may hold several processes, each a profile.
 // Throws ConfigError for other files and for traces without GPU work.

@@ -18,5 +18,6 @@ std::vector<std::string> import_profiles(const ProfileImport&) { refuse(); }
 std::vector<Profile> read_job(const std::vector<std::string>&, std::vector<std::string>&) {
     refuse();
 }
+std::vector<KernelShares> read_kernel_shares(const std::string&) { refuse(); }
 
 }  // namespace stepcast

@@ -1,6 +1,10 @@
 #include "import/profiles/profile_times.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "model/base/numbers.h"
@@ -24,7 +28,47 @@ Alike alike(const OperatorCall& c) {
     return {c.op, c.dtype, sizes};
 }
 
+bool has_one_of(std::string_view name, std::span<const std::string_view> words) {
+    return std::ranges::any_of(
+        words, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
+}
+
+// Attention first: its kernels are products too.
+double KernelShares::*kind_of(const Profile& p, const DeviceSpan& span) {
+    using namespace std::string_view_literals;
+    static constexpr std::array attention{"flash"sv, "fmha"sv, "sdpa"sv, "attention"sv, "attn"sv};
+    static constexpr std::array products{"gemm"sv,   "cutlass"sv, "nvjet"sv,
+                                         "cublas"sv, "xmma"sv,    "Cijk_"sv};
+    if (span.sized >= 0) {
+        const Op& work = p.operators[as_index(span.sized)].work;
+        if (std::holds_alternative<Attention>(work)) return &KernelShares::attention;
+        return is_compute(work) ? &KernelShares::products : &KernelShares::passes;
+    }
+    const std::string& name = p.names[span.name];
+    if (has_one_of(name, attention)) return &KernelShares::attention;
+    return has_one_of(name, products) ? &KernelShares::products : &KernelShares::passes;
+}
+
 }  // namespace
+
+KernelShares kernel_shares(const Profile& profile) {
+    const auto ns = [](Seconds time) { return std::llround(time.si() * 1e9); };
+    std::int64_t begin = 0, end = 0;
+    if (!profile.steps.empty()) {
+        begin = ns(profile.steps.front().start);
+        end = ns(profile.steps.back().start + profile.steps.back().duration);
+    } else {
+        for (const DeviceSpan& span : profile.spans) end = std::max(end, span.finish);
+    }
+    KernelShares shares{.rank = profile.rank};
+    if (end <= begin) return shares;
+    for (const DeviceSpan& span : profile.spans) {
+        const auto inside = std::min(span.finish, end) - std::max(span.start, begin);
+        if (span.kind == SpanKind::compute && inside > 0)
+            shares.*kind_of(profile, span) += real(inside) / real(end - begin);
+    }
+    return shares;
+}
 
 DeviceTimes device_times(const Profile& profile) {
     const auto computes = [](const DeviceSpan& s) { return s.kind == SpanKind::compute; };

@@ -36,6 +36,16 @@ struct DeviceTimes {
 };
 DeviceTimes device_times(const Profile& profile);
 
+// Sums of computing kernels over the time of the profiled steps, or without any over the time from
+// the first work to the last: matrix products, fused attention, all others. By the operator that
+// launched a kernel where its sizes were recorded, else by the kernel's name.
+struct KernelShares {
+    int rank = 0;
+    double products = 0, attention = 0, passes = 0;
+    friend bool operator==(const KernelShares&, const KernelShares&) = default;
+};
+KernelShares kernel_shares(const Profile& profile);
+
 inline Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
 
 // Length of the i-th step, from its start to the next one's; for the last its own duration. And its

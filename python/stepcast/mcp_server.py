@@ -221,6 +221,7 @@ async def diagnose(run: Source, measured: Annotated[Union[str, list[str]], Field
                        '"4.31s", "38%MFU", "410TFLOP/s", "3700tokens/s/gpu", or five and more single steps ["4.3s", "4.4s", ..]'))] = "",
                    log: Annotated[Optional[Source], Field(description="its training log")] = None,
                    rank_times: Annotated[Optional[list[str]], Field(description="what each rank computes in a step, by profiles")] = None,
+                   profile: Annotated[str, Field(description="path of a rank's profile (PyTorch's trace, Nsight's SQLite), or of a folder of several")] = "",
                    nccl_tests: Annotated[Optional[Source], Field(description="output of all_reduce_perf on these machines")] = None,
                    nvidia_smi: Annotated[Optional[Source], Field(description="nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,clocks_event_reasons.active --format=csv -l 1, sampled during the run")] = None,
                    ruled_out: Annotated[Optional[list[str]], Field(description="causes that were tested and are not it")] = None,
@@ -229,7 +230,7 @@ async def diagnose(run: Source, measured: Annotated[Union[str, list[str]], Field
     """Why a run is slower than it should be: ranked causes, the cheapest test, what to change; or nothing is wrong, or cannot tell."""
     common = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "env": env}
     options = {**common, "measured": measured if isinstance(measured, str) else ",".join(measured),
-               "rank_times": ",".join(rank_times or []), "ruled_out": ruled_out}
+               "rank_times": ",".join(rank_times or []), "profile": profile, "ruled_out": ruled_out}
     with asked("diagnose", [run], options, {"log": log, "nccl_tests": nccl_tests, "nvidia_smi": nvidia_smi}) as line:
         text, said = await line.run()
         return answer(Diagnosis, line, said, json.loads(text), evidence=await line.evidence(line.words[1], common))

@@ -43,6 +43,7 @@ struct Case {
     bool measured_reserved = false;      // it is what the allocator reserved
     // own runs: one per task of the unfolded step; else empty
     std::vector<Seconds> measured_durations;
+    int measured_sequences = 0;  // of a step, as a log states them; 0 = not stated
     // hashes of the measured rows behind it (model/records/provenance.h)
     std::vector<RowHash> rows;
     // of a table's row: the hash of its cells; 0 = none

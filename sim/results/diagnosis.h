@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/results/forecast.h"
@@ -28,6 +29,8 @@ struct SuspectedCause {
     friend bool operator==(const SuspectedCause&, const SuspectedCause&) = default;
 };
 
+inline constexpr std::string_view nothing_at_all = "nothing at all";
+
 // What the single steps of a run look like.
 struct StepPattern {
     int steps = 0;          // 0: not known, or fewer than five
@@ -49,6 +52,9 @@ struct Diagnosis {
     double probability_of_nothing = 0;  // that the quiet step is as forecast
     double probability_of_no_pattern = 0;
     std::vector<SuspectedCause> causes;  // likeliest and costliest first
+    // which of them, nothing_at_all among them, explain the first's part of the gap about as well
+    std::vector<std::string> alike;
+    std::vector<std::string> together;  // two causes that are there at once, likelier than not
     std::vector<std::string> notes;
     friend bool operator==(const Diagnosis&, const Diagnosis&) = default;
 };

@@ -2,16 +2,26 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "model/base/units.h"
+#include "sim/results/forecast.h"
 
 namespace stepcast {
 
 struct GateRun {
     std::string name;
     std::vector<Seconds> steps;  // single steps, in order, without warm-up
+    // medians of what a log times beside the step, by name
+    std::vector<std::pair<std::string, Seconds>> phases = {};
     friend bool operator==(const GateRun&, const GateRun&) = default;
+};
+
+// A phase that the run and its history time.
+struct MovedPhase {
+    std::string name;
+    Seconds now, usual;
+    friend bool operator==(const MovedPhase&, const MovedPhase&) = default;
 };
 
 struct GateAnswer {
@@ -27,6 +37,8 @@ struct GateAnswer {
     int steps_for_tolerance =
         0;  // with how many steps a run slower by `tolerance` would; 0 = never
     double tolerance = 0.03;
+    std::vector<MovedPhase> phases = {};  // that which moved most first
+    Interval forecast = {};               // of the run's configuration; 0 = none
     friend bool operator==(const GateAnswer&, const GateAnswer&) = default;
 };
 

@@ -1,6 +1,7 @@
 #include "sim/why/causes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/input/presets.h"
+#include "model/records/measurements.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
@@ -46,6 +48,8 @@ bool is_of_step(const std::string& key) {
     return key == "step" || key == "optimizer" || key == "parameters" || key == "device" ||
            key == "work" || key == "rate";
 }
+
+constexpr std::array<std::string_view, 3> parts_of_memory{"weights", "gradients", "optimizer"};
 
 void check_change(const std::string& text) {
     const Change c = parse_change(text);
@@ -122,14 +126,20 @@ void apply(const Change& c, double severity, UnderCause& u) {
     } else if (c.key == "device") {
         u.device_share *= severity;
     } else if (c.key == "optimizer") {
-        u.more += value() * billions_of_node(e);
-    } else if (c.key == "parameters") {
-        u.more += value() * billions_of_node(e) * micro_batches(e.parallelism);
-    } else if (c.key == "experts") {
-        u.more += value() * expert_passes(e);
+        u.in_optimizer += value() * billions_of_node(e);
+    } else if (c.key == "parameters") {  // fetched by the forward and again by the backward
+        const Seconds time = value() * billions_of_node(e) * micro_batches(e.parallelism);
+        u.in_forward += time / 2;
+        u.in_backward += time / 2;
+    } else if (c.key == "experts") {  // a backward has two products for each of the forward
+        const Seconds time = value() * expert_passes(e);
+        u.in_forward += time / 3;
+        u.in_backward += time * (2.0 / 3);
     } else {
         u.same = false;
-        if (c.how == '*')
+        if (c.value == "severity")
+            set_key(e, {c.key, fmt::format("{:.6g}", severity)});
+        else if (c.how == '*')
             scale_all(e.cluster, c.key, severity);
         else if (c.how == '+')
             set_key(e, {c.key, to_string(parse_seconds(get_key(e, c.key)) + value())});
@@ -150,6 +160,10 @@ std::vector<Cause> read_causes(const std::string& path) {
             if (cause.least > cause.most || cause.every_least > cause.every_most ||
                 cause.weight <= 0)
                 throw ConfigError("expected a weight above 0, and least up to most");
+            for (const std::string& part : cause.frees)
+                if (std::ranges::count(parts_of_memory, part) == 0)
+                    throw ConfigError("frees: found \"" + part +
+                                      "\"; expected weights, gradients or optimizer");
         });
     return causes;
 }
@@ -164,6 +178,13 @@ double chance_of_distance(const Cause& cause, double every) {
     if (every < cause.every_least || every > cause.every_most) return 0;
     const double range = std::log(cause.every_most / cause.every_least);
     return range > 0 ? 1 / (every * range) : 1;
+}
+
+bool sets_keys(const Cause& cause) {
+    return std::ranges::any_of(cause.changes, [](const std::string& text) {
+        const Change c = parse_change(text);
+        return c.how == '=' && !is_of_step(c.key) && !c.key.starts_with("cluster.");
+    });
 }
 
 bool needs_rate(const Cause& cause) {
@@ -203,13 +224,38 @@ std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs) {
     return times;
 }
 
+namespace {
+
+KernelKinds kinds_of(const TaskGraph& graph, const Costs& costs, int rank) {
+    KernelKinds kinds;
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        const Op& op = graph.op(t);
+        double* const kind = std::holds_alternative<Attention>(op)    ? &kinds.attention
+                             : std::holds_alternative<MemoryPass>(op) ? &kinds.passes
+                             : is_compute(op)                         ? &kinds.products
+                                                                      : nullptr;
+        if (!kind) continue;
+        for (const Place place : graph.places(t))
+            if (place.rank() == rank) *kind += costs.duration[t].si();
+    }
+    return kinds;
+}
+
+}  // namespace
+
 QuickStep quick_step(const Experiment& e) {
     const TaskGraph graph = build_step(e, routing_of(e, 0));
     const Costs costs = price(graph, e.cluster);
     Timeline timeline;
     run(graph, costs, e.cluster.interference, timeline);
     const int rank = reporting_rank(graph);
-    return {step_times(graph, timeline, rank), Seconds(kernel_times(graph, costs)[as_index(rank)])};
+    const std::vector<double> times = kernel_times(graph, costs);
+    const double typical = median(times), most = *std::ranges::max_element(times);
+    return {.times = step_times(graph, timeline, rank),
+            .kernels = Seconds(times[as_index(rank)]),
+            .kinds = kinds_of(graph, costs, rank),
+            .typical = typical,
+            .uneven = typical > 0 ? most / typical : 1};
 }
 
 }  // namespace stepcast

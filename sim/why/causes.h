@@ -17,6 +17,10 @@ NAMED_ENUM(CauseNeeds, "what a cause needs", nodes, linked_node, unblocked, bloc
            no_recompute, trains, zero3, accumulates, shards_inside, spreads_experts, experts, ranks,
            stated_rate);
 
+// Whose kernels take longer. `some`: a group of ranks, all alike; `each`: every rank otherwise, as
+// tokens choose their experts.
+NAMED_ENUM(SlowRanks, "which ranks compute longer", all, one, some, each);
+
 struct Cause {
     KEY(std::string, name, {}, "short");
     KEY(std::string, what, {}, "a sentence");
@@ -30,7 +34,8 @@ struct Cause {
     KEY(double, regular, 0.05, "chance that slow steps come at equal distances", 0, 1);
     KEY(double, every_least, 2, "steps from one slow step to the next, at least", 1, 1e6);
     KEY(double, every_most, 1000, "and at most, where distances are equal", 1, 1e6);
-    KEY(bool, one_rank, false, "one rank computes longer than the others");
+    KEY(SlowRanks, ranks, SlowRanks::all, "which ranks compute longer");
+    KEY(std::vector<std::string>, frees, {}, "what is then not in a device's memory");
     KEY(bool, clock, false, "devices run at the severity's share of their clock");
     KEY(std::string, test, {}, "what tells it");
     KEY(double, minutes, 5, "that the test takes", 0, 1e4);
@@ -45,6 +50,8 @@ std::vector<Cause> read_causes(const std::string& path = "");
 // Whether the experiment has what the cause needs; stated_rate is a need of what was measured.
 bool is_possible(const Cause& cause, const Experiment& e);
 bool needs_rate(const Cause& cause);
+// Whether it sets keys of the experiment, and not of its machine alone.
+bool sets_keys(const Cause& cause);
 // How likely slow steps at equal distances are `every` steps apart: the same for each logarithm of
 // the cause's range.
 double chance_of_distance(const Cause& cause, double every);
@@ -55,9 +62,10 @@ std::vector<double> severities_of(const Cause& cause);
 // is no legal experiment. Texts that do not parse throw ConfigError.
 struct UnderCause {
     Experiment experiment;
-    double times = 1;         // the step takes so many times longer
-    double work = 1;          // and so does everything in it
-    Seconds more;             // and so much
+    double times = 1;  // the step takes so many times longer
+    double work = 1;   // and so does everything in it
+    // and so much, in forward, backward and optimizer
+    Seconds in_forward = {}, in_backward = {}, in_optimizer = {};
     double device_share = 1;  // of the time, how much of its devices the step has
     bool same = true;         // the experiment is the one as stated
 };
@@ -66,11 +74,22 @@ std::optional<UnderCause> under(const Cause& cause, double severity, const Exper
 // What each simulated rank computes, in seconds.
 std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs);
 
+// What a rank computes in a step, in seconds, as its profile divides it: matrix products, fused
+// attention, passes over memory.
+struct KernelKinds {
+    double products = 0, attention = 0, passes = 0;
+    [[nodiscard]] double total() const { return products + attention + passes; }
+    friend bool operator==(const KernelKinds&, const KernelKinds&) = default;
+};
+
 // One step of the experiment, without noise: what `diagnose` compares. `kernels`: the sum of what
-// the reporting rank computes.
+// the reporting rank computes, `kinds` the same without the host's work. `typical`: what the median
+// rank computes; `uneven`: what the busiest one does, over that.
 struct QuickStep {
     StepTimes times;
     Seconds kernels;
+    KernelKinds kinds;
+    double typical = 0, uneven = 1;
 };
 QuickStep quick_step(const Experiment& e);
 

@@ -1,9 +1,9 @@
 #include "sim/why/diagnose.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -12,19 +12,17 @@
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
+#include "sim/memory/memory_use.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
 #include "sim/scatter.h"
+#include "sim/why/evidence.h"
+#include "sim/why/two_causes.h"
 
 namespace stepcast {
 namespace {
 
 constexpr std::size_t fewest_steps = 5;
-// Widths of logarithms. A phase, and the kernels' sum, beside the step: how differently they are
-// off; of a rank's time beside the others'; of a link beside its forecast; of a clock beside the
-// usual one; of the time that a run had its devices.
-constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
-                 clock_width = 0.12, share_width = 0.06;
 // Slow steps: this much above the quiet one, and this many times the spread of quiet steps.
 constexpr double slow_by = 0.05, slow_spreads = 5;
 // What steps lose without a cause, and the range in which a cause loses: shares of the quiet step.
@@ -35,65 +33,15 @@ constexpr double weight_of_nothing = 2;
 // Ranks that have their devices for a share of the time wait for each other beside: a step takes
 // longer than that share says, by up to its square. In between:
 constexpr double share_of_slowness = 2.0 / 3;
-constexpr double outliers = 0.05, outlier_width = 3;
-// A phase below this share of the step is not looked at.
-constexpr double least_phase = 0.03;
-
-double log_normal(double x, double width) {
-    return -0.5 * x * x / (width * width) - std::log(width);
-}
-double log_sum(double a, double b) {
-    return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
-}
-// Of what may also be off, by anything, for a reason that nobody thought of: phases of a log, which
-// may be timed otherwise, in one of fifty; what is read at a device or a link in one of a thousand.
-constexpr double strange_phase = 0.02, strange_reading = 0.001;
-double log_robust(double x, double width, double strange) {
-    constexpr double anything = 1;
-    if (strange == 1) return log_normal(x, anything);
-    return log_sum(std::log(1 - strange) + log_normal(x, width),
-                   std::log(strange) + log_normal(x, anything));
-}
-
-constexpr std::array all_times{&StepTimes::step, &StepTimes::forward, &StepTimes::backward,
-                               &StepTimes::gradient_sync, &StepTimes::optimizer};
+// Two causes are tried where the likeliest one alone leaves the likelihood further below what it is
+// where all agrees than chance does: by half for each witness (of a normal law, in logarithms), and
+// so much more.
+constexpr double by_chance = 0.5, unexplained = 4;
 
 StepTimes scaled(StepTimes times, double by) {
-    for (Seconds StepTimes::*part : all_times) times.*part *= by;
+    for (Seconds StepTimes::*part : parts_of_step) times.*part *= by;
     return times;
 }
-
-// The interval's two widths, as a density of log(measured / expected).
-struct Error {
-    double faster = 0.1, slower = 0.1;
-    [[nodiscard]] double log_density(double x) const {
-        const double narrow = x < 0 ? faster : slower;
-        return log_sum(std::log(1 - outliers) + log_normal(x, narrow),
-                       std::log(outliers) + log_normal(x, outlier_width * narrow));
-    }
-};
-
-Error error_of(const Interval& step) {
-    constexpr double least = 0.02;
-    return {std::max(least, std::log(step.p50 / step.p10) / p90_of_normal),
-            std::max(least, std::log(step.p90 / step.p50) / p90_of_normal)};
-}
-
-struct Phases {
-    const char* name;
-    Seconds StepTimes::*predicted;
-    std::optional<Seconds> Observed::*measured;
-};
-constexpr std::array phases{
-    Phases{"forward", &StepTimes::forward, &Observed::forward},
-    Phases{"backward", &StepTimes::backward, &Observed::backward},
-    Phases{"gradient sync", &StepTimes::gradient_sync, &Observed::gradient_sync},
-    Phases{"optimizer", &StepTimes::optimizer, &Observed::optimizer}};
-
-struct Judged {
-    double log_likelihood = 0;
-    std::vector<Witness> witnesses;
-};
 
 struct Suspect {
     const TriedCause* tried = nullptr;
@@ -109,114 +57,47 @@ double log_mean_exp(const std::vector<Judged>& guesses) {
     return most + std::log(sum / real(guesses.size()));
 }
 
-std::string ms(Seconds t) {
-    return t >= Seconds(10) ? fmt::format("{:.2f} s", t.si())
-                            : fmt::format("{:.0f} ms", 1e3 * t.si());
-}
-
-// What ranks compute, relative to what they should: the slowest over the median of the others, and
-// that median.
-struct RankTimes {
-    double slowest = 1, others = 1;
-};
-RankTimes relative(std::vector<double> times, const TriedCauses& tried) {
-    const bool known = tried.rank_times.size() == times.size();
-    for (std::size_t r = 0; r < times.size(); ++r)
-        times[r] /= known ? tried.rank_times[r] : tried.kernels.si();
-    const auto slowest = std::ranges::max_element(times);
-    const double time = *slowest;
-    times.erase(slowest);
-    const double others = median(std::move(times));
-    return {time / others, others};
-}
-
-// How well one guess agrees with each thing that was measured. `step` is the quiet step.
-Judged judge(const CauseGuess& g, const TriedCauses& tried, const Observed& observed,
-             Seconds step) {
-    const Error error = error_of(tried.forecast);
-    Judged found;
-    const auto add = [&](const std::string& what, const std::string& text, double log_density) {
-        found.log_likelihood += log_density;
-        found.witnesses.push_back({what, text, log_density});
-    };
-    const double off = std::log(step / g.times.step);
-    add("the step", fmt::format("{} explained of {}", ms(g.times.step), ms(step)),
-        error.log_density(off));
-    for (const auto& [name, predicted, measured] : phases) {
-        const auto& seen = observed.*measured;
-        const Seconds said = g.times.*predicted;
-        if (!seen || std::max(*seen, said) < least_phase * step) continue;
-        const double floor = 0.01 * step.si();
-        add(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
-            log_robust(std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width,
-                       g.one_rank ? 1 : strange_phase));
-    }
-    if (observed.rank_times.size() > 1) {
-        const auto [slowest, others] = relative(observed.rank_times, tried);
-        add("ranks",
-            fmt::format("slowest rank {:.2f} of the others, {:.2f} expected", slowest,
-                        g.slowest_rank),
-            log_robust(std::log(slowest / g.slowest_rank), rank_width, strange_reading));
-        add("kernels",
-            fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, g.kernels),
-            log_robust(std::log(others / g.kernels) - off, kernel_width, strange_phase));
-    }
-    if (!observed.clocks.empty()) {
-        std::vector<double> shares;
-        for (const MeasuredClock& clock : observed.clocks)
-            shares.push_back(clock.share / clock.usual);
-        const double share = median(shares);
-        add("clocks",
-            fmt::format("{:.0f} % of the usual clock, {:.0f} % expected", 100 * share,
-                        100 * g.clock),
-            log_robust(std::log(share / g.clock), clock_width, strange_reading));
-    }
-    if (observed.device_share)
-        add("devices",
-            fmt::format("had {:.0f} % of the time, {:.0f} % expected", 100 * *observed.device_share,
-                        100 * g.device_share),
-            log_robust(std::log(*observed.device_share / g.device_share), share_width,
-                       strange_reading));
-    for (const MeasuredLink& link : observed.links) {
-        const double said = link.between_nodes ? g.link_between : g.link_inside;
-        add(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
-            fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
-            log_robust(std::log(link.slower / said), link_width, strange_reading));
-    }
-    return found;
+KernelKinds shares_of(const KernelKinds& kinds) {
+    const double all = std::max(kinds.total(), 1e-300);
+    return {kinds.products / all, kinds.attention / all, kinds.passes / all};
 }
 
 std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Experiment& e,
                                    const QuickStep& plain, double scale) {
     const auto changed = under(cause, severity, e);
     if (!changed) return std::nullopt;
-    CauseGuess g{.severity = severity, .times = plain.times};
+    CauseGuess g{.severity = severity,
+                 .times = plain.times,
+                 .ranks = cause.ranks,
+                 .kinds = shares_of(plain.kinds)};
     if (!changed->same) {
         try {
             const QuickStep step = quick_step(changed->experiment);
             g.times = scaled(step.times, scale);
-            g.kernels = scale * step.kernels / plain.kernels;
+            g.kernels = scale * step.typical / plain.typical;
+            g.kinds = shares_of(step.kinds);
+            if (cause.ranks == SlowRanks::each) g.slowest_rank = step.uneven / plain.uneven;
         } catch (const ConfigError&) {
             return std::nullopt;
         }
     }
     g.times = scaled(g.times, changed->work / changed->device_share);
-    const Seconds more = changed->more + g.times.step * (changed->times - 1);
-    g.times.step += more;
-    // the engine's optimizer is where logs count the host's
-    if (changed->more > Seconds(0)) g.times.optimizer += more;
+    g.times.forward += changed->in_forward;
+    g.times.backward += changed->in_backward;
+    g.times.optimizer += changed->in_optimizer;
+    g.times.step = g.times.step * changed->times + changed->in_forward + changed->in_backward +
+                   changed->in_optimizer;
     const Cluster &now = changed->experiment.cluster, &was = e.cluster;
     if (now.inter.bandwidth > BytesPerSecond(0))
         g.link_between = was.inter.bandwidth / now.inter.bandwidth;
     if (now.intra.bandwidth > BytesPerSecond(0))
         g.link_inside = was.intra.bandwidth / now.intra.bandwidth;
-    if (cause.one_rank) g.slowest_rank = 1 / severity;
+    if (is_of_few(g)) g.slowest_rank = 1 / severity;
     if (cause.clock) g.clock = severity;
     g.device_share = std::pow(changed->device_share, share_of_slowness);
     g.link_between /= changed->device_share;
     g.link_inside /= changed->device_share;
-    g.kernels = cause.one_rank ? 1 : g.kernels * changed->work / changed->device_share;
-    g.one_rank = cause.one_rank;
+    g.kernels = is_of_few(g) ? 1 : g.kernels * changed->work / changed->device_share;
     return g;
 }
 
@@ -246,6 +127,32 @@ std::optional<TriedCause> tried_cause(const Cause& cause, const Experiment& e,
     if (effect < shows) return std::nullopt;
     if (!cause.doubling) t.guesses = refined(t.guesses);
     return t;
+}
+
+Bytes part_of(const MemoryUse& use, const std::string& name) {
+    return name == "optimizer" ? use.optimizer : name == "weights" ? use.weights : use.gradients;
+}
+
+// Memory under a cause: of a changed experiment its own, else what the host holds is not on the
+// device.
+void take_memory(TriedCause& t, const Experiment& e, const MemoryUse& stated) {
+    if (stated.capacity == Bytes(0)) return;
+    MemoryUse use = stated;
+    if (t.cause && sets_keys(*t.cause)) try {
+            use = fullest_memory(under(*t.cause, t.cause->least, e)->experiment);
+        } catch (const ConfigError&) {  // no memory of such an experiment is known
+            return;
+        }
+    t.peak = use.peak;
+    t.out_of_memory = use.out_of_memory;
+    if (!t.cause || t.cause->frees.empty()) return;
+    const Bytes context = e.cluster.overheads.context;
+    Bytes held = use.peak + use.overheads - context;
+    for (const std::string& part : t.cause->frees) {
+        t.peak -= part_of(use, part);
+        held -= part_of(use, part);
+    }
+    t.out_of_memory = chance_out_of_memory(e, held, use.capacity - context);
 }
 
 // Bayes: the first suspect is that nothing is wrong.
@@ -374,12 +281,66 @@ std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen,
         s.tried = &t;
         if (t.cause) s.weight = t.cause->weight * (apart ? 1 - t.cause->some : 1);
         if (s.weight <= 0) continue;
-        for (const CauseGuess& g : t.guesses) s.guesses.push_back(judge(g, tried, seen, quiet));
+        for (const CauseGuess& g : t.guesses) s.guesses.push_back(judge(g, t, tried, seen, quiet));
         s.log_likelihood = log_mean_exp(s.guesses);
         suspects.push_back(std::move(s));
     }
     weigh(suspects);
     return suspects;
+}
+
+bool is_explained_by_one(const std::vector<Suspect>& suspects) {
+    const Judged* best = nullptr;
+    for (const Suspect& s : suspects)
+        for (const Judged& g : s.guesses)
+            if (!best || g.log_likelihood > best->log_likelihood) best = &g;
+    return best->best - best->log_likelihood <
+           by_chance * real(best->witnesses.size()) + unexplained;
+}
+
+// Each suspect's probability becomes that it is a cause, alone or with another. Returns the pair
+// that is likelier than not.
+std::optional<TwoCauses> weigh_pairs(std::vector<Suspect>& suspects, const TriedCauses& tried,
+                                     const Observed& seen, Seconds quiet) {
+    if (is_explained_by_one(suspects)) return std::nullopt;
+    std::vector<double> weights(tried.all.size());
+    std::vector<Suspect*> of(tried.all.size());
+    double most = -INFINITY;
+    for (Suspect& s : suspects) {
+        const auto at = as_index(s.tried - tried.all.data());
+        weights[at] = s.weight;
+        of[at] = &s;
+        most = std::max(most, s.log_likelihood + std::log(s.weight));
+    }
+    const std::vector<TwoCauses> pairs = two_causes(tried, weights, seen, quiet);
+    for (const TwoCauses& p : pairs) most = std::max(most, p.log_weight);
+    double alone = 0, together = 0;
+    for (const Suspect& s : suspects)
+        alone += std::exp(s.log_likelihood + std::log(s.weight) - most);
+    for (const TwoCauses& p : pairs) together += std::exp(p.log_weight - most);
+    for (Suspect& s : suspects) s.probability *= alone / (alone + together);
+    std::optional<TwoCauses> likely;
+    for (const TwoCauses& p : pairs) {
+        const double probability = std::exp(p.log_weight - most) / (alone + together);
+        of[p.first]->probability += probability;
+        of[p.second]->probability += probability;
+        if (probability > 0.5) likely = p;
+    }
+    return likely;
+}
+
+// Each of two has its share of what they cost together.
+void tell_pair(Diagnosis& d, const TwoCauses& pair, const TriedCauses& tried, Seconds plain,
+               Seconds step) {
+    const Seconds cost = step * (1 - plain / pair.guess.times.step);
+    for (SuspectedCause& s : d.causes)
+        for (const auto& [index, share] : {std::pair(pair.first, pair.first_share),
+                                           std::pair(pair.second, 1 - pair.first_share)})
+            if (s.name == tried.all[index].cause->name && !s.in_some_steps) {
+                s.costs = cost * share;
+                s.without = step - s.costs;
+                d.together.push_back(s.name);
+            }
 }
 
 // The part of the gap that is larger comes first, and in it the likelier cause.
@@ -393,23 +354,30 @@ void order(Diagnosis& d, Seconds quiet) {
     });
 }
 
+// Causes of the same part of the gap that are more than a third as likely as the first, with it.
+std::vector<std::string> names_alike(const Diagnosis& d) {
+    constexpr double alike = 1.0 / 3;
+    if (d.causes.empty() || !d.together.empty()) return d.together;
+    const SuspectedCause& first = d.causes.front();
+    std::vector<std::string> names{first.name};
+    for (std::size_t i = 1; i < d.causes.size(); ++i)
+        if (d.causes[i].in_some_steps == first.in_some_steps &&
+            d.causes[i].probability > alike * first.probability)
+            names.push_back(d.causes[i].name);
+    if (!first.in_some_steps && d.probability_of_nothing > alike * first.probability)
+        names.insert(names.begin(), std::string(nothing_at_all));
+    return names;
+}
+
 Diagnosis::Verdict verdict_of(const Diagnosis& d, const Interval& forecast, Seconds quiet) {
     using enum Diagnosis::Verdict;
-    constexpr double far = 2, alike = 0.5;
+    constexpr double far = 2;
     const bool wrong_step = d.probability_of_nothing < 0.5,
                wrong_pattern = d.probability_of_no_pattern < 0.5;
     const double below = std::log(forecast.p50 / quiet) / error_of(forecast).faster;
     if (below > far) return too_fast;
     if (!wrong_step && !wrong_pattern) return nothing_wrong;
-    if (d.causes.empty()) return cannot_tell;
-    const SuspectedCause& first = d.causes.front();
-    if (!first.in_some_steps && d.probability_of_nothing > alike * first.probability)
-        return cannot_tell;
-    for (std::size_t i = 1; i < d.causes.size(); ++i)
-        if (d.causes[i].in_some_steps == first.in_some_steps &&
-            d.causes[i].probability > alike * first.probability)
-            return cannot_tell;
-    return likely;
+    return d.alike.size() == 1 || !d.together.empty() ? likely : cannot_tell;
 }
 
 // Of few ranks alone: of many, the slowest is compared with their median.
@@ -460,7 +428,7 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
                               : (1 - share) * x + share * y;
     };
     CauseGuess g = a;
-    for (Seconds StepTimes::*part : all_times)
+    for (Seconds StepTimes::*part : parts_of_step)
         g.times.*part = Seconds(mix((a.times.*part).si(), (b.times.*part).si()));
     g.severity = mix(a.severity, b.severity);
     g.link_between = mix(a.link_between, b.link_between);
@@ -469,18 +437,24 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     g.clock = mix(a.clock, b.clock);
     g.device_share = mix(a.device_share, b.device_share);
     g.kernels = mix(a.kernels, b.kernels);
+    for (double KernelKinds::*kind : kernel_kinds)
+        g.kinds.*kind = mix(a.kinds.*kind, b.kinds.*kind);
     return g;
 }
 
 TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, int threads) {
-    const Interval forecast = predict(AsRun{e, {.by = RunBy::recipe}}).step;
+    const Forecast whole = predict(AsRun{e, {.by = RunBy::recipe}});
+    const Interval& forecast = whole.step;
     QuickStep plain = quick_step(e);
     const double scale = forecast.p50 / plain.times.step;  // to the median draw
     plain.times = scaled(plain.times, scale);
     plain.kernels *= scale;
+    plain.typical *= scale;
+    for (double KernelKinds::*kind : kernel_kinds) plain.kinds.*kind *= scale;
     TriedCauses found{.forecast = forecast,
                       .cluster = e.cluster,
                       .kernels = plain.kernels,
+                      .kinds = plain.kinds,
                       .rank_times = forecast_rank_times(e, scale),
                       .all = {},
                       .of_some_steps = {}};
@@ -488,9 +462,11 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, in
     each_on_threads(threads, causes.size(), [&](std::size_t i) {
         if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale);
     });
-    found.all.push_back({std::nullopt, {{.severity = 1, .times = plain.times}}});
+    found.all.push_back(
+        {std::nullopt, {{.severity = 1, .times = plain.times, .kinds = shares_of(plain.kinds)}}});
     for (auto& t : tried)
         if (t) found.all.push_back(std::move(*t));
+    for (TriedCause& t : found.all) take_memory(t, e, whole.memory);
     for (const Cause& c : causes)
         if (c.some > 0 && is_possible(c, e)) found.of_some_steps.push_back(c);
     return found;
@@ -506,16 +482,19 @@ Diagnosis diagnose(const TriedCauses& tried, const Observed& seen) {
     const bool apart = d.pattern.steps > 0;
     const Seconds quiet = apart ? d.pattern.quiet : seen.step;
     d.measured = apart ? quiet * (1 + d.pattern.lost) : seen.step;
-    const std::vector<Suspect> suspects = suspects_of(tried, seen, quiet, apart);
+    std::vector<Suspect> suspects = suspects_of(tried, seen, quiet, apart);
+    const auto pair = weigh_pairs(suspects, tried, seen, quiet);
     const Seconds plain = tried.all.front().guesses.front().times.step;
     d.probability_of_nothing = suspects.front().probability;
     for (const Suspect& s : suspects)
         if (s.tried->cause) d.causes.push_back(described(s, suspects, tried.cluster, plain, quiet));
+    if (pair) tell_pair(d, *pair, tried, plain, quiet);
     Patterned some{.nothing = 1, .causes = {}};
     if (apart) some = interruptions(d.pattern, tried.of_some_steps, tried.cluster, d.measured);
     d.probability_of_no_pattern = some.nothing;
     std::ranges::copy(some.causes, std::back_inserter(d.causes));
     order(d, quiet);
+    d.alike = names_alike(d);
     d.verdict = verdict_of(d, d.forecast, quiet);
     if (!seen.steps.empty() && !apart)
         d.notes.push_back(

@@ -39,6 +39,9 @@ struct Observed {
     std::vector<Seconds> steps = {};  // single ones, in order, without warm-up; may be empty
     std::optional<Seconds> forward = {}, backward = {}, gradient_sync = {}, optimizer = {};
     std::vector<double> rank_times = {};  // what each rank computes in a step
+    // what one rank's kernels take by their kind, as shares of the step
+    std::optional<KernelKinds> kinds = {};
+    std::optional<Bytes> peak = {};  // memory that tensors took on the fullest device
     std::vector<MeasuredLink> links = {};
     std::vector<MeasuredClock> clocks = {};  // of devices
     // of the time, how much the run had its devices or cores for itself
@@ -54,16 +57,20 @@ struct CauseGuess {
     StepTimes times;  // step: with what the engine does not know
     // times over the forecast's: of collectives, and of the slowest rank's kernels
     double link_between = 1, link_inside = 1, slowest_rank = 1;
-    double kernels = 1;       // what ranks compute, over the forecast
-    double clock = 1;         // over its usual one
-    double device_share = 1;  // of the time
-    bool one_rank = false;    // of which phases depend on whether it is the one that logs
+    SlowRanks ranks = SlowRanks::all;  // which are slow
+    double kernels = 1;                // what ranks compute, over the forecast
+    KernelKinds kinds = {};            // shares of what a rank computes
+    double clock = 1;                  // over its usual one
+    double device_share = 1;           // of the time
 };
 // The guess at a severity between two others, `share` of the way.
 CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share);
 struct TriedCause {
     std::optional<Cause> cause;  // empty: nothing is wrong
     std::vector<CauseGuess> guesses;
+    // memory of tensors on the fullest device, and the chance that it is too much; 0: not known
+    Bytes peak = {};
+    double out_of_memory = 0;
 };
 // All causes that are possible in an experiment and would show: what takes time, and is the same
 // for everything that may be observed.
@@ -71,6 +78,7 @@ struct TriedCauses {
     Interval forecast;
     Cluster cluster;
     Seconds kernels;                 // what the reporting rank computes as forecast
+    KernelKinds kinds;               // and its kernels by kind
     std::vector<double> rank_times;  // what each rank computes; empty: as much
     std::vector<TriedCause> all;     // the first: nothing is wrong
     std::vector<Cause> of_some_steps;

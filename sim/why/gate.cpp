@@ -74,6 +74,21 @@ LevelScatter scatter_between(const GateRun& run, const std::vector<GateRun>& his
             own, runs - 1};
 }
 
+// Of a phase the history's median, where it times it.
+std::vector<MovedPhase> moved_phases(const GateRun& run, const std::vector<GateRun>& history) {
+    std::vector<MovedPhase> moved;
+    for (const auto& [name, now] : run.phases) {
+        std::vector<double> before;
+        for (const GateRun& h : history)
+            for (const auto& [other, time] : h.phases)
+                if (other == name) before.push_back(time.si());
+        if (!before.empty()) moved.push_back({name, now, Seconds(median(std::move(before)))});
+    }
+    std::ranges::stable_sort(moved, std::ranges::greater{},
+                             [](const MovedPhase& m) { return std::abs((m.now - m.usual).si()); });
+    return moved;
+}
+
 void explain(GateAnswer& a, bool enough) {
     using enum GateAnswer::Verdict;
     const auto percent = [](double x) { return fmt::format("{:.1f} %", 100 * x); };
@@ -142,6 +157,7 @@ GateAnswer judge_run(const GateRun& run, const std::vector<GateRun>& history, do
     for (const GateRun& h : history) levels.push_back(median(logarithms(h.steps)));
     const double usual = std::reduce(levels.begin(), levels.end()) / a.runs;
     a.usual = Seconds(std::exp(usual));
+    a.phases = moved_phases(run, history);
     const bool enough = a.steps >= fewest_gate_steps;
     if (a.steps == 0) {
         explain(a, enough);

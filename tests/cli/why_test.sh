@@ -92,6 +92,25 @@ stderr_has "What is missing is the configuration: --model EXPERIMENT"
 run 0 diagnose train.log --model a.toml
 stdout_has "checkpoints"
 
+
+# A log of another run than the configuration's, and two answers to what the step is.
+sed 's/global batch size: 64/global batch size: 128/' train.log >other.log
+run 1 diagnose a.toml --log other.log
+stderr_has "took 128 sequences, the configuration says 64"
+stderr_has "--set global_batch=128"
+run 0 diagnose a.toml --log other.log --set global_batch=128
+run 1 diagnose a.toml --log train.log --measured 5s
+stderr_has "--measured 5s: the steps of train.log take"
+run 0 diagnose a.toml --log train.log --measured 2s
+# One that was resumed has two runs; each has a name.
+cat train.log train.log >resumed.log
+run 1 diagnose a.toml --log resumed.log
+stderr_has "has 2 runs; expected one, as resumed.log:resumed-1-megatron-lm"
+run 0 diagnose a.toml --log resumed.log:resumed-1-megatron-lm
+stdout_has "checkpoints"
+true >empty.log
+refused 'empty.log' 'is empty' -- diagnose a.toml --log empty.log
+
 # A gate: runs of one configuration in a folder; 1 % of noise within a run.
 log() { # FILE MILLISECONDS
     for step in $(seq 1 40); do
@@ -114,6 +133,15 @@ json verdict because slower bound seen_at_90_percent steps_for_tolerance false_a
 mkdir -p one && cp before/1.log one
 run 0 compare same.log --gate --history one --model a.toml
 stdout_has "one run of history"
+stdout_has "such a run takes"
+mkdir -p wider && sed 's/global batch size: 64/global batch size: 128/' same.log >wider/1.log
+run 1 compare same.log --gate --history wider --model a.toml
+stderr_has "wider/1.log: took 128 sequences a step"
+stderr_has "--allow"
+run 0 compare same.log --gate --history wider --model a.toml --allow
+mkdir -p again && cat before/1.log before/2.log >again/resumed.log
+run 5 compare same.log --gate --history again --model a.toml
+stdout_has "2 runs before"
 refused '--history' 'at least one' -- compare same.log --gate --model a.toml
 refused '--history nowhere' 'is no folder' -- compare same.log --gate --history nowhere --model a.toml
 refused '--false-alarms' 'as 1%' -- compare same.log $gate --false-alarms often
@@ -132,6 +160,13 @@ TXT
 run 0 diagnose a.toml --measured 4s --nccl-tests nccl.txt --json
 grep -q 'collectives between nodes' .stdout || fail "what nccl-tests measured is no evidence"
 refused 'nccl-tests' -- diagnose a.toml --measured 4s --nccl-tests a.toml
+
+# A profile of one rank, which ran something else: what it says of kernels is evidence; other files are refused.
+traced="$sources/tests/data/traced/rank0.json.gz"
+run 0 diagnose a.toml --measured 4s --profile "$traced" --json
+grep -q "the profile's kernels" .stdout || fail "what a profile measured is no evidence"
+refused 'a.toml' 'neither a PyTorch' -- diagnose a.toml --measured 4s --profile a.toml
+
 # Levers: the difference with its interval, the flag of the framework's script, rates of the machine by name.
 levers="simulate llama3-8b --cluster H100 --gpus 16 --set seq=4096 --set global_batch=32 --set recompute=selective --set zero=1 --levers"
 run 0 $levers --framework megatron-core

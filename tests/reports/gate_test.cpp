@@ -41,6 +41,19 @@ TEST_CASE("a verdict is told with its false alarms and its power") {
     CHECK(nlohmann::json::parse(to_json(never))["steps_for_tolerance"].is_null());
 }
 
+TEST_CASE("what moved, and what the forecast says, are told beside the history") {
+    GateAnswer a = slow();
+    CHECK(!has(gate_text(a), "moved most"));
+    CHECK(!has(gate_text(a), "such a run takes"));
+    a.phases = {{"backward", Seconds(0.66), Seconds(0.6)}, {"forward", Seconds(0.3), Seconds(0.3)}};
+    a.forecast = {.mean = Seconds(1), .p10 = Seconds(0.9), .p50 = Seconds(1), .p90 = Seconds(1.04)};
+    CHECK(has(gate_text(a), "moved most: backward 600.0 ms -> 660.0 ms (+10.0 %)"));
+    CHECK(has(gate_text(a), "slower than its forecast allows"));  // 1.05 s
+    CHECK(nlohmann::json::parse(to_json(a))["phases"][0]["now_s"] == Approx(0.66));
+    a.forecast.p90 = Seconds(1.06);
+    CHECK(!has(gate_text(a), "slower than its forecast"));
+}
+
 // A failure is a failure, what cannot be told is skipped; names are escaped.
 TEST_CASE("JUnit counts failures and what was not told") {
     GateAnswer a = slow();

@@ -49,6 +49,40 @@ TEST_CASE("times of a device are unions over its streams") {
     CHECK(t.phases.size() == 2);
 }
 
+// A step from 100 to 200 ns. A product by its operator 90..120 (20 of it inside), one by its name
+// 120..140, flash attention 140..155, a pass 190..230 (10 inside), an exchange that is none.
+TEST_CASE("a profile's kernels by kind are shares of its steps' time") {
+    Profile p;
+    p.rank = 3;
+    p.steps = {{"a", Seconds(100e-9), Seconds(100e-9)}};
+    p.names = {"any", "sm90_xmma_gemm_bf16", "flash_fwd_kernel", "ncclDevKernel"};
+    p.operators = {{"aten::mm", "c10::BFloat16", Gemm{.m = 1, .n = 1, .k = 1}}};
+    const auto add = [&](std::int64_t start, std::int64_t finish, std::uint32_t name,
+                         std::int32_t sized = -1) {
+        DeviceSpan s;
+        s.start = start;
+        s.finish = finish;
+        s.name = name;
+        s.sized = sized;
+        if (name == 3) s.kind = SpanKind::communication;
+        p.spans.push_back(s);
+    };
+    add(90, 120, 0, 0);
+    add(120, 140, 1);
+    add(140, 155, 2);
+    add(150, 180, 3);
+    add(190, 230, 0);
+    const KernelShares k = kernel_shares(p);
+    CHECK(k.rank == 3);
+    CHECK(k.products == Approx(0.4));
+    CHECK(k.attention == Approx(0.15));
+    CHECK(k.passes == Approx(0.1));
+    // without steps, of all from 0 to the last work: 30 + 20, 15, 40 of 230
+    p.steps.clear();
+    CHECK(kernel_shares(p).products == Approx(50.0 / 230));
+    CHECK(kernel_shares(p).passes == Approx(40.0 / 230));
+}
+
 // Steps begin at 1000 and 3000 ns; the last lasts 1500. Kernels 500..1500 (backward, half of it
 // before), 2900..3100 (recompute, over the border), 4000..4400 (optimizer), an exchange 4300..5000
 // of which 4400..4500 lies in the step, and one after it.

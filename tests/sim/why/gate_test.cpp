@@ -88,6 +88,24 @@ TEST_CASE("what cannot be seen is not passed, and it is said what could be") {
     CHECK(one.because.find("one run of history") != std::string::npos);
 }
 
+// Backward 1.0 s in the median of the history, 1.1 now; forward 0.4 and 0.41: backward moved more.
+// What the history does not time is left out.
+TEST_CASE("of the phases that a run and its history time, those that moved most come first") {
+    const std::vector<Seconds> steps(10, Seconds(1.5));
+    const GateRun run{
+        "run",
+        steps,
+        {{"forward", Seconds(0.41)}, {"backward", Seconds(1.1)}, {"optimizer", Seconds(0.1)}}};
+    const auto before = [&](double forward, double backward) {
+        return GateRun{
+            "before", steps, {{"forward", Seconds(forward)}, {"backward", Seconds(backward)}}};
+    };
+    const GateAnswer a = judge_run(run, {before(0.4, 1.0), before(0.4, 0.9), before(0.3, 1.3)});
+    REQUIRE(a.phases.size() == 2);
+    CHECK(a.phases[0] == MovedPhase{"backward", Seconds(1.1), Seconds(1.0)});
+    CHECK(a.phases[1] == MovedPhase{"forward", Seconds(0.41), Seconds(0.4)});
+}
+
 TEST_CASE("a gate without history or with a share that is none is refused") {
     const GateRun run{"run", std::vector<Seconds>(10, Seconds(1))};
     CHECK_THROWS_AS(judge_run(run, {}), ConfigError);

@@ -1,0 +1,216 @@
+#include "sim/why/evidence.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "model/records/measurements.h"
+#include "sim/scatter.h"
+
+namespace stepcast {
+namespace {
+
+// Widths of logarithms. A phase, and the kernels' sum, beside the step: how differently they are
+// off; of a rank's time beside the others'; of a link beside its forecast; of a clock beside the
+// usual one; of the time that a run had its devices; of a kind's share of the kernels, and of the
+// kernels in the step of a profile, which itself slows the host down; of memory.
+constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
+                 clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
+                 memory_width = 0.17;
+constexpr double outliers = 0.05, outlier_width = 3;
+// A phase below this share of the step is not looked at.
+constexpr double least_phase = 0.03;
+
+double log_normal(double x, double width) {
+    return -0.5 * x * x / (width * width) - std::log(width);
+}
+double log_sum(double a, double b) {
+    return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+}
+// Of what may also be off, by anything, for a reason that nobody thought of: phases of a log, which
+// may be timed otherwise, in one of fifty; what is read at a device or a link in one of a thousand.
+constexpr double strange_phase = 0.02, strange_reading = 0.001;
+// A kind of kernels below this share of all is not looked at. A configuration that cannot fit is
+// one that was not run, or one whose memory the forecast does not know.
+constexpr double least_kind = 0.02, strange_memory = 0.03;
+double log_robust(double x, double width, double strange) {
+    constexpr double anything = 1;
+    if (strange == 1) return log_normal(x, anything);
+    return log_sum(std::log(1 - strange) + log_normal(x, width),
+                   std::log(strange) + log_normal(x, anything));
+}
+
+struct Phases {
+    const char* name;
+    Seconds StepTimes::*predicted;
+    std::optional<Seconds> Observed::*measured;
+};
+constexpr std::array phases{
+    Phases{"forward", &StepTimes::forward, &Observed::forward},
+    Phases{"backward", &StepTimes::backward, &Observed::backward},
+    Phases{"gradient sync", &StepTimes::gradient_sync, &Observed::gradient_sync},
+    Phases{"optimizer", &StepTimes::optimizer, &Observed::optimizer}};
+
+std::string ms(Seconds t) {
+    return t >= Seconds(10) ? fmt::format("{:.2f} s", t.si())
+                            : fmt::format("{:.0f} ms", 1e3 * t.si());
+}
+
+// What ranks compute, relative to what they should: the slowest over the median of the others (of
+// two groups: of the fast ones), that median, and which ranks are slow.
+struct RankTimes {
+    double slowest = 1, others = 1;
+    SlowRanks shape = SlowRanks::all;
+};
+RankTimes relative(std::vector<double> times, const TriedCauses& tried) {
+    const bool known = tried.rank_times.size() == times.size();
+    for (std::size_t r = 0; r < times.size(); ++r)
+        times[r] /= known ? tried.rank_times[r] : tried.kernels.si();
+    std::ranges::sort(times);
+    const double slowest = times.back(), range = std::log(slowest / times.front());
+    // ranks are of two groups where one gap between neighbours is wider than half of the range
+    std::size_t fast = times.size() - 1;
+    const auto gap = [&](std::size_t i) { return std::log(times[i] / times[i - 1]); };
+    for (std::size_t i = 1; i < times.size(); ++i)
+        if (gap(i) > gap(fast)) fast = i;
+    RankTimes found;
+    if (times.size() > 2 && range > 3 * rank_width)
+        found.shape = gap(fast) < range / 2      ? SlowRanks::each
+                      : fast + 1 == times.size() ? SlowRanks::one
+                                                 : SlowRanks::some;
+    times.resize(found.shape == SlowRanks::some ? fast : times.size() - 1);
+    found.others = median(std::move(times));
+    found.slowest = slowest / found.others;
+    return found;
+}
+// How often ranks that are slow for a reason of this kind look so.
+double chance_of(SlowRanks shape, SlowRanks of_cause) {
+    constexpr double as_it_is = 0.9, else_so = 0.05;
+    if (of_cause == SlowRanks::all) return 1.0 / 3;
+    if (of_cause == SlowRanks::each) return 1.0 / 3;  // a single hot rank, several, a slope
+    return shape == of_cause ? as_it_is : else_so;
+}
+
+bool of_few(SlowRanks ranks) { return ranks == SlowRanks::one || ranks == SlowRanks::some; }
+
+// A profile's kernels: each kind's share of them, and their sum beside the step. One rank's profile
+// says little where ranks differ.
+void add_kinds(const KernelKinds& seen, const CauseGuess& g, const TriedCauses& tried,
+               const auto& add_robust) {
+    const double strange = of_few(g.ranks) ? 1 : strange_phase;
+    constexpr std::array names{"products", "fused attention", "passes over memory"};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const auto kind = kernel_kinds[i];
+        const double found = seen.*kind / seen.total(), said = g.kinds.*kind;
+        if (std::max(found, said) < least_kind) continue;
+        add_robust(
+            names[i],
+            fmt::format("{:.0f} % of the kernels, {:.0f} % expected", 100 * found, 100 * said),
+            std::log((found + least_kind / 2) / (said + least_kind / 2)), kind_width, strange);
+    }
+    const double all = seen.total(), said = tried.kinds.total() * g.kernels / g.times.step.si();
+    add_robust("the profile's kernels",
+               fmt::format("{:.0f} % of the step, {:.0f} % expected", 100 * all, 100 * said),
+               std::log(all / said), profile_width, strange);
+}
+
+double gib(Bytes bytes) { return bytes.si() / (1 << 30); }
+
+// The run ran, so what it does fits into its devices; or its peak is known.
+void add_memory(const TriedCause& t, const Observed& seen, const auto& add) {
+    if (t.peak <= Bytes(0)) return;
+    if (seen.peak)
+        add("memory",
+            fmt::format("{:.1f} GiB expected, {:.1f} GiB measured", gib(t.peak), gib(*seen.peak)),
+            log_robust(std::log(*seen.peak / t.peak), memory_width, strange_phase),
+            log_robust(0, memory_width, strange_phase));
+    else
+        add("memory",
+            fmt::format("{:.1f} GiB expected, which {}", gib(t.peak),
+                        t.out_of_memory > 0.5 ? "does not fit" : "fits"),
+            std::log(std::max(strange_memory, 1 - t.out_of_memory)), 0);
+}
+
+}  // namespace
+
+double StepError::log_density(double x) const {
+    const double narrow = x < 0 ? faster : slower;
+    return log_sum(std::log(1 - outliers) + log_normal(x, narrow),
+                   std::log(outliers) + log_normal(x, outlier_width * narrow));
+}
+
+StepError error_of(const Interval& step) {
+    constexpr double least = 0.02;
+    return {std::max(least, std::log(step.p50 / step.p10) / p90_of_normal),
+            std::max(least, std::log(step.p90 / step.p50) / p90_of_normal)};
+}
+
+bool is_of_few(const CauseGuess& g) { return of_few(g.ranks); }
+
+Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& tried,
+             const Observed& observed, Seconds step) {
+    const StepError error = error_of(tried.forecast);
+    Judged found;
+    const auto add = [&](const std::string& what, const std::string& text, double log_density,
+                         double best) {
+        found.log_likelihood += log_density;
+        found.best += best;
+        found.witnesses.push_back({what, text, log_density});
+    };
+    const auto add_robust = [&](const std::string& what, const std::string& text, double off,
+                                double width, double strange) {
+        add(what, text, log_robust(off, width, strange), log_robust(0, width, strange));
+    };
+    const double off = std::log(step / g.times.step);
+    add("the step", fmt::format("{} explained of {}", ms(g.times.step), ms(step)),
+        error.log_density(off), std::max(error.log_density(0), error.log_density(-1e-9)));
+    for (const auto& [name, predicted, measured] : phases) {
+        const auto& seen = observed.*measured;
+        const Seconds said = g.times.*predicted;
+        if (!seen || std::max(*seen, said) < least_phase * step) continue;
+        const double floor = 0.01 * step.si();
+        add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
+                   std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width,
+                   is_of_few(g) ? 1 : strange_phase);
+    }
+    if (observed.rank_times.size() > 1) {
+        const auto [slowest, others, shape] = relative(observed.rank_times, tried);
+        if (shape != SlowRanks::all)
+            add("slow ranks", fmt::format("{} of them", to_string(shape)),
+                std::log(chance_of(shape, g.ranks)), std::log(chance_of(shape, shape)));
+        add_robust("ranks",
+                   fmt::format("slowest rank {:.2f} of the others, {:.2f} expected", slowest,
+                               g.slowest_rank),
+                   std::log(slowest / g.slowest_rank), rank_width, strange_reading);
+        add_robust("kernels",
+                   fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, g.kernels),
+                   std::log(others / g.kernels) - off, kernel_width, strange_phase);
+    }
+    if (observed.kinds && tried.kinds.total() > 0) add_kinds(*observed.kinds, g, tried, add_robust);
+    if (!observed.clocks.empty()) {
+        std::vector<double> shares;
+        for (const MeasuredClock& clock : observed.clocks)
+            shares.push_back(clock.share / clock.usual);
+        const double share = median(shares);
+        add_robust("clocks",
+                   fmt::format("{:.0f} % of the usual clock, {:.0f} % expected", 100 * share,
+                               100 * g.clock),
+                   std::log(share / g.clock), clock_width, strange_reading);
+    }
+    if (observed.device_share)
+        add_robust("devices",
+                   fmt::format("had {:.0f} % of the time, {:.0f} % expected",
+                               100 * *observed.device_share, 100 * g.device_share),
+                   std::log(*observed.device_share / g.device_share), share_width, strange_reading);
+    for (const MeasuredLink& link : observed.links) {
+        const double said = link.between_nodes ? g.link_between : g.link_inside;
+        add_robust(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
+                   fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
+                   std::log(link.slower / said), link_width, strange_reading);
+    }
+    add_memory(memory, observed, add);
+    return found;
+}
+
+}  // namespace stepcast
