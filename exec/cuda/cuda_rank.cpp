@@ -225,7 +225,9 @@ struct CudaRank::Ran {
             case MemoryPass::Access::transpose: return "own transposing kernel";
             case MemoryPass::Access::stream: return "own streaming kernel";
             case MemoryPass::Access::rows:
-            case MemoryPass::Access::strided: break;
+            case MemoryPass::Access::strided:
+            case MemoryPass::Access::host_link:
+            case MemoryPass::Access::host: break;
         }
         return "own streaming kernel, in order: no reduction, no stride";
     }

@@ -49,6 +49,8 @@ void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
     out.refuse_unless(
         p.vp == 1 || e.workload.layers % (p.pp * p.vp) == 0,
         fmt::format("{} chunks (pp x vp) of {} layers", p.pp * p.vp, e.workload.layers));
+    out.refuse_unless(!e.run.offload_optimizer,
+                      "run.offload_optimizer: its enable_cpu_offload moves the weights, too");
     // torchtitan/components/optimizer.py of v0.2.2 knows Adam and AdamW.
     const auto optimizer = e.workload.optimizer;
     out.refuse_unless(optimizer == Optimizer::adam || optimizer == Optimizer::none,

@@ -114,6 +114,7 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
         times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
     times.update =
         time(passes.optimizer) + (e.runtime.gradients.freed ? 0 : time(passes.zero_gradients));
+    if (e.run.offload_optimizer) times.update += time(passes.to_host) + time(passes.from_host);
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 
