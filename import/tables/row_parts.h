@@ -90,13 +90,14 @@ Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
 // The split in the columns tp to gbs and recompute. What the row leaves open is chosen by the
 // memory forecast for the workload, cluster and framework of `experiment`, and listed in
 // `assumptions`. Throws ConfigError, column first.
-void set_split(const CaseRow& row, int ranks, Experiment& experiment, Shelf& shelf,
+// `room`: share of the device's memory that a forecast may take.
+void set_split(const CaseRow& row, int ranks, double room, Experiment& experiment, Shelf& shelf,
                std::vector<std::string>& assumptions);
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint
 // (Megatron-Core).
 double modules_again(const CaseRow& row, const Workload& workload, Shelf& shelf);
 // Other plausible readings of what the row leaves open, besides the one chosen for `experiment`.
-std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment);
+std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment, double room);
 
 // Choices that the row leaves open and that memory decides (forecast by sim/predict.h): people
 // raise the micro-batch until it no longer fits, and recompute only what does not fit.
@@ -110,11 +111,16 @@ struct ChosenRecompute {
     int layers = 0;  // as Parallelism::recompute_layers
     friend bool operator==(const ChosenRecompute&, const ChosenRecompute&) = default;
 };
+// Who publishes a recipe has made it fit by means that its table does not state, where a forecast
+// is this little above the memory. Anybody else's step fits as it is forecast.
+inline constexpr double recipe_room = 1.15;
+
 // The least recompute that fits into `room` times the memory. Candidates in order: none, the scores
-// of plain attention, then whole layers of a stage, as few as possible. a forecast this little
-// above the memory was made to fit by other means
-inline constexpr double usual_room = 1.15;
-ChosenRecompute fitting_recompute(const Experiment& experiment, double room = usual_room);
+// of plain attention, then whole layers of a stage, as few as possible.
+ChosenRecompute fitting_recompute(const Experiment& experiment, double room = 1);
+// Of a step that ran: the least stage, of those that the framework has, with which it fits when all
+// layers are computed again; 0 when none does.
+int fitting_zero(const Experiment& experiment);
 
 // The machine of the row, from its columns gpu, gpus and interconnect.
 

@@ -145,7 +145,6 @@ TEST_CASE("an optimizer on the host leaves the device weights and gradients") {
     e.runtime.optimizer.host_gradients = true;
     CHECK(states(transformer_memory(e)).si() == Approx(weights * 2));
     CHECK(states(memory_forecast(e)).si() == Approx(weights * 2).epsilon(1e-3));
-    CHECK(memory_forecast(e).peak / transformer_memory(e).peak == Approx(1).margin(0.08));
 }
 
 // GPT-2's 124,439,808 fp32 gradients take 498 MB. Of eight sequences the activations are larger, of
