@@ -2,7 +2,8 @@
 // steps of Newton-Schulz, X = a X + (b X X^T + c (X X^T)^2) X, before it is added to the weights.
 // All else (embeddings, logits, norms, biases) is updated by Adam. Source: DeepSpeed 0.19.8,
 // runtime/zero/muon/original_muon.py; megatron-core 0.16.1, optimizer/muon.py (a tensor-parallel
-// rank's part by itself: muon_tp_mode = "blockwise").
+// rank's part by itself: muon_tp_mode = "blockwise"). Modules that predict further tokens count as
+// Adam's.
 #pragma once
 
 #include <map>
