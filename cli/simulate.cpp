@@ -15,8 +15,14 @@
 #include "model/base/whole_files.h"
 #include "model/input/keys.h"
 #include "model/step.h"
+#include "reports/campaign_tables.h"
+#include "reports/explain_tables.h"
 #include "reports/graph_dot.h"
 #include "reports/json.h"
+#include "reports/lever_tables.h"
+#include "reports/memory_tables.h"
+#include "reports/step_page.h"
+#include "sim/drawn_experts.h"
 #include "sim/gantt.h"
 #include "sim/levers.h"
 #include "sim/memory/allocator_forecast.h"
@@ -192,6 +198,7 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
         narrow(own, experiment, prediction);
         if (lone && prediction.forecast.unequal)
             add_stage_lever(run_of(question, experiment), *prediction.forecast.unequal);
+        if (prediction.forecast.drawn) add_drawn_memory(experiment, *prediction.forecast.drawn);
         found.columns.push_back({label, prediction.forecast, {}});
         if (question.training)
             found.columns.back().campaign =

@@ -42,12 +42,16 @@ struct FrameworkAbilities {
     KEY(bool, sequence, true, "has sequence parallelism");
     KEY(bool, experts_without_sequence, true,
         "runs experts on tensor-parallel ranks without sequence parallelism");
+    KEY(bool, tensor_without_sequence, true,
+        "runs tensor parallelism without sequence parallelism");
     KEY(bool, context, true, "has context parallelism");
+    KEY(bool, context_without_shards, true, "runs context parallelism with zero 0");
     KEY(bool, pipeline, true, "has pipelines");
     KEY(bool, interleaved, true, "has 1f1b with several chunks a stage");
     KEY(std::vector<Schedule>, schedules, {}, "its pipeline schedules; empty = all");
     KEY(std::vector<StageLayout>, layouts, {}, "its layouts of stages; empty = all");
     KEY(std::vector<int>, zero, {}, "its ZeRO stages; empty = all");
+    KEY(std::vector<int>, pipeline_zero, {}, "those of its pipelines; empty = all that it has");
     KEY(std::vector<Recompute>, recompute, {}, "what it recomputes; empty = all");
     KEY(std::vector<std::string>, switches, {},
         "what its scripts can switch beside the split and what decides, as KEY=VALUE|VALUE: sweep "

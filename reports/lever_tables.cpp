@@ -1,18 +1,31 @@
-// What single changes make of a step, for a terminal and a page.
+#include "reports/lever_tables.h"
+
 #include <fmt/format.h>
 
+#include "model/base/errors.h"
+#include "model/input/keys.h"
 #include "reports/table.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {
+
+// As --set takes it: without its table where no other has the key.
+std::string shortest(const std::string& key) {
+    const std::string word = key.substr(key.find('.') + 1);
+    try {
+        return whole_key(word) == key ? word : key;
+    } catch (const ConfigError&) {  // of two tables
+        return key;
+    }
+}
 
 std::string change_text(const Lever& lever) {
     if (!lever.hardware.empty()) return "hardware: " + lever.hardware;
     std::string text;
     for (const auto& [key, value] : lever.set)
-        text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
-    return fmt::format("{} (was {})", text, lever.from);
+        text += text.empty() ? fmt::format("{}={} (was {})", shortest(key), value, lever.from)
+                             : fmt::format(" {}={}", shortest(key), value);
+    return text;
 }
 
 std::string verdict_of(const Lever& lever) {

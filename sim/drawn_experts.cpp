@@ -6,6 +6,16 @@
 
 namespace stepcast {
 
+namespace {
+
+Experiment drawn_by(const Experiment& e, RoutingSpec::Kind kind) {
+    Experiment other = e;
+    other.routing.kind = kind;
+    return other;
+}
+
+}  // namespace
+
 std::optional<DrawnExperts> drawn_experts(const Experiment& e, Seconds balanced) {
     const bool unstated =
         e.routing.kind == RoutingSpec::Kind::uniform && !is_stated(e, "routing.kind");
@@ -13,23 +23,22 @@ std::optional<DrawnExperts> drawn_experts(const Experiment& e, Seconds balanced)
         e.routing.draws > 1 || e.workload.moe.capacity_factor > 0)
         return std::nullopt;
     DrawnExperts found;
-    for (const auto kind : {RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate}) {
-        Experiment other = e;
-        other.routing.kind = kind;
-        const MemoryUse memory = memory_forecast(other);
-        found.memory = memory.peak + memory.overheads;
-        if (!memory.fits && found.stops.empty()) {
-            found.stops = to_string(kind);
-            found.stops_at = found.memory;
-        }
-        if (kind != RoutingSpec::Kind::random_gate) continue;
-        try {
-            found.step = steps_of_draws(other).front() / balanced;
-        } catch (const ConfigError&) {  // no two ranks are alike: too many tasks
-            found.step = 0;
-        }
+    try {
+        found.step = steps_of_draws(drawn_by(e, RoutingSpec::Kind::random_gate)).front() / balanced;
+    } catch (const ConfigError&) {  // no two ranks are alike: too many tasks
+        found.step = 0;
     }
     return found;
+}
+
+void add_drawn_memory(const Experiment& e, DrawnExperts& drawn) {
+    for (const auto kind : {RoutingSpec::Kind::zipf, RoutingSpec::Kind::random_gate}) {
+        const MemoryUse memory = memory_forecast(drawn_by(e, kind));
+        drawn.memory = memory.peak + memory.overheads;
+        if (memory.fits || !drawn.stops.empty()) continue;
+        drawn.stops = to_string(kind);
+        drawn.stops_at = drawn.memory;
+    }
 }
 
 }  // namespace stepcast

@@ -1,13 +1,15 @@
-// Writes torchtitan's TOML (0.2.2, config/job_config.py) and the flags that override its functions
-// of Python (0.3.0, config/configs.py and distributed/activation_checkpoint.py).
-#include "import/launch/emit.h"
+#include "import/launch/emit_torchtitan.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/emit.h"
+#include "import/launch/torchtitan.h"
+#include "model/base/numbers.h"
 #include "model/runtime_rules.h"
+#include "model/transformer/chunks.h"
 
 namespace stepcast {
 namespace {
@@ -31,12 +33,6 @@ void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
                       "tensor parallelism (tp) without sequence_parallel");
     out.refuse_unless(e.workload.moe.capacity_factor == 0,
                       "workload.moe.capacity_factor: its experts drop no tokens");
-    out.refuse_unless(
-        p.stage_layers.empty(),
-        "parallelism.stage_layers: it takes layers off the first and last stage only");
-    out.refuse_unless(p.pp * p.vp == 1 || p.layout == StageLayout::even ||
-                          (p.vp == 1 && p.layout != StageLayout::balanced),
-                      fmt::format("parallelism.layout {} with vp = {}", to_string(p.layout), p.vp));
     out.refuse_unless(p.cp == 1 || e.runtime.context_exchange == ContextExchange::all_gather,
                       "runtime.context_exchange ring (cp)");
     // TrainingConfig.mixed_precision_reduce of 0.3.0 has float32 alone.
@@ -46,9 +42,6 @@ void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
     out.refuse_unless(e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp32 ||
                           e.workload.dtype == Dtype::fp8,
                       fmt::format("workload.dtype {}", to_string(e.workload.dtype)));
-    out.refuse_unless(
-        p.vp == 1 || e.workload.layers % (p.pp * p.vp) == 0,
-        fmt::format("{} chunks (pp x vp) of {} layers", p.pp * p.vp, e.workload.layers));
     out.refuse_unless(!e.run.offload_optimizer,
                       "run.offload_optimizer: its enable_cpu_offload moves the weights, too");
     // torchtitan/components/optimizer.py of v0.2.2 knows Adam and AdamW.
@@ -135,20 +128,44 @@ private:
     }
 
     // The first and last stage chunk have one layer less than others unless that is switched off.
+    // Chunks that its division does not make are listed by their modules.
     void pipeline() {
         const auto& p = e_.parallelism;
+        add("parallelism", "pipeline_parallel_schedule", fmt::format("\"{}\"", schedule_name(p)));
+        add("parallelism", "pipeline_parallel_microbatch_size", p.micro_batch);
+        const std::vector<int> chunks = chunk_layers(e_.workload, p);
         const auto less = [&](StageLayout one_end) {
             return p.layout == one_end || p.layout == StageLayout::light_ends ? 1 : 0;
         };
-        add("parallelism", "pipeline_parallel_schedule", fmt::format("\"{}\"", schedule_name(p)));
-        add("parallelism", "pipeline_parallel_microbatch_size", p.micro_batch);
-        add("parallelism", "pipeline_parallel_first_stage_less_layers",
-            less(StageLayout::light_first));
-        add("parallelism", "pipeline_parallel_last_stage_less_layers",
-            less(StageLayout::light_last));
-        if (p.vp > 1)
-            add("parallelism", "pipeline_parallel_layers_per_stage",
-                e_.workload.layers / (p.pp * p.vp));
+        const int first = less(StageLayout::light_first), last = less(StageLayout::light_last),
+                  count = as_int(chunks.size()), all = e_.workload.layers + first + last,
+                  each = (all + count - 1) / count;
+        const bool makes_count = p.vp == 1 || (all + each - 1) / each == count;
+        if (!makes_count || chunks != light_layers(e_.workload.layers, count, first, last))
+            return add("parallelism", "module_fqns_per_model_part", modules_of(chunks));
+        add("parallelism", "pipeline_parallel_first_stage_less_layers", first);
+        add("parallelism", "pipeline_parallel_last_stage_less_layers", last);
+        if (p.vp > 1) add("parallelism", "pipeline_parallel_layers_per_stage", each);
+    }
+
+    // Lists in a list; as a flag, commas within a chunk and blanks between them.
+    [[nodiscard]] std::string modules_of(const std::vector<int>& chunks) const {
+        std::vector<std::string> parts;
+        int layer = 0;
+        for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+            std::vector<std::string> modules;
+            if (chunk == 0) modules.emplace_back("tok_embeddings");
+            for (const int end = layer + chunks[chunk]; layer < end; ++layer)
+                modules.push_back(fmt::format("layers.{}", layer));
+            if (chunk + 1 == chunks.size()) {
+                modules.emplace_back("norm");
+                modules.emplace_back(flags_ ? "lm_head" : "output");
+            }
+            parts.push_back(flags_ ? fmt::format("{}", fmt::join(modules, ","))
+                                   : fmt::format("[\"{}\"]", fmt::join(modules, "\", \"")));
+        }
+        return flags_ ? fmt::format("{}", fmt::join(parts, " "))
+                      : fmt::format("[{}]", fmt::join(parts, ", "));
     }
 
     void recompute() {
@@ -204,9 +221,10 @@ private:
         std::string text = "ARGS=(\n", policy;
         for (const Line& line : lines_) {
             std::string value = line.value;
-            std::erase_if(value, [](char c) {
-                return std::string_view("\"[],").find(c) != std::string_view::npos;
-            });
+            if (value.starts_with('[') || value.starts_with('"'))
+                std::erase_if(value, [](char c) {
+                    return std::string_view("\"[] ").find(c) != std::string_view::npos;
+                });
             if (line.section == "activation_checkpoint")
                 policy = value;
             else if (value == "true" || value == "false")

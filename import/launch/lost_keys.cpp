@@ -6,7 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/translate.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
@@ -211,9 +212,9 @@ void write_out_runtime(Experiment& e) {
     r.optimizer.groups = optimizer_groups(e);
 }
 
-// A layout and the layers that it gives are the same.
+// A layout and the layers that it gives are the same, as are even chunks and none stated.
 void write_out_stages(const Workload& w, Parallelism& p) {
-    if (p.layout == StageLayout::even || p.cut != StageCut::layers || p.pp * p.vp == 1) return;
+    if (!p.stage_layers.empty() || p.cut != StageCut::layers || p.pp * p.vp == 1) return;
     p.stage_layers = chunk_layers(w, p);
     p.layout = StageLayout::even;
     if (std::ranges::adjacent_find(p.stage_layers, std::not_equal_to{}) == p.stage_layers.end())

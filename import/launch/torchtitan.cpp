@@ -1,6 +1,4 @@
-// Defaults are those of torchtitan/config/job_config.py and
-// torchtitan/models/*/infra/parallelize.py, v0.2.2.
-#include "import/launch/readers.h"
+#include "import/launch/torchtitan.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "import/launch/translation.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/transformer/chunks.h"
 
@@ -64,18 +64,16 @@ void read_model(Document& d, Translation& t) {
 }
 
 // Layers of each stage chunk where the file lists its modules: "[[tok_embeddings, layers.0],
-// [layers.1, norm, output]]".
+// [layers.1, norm, output]]", as a flag of 0.3 "tok_embeddings,layers.0 layers.1,norm,lm_head".
 std::vector<int> listed_layers(const NamedValue& modules) {
-    constexpr std::string_view layer = "layers.";
+    const bool lists = modules.value.find('[') != std::string::npos;
     std::vector<int> chunks;
-    int layers = 0;
-    for (std::size_t i = 0; i < modules.value.size(); ++i) {
-        if (modules.value.compare(i, layer.size(), layer) == 0) ++layers;
-        if (modules.value[i] != ']') continue;
-        chunks.push_back(layers);
-        layers = 0;
+    for (const std::string& part : words_of(modules.value, lists ? "[]" : " ")) {
+        const auto names = words_of(part, "\"', ");
+        if (names.empty()) continue;  // the comma between two lists
+        chunks.push_back(as_int(std::ranges::count_if(
+            names, [](const std::string& name) { return name.starts_with("layers."); })));
     }
-    if (!chunks.empty()) chunks.pop_back();  // the bracket of the whole list
     return chunks;
 }
 
@@ -90,7 +88,10 @@ void read_stages(Document& d, Translation& t, long pp, long vp) {
     // two chunks, by its form
     const bool told =
         vp > 1 && !d.text("parallelism.pipeline_parallel_schedule").starts_with("Interleaved");
-    if (each && vp > 1 && !told && layers > 0) {
+    if (modules && vp > 1 && !told) {
+        t.set("parallelism.vp",
+              std::max(1L, static_cast<long>(listed_layers(*modules).size()) / pp), modules->at);
+    } else if (each && vp > 1 && !told && layers > 0) {
         t.set(
             "parallelism.vp",
             std::max(1L, (layers + less + less_last + count_in(*each) - 1) / count_in(*each) / pp),
@@ -112,14 +113,14 @@ void read_stages(Document& d, Translation& t, long pp, long vp) {
     // generate_llm_fqn_per_model_part).
     const std::vector<int> chunks =
         modules ? listed_layers(*modules)
-                : light_layers(static_cast<int>(layers), static_cast<int>(pp * vp),
-                               static_cast<int>(less), static_cast<int>(less_last));
+                : light_layers(as_int(layers), as_int(pp * vp), as_int(less), as_int(less_last));
     if (std::ranges::any_of(chunks, [](int n) { return n < 0; }) ||
         (layers > 0 && std::reduce(chunks.begin(), chunks.end()) != layers))
         t.problems.push_back(fmt::format(
             "stages ({}): {} layers do not make chunks of {}; the forecast has even ones", at,
             layers, fmt::join(chunks, ", ")));
-    else if (layers > 0 && std::ranges::adjacent_find(chunks, std::not_equal_to{}) != chunks.end())
+    else if ((layers > 0 || modules) &&
+             std::ranges::adjacent_find(chunks, std::not_equal_to{}) != chunks.end())
         t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at);
 }
 
@@ -360,8 +361,7 @@ const TitanModel* titan_model_of(const Workload& w) {
     }();
     const auto found =
         std::ranges::find_if(known, [&](const Workload& one) { return sizes(one) == sizes(w); });
-    return found == known.end() ? nullptr
-                                : &models[static_cast<std::size_t>(found - known.begin())];
+    return found == known.end() ? nullptr : &models[as_index(found - known.begin())];
 }
 
 Translation translate_torchtitan(Document d, const std::string& model, long replicas) {

@@ -33,14 +33,14 @@ else:
 
 from . import _core
 from .errors import BugError, ConfigError, DeviceError, Error, Note
-from .results import (Basis, Beside, Breakdown, Calibration, Case, Cluster, ClusterBasis, Column, Comparison, Configuration,
-                      Counts, Errors, Explanation, Forecast, Interval, KernelTime, Memory, Phases, Svg, Sweep, Training)
+from .results import (Basis, Behind, Beside, Breakdown, Calibration, Case, Cluster, ClusterBasis, Column, Comparison,
+                      Configuration, Counts, Errors, Explanation, Forecast, Interval, KernelTime, Memory, Phases, Svg, Sweep, Training)
 from .toml_text import plain, toml_text, value_text
 
 __all__ = [
     "simulate", "beside", "sweep", "compare", "calibrate", "cluster", "presets", "version",
     "Error", "ConfigError", "DeviceError", "BugError", "Note",
-    "Basis", "Beside", "Breakdown", "Calibration", "Case", "Cluster", "ClusterBasis", "Column", "Comparison", "Configuration",
+    "Basis", "Behind", "Beside", "Breakdown", "Calibration", "Case", "Cluster", "ClusterBasis", "Column", "Comparison", "Configuration",
     "Counts", "Errors", "Explanation", "Forecast", "Interval", "KernelTime", "Memory", "Phases", "Svg", "Sweep", "Training",
 ]
 
@@ -101,6 +101,11 @@ def _options(experiments: Iterable[Experiment] = (), cluster: Path = "", **field
     return options
 
 
+def _names(framework: Path | Iterable[Path]) -> list[str]:
+    several: Iterable[Path] = [framework] if isinstance(framework, (str, os.PathLike)) else framework
+    return [os.fspath(one) for one in several if os.fspath(one)]
+
+
 def _environment(env: Mapping[str, str] | None) -> list[str]:
     return [f"{name}={value}" for name, value in (env or {}).items()]
 
@@ -129,13 +134,15 @@ def simulate(experiment: Experiment, *, set: Settings | None = None, cluster: Pa
     return Forecast._of(answer)
 
 
-def beside(experiments: Iterable[Experiment], *, set: Settings | None = None, cluster: Path = "", framework: Path = "",
-           gpus: int = 0, tokens: str | float = "", steps: str | float = "", market: Path = "") -> Beside:
-    """Predicts several steps beside each other: every experiment with every value of the keys that `set` gives a list of.
+def beside(experiments: Iterable[Experiment], *, set: Settings | None = None, cluster: Path = "",
+           framework: Path | Iterable[Path] = "", gpus: int = 0, tokens: str | float = "", steps: str | float = "",
+           market: Path = "") -> Beside:
+    """Predicts several steps beside each other: every experiment with every value of the keys that `set` gives a list of, under
+    every framework of a list.
 
     At most 12 and at least two, else ConfigError. The other arguments are those of simulate().
     """
-    options = _options(experiments, cluster, set=_many(set), framework=framework, gpus=gpus, tokens=str(tokens),
+    options = _options(experiments, cluster, set=_many(set), frameworks=_names(framework), gpus=gpus, tokens=str(tokens),
                        training_steps=str(steps), market=market)
     answer = _core.simulate(options)
     if not answer.json.startswith("["):
@@ -144,15 +151,16 @@ def beside(experiments: Iterable[Experiment], *, set: Settings | None = None, cl
 
 
 def sweep(experiment: Experiment, vary: Mapping[str, Any], *, where: str | Iterable[str] = (), objective: str = "step",
-          pareto: bool = False, top: int = 10, set: Settings | None = None, cluster: Path = "", framework: Path = "",
-          gpus: int = 0, tokens: str | float = "", steps: str | float = "", market: Path = "", within: str = "",
-          threads: int = 0, out: Path = "", progress: Progress = None) -> Sweep:
+          pareto: bool = False, top: int = 10, set: Settings | None = None, cluster: Path = "",
+          framework: Path | Iterable[Path] = "", gpus: int = 0, tokens: str | float = "", steps: str | float = "",
+          market: Path = "", within: str = "", threads: int = 0, out: Path = "", progress: Progress = None) -> Sweep:
     """Finds the best of many configurations, and proves it.
 
     vary: keys with lists of values or text as on the command line: ``{"parallelism": "all"}`` (every legal split),
         ``{"parallelism.tp": [1, 2, 4, 8], "parallelism.micro_batch": "1..64*2"}``.
     where: constraints such as ``"memory.peak < 76 GiB"``. objective: step, tokens, cost or memory; two with a comma between, or
         `pareto` with the peak memory as the second, give a front. within: "60d", the least machines that end the training in time.
+    framework: preset or file; a list compares them, the best of each beside the others (`of_each`).
     threads: 0 = one a core. out: a folder that keeps each simulated point (sweep.csv) as soon as it is known.
     progress: called with a line of text now and then. Ctrl-C ends the search.
 
@@ -161,7 +169,7 @@ def sweep(experiment: Experiment, vary: Mapping[str, Any], *, where: str | Itera
     return Sweep._of(_core.sweep(_options(
         [experiment], cluster, vary=[_axis(key, values) for key, values in vary.items()],
         where=[where] if isinstance(where, str) else list(where), objective=objective, pareto=pareto, top=top, set=_settings(set),
-        framework=framework, gpus=gpus, tokens=str(tokens), training_steps=str(steps), market=market, within=within,
+        frameworks=_names(framework), gpus=gpus, tokens=str(tokens), training_steps=str(steps), market=market, within=within,
         threads=threads, out=out), progress))
 
 

@@ -16,6 +16,7 @@ class Options:
     within: str
     market: str
     inputs: list[str]
+    frameworks: list[str]
     set: list[str]
     measurements: list[str]
     vary: list[str]

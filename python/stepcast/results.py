@@ -309,6 +309,16 @@ class Beside(_Pictured):
 
 
 @dataclass(frozen=True)
+class Behind:
+    """By which share of the first row's step this one's is longer; `distinguishable`: it stays so when measured."""
+
+    p10: float
+    p50: float
+    p90: float
+    distinguishable: bool
+
+
+@dataclass(frozen=True)
 class Configuration:
     """One of the best: what was varied as text, its step in seconds with the bound that was proven, its peak in bytes."""
 
@@ -326,6 +336,7 @@ class Configuration:
     within_margin: bool
     out_of_memory: float
     gap: float
+    behind_first: Optional[Behind]
     cost_per_token: Optional[float]
     ranks: int
     training: Optional[Training]
@@ -347,7 +358,8 @@ class Counts:
 
 @dataclass(frozen=True, repr=False)
 class Sweep(_Pictured):
-    """The best of many configurations: `top`, best first, or with two objectives `front`. A notebook shows the map."""
+    """The best of many configurations: `top`, best first, or with two objectives `front`. of_each: the best of each setting of
+    the keys `each_of` (frameworks, machines), where those vary. A notebook shows the map."""
 
     experiment: str
     cluster: ClusterBasis
@@ -359,6 +371,8 @@ class Sweep(_Pictured):
     top: Optional[list[Configuration]]
     front: Optional[list[Configuration]]
     scaling: list[Configuration]
+    each_of: list[str]
+    of_each: list[Configuration]
     counts: Counts
     proven: bool
     proof: str

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "model/base/numbers.h"
 #include "model/block/linear.h"
 #include "model/step.h"
 #include "model/transformer/chunks.h"
@@ -20,9 +21,7 @@ auto ranks_of(const Parallelism& p) {
     return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.rank_order);
 }
 // Full recompute is counted apart from the shape, so it shares a shape with no recompute.
-int of_shape(Recompute recompute) {
-    return recompute == Recompute::full ? 0 : static_cast<int>(recompute);
-}
+int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : as_int(recompute); }
 auto shape_of(const ParallelPlan& plan, const Gradients& gradients) {
     const auto& [p, x] = plan;
     const bool accumulates = !gradients.fused_accumulation && micro_batches(p) != 1;
@@ -51,18 +50,24 @@ bool StepBounds::cover(const Experiment& e) {
            e.cluster.gpu.rank_rates.empty();
 }
 
+const FeatureTimes& FoundPipelines::reference() {
+    std::call_once(priced_, [&] {
+        set_plan(base_, {});
+        OpPrices prices(base_.cluster);
+        reference_ = bound_shape(base_, {}, prices).estimate;
+    });
+    return reference_;
+}
+
 StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
     : base_(base),
       draw_(draw),
       now_(base),
       prices_(base_.cluster),
       data_(prices_),
-      pipelines_(std::move(pipelines)) {
+      pipelines_(pipelines ? std::move(pipelines) : std::make_shared<FoundPipelines>(base)) {
     if (base.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("StepBounds: the workload is no transformer");
-    Experiment one = base_;
-    set_plan(one, {});
-    reference_ = bound_shape(one, {}, prices_).estimate;
 }
 
 // With another rank order, the groups of a shape depend on all sizes.
@@ -70,7 +75,7 @@ StepBounds::ShapeKey StepBounds::shape_key(const ParallelPlan& plan) const {
     const Parallelism& p = plan.parallelism;
     const bool usual = p.rank_order == default_order;
     const auto numbers = [&](auto... part) {
-        return std::array{static_cast<double>(part)..., usual ? 0.0 : p.dp, usual ? 0.0 : p.pp};
+        return std::array{real(part)..., usual ? 0.0 : p.dp, usual ? 0.0 : p.pp};
     };
     return {std::apply(numbers, shape_of(plan, base_.runtime.gradients)),
             usual ? std::string() : p.rank_order};
@@ -150,7 +155,7 @@ void StepBounds::bind_pipeline() {
     if (!entry)
         entry = &pipelines_->find(key_, [&] {
             return find_pipeline(key_, base_.workload,
-                                 search_directions(key_, base_.workload, reference_));
+                                 search_directions(key_, base_.workload, pipelines_->reference()));
         });
     pipeline_ = entry;
     ends_.resize(pipeline_->groups.size());

@@ -23,10 +23,15 @@ struct StepBound {
     friend bool operator==(const StepBound&, const StepBound&) = default;
 };
 
-// The pipelines searched so far for one workload and cluster. Threads that share this object search
-// each pipeline once.
+// The pipelines searched so far for one workload and cluster, whatever [runtime] says: which paths
+// are long depends little on it, and any path is one. Threads that share this object search each
+// pipeline once.
 class FoundPipelines {
 public:
+    explicit FoundPipelines(const Experiment& base) : base_(base) {}
+    // Of one layer on one rank: what pipelines are searched with.
+    [[nodiscard]] const FeatureTimes& reference();
+
     // While one thread searches a pipeline, other threads that want it wait.
     template <class Search>
     const Pipeline& find(const PipelineKey& key, const Search& search) {
@@ -44,6 +49,9 @@ private:
         std::once_flag once;
         Pipeline found;
     };
+    Experiment base_;
+    std::once_flag priced_;
+    FeatureTimes reference_{};
     std::mutex mutex_;
     std::map<PipelineKey, Entry> entries_;
 };
@@ -65,10 +73,8 @@ public:
     [[nodiscard]] static bool cover(const Experiment& experiment);
 
     // Throws std::logic_error for a workload that is no transformer.
-    explicit StepBounds(
-        const Experiment& base,
-        std::shared_ptr<FoundPipelines> pipelines = std::make_shared<FoundPipelines>(),
-        int draw = 0);
+    explicit StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = nullptr,
+                        int draw = 0);
     StepBounds(const StepBounds&) = delete;
     StepBounds& operator=(const StepBounds&) = delete;
 
@@ -147,7 +153,6 @@ private:
     Experiment now_;  // with the parallelism of this call
     OpPrices prices_;
     DataPrices data_;
-    FeatureTimes reference_{};  // of one layer on one rank
     std::map<ShapeKey, BoundShape> shapes_;
     std::shared_ptr<FoundPipelines> pipelines_;
     std::map<PipelineKey, const Pipeline*> met_;  // entries of pipelines_, found without a lock

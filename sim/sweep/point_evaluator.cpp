@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
-#include "model/step.h"
+#include "sim/memory/memory_use.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
 
@@ -21,6 +22,7 @@ PointEvaluator::PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipe
 StepBound PointEvaluator::bound(const ParallelPlan& split) {
     if (closed_forms_.empty()) {
         if (!StepBounds::cover(experiment_)) return memory_alone(split);
+        if (!pipelines_) pipelines_ = std::make_shared<FoundPipelines>(experiment_);
         for (int d = 0; d < std::max(1, drawn_routings(experiment_)); ++d)
             closed_forms_.emplace_back(experiment_, pipelines_, d);
     }
@@ -52,8 +54,7 @@ StepBound PointEvaluator::memory_alone(const ParallelPlan& split) {
 }
 
 PointFacts PointEvaluator::facts(const ParallelPlan& split, Bytes peak) const {
-    const double tokens =
-        static_cast<double>(sequences_of_step(split.parallelism)) * experiment_.workload.seq;
+    const double tokens = real(sequences_of_step(split.parallelism)) * experiment_.workload.seq;
     return {split, peak, tokens, price_, tokens * flops_of_token_, peak_flops_};
 }
 

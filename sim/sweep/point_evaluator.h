@@ -16,8 +16,8 @@ namespace stepcast {
 // tasks, so that its only bound is 0. The peak is that of the worst draw.
 class PointEvaluator {
 public:
-    explicit PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines =
-                                                        std::make_shared<FoundPipelines>());
+    explicit PointEvaluator(const Experiment& base,
+                            std::shared_ptr<FoundPipelines> pipelines = nullptr);
 
     // lower = estimate = 0 if no closed form covers the workload.
     [[nodiscard]] StepBound bound(const ParallelPlan& split);

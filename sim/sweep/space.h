@@ -86,6 +86,10 @@ public:
     [[nodiscard]] std::vector<std::string> schedules_left_out() const;
     // The framework's switches (framework.can.switches) that parallelism=all walks.
     [[nodiscard]] std::vector<std::string> switches() const;
+    // The base that differs from this one in switches alone, with the first value of each.
+    [[nodiscard]] std::uint64_t before_switches(std::uint64_t base) const {
+        return base - base % switched_;
+    }
     // The position of a point along a varied key: the index of its value in the axis, or the value
     // of a SplitKey.
     [[nodiscard]] int position(const VariedKey& key, std::uint64_t base,

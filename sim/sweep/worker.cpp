@@ -4,8 +4,11 @@
 #include <stdexcept>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "sim/campaign.h"
 #include "sim/memory/allocator_forecast.h"
+#include "sim/sweep/reasons.h"
 
 namespace stepcast {
 namespace {
@@ -63,7 +66,7 @@ Score lower_scores(const SweepQuestion& question, const Candidate& c) {
     return scores(question, c, c.lower * (1 - rounding));
 }
 
-void merge(Cells& cells, const Cells& more) {
+void merge(MapCells& cells, const MapCells& more) {
     for (const auto& [at, step] : more) {
         const auto [cell, is_new] = cells.try_emplace(at, step);
         if (!is_new) cell->second = std::min(cell->second, step);
@@ -88,7 +91,7 @@ Grouping grouping(const SweepQuestion& q) {
     bool machines = q.within.has_value(), ranks = false;
     for (const Axis& axis : q.axes) {
         if (axis.key != "parallelism" && split_index(axis.key) == split_key_count)
-            settings *= static_cast<double>(axis.values.size());
+            settings *= real(axis.values.size());
         machines = machines || (axis.values.size() > 1 &&
                                 std::ranges::find(series, axis.key) != std::end(series));
         ranks = ranks || axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" ||
@@ -109,7 +112,7 @@ Incumbent incumbent(const Candidate& c, const Score& score, Grouping grouping) {
 }
 
 Wanted wanted(const SweepQuestion& q) {
-    return {static_cast<std::size_t>(q.top), q.second.has_value(), grouping(q) != Grouping::none,
+    return {as_index(q.top), q.second.has_value(), grouping(q) != Grouping::none,
             varies_every_split(q.axes) && !q.second};
 }
 
@@ -118,11 +121,14 @@ std::vector<VariedKey> map_keys(const SweepSpace& space) {
     return keys.size() < 2 ? std::vector<VariedKey>() : std::vector(keys.begin(), keys.begin() + 2);
 }
 
-std::shared_ptr<FoundPipelines> SweepCommons::pipelines(std::uint64_t base) {
+std::shared_ptr<FoundPipelines> SweepCommons::pipelines(const SweepSpace& space,
+                                                        std::uint64_t base) {
+    const std::uint64_t first = space.before_switches(base);
     const std::lock_guard lock(mutex_);
     std::erase_if(pipelines_, [](const auto& of_base) { return of_base.second.expired(); });
-    std::shared_ptr<FoundPipelines> found = pipelines_[base].lock();
-    if (!found) pipelines_[base] = found = std::make_shared<FoundPipelines>();
+    std::shared_ptr<FoundPipelines> found = pipelines_[first].lock();
+    if (!found)
+        pipelines_[first] = found = std::make_shared<FoundPipelines>(space.base(first).experiment);
     return found;
 }
 
@@ -153,8 +159,8 @@ SweepJobResult SweepWorker::run(const SweepJob& job) {
 
 SweepWorker::Base& SweepWorker::at_base(std::uint64_t number) {
     if (base_ && base_->number == number) return *base_;
-    base_ =
-        std::make_unique<Base>(Base{number, space_.base(number), commons_->pipelines(number), {}});
+    base_ = std::make_unique<Base>(
+        Base{number, space_.base(number), commons_->pipelines(space_, number), {}});
     last_best_ = nullptr;
     return *base_;
 }
@@ -233,7 +239,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPl
 
 // Neighbours in the walk mostly share a cell.
 void SweepWorker::note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate,
-                            Cells& cells) {
+                            MapCells& cells) {
     if (map_keys_.empty()) return;
     const std::pair at{space_.position(map_keys_[0], base, split),
                        space_.position(map_keys_[1], base, split)};

@@ -90,6 +90,18 @@ class OtherVerbs(unittest.TestCase):
         self.assertEqual([row["step_s"] for row in asked.rows()], [c.step_s for c in asked.top])
         self.assertEqual(asked.best.settings["parallelism.tp"], asked.to_dict()["top"][0]["settings"]["parallelism.tp"])
 
+    def test_frameworks_beside_each_other(self):
+        batch = {"global_batch": 64, "seq": 4096}
+        line = ["llama3-8b", "--cluster", "H100", "--gpus", 8, "--framework", "megatron-core", "--framework", "fsdp", "--set",
+                "global_batch=64", "--set", "seq=4096"]
+        both = {"cluster": "H100", "gpus": 8, "framework": ["megatron-core", "fsdp"]}
+        self.assertEqual(stepcast.beside(["llama3-8b"], set=batch, **both).to_dict(), json_of("simulate", *line))
+        asked = stepcast.sweep("llama3-8b", {"parallelism": "all"}, set=batch, top=2, **both)
+        self.assertEqual(asked.to_dict(), json_of("sweep", *line, "--top", 2))
+        self.assertEqual({one.settings["framework.preset"] for one in asked.of_each}, {"megatron-core", "fsdp"})
+        self.assertEqual(asked.each_of, ["framework.preset"])
+        self.assertIsNotNone(asked.of_each[1].behind_first)
+
     def test_front(self):
         asked = stepcast.sweep("moe_layer_alltoall", {"parallelism.overlap_chunks": [1, 2, 4]}, pareto=True)
         self.assertIsNone(asked.top)

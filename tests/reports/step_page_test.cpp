@@ -1,11 +1,10 @@
-#include "reports/pages.h"
-
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
+#include "reports/step_page.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;
@@ -261,6 +260,7 @@ TEST_CASE("levers are a table of the page, with the interval of the difference a
     nics.against.distinguishable = false;
     Lever lacking = faster;
     lacking.cannot = "no flag of its scripts";
+    lacking.set = {{"parallelism.pp", "4"}, {"parallelism.dp", "1"}};
     const Page page =
         forecast_page(on_four(), f, std::nullopt, std::nullopt, std::vector{faster, lacking, nics});
     const auto section =
@@ -269,7 +269,8 @@ TEST_CASE("levers are a table of the page, with the interval of the difference a
     const auto& rows = section->tables.front().rows;
     REQUIRE(rows.size() == 3);
     const auto text = [&](std::size_t row, std::size_t cell) { return rows[row][cell].text; };
-    CHECK(text(0, 0) == "parallelism.recompute=none (was full)");
+    CHECK(text(0, 0) == "recompute=none (was full)");
+    CHECK(text(1, 0) == "pp=4 (was full) dp=1");  // as --set takes them, what was of the first
     CHECK(text(0, 2) == "-5.0 %");
     CHECK(text(0, 3) == "-8.0 .. -2.0 %");
     CHECK(text(0, 4) == "+1.00 GiB");

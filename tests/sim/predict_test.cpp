@@ -1,14 +1,16 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include <catch2/catch.hpp>
+
 #include "model/input/presets.h"
-#include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/blocks.h"
 #include "model/step.h"
+#include "sim/drawn_experts.h"
 #include "sim/levers.h"
 #include "sim/memory/allocator_forecast.h"
+#include "sim/memory/memory_use.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
 #include "sim/sweep/point_evaluator.h"
@@ -160,12 +162,15 @@ TEST_CASE("balanced experts say so, and the interval holds the drawn step") {
     drawn.routing.kind = RoutingSpec::Kind::random_gate;
     const Forecast as_drawn = predict(drawn);
     CHECK(f.drawn->step == Approx(as_drawn.step.p50 / f.step.p50));
+    CHECK(f.drawn->memory == Bytes(0));  // nobody has asked for it yet
+    add_drawn_memory(e, *f.drawn);
     CHECK(f.drawn->memory == as_drawn.memory.peak + as_drawn.memory.overheads);
     CHECK_FALSE(as_drawn.drawn);
     CHECK(f.drawn->stops.empty());
     e.cluster.gpu.memory = f.memory.peak + f.memory.overheads;
     f = predict(e);
     CHECK(f.memory.fits);
+    add_drawn_memory(e, *f.drawn);
     CHECK(f.drawn->stops == "zipf");
     CHECK(f.drawn->stops_at > e.cluster.gpu.memory);
     e.overlay.stated = {"routing.kind"};
@@ -196,9 +201,10 @@ TEST_CASE("experts that are too many to be drawn leave the forecast of balanced 
             steps_of_draws(drawn);
         }(),
         Catch::Contains("more than 50000000 tasks"));
-    const Forecast f = predict(e);
+    Forecast f = predict(e);
     REQUIRE(f.drawn);
     CHECK(f.drawn->step == 0);
+    add_drawn_memory(e, *f.drawn);
     CHECK(f.drawn->memory > Bytes(0));
     CHECK(f.doubts.experts == 0);
 }

@@ -44,7 +44,8 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
         CHECK_THAT(emit(e, format).text, Contains(two));
     e.parallelism.vp = 1;
     e.parallelism.global_batch = 32;
-    CHECK_THAT(refusal(EmitFormat::megatron), Contains("2 micro-batches for 4 stages"));
+    // fewer micro-batches than stages: its plain 1F1B warms up with all of them (schedules.py)
+    CHECK_THAT(emit(e, EmitFormat::megatron).text, Contains("--global-batch-size 32"));
     CHECK_THAT(complaint([] { parse_name<EmitFormat>("megatorn"); }),
                Contains("did you mean \"megatron\"?"));
 }
@@ -141,6 +142,39 @@ TEST_CASE("scores that are not dropped are emitted and read so") {
            back.find("workload.score_dropout")->value == "false"));
 }
 
+// 7 layers on 4 chunks: even ones begin at 0, 7/4, 14/4 and 21/4, so they hold 1, 2, 2 and 2
+// layers, where torchtitan's own division has the remainder in front: 2, 2, 2, 1.
+TEST_CASE("chunks that torchtitan does not make by itself are listed by their modules") {
+    const TestFolder folder;
+    const Experiment e = read_unchecked_experiment(
+        "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                           {"framework.preset", "torchtitan"},
+                                           {"workload.layers", "7"},
+                                           {"parallelism.pp", "2"},
+                                           {"parallelism.vp", "2"},
+                                           {"parallelism.dp", "4"},
+                                           {"parallelism.zero", "3"},
+                                           {"parallelism.global_batch", "16"}});
+    const Emission file = emit(e, EmitFormat::torchtitan),
+                   flags = emit(e, EmitFormat::torchtitan_flags);
+    CHECK_THAT(file.text,
+               Contains("module_fqns_per_model_part = [[\"tok_embeddings\", \"layers.0\"], "
+                        "[\"layers.1\", \"layers.2\"], [\"layers.3\", \"layers.4\"], "
+                        "[\"layers.5\", \"layers.6\", \"norm\", \"output\"]]"));
+    CHECK_THAT(flags.text,
+               Contains("--parallelism.module_fqns_per_model_part tok_embeddings,layers.0 "
+                        "layers.1,layers.2 layers.3,layers.4 layers.5,layers.6,norm,lm_head\n") &&
+                   Contains("--compile.components model,loss\n"));
+    for (const auto& [emission, name] : {std::pair{file, "titan.toml"}, {flags, "titan.sh"}}) {
+        const Translation back = translate(folder.write(name, emission.text), {});
+        REQUIRE(back.find("parallelism.stage_layers"));
+        CHECK(back.find("parallelism.stage_layers")->value == "[1, 2, 2, 2]");
+        REQUIRE(back.find("parallelism.vp"));
+        CHECK(back.find("parallelism.vp")->value == "2");
+        CHECK(std::ranges::find(emission.lost, "parallelism.stage_layers") == emission.lost.end());
+    }
+}
+
 // From 0.3 on: flags beside a function of Python, the policy of recompute as a subcommand. 8 x 2
 // ranks = dp 4 x tp 2 x pp 2; a local batch of 8 in micro-batches of 2 on four replicas.
 TEST_CASE("torchtitan's flags of 0.3 are read without a TOML file") {
@@ -151,7 +185,7 @@ TEST_CASE("torchtitan's flags of 0.3 are read without a TOML file") {
         "--config llama3_70b --training.local_batch_size 8 --training.seq_len=4096 "
         "--parallelism.tensor_parallel_degree 2 --parallelism.pipeline_parallel_degree 2 "
         "--parallelism.pipeline-parallel-microbatch-size 2 --compile.enable "
-        "--compile.enable_async_tensor_parallel --compile.components model loss "
+        "--compile.enable_async_tensor_parallel --compile.components model,loss "
         "activation-checkpoint:full\n");
     CHECK(recognise_foreign(path) == ForeignFormat::megatron);
     const Translation t = translate(path, {});

@@ -1,10 +1,12 @@
 // The law of a framework's keys: for each an experiment exists that it changes. A key without one
 // fails here, so that no framework file can state what nothing reads.
+
 #include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "sim/predict.h"
 #include "sim/sweep/axes.h"
@@ -131,6 +133,9 @@ const std::vector<Law> of_sweeps{{"can.tensor", "false"},
                                  {"can.schedules", "[\"gpipe\"]"},
                                  {"can.layouts", "[\"light_ends\"]"},
                                  {"can.zero", "[0]"},
+                                 {"can.pipeline_zero", "[0]"},
+                                 {"can.tensor_without_sequence", "false"},
+                                 {"can.context_without_shards", "false"},
                                  {"can.recompute", "[\"full\"]"},
                                  {"can.switches", "[\"runtime.exchanges.tensor=never|always\"]"},
                                  {"can.experts_without_sequence", "false", experts}};

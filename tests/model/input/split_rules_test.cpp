@@ -1,8 +1,8 @@
-#include "model/input/split_rules.h"
-
 #include <catch2/catch.hpp>
 
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
+#include "model/input/split_rules.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -321,4 +321,26 @@ TEST_CASE("what a framework has not is refused in its name") {
     CHECK(refused(SplitKey::recompute, [](Parallelism& p) { p.recompute = Recompute::none; }));
     CHECK_FALSE(
         refused(SplitKey::recompute, [](Parallelism& p) { p.recompute = Recompute::full; }));
+}
+
+// What depends on two keys is refused at the later one, and only where both are there.
+TEST_CASE("what a framework has not beside something else is refused in its name") {
+    Experiment e = on_eight_ranks();
+    e.framework.name = "trainer";
+    FrameworkAbilities& can = e.framework.can;
+    can.tensor_without_sequence = can.context_without_shards = false;
+    can.pipeline_zero = {0, 1};
+    const SplitRules rules(e, true);
+    const auto refused = [&](SplitKey key, const Parallelism& p) {
+        return rules.broken_by(key, p) == rule::framework;
+    };
+    const auto alone = SplitKey::sequence_parallel;
+    CHECK(refused(alone, {.dp = 4, .tp = 2}));
+    CHECK_FALSE(refused(alone, {.dp = 4, .tp = 2, .sequence_parallel = true}));
+    CHECK_FALSE(refused(alone, {.dp = 8}));
+    CHECK(refused(SplitKey::zero, {.dp = 4, .cp = 2}));
+    CHECK_FALSE(refused(SplitKey::zero, {.dp = 4, .cp = 2, .zero = 2}));
+    CHECK(refused(SplitKey::zero, {.dp = 4, .pp = 2, .zero = 2}));
+    CHECK_FALSE(refused(SplitKey::zero, {.dp = 4, .pp = 2, .zero = 1}));
+    CHECK_FALSE(refused(SplitKey::zero, {.dp = 8, .zero = 3}));
 }

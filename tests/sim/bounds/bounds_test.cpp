@@ -1,13 +1,12 @@
-#include "sim/bounds/bounds.h"
-
-#include <catch2/catch.hpp>
-
 #include <cmath>
 #include <random>
 
+#include <catch2/catch.hpp>
+
 #include "model/step.h"
+#include "sim/bounds/bounds.h"
 #include "sim/engine/simulate.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 #include "tests/split_space.h"
 #include "tests/transformers.h"
 
@@ -222,7 +221,7 @@ TEST_CASE("no step with sparse attention is below its bound, and delta nets have
 TEST_CASE(
     "bounds depend on the split alone, not on what was asked before, and others answer alike") {
     const Experiment base = middle_gpt();
-    const auto pipelines = std::make_shared<FoundPipelines>();
+    const auto pipelines = std::make_shared<FoundPipelines>(base);
     StepBounds one(base, pipelines);
     std::vector<std::pair<ParallelPlan, StepBound>> asked;
     int i = 0;

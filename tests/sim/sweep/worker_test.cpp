@@ -162,3 +162,22 @@ TEST_CASE("what is known of a point beside its step follows from the machine and
     e.parallelism.global_batch = 16;
     CHECK(evaluator.facts(plan_of(e), Bytes(3)).tokens == 16 * 128);
 }
+
+// The two dispatches are two bases, as are two widths of the model. A pipeline's paths do not
+// depend on the dispatch.
+TEST_CASE("bases that differ in the software's switches share their pipelines") {
+    SweepQuestion q = asking({"parallelism=all"});
+    q.experiment.framework.name = "trainer";
+    q.experiment.framework.can.switches = {"runtime.experts.dispatch=all_to_all|once"};
+    q.experiment.workload.moe = {.experts = 4, .top_k = 2};
+    const SweepSpace switched(q.experiment, q.axes);
+    REQUIRE(switched.switches().size() == 1);
+    SweepCommons commons;
+    const auto first = commons.pipelines(switched, 0);
+    CHECK(commons.pipelines(switched, 1) == first);
+    const SweepSpace asked(q.experiment,
+                           {parse_axis("parallelism=all"), parse_axis("workload.ffn=64,128")});
+    SweepCommons others;
+    const auto narrow = others.pipelines(asked, 0);
+    CHECK(others.pipelines(asked, 1) != narrow);
+}
