@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/block/blocks.h"
 #include "model/runtime_rules.h"
 
@@ -24,12 +25,11 @@ void MuonMatrices::add_layer(const LayerContext& c, int layer) {
 // In rounds of twice the ranks the first rank gets the first matrix and the last.
 void MuonMatrices::deal(const Counts& counts, int ranks, Counts& own) {
     std::vector<std::pair<long, long>> all;
-    for (const auto& [size, count] : counts)
-        all.insert(all.end(), static_cast<std::size_t>(count), size);
+    for (const auto& [size, count] : counts) all.insert(all.end(), as_index(count), size);
     std::ranges::stable_sort(all, std::greater(), [](const std::pair<long, long>& size) {
         return size.first * size.second;
     });
-    const auto round = static_cast<std::size_t>(2 * ranks);
+    const auto round = as_index(2 * ranks);
     for (std::size_t i = 0; i < all.size(); ++i)
         if (i % round == 0 || i % round == round - 1) ++own[all[i]];
 }
@@ -50,8 +50,7 @@ MuonMatrices::Update MuonMatrices::update(const LayerContext& c) const {
         update.products.emplace_back(product, steps * count);  // its square
         product.n = n;
         update.products.emplace_back(product, steps * count);  // by X
-        update.elements +=
-            static_cast<double>(count) * static_cast<double>(m) * static_cast<double>(n);
+        update.elements += real(count) * real(m) * real(n);
     }
     return update;
 }
