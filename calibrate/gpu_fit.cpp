@@ -24,6 +24,8 @@ std::string pass_kind(const MemoryPass& pass) {
         case MemoryPass::Access::optimizer: return "optimizer";
         case MemoryPass::Access::rows: return "rows";
         case MemoryPass::Access::strided: return "strided";
+        case MemoryPass::Access::host_link: return "host_link";
+        case MemoryPass::Access::host: return "host_pass";
     }
     return "";
 }

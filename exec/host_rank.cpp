@@ -126,7 +126,9 @@ struct Ran {
             case MemoryPass::Access::transpose: return "own transposing loop";
             case MemoryPass::Access::optimizer:
             case MemoryPass::Access::rows:
-            case MemoryPass::Access::strided: break;
+            case MemoryPass::Access::strided:
+            case MemoryPass::Access::host_link:
+            case MemoryPass::Access::host: break;
         }
         return "own streaming loop, in order: no pieces, reduction or stride";
     }

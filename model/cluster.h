@@ -268,6 +268,17 @@ struct Interference {
     friend bool operator==(const Interference&, const Interference&) = default;
 };
 
+// A node's main memory, for an optimizer there. Rates: notes/published-steps.md, "Optimizers on the
+// host".
+struct HostMemory {
+    KEY(BytesPerSecond, link, BytesPerSecond(20e9),
+        "what a rank and the host's memory exchange, each way", 1e6, upto::rate);
+    KEY(BytesPerSecond, update, BytesPerSecond(50e9),
+        "what optimizers on the host read and write, those of all ranks of a node together", 1e6,
+        upto::rate);
+    friend bool operator==(const HostMemory&, const HostMemory&) = default;
+};
+
 struct MemoryOverheads {
     KEY(Bytes, context, {}, "memory of the CUDA context and libraries", 0, 1e15);
     KEY(double, fragmentation, 0, "share of the tensors' memory that the allocator loses", 0, 1);
@@ -326,6 +337,7 @@ struct Cluster {
     KEY(Power, power, {}, "");
     KEY(HostCosts, host, {}, "");
     KEY(Interference, interference, {}, "");
+    KEY(HostMemory, host_memory, {}, "");
     KEY(MemoryOverheads, overheads, {}, "");
     KEY(Noise, noise, {}, "");
     std::optional<Fitted> fitted;

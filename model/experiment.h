@@ -24,6 +24,9 @@ struct Run {
     KEY(bool, cuda_graph, false,
         "a step on a CUDA device is captured once and replayed as one CUDA graph");
     KEY(std::string, allocator, {}, "settings of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF");
+    KEY(bool, offload_optimizer, false,
+        "the host keeps master weights and moments and updates them: gradients go there, weights "
+        "come back");
     friend bool operator==(const Run&, const Run&) = default;
 };
 

@@ -114,6 +114,11 @@ struct OptimizerKernels {
     KEY(bool, waits, false,
         "the host waits for the backward before the optimizer, and for the gradients' check and "
         "norm in it");
+    KEY(Dtype, muon, Dtype::bf16, "muon: element type of the products that orthogonalize");
+    // DeepSpeed, runtime/zero/stage_1_and_2.py
+    KEY(bool, host_gradients, false,
+        "run.offload_optimizer: no gradient stays on the device, each micro-batch adds to the "
+        "host's, and the host casts the weights; else weights and gradients cross once, in fp32");
     friend bool operator==(const OptimizerKernels&, const OptimizerKernels&) = default;
 };
 

@@ -113,6 +113,11 @@ inline bool sends_once(const Experiment& e) {
             e.parallelism.ep > 1 && e.workload.moe.capacity_factor == 0);
 }
 
+// Gradients of which nothing stays on the device from one micro-batch to the next.
+inline bool sends_gradients_to_host(const Experiment& e) {
+    return e.run.offload_optimizer && e.runtime.optimizer.host_gradients;
+}
+
 // Loops around the optimizer visit the parameters of a layer, or the two tensors of each expert.
 inline bool visits_experts(const Experiment& e) {
     const OptimizerKernels& o = e.runtime.optimizer;

@@ -10,8 +10,9 @@ namespace stepcast {
 
 // adam8bit: moments in 8 bits and one fp32 factor for each 256 of them (bitsandbytes 0.50.2,
 // optim/optimizer.py). adafactor: of the second moment one sum for each row and column, no first
-// one (arXiv 1804.04235; transformers 5.24.0, optimization.py).
-NAMED_ENUM(Optimizer, "an optimizer", none, sgd, adam, lamb, adam8bit, adafactor);
+// one (arXiv 1804.04235; transformers 5.24.0, optimization.py). muon: one momentum of each matrix
+// of a layer, which is orthogonalized (model/transformer/muon.h); Adam for everything else.
+NAMED_ENUM(Optimizer, "an optimizer", none, sgd, adam, lamb, adam8bit, adafactor, muon);
 
 NAMED_ENUM(Norm, "a norm", layernorm, rmsnorm);
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What a snapshot of PyTorch's memory holds, beside a forecast: memory-snapshot.py SNAPSHOT.pickle [FORECAST.json] [--device N] [--json]
 
-SNAPSHOT.pickle: torch.cuda.memory._dump_snapshot(), or a pickle of torch.cuda.memory._snapshot() or .memory_snapshot().
+SNAPSHOT.pickle: torch.cuda.memory._dump_snapshot(), or a pickle of torch.cuda.memory._snapshot() or .memory_snapshot(). In its place, of
+peaks alone: a text with torch.cuda.memory_summary(), or what Hugging Face's Trainer writes with skip_memory_metrics=False
+(train_results.json, all_results.json or its log).
 FORECAST.json: what `stepcast simulate .. --memory --json` printed. Nothing of the pickle is executed: it may hold numbers, texts,
 lists, tuples and dicts alone. Figures of a peak need a record of what happened (torch.cuda.memory._record_memory_history).
 """
@@ -9,6 +11,7 @@ lists, tuples and dicts alone. Figures of a peak need a record of what happened 
 import argparse
 import json
 import pickle
+import re
 import sys
 
 # Where a stack says what a tensor is of; the first that fits. Names of functions, then parts of paths.
@@ -63,6 +66,57 @@ def parts_of_snapshot(data, path):
     return data["segments"], traces, "PyTorch 2.1 or later" if "allocator_settings" in data else "PyTorch 2.0", notes
 
 
+def figures_of(allocated, reserved, peak_allocated, peak_reserved, writer, notes):
+    """A snapshot without parts; None: not said."""
+    return {"version": writer, "notes": notes, "allocated": allocated, "reserved": reserved, "peak_allocated": peak_allocated,
+            "peak_reserved": peak_reserved, "parts": {}, "out_of_memory": []}
+
+
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+
+
+def read_summary(text, path, device):
+    """The last table of the device; sizes are whole numbers of their unit (torch/cuda/memory.py of 2.15.0: _format_size)."""
+    tables = re.split(r"PyTorch CUDA memory summary, device ID (\d+)", text)
+    of_device = [table for number, table in zip(tables[1::2], tables[2::2]) if int(number) == device]
+    if not of_device:
+        raise SnapshotError(f"{path}: summaries of device {', '.join(sorted(set(tables[1::2])))}; expected --device N of one of these")
+    found = {}
+    for name in ("Allocated memory", "GPU reserved memory"):
+        sizes = re.search(name + r" *\|" + 2 * r" *(\d+) +([KMGTP]?i?B) *\|", of_device[-1])
+        if not sizes:
+            raise SnapshotError(f"{path}: no line \"{name}\" with its current and peak usage; expected a whole torch.cuda.memory_summary()")
+        found[name] = [int(sizes[i]) * UNITS[sizes[i + 1]] for i in (1, 3)]
+    (allocated, peak_allocated), (reserved, peak_reserved) = found.values()
+    ooms = re.search(r"CUDA OOMs: (\d+)", of_device[-1])
+    notes = [f"requests that failed: {ooms[1]}"] if ooms and int(ooms[1]) else []
+    return figures_of(allocated, reserved, peak_allocated, peak_reserved, "torch.cuda.memory_summary()", notes)
+
+
+def read_trainer(text, path):
+    """Bytes in its JSON files, MB of 2^20 in its log (transformers 5.24.0, trainer_utils.py: TrainerMemoryTracker)."""
+    found = {}
+    for name, value, unit in re.findall(r"\b(before_init_mem_gpu|(?:init|train)_mem_gpu_(?:alloc|peaked)_delta)[\"']?\s*[:=]\s*[\"']?(-?\d+)(MB)?", text):
+        found[name] = int(value) * (2**20 if unit else 1)
+    missing = [name for name in ("train_mem_gpu_alloc_delta", "train_mem_gpu_peaked_delta") if name not in found]
+    if missing:
+        raise SnapshotError(f"{path}: no pickle, no memory_summary() and no {' or '.join(missing)}; expected a file of torch.cuda.memory._dump_snapshot(), "
+                            "a summary, or metrics of the Trainer with skip_memory_metrics=False")
+    before = found.get("before_init_mem_gpu", 0) + found.get("init_mem_gpu_alloc_delta", 0)
+    notes = [] if "before_init_mem_gpu" in found else ["before_init_mem_gpu is missing: counted as nothing"]
+    allocated = before + found["train_mem_gpu_alloc_delta"]
+    return figures_of(allocated, None, allocated + found["train_mem_gpu_peaked_delta"], None, "Hugging Face's Trainer", notes)
+
+
+def text_in(path):
+    """None where the file is a pickle."""
+    with open(path, "rb") as file:
+        data = file.read(1 << 26)
+    # protocols from 2 on begin with 0x80; a text of protocol 0 names no metric
+    is_text = data[:1] != b"\x80" and (b"memory summary" in data or b"_mem_gpu_" in data)
+    return data.decode("utf-8", "replace") if is_text else None
+
+
 def part_of(frames):
     for part, names, paths in PARTS:
         for frame in frames or ():
@@ -85,6 +139,9 @@ def blocks_of(segments):
 
 def read(path, device=0):
     """Bytes allocated and reserved at the end and at their peaks, and what lived at the peak by part."""
+    text = text_in(path)
+    if text is not None:
+        return read_summary(text, path, device) if "memory summary" in text else read_trainer(text, path)
     segments, traces, version, notes = parts_of_snapshot(read_pickle(path), path)
     segments = [s for s in segments if s.get("device", 0) == device]
     events = traces[device] if device < len(traces) else []
@@ -128,8 +185,10 @@ def beside(snapshot, forecast):
     if "allocator_bytes" not in forecast:
         raise SnapshotError("the forecast has no allocator_bytes; expected the output of stepcast simulate .. --memory --json")
     said = forecast["allocator_bytes"]
-    rows = [("allocated", snapshot["peak_allocated"], said["allocated"]), ("reserved", snapshot["peak_reserved"], said["reserved"])]
+    rows = [(name, snapshot["peak_" + name], said[name]) for name in ("allocated", "reserved") if snapshot["peak_" + name] is not None]
     parts = snapshot["parts"]
+    if not parts:
+        return rows
     measured = {"weights": parts.get("weights", 0), "optimizer": parts.get("optimizer", 0), "activations": parts.get("activations", 0) + parts.get("logits", 0)}
     measured["rest"] = sum(parts.values()) - sum(measured.values())
     for part, kinds in KINDS.items():
@@ -149,7 +208,8 @@ def text_of(snapshot, rows):
             error = f"{100 * (said / measured - 1):+.1f} %" if measured else "-"
             lines.append(f"{name:14}{measured / gib:>8.2f} GiB{said / gib:>8.2f} GiB{error:>10}")
     else:
-        lines.append(f"peak: {snapshot['peak_allocated'] / gib:.2f} GiB allocated, {snapshot['peak_reserved'] / gib:.2f} GiB reserved")
+        peaks = [(snapshot["peak_" + name], name) for name in ("allocated", "reserved")]
+        lines.append("peak: " + ", ".join(f"{size / gib:.2f} GiB {name}" for size, name in peaks if size is not None))
         lines += [f"  {part:20}{size / gib:>8.2f} GiB" for part, size in sorted(snapshot["parts"].items(), key=lambda one: -one[1])]
     return "\n".join(lines)
 

@@ -10,7 +10,7 @@ namespace stepcast {
 namespace {
 
 // Kind by prefix of the key; the first matching prefix counts.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kinds{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 26> kinds{
     {{"kernel.training_", "steps"},
      {"link.intra.training", "steps"},
      {"link.inter.training", "steps"},
@@ -35,6 +35,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kinds{
      {"kernel.launch", "host"},
      {"kernel.event", "host"},
      {"host.", "host"},
+     {"host_memory.", "host"},
      {"overheads.", ""}}};
 constexpr std::array names{"GEMM",
                            "attention",

@@ -152,7 +152,7 @@ struct CudaRank::Compute {
     void operator()(const Attention& op) const { rank.attentions_->run(op, at, workspace, stream); }
     void operator()(const MemoryPass& op) const {
         const auto read = static_cast<std::size_t>(op.read.si()),
-                   written = static_cast<std::size_t>(op.written.si());
+                   written = as_index(op.written.si());
         const auto pass = op.access == MemoryPass::Access::optimizer   ? optimizer_memory
                           : op.access == MemoryPass::Access::transpose ? transpose_memory
                                                                        : stream_memory;
@@ -224,7 +224,9 @@ struct CudaRank::Ran {
             case MemoryPass::Access::transpose: return "own transposing kernel";
             case MemoryPass::Access::stream: return "own streaming kernel";
             case MemoryPass::Access::rows:
-            case MemoryPass::Access::strided: break;
+            case MemoryPass::Access::strided:
+            case MemoryPass::Access::host_link:
+            case MemoryPass::Access::host: break;
         }
         return "own streaming kernel, in order: no reduction, no stride";
     }

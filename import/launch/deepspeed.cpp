@@ -94,6 +94,14 @@ void read_zero(Document& d, Translation& t) {
         else
             t.set("parallelism.zero", 0, v->at);  // each rank holds its own copy
     }
+    if (const auto* v = stated(d, "zero_optimization.offload_optimizer.device", t);
+        v && v->value != "none") {
+        if (v->value != "cpu")
+            t.problem(*v, v->value + " is not modelled; taken as the host's memory");
+        t.set("run.offload_optimizer", "true", v->at);
+    } else if (const auto* old = d.on("zero_optimization.cpu_offload")) {
+        t.set("run.offload_optimizer", "true", old->at);
+    }
     // ZeRO++ (arXiv 2306.10209) still shards all states over all ranks, but its backward gathers
     // from a weight copy in the node.
     if (const auto* v = stated(d, "zero_optimization.zero_hpz_partition_size", t);

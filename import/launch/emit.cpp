@@ -12,7 +12,7 @@ namespace stepcast {
 namespace {
 
 // Refuses what no framework can express.
-void check_common(const Experiment& e, Emission& emitter) {
+void check_common(const Experiment& e, EmitFormat format, Emission& emitter) {
     const auto& p = e.parallelism;
     emitter.refuse_unless(
         e.workload.kind == Workload::Kind::transformer,
@@ -28,6 +28,12 @@ void check_common(const Experiment& e, Emission& emitter) {
                           "workload.delta.value_heads: gated delta nets are not written");
     emitter.refuse_unless(e.workload.indexer.heads == 0,
                           "workload.indexer.heads: sparse attention is not written");
+    // DeepSpeed's file leaves the model to code
+    emitter.refuse_unless(e.workload.adapter_rank == 0 ||
+                              e.workload.frozen == FrozenWeights::stored ||
+                              format == EmitFormat::deepspeed,
+                          fmt::format("workload.frozen {}: it keeps frozen weights in 16 bits",
+                                      to_string(e.workload.frozen)));
 }
 
 std::string emit_deepspeed(const Experiment& e, Emission& out) {
@@ -61,15 +67,22 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     out.refuse_unless(
         e.workload.optimizer != Optimizer::adam8bit && e.workload.optimizer != Optimizer::adafactor,
         "workload.optimizer adam8bit and adafactor: made in the script");
+    out.refuse_unless(!e.run.offload_optimizer || p.zero > 0,
+                      "run.offload_optimizer without zero 1, 2 or 3");
     if (e.workload.optimizer != Optimizer::none)
         text += fmt::format("  \"optimizer\": {{\"type\": \"{}\"}},\n",
-                            e.workload.optimizer == Optimizer::lamb  ? "Lamb"
-                            : e.workload.optimizer == Optimizer::sgd ? "SGD"
-                                                                     : "AdamW");
+                            e.workload.optimizer == Optimizer::lamb   ? "Lamb"
+                            : e.workload.optimizer == Optimizer::sgd  ? "SGD"
+                            : e.workload.optimizer == Optimizer::muon ? "Muon"
+                                                                      : "AdamW");
     text += fmt::format(
-        "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n    "
+        "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n{}    "
         "\"reduce_bucket_size\": {:.0f}\n  }}\n}}\n",
-        p.zero, overlaps_gradients(e) ? "true" : "false", bucket_bytes(e).si() / 2);
+        p.zero, overlaps_gradients(e) ? "true" : "false",
+        e.run.offload_optimizer
+            ? "    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true},\n"
+            : "",
+        bucket_bytes(e).si() / 2);
     return text;
 }
 
@@ -77,7 +90,7 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
 
 Emission emit(const Experiment& experiment, EmitFormat format) {
     Emission emission;
-    check_common(experiment, emission);
+    check_common(experiment, format, emission);
     std::string& text = emission.text;
     switch (format) {
         case EmitFormat::torchtitan:

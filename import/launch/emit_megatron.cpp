@@ -101,8 +101,16 @@ private:
                                (lm() && gradient_type(e_) == Dtype::fp16 && w.dtype == Dtype::fp16),
                            fmt::format("runtime.gradients.type {} of workload.dtype {}",
                                        to_string(gradient_type(e_)), to_string(w.dtype)));
-        out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
-                           fmt::format("workload.optimizer {}", to_string(w.optimizer)));
+        const bool muon = w.optimizer == Optimizer::muon;
+        out_.refuse_unless(
+            w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd || (muon && lm()),
+            fmt::format("workload.optimizer {}", to_string(w.optimizer)));
+        // megatron-core 0.16.1, optimizer/muon.py and layer_wise_optimizer.py
+        out_.refuse_unless(!muon || (p.zero <= 1 && w.dtype != Dtype::fp16),
+                           "workload.optimizer muon with zero 2 or 3, or in fp16");
+        // optimizer_cpu_offload wants the precision-aware optimizer, which is a distributed one
+        out_.refuse_unless(!e_.run.offload_optimizer || (p.zero == 1 && !nemo()),
+                           "run.offload_optimizer without zero 1");
     }
 
     // Experts in the layers where the forecast has them; a number N alone would begin with one in
@@ -277,8 +285,14 @@ private:
                                       : fmt::format("{}_mixed", to_string(dtype)),
                 whole_file);
         }
-        const std::string optimizer(to_string(e_.workload.optimizer));
-        if (!nemo()) add("optimizer", optimizer, lm() ? "model" : "optimizer");
+        const bool dealt = e_.workload.optimizer == Optimizer::muon && p.zero == 1;
+        const std::string optimizer(dealt ? "dist_muon" : to_string(e_.workload.optimizer)),
+            place = lm() ? "model" : "optimizer";
+        if (!nemo()) add("optimizer", optimizer, place);
+        if (e_.run.offload_optimizer) {
+            flag("optimizer_cpu_offload", true, place);
+            flag("use_precision_aware_optimizer", true, place);
+        }
         if (e_.run.cuda_graph && !nemo()) add("cuda_graph_impl", "local");
     }
 
@@ -310,7 +324,8 @@ private:
             if (p.shard > 0 && p.shard < replicas)
                 add("num_distributed_optimizer_instances", replicas / p.shard, section);
         } else {
-            flag("use_distributed_optimizer", p.zero == 1, section);
+            flag("use_distributed_optimizer",
+                 p.zero == 1 && e_.workload.optimizer != Optimizer::muon, section);
         }
         flag("overlap_grad_reduce", overlaps_gradients(e_), section);
         flag("overlap_param_gather", overlaps_parameters(e_), section);

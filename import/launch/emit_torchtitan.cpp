@@ -42,6 +42,8 @@ void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
     out.refuse_unless(e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp32 ||
                           e.workload.dtype == Dtype::fp8,
                       fmt::format("workload.dtype {}", to_string(e.workload.dtype)));
+    out.refuse_unless(!e.run.offload_optimizer,
+                      "run.offload_optimizer: its enable_cpu_offload moves the weights, too");
     // torchtitan/components/optimizer.py of v0.2.2 knows Adam and AdamW.
     const auto optimizer = e.workload.optimizer;
     out.refuse_unless(optimizer == Optimizer::adam || optimizer == Optimizer::none,

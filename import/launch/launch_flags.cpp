@@ -107,7 +107,8 @@ void judge_flags(Document& d, Translation& t, bool dump) {
         const bool used = value.used;
         const NamedValue* const last = d.find(value.name);
         if (const auto found = flags.problems.find(value.name); found != flags.problems.end()) {
-            if (last && !changes_nothing(last->value, found->second.usual))
+            const bool read = used && found->second.unless_taken;
+            if (last && !read && !changes_nothing(last->value, found->second.usual))
                 t.problem(*last, last->value == "true"
                                      ? found->second.instead
                                      : last->value + "; " + found->second.instead);

@@ -93,6 +93,10 @@ const Feature features[] = {
      [](const Experiment& e) { return e.parallelism.zero == 1 || e.parallelism.zero == 2; }},
     {{"parallelism.recompute_layers", "runtime.recompute_stops_early"},
      [](const Experiment& e) { return recomputes_layers(e.parallelism); }},
+    {{"runtime.optimizer.host_gradients"},
+     [](const Experiment& e) { return e.run.offload_optimizer; }},
+    {{"runtime.optimizer.muon"},
+     [](const Experiment& e) { return e.workload.optimizer == Optimizer::muon; }},
     {{"runtime.optimizer.wide_norm"}, [](const Experiment& e) { return e.parallelism.zero > 0; }},
 };
 
@@ -128,7 +132,9 @@ const Words words[] = {
     {{},
      {"cluster.launch_blocking", "runtime.blocking_layers"},
      "CUDA_LAUNCH_BLOCKING=1 in the environment"},
-    {{}, {"workload.adapter_", "runtime.kernels", "runtime.composed"}, "in the model's code"},
+    {{},
+     {"workload.adapter_", "workload.frozen", "runtime.kernels", "runtime.composed"},
+     "in the model's code"},
     {{}, {"routing."}, "where tokens go follows from router and data"},
     {{}, {"workload.head_share", "workload.head"}, "in the model's code and its data"},
     {{EmitFormat::megatron, EmitFormat::megatron_bridge, EmitFormat::nemo},
@@ -219,7 +225,7 @@ bool may_change_step(std::string_view key) {
     if (key.starts_with("cluster."))
         return key == "cluster.nodes" || key == "cluster.gpus_per_node" ||
                key == "cluster.launch_blocking" || is_of_framework(key);
-    if (key.starts_with("run.")) return key == "run.cuda_graph";
+    if (key.starts_with("run.")) return key == "run.cuda_graph" || key == "run.offload_optimizer";
     return key != "workload.name" && !key.starts_with("recorded.") &&
            !key.starts_with("framework.");
 }

@@ -10,6 +10,18 @@
 namespace stepcast {
 namespace {
 
+// Adam alone can be there, and by a share of the weights (megatron-core 0.16.1,
+// optimizer/cpu_offloading/hybrid_optimizer.py).
+void take_offload(MegatronSource& s) {
+    const auto* offload =
+        s.d.find_any({"optimizer_cpu_offload", "optimizer.optimizer_cpu_offload"});
+    if (!offload || !flag_in(*offload)) return;
+    s.t.set("run.offload_optimizer", "true", offload->at);
+    s.d.find_any({"use_precision_aware_optimizer", "optimizer.use_precision_aware_optimizer"});
+    if (const auto* share = s.d.find("optimizer_offload_fraction"); share && number_in(*share) != 1)
+        s.t.problem(*share, "the forecast has all states on the host");
+}
+
 void take_zero(MegatronSource& s) {
     const auto* distributed = s.d.find("use_distributed_optimizer");
     const auto* optim = s.d.find("optim.name");
@@ -17,8 +29,12 @@ void take_zero(MegatronSource& s) {
                                      "ddp.use_megatron_fsdp", "use_custom_fsdp"});
     const auto* fsdp2 = s.d.find_any({"use_torch_fsdp2", "dist.use_torch_fsdp2"});
     const auto* stage = s.d.find("zero_stage");
+    const auto* optimizer = s.d.find_any({"optimizer", "optimizer.optimizer"});
     if (stage) {  // stated by Megatron-DeepSpeed only
         s.t.set("parallelism.zero", integer_in(*stage), stage->at);
+    } else if (optimizer && optimizer->value == "dist_muon") {
+        // whole matrices are dealt out (optimizer/layer_wise_optimizer.py)
+        s.t.set("parallelism.zero", 1, optimizer->at);
     } else if (fsdp && flag_in(*fsdp)) {
         const auto how = s.d.text("data_parallel_sharding_strategy", "optim_grads_params");
         s.t.set("parallelism.zero",
@@ -126,6 +142,7 @@ void take_batch_schedule(MegatronSource& s) {
 
 void take_data_parallel(MegatronSource& s) {
     take_zero(s);
+    take_offload(s);
     take_overlaps(s);
     take_gradient_type(s);
     take_buckets_and_shards(s);

@@ -193,8 +193,9 @@ void set_optimizer(Translation& t, const NamedValue& value) {
     std::string name = lower_case(value.value);
     std::erase(name, '_');
     const bool sgd = name == "sgd", lamb = name.ends_with("lamb");
-    const std::string taken = sgd ? "sgd" : lamb ? "lamb" : "adam";
-    if (!sgd && name != "lamb" && name != "fusedlamb" &&
+    const bool muon = name == "muon" || name == "distmuon";
+    const std::string taken = sgd ? "sgd" : lamb ? "lamb" : muon ? "muon" : "adam";
+    if (!sgd && !muon && name != "lamb" && name != "fusedlamb" &&
         std::ranges::find(adams, name) == adams.end())
         t.problem(value, fmt::format("{} is not modelled; taken as {}", value.value, taken));
     t.set("workload.optimizer", taken, value.at);

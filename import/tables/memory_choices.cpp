@@ -40,6 +40,17 @@ int fitting_micro_batch(const Experiment& experiment) {
     return 1;
 }
 
+int fitting_zero(const Experiment& experiment) {
+    Experiment e = experiment;
+    auto& p = e.parallelism;
+    p.recompute = Recompute::full;
+    for (const int stage : e.framework.can.zero) {
+        p.zero = stage;
+        if (takes_at_most(e, 1)) return stage;
+    }
+    return 0;
+}
+
 ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {
     Experiment e = experiment;
     auto& p = e.parallelism;

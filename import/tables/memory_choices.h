@@ -10,6 +10,12 @@ namespace stepcast {
 // sequences; 1 when none fits.
 int fitting_micro_batch(const Experiment& experiment);
 
-ChosenRecompute fitting_recompute(const Experiment& experiment, double room = usual_room);
+// The least recompute that fits into `room` times the memory. Candidates in order: none, the scores
+// of plain attention, then whole layers of a stage, as few as possible.
+ChosenRecompute fitting_recompute(const Experiment& experiment, double room = 1);
+
+// Of a step that ran: the least stage, of those that the framework has, with which it fits when all
+// layers are computed again; 0 when none does.
+int fitting_zero(const Experiment& experiment);
 
 }  // namespace stepcast

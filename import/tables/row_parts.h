@@ -84,11 +84,9 @@ struct ChosenRecompute {
     int layers = 0;  // as Parallelism::recompute_layers
     friend bool operator==(const ChosenRecompute&, const ChosenRecompute&) = default;
 };
-
-// The least recompute that fits into `room` times the memory. Candidates in order: none, the scores
-// of plain attention, then whole layers of a stage, as few as possible. a forecast this little
-// above the memory was made to fit by other means
-inline constexpr double usual_room = 1.15;
+// Who publishes a recipe has made it fit by means that its table does not state, where a forecast
+// is this little above the memory. Anybody else's step fits as it is forecast.
+inline constexpr double recipe_room = 1.15;
 
 // The machine of the row, from its columns gpu, gpus and interconnect.
 

@@ -107,6 +107,7 @@ const std::vector<std::string>& cells_of_words() {
                                                 "local_experts",
                                                 "masked",
                                                 "network",
+                                                "offload",
                                                 "parameters",
                                                 "peak_gib",
                                                 "reserved_gib",

@@ -61,9 +61,8 @@ void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Worklo
 
 void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
     const auto& stage = row.cell("zero");
-    if (stage.empty())
-        assumptions.push_back("zero not stated: 0");
-    else if (stage.size() == 1 && stage >= "0" && stage <= "3")
+    if (stage.empty()) return;  // choose_zero()
+    if (stage.size() == 1 && stage >= "0" && stage <= "3")
         p.zero = stage.front() - '0';
     else
         throw ConfigError("zero: \"" + stage + "\" is not understood; expected 0, 1, 2 or 3");
@@ -73,6 +72,18 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     if (p.shard > 0)
         assumptions.push_back(
             fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
+}
+
+// A step that ran fits.
+void choose_zero(const CaseRow& row, const Experiment& e, Parallelism& p,
+                 Assumptions& assumptions) {
+    if (!row.cell("zero").empty()) return;
+    Experiment chosen = e;
+    chosen.parallelism = p;
+    p.zero = p.dp * p.cp > 1 ? fitting_zero(chosen) : 0;
+    assumptions.push_back(p.zero > 0
+                              ? fmt::format("zero not stated: {}, the least that fits", p.zero)
+                              : "zero not stated: 0");
 }
 
 // Tables write 3 for FSDP. Where a framework can leave weights gathered (zero 2), it does so by
@@ -118,10 +129,10 @@ std::optional<Recomputed> recomputed_modules(const std::string& stated, const Wo
     return again;
 }
 
-void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumptions) {
+void choose_recompute(const Experiment& e, double room, Parallelism& p, Assumptions& assumptions) {
     Experiment chosen = e;
     chosen.parallelism = p;
-    const ChosenRecompute least = fitting_recompute(chosen);
+    const ChosenRecompute least = fitting_recompute(chosen, room);
     p.recompute = least.kind;
     p.recompute_layers = least.layers;
     const auto layers =
@@ -138,12 +149,13 @@ bool selects_by_operator(const Framework& f) {
            std::ranges::find(modes, Recompute::selective) == modes.end();
 }
 
-void set_recompute(const CaseRow& row, const Experiment& e, Shelf& shelf, Parallelism& p,
-                   Assumptions& assumptions) {
+void set_recompute(const CaseRow& row, const Experiment& e, double room, Shelf& shelf,
+                   Parallelism& p, Assumptions& assumptions) {
     const Framework& f = e.framework;
     const auto& stated = row.cell("recompute");
+    if (stated == "some") return choose_recompute(e, 1, p, assumptions);
     if (stated.empty()) {
-        if (!f.unstated.recompute) return choose_recompute(e, p, assumptions);
+        if (!f.unstated.recompute) return choose_recompute(e, room, p, assumptions);
         p.recompute = *f.unstated.recompute;
         assumptions.push_back(
             fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
@@ -286,16 +298,16 @@ double modules_again(const CaseRow& row, const Workload& w, Shelf& shelf) {
     return again ? again->modules : 0;
 }
 
-std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
+std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e, double room) {
     const Parallelism& p = e.parallelism;
     std::vector<Reading> readings;
     if (!states(row, "recompute") && !e.framework.unstated.recompute) {
         // Memory decides, so the alternatives assume that the memory forecast is 17 % too low or
         // too high.
-        constexpr double more = usual_room * 1.17, less = usual_room / 1.17;
+        const double more = room * 1.17, less = room / 1.17;
         std::vector<ChosenRecompute> seen{{p.recompute, p.recompute_layers}};
-        for (const double room : {more, less}) {
-            const ChosenRecompute other = fitting_recompute(e, room);
+        for (const double other_room : {more, less}) {
+            const ChosenRecompute other = fitting_recompute(e, other_room);
             if (std::find(seen.begin(), seen.end(), other) != seen.end()) continue;
             seen.push_back(other);
             readings.push_back({fmt::format("recompute {} of {} layers a stage",
@@ -310,7 +322,7 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
     return readings;
 }
 
-void set_split(const CaseRow& row, int ranks, Experiment& experiment, Shelf& shelf,
+void set_split(const CaseRow& row, int ranks, double room, Experiment& experiment, Shelf& shelf,
                std::vector<std::string>& assumptions) {
     const Framework framework = experiment.framework;
     Parallelism& p = experiment.parallelism;
@@ -321,11 +333,12 @@ void set_split(const CaseRow& row, int ranks, Experiment& experiment, Shelf& she
     const auto batch = count_in(row, "gbs");
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
     p.global_batch = *batch;
-    const bool recompute_stated = states(row, "recompute");
-    if (recompute_stated) set_recompute(row, experiment, shelf, p, assumptions);
+    const bool recompute_stated = states(row, "recompute") && row.cell("recompute") != "some";
+    if (recompute_stated) set_recompute(row, experiment, room, shelf, p, assumptions);
     set_micro_batch(row, experiment, p, assumptions);
     set_stage_layers(experiment.workload, framework, p, assumptions);
-    if (!recompute_stated) set_recompute(row, experiment, shelf, p, assumptions);
+    choose_zero(row, experiment, p, assumptions);
+    if (!recompute_stated) set_recompute(row, experiment, room, shelf, p, assumptions);
 }
 
 }  // namespace stepcast

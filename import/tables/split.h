@@ -12,8 +12,9 @@ namespace stepcast {
 
 // The split in the columns tp to gbs and recompute. What the row leaves open is chosen by the
 // memory forecast for the workload, cluster and framework of `experiment`, and listed in
-// `assumptions`. Throws ConfigError, column first.
-void set_split(const CaseRow& row, int ranks, Experiment& experiment, Shelf& shelf,
+// `assumptions`. Throws ConfigError, column first. `room`: share of the device's memory that a
+// forecast may take.
+void set_split(const CaseRow& row, int ranks, double room, Experiment& experiment, Shelf& shelf,
                std::vector<std::string>& assumptions);
 
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint
@@ -21,6 +22,6 @@ void set_split(const CaseRow& row, int ranks, Experiment& experiment, Shelf& she
 double modules_again(const CaseRow& row, const Workload& workload, Shelf& shelf);
 
 // Other plausible readings of what the row leaves open, besides the one chosen for `experiment`.
-std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment);
+std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment, double room);
 
 }  // namespace stepcast

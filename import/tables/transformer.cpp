@@ -398,15 +398,20 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     result.circumstances = circumstances_of(row, shelf);
     e.runtime.row_scales = is_narrow(e.workload.dtype) && states(row, "row_scales");
     set_other_work(row, e.workload, said);
+    if (is_on(row, "offload")) {
+        e.run.offload_optimizer = true;
+        said.emplace_back("the optimizer's states and update on the host");
+    }
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
     if (states(row, "dispatch")) e.overlay.stated.emplace_back("runtime.experts.dispatch");
-    set_split(row, ranks, e, shelf, said);
+    const double room = result.circumstances.by == RunBy::recipe ? recipe_room : 1;
+    set_split(row, ranks, room, e, shelf, said);
     set_graphs(row, e, said);
     apply_framework(e);
     set_modules_again(row, e, shelf, said);
     set_routing(row, e, said);
-    e.readings = readings_of_row(row, e);
+    e.readings = readings_of_row(row, e, room);
     check_experiment(e);
     take_measured(row, result);
     check_rate(row, e, result.measured_step);

@@ -109,9 +109,18 @@ struct Attention {
 // A pass that streams memory: permute, GELU, add, softmax-like passes. `transpose` walks one side
 // with a stride, `optimizer` walks many tensors at once, `rows` reduces within rows (norms,
 // softmax), `strided` accesses single elements at computed offsets (permuted copies, sums over
-// columns).
+// columns). `host_link` crosses to the host's memory or comes from there, `host` is a pass of the
+// host over its own.
 struct MemoryPass {
-    enum class Access : std::uint8_t { stream, transpose, optimizer, rows, strided };
+    enum class Access : std::uint8_t {
+        stream,
+        transpose,
+        optimizer,
+        rows,
+        strided,
+        host_link,
+        host
+    };
     Bytes read, written;
     Access access = Access::stream;
     friend bool operator==(const MemoryPass&, const MemoryPass&) = default;

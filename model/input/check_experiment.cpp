@@ -99,10 +99,24 @@ void check_modelled(const Experiment& e) {
 
 void check_optimizer(const Experiment& e) {
     const Optimizer optimizer = e.workload.optimizer;
-    if (e.workload.kind != Workload::Kind::transformer &&
-        (optimizer == Optimizer::adam8bit || optimizer == Optimizer::adafactor))
+    const bool transformer = e.workload.kind == Workload::Kind::transformer;
+    if (!transformer && (optimizer == Optimizer::adam8bit || optimizer == Optimizer::adafactor ||
+                         optimizer == Optimizer::muon))
         refuse("workload.optimizer: {} is of transformers; expected none, sgd, adam or lamb",
                to_string(optimizer));
+    if (optimizer == Optimizer::muon &&
+        (e.workload.adapter_rank > 0 || e.parallelism.cut == StageCut::modules))
+        refuse(
+            "workload.optimizer: muon updates whole matrices; expected workload.adapter_rank = 0 "
+            "and parallelism.cut = layers, or another optimizer");
+    if (!e.run.offload_optimizer) return;
+    if (!transformer || runs_script(e))
+        refuse("run.offload_optimizer: of transformers under a framework only; expected false");
+    if (optimizer != Optimizer::adam)
+        refuse(
+            "run.offload_optimizer: workload.optimizer is {}, but what updates on the host is "
+            "Adam (DeepSpeedCPUAdam, Megatron-Core's HybridDeviceOptimizer); expected adam",
+            to_string(optimizer));
 }
 
 void check_moe_system(const Experiment& e) {

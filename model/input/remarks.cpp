@@ -99,6 +99,11 @@ constexpr Feature features[] = {
     {"workload.vision. workload.decoder. workload.patch workload.pool_queries",
      [](const Experiment& e) { return e.workload.kind == Kind::coca; },
      "workload.kind is not coca"},
+    {"runtime.optimizer.host_gradients cluster.host_memory.",
+     [](const Experiment& e) { return e.run.offload_optimizer; }, "run.offload_optimizer is false"},
+    {"runtime.optimizer.muon",
+     [](const Experiment& e) { return e.workload.optimizer == Optimizer::muon; },
+     "workload.optimizer is not muon"},
     {"runtime.optimizer.groups runtime.optimizer.calls runtime.optimizer.clip_scales "
      "runtime.optimizer.fused",
      [](const Experiment& e) { return e.workload.optimizer != Optimizer::none; },

@@ -20,6 +20,7 @@ MemoryPass optimizer_pass(const Workload& w, double parameters) {
         case Optimizer::lamb:
         case Optimizer::adam8bit:
         case Optimizer::adafactor:
+        case Optimizer::muon:
             return {parameters * (element + states), parameters * (element + states)};
     }
     return {};

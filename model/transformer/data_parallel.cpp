@@ -20,6 +20,14 @@ MemoryPass unfused_adam(Bytes state) { return {12.0 * state, 8.0 * state}; }
 // LAMB adds norms of weight and update, and scales and applies the update.
 constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
+// Around Muon's products: momentum from gradient and momentum, their mean, its cast to 16 bits, its
+// norm, the division by it, two scales of weight and update, and their sum.
+MemoryPass muon_update(Bytes state, Bytes weight) {
+    const Bytes narrow(2);
+    return {(2 + 2 + 1 + 1 + 1) * state + (1 + 1 + 1 + 1) * narrow,
+            (1 + 1 + 1 + 1) * state + (1 + 1 + 1) * narrow + weight};
+}
+
 // Adafactor, operation by operation on fp32 tensors of the weights' shape: the weight's mean
 // square, the gradient's square, a constant added, means over columns and over rows, their product,
 // times the gradient, its mean square, two scales, negated, added to the weight.
@@ -32,12 +40,13 @@ constexpr MemoryPass adafactor_update{(1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 1 + 2
 // writes, reads and applies the update, for the layer's norms.
 MemoryPass state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
+    const bool adam = w.optimizer == Optimizer::adam || w.optimizer == Optimizer::muon;
     const Bytes stored = size_of(trained_dtype(e));
     const Bytes state = e.runtime.optimizer.master_weights ? Bytes(4) : stored,
                 weight = stored < state && !casts_weights(e) ? stored : Bytes(0);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * stored, stored};
-    if (runs_operations(e) && w.optimizer == Optimizer::adam) return unfused_adam(Bytes(4));
-    if (!e.runtime.optimizer.fused && w.optimizer == Optimizer::adam) {
+    if (runs_operations(e) && adam) return unfused_adam(Bytes(4));
+    if (!e.runtime.optimizer.fused && adam) {
         const MemoryPass update = unfused_adam(state);
         return {update.read + (weight > Bytes(0) ? state : Bytes(0)), update.written + weight};
     }
@@ -46,7 +55,8 @@ MemoryPass state_bytes(const Experiment& e) {
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {2.0 * state, state + weight};
-        case Optimizer::adam: return {4.0 * state, 3.0 * state + weight};
+        case Optimizer::adam:
+        case Optimizer::muon: return {4.0 * state, 3.0 * state + weight};
         case Optimizer::lamb: return {(4.0 + 2.0) * state, (3.0 + 1.0) * state + weight};
         case Optimizer::adam8bit: return {2.0 * state + moments, state + moments + weight};
         case Optimizer::adafactor:
@@ -57,6 +67,25 @@ MemoryPass state_bytes(const Experiment& e) {
                        : MemoryPass{adafactor_update.read, adafactor_update.written + weight};
     }
     return {};
+}
+
+// One pass of the host over fp32 gradient, weight and two moments, and the links. Where gradients
+// are the host's, every micro-batch but the last brings what was there, adds and returns it
+// (DeepSpeed 0.19.8, runtime/zero/stage_1_and_2.py: async_accumulate_grad_in_cpu_via_gpu), and the
+// host casts the weights (bit16_partition_buffer). Else both cross in fp32 (megatron-core 0.16.1,
+// optimizer/cpu_offloading/hybrid_optimizer.py).
+void move_to_host(UpdatePasses& passes, const Experiment& e, double updated) {
+    const Bytes wide(4), stored = size_of(trained_dtype(e));
+    const bool gradients = e.runtime.optimizer.host_gradients;
+    const int before = gradients ? micro_batches(e.parallelism) - 1 : 0;
+    constexpr auto link = MemoryPass::Access::host_link;
+    passes.to_host = {updated * before * size_of(trained_gradients(e)),
+                      updated * (wide + before * size_of(trained_gradients(e))), link};
+    passes.from_host = {updated * (gradients ? stored : wide), Bytes(0), link};
+    passes.optimizer = {updated * (4.0 * wide + (gradients ? wide : Bytes(0))),
+                        updated * (3.0 * wide + (gradients ? stored : Bytes(0))),
+                        MemoryPass::Access::host};
+    passes.optimizer_calls = 1;
 }
 
 // What a framework states for each ZeRO stage; the last value holds for all further stages.
@@ -88,7 +117,7 @@ Bytes gathered_weight(const Experiment& e) {
 
 // 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale. A norm in
 // fp64 is taken before the cast.
-UpdatePasses update_passes(const Experiment& e, double updated, double gradients) {
+UpdatePasses update_passes(const Experiment& e, double updated, double gradients, double matrices) {
     const Bytes kept = size_of(trained_gradients(e)), wide(4);
     const OptimizerKernels& f = e.runtime.optimizer;
     UpdatePasses passes;
@@ -116,8 +145,14 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     if (e.runtime.optimizer.clip_scales) add("clip_gradients", gradient, gradient, flat);
     const MemoryPass state = state_bytes(e);
     passes.optimizer_calls = flat * f.calls;
-    passes.optimizer = {updated * state.read, updated * state.written,
+    const double others = std::max(0.0, updated - matrices);
+    const Bytes wide_state = masters ? wide : size_of(trained_dtype(e));
+    const MemoryPass muon = muon_update(
+        wide_state, size_of(trained_dtype(e)) < wide_state ? size_of(trained_dtype(e)) : Bytes(0));
+    passes.optimizer = {others * state.read + matrices * muon.read,
+                        others * state.written + matrices * muon.written,
                         MemoryPass::Access::optimizer};
+    if (e.run.offload_optimizer) move_to_host(passes, e, updated);
     if (!e.runtime.gradients.freed)
         passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
     return passes;
@@ -131,6 +166,15 @@ DataParallel::DataParallel(TaskGraph& graph, const LayerContext& context, Stage&
     };
     dense_ = bucket(g.shard, g.shard_replicas);
     experts_ = bucket(g.expert_shard, g.expert_shard_replicas);
+}
+
+void DataParallel::count_matrices(int layer) { matrices_.add_layer(context_, layer); }
+
+UpdatePasses DataParallel::passes() const {
+    const Experiment& e = context_.experiment;
+    const double matrices =
+        e.workload.optimizer == Optimizer::muon ? matrices_.update(context_).elements : 0;
+    return update_passes(e, updated(), total_.all(), matrices);
 }
 
 TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase,
@@ -193,7 +237,7 @@ void DataParallel::finish_gradients() {
     flush();
     for (const Bucket& bucket : waiting_) collective(bucket, stage_.last());
     for (const TasksByRank& tasks : sent_) stage_.follow(tasks);
-    const UpdatePasses passes = update_passes(context_.experiment, updated(), total_.all());
+    const UpdatePasses passes = this->passes();
     if (passes.copies.read == Bytes(0)) return;
     Planner planner(graph_);
     planner.compute("bucket_copies", passes.copies, static_cast<float>(passes.copies_calls));
@@ -202,7 +246,7 @@ void DataParallel::finish_gradients() {
 
 void DataParallel::add_norm() {
     const Experiment& e = context_.experiment;
-    const UpdatePasses passes = update_passes(e, updated(), total_.all());
+    const UpdatePasses passes = this->passes();
     Planner planner(graph_);
     if (e.runtime.optimizer.waits)
         planner.host("backward_end", HostWork{HostWork::Kind::read, 0}, true);
@@ -218,7 +262,7 @@ void DataParallel::add_norm() {
 void DataParallel::add_optimizer() {
     const Experiment& e = context_.experiment;
     const Parallelism& p = e.parallelism;
-    const UpdatePasses passes = update_passes(e, updated(), total_.all());
+    const UpdatePasses passes = this->passes();
     Planner planner(graph_);
     if (e.runtime.optimizer.reads_loss)
         planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
@@ -226,7 +270,12 @@ void DataParallel::add_optimizer() {
     // A framework that stores gradients outside of the buckets copies them in and back.
     if (runs_operations(e) && p.zero == 0 && dense_.ranks > 1)
         planner.compute("bucket_copies", MemoryPass{copied, copied});
+    if (e.run.offload_optimizer) planner.compute("gradients_to_host", passes.to_host);
+    if (e.workload.optimizer == Optimizer::muon)
+        for (const auto& [product, count] : matrices_.update(context_).products)
+            for (int i = 0; i < count; ++i) planner.compute("orthogonalize", product);
     planner.compute("optimizer", passes.optimizer, static_cast<float>(passes.optimizer_calls));
+    if (e.run.offload_optimizer) planner.compute("weights_from_host", passes.from_host);
     if (!e.runtime.gradients.freed) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
     if ((p.zero == 1 || p.zero == 2) && !e.runtime.exchanges.parameters)

@@ -13,6 +13,7 @@
 #include <array>
 #include <string_view>
 
+#include "model/transformer/muon.h"
 #include "model/transformer/stage.h"
 #include "model/transformer/weights.h"
 
@@ -34,8 +35,11 @@ struct UpdatePasses {
     int norm_passes = 0;
     double copies_calls = 0, optimizer_calls = 0;
     MemoryPass optimizer, zero_gradients;
+    MemoryPass to_host, from_host;  // of an optimizer on the host
 };
-UpdatePasses update_passes(const Experiment& experiment, double updated, double gradients);
+// `matrices`: of the updated ones, those in matrices that Muon orthogonalizes.
+UpdatePasses update_passes(const Experiment& experiment, double updated, double gradients,
+                           double matrices = 0);
 
 class DataParallel {
 public:
@@ -58,6 +62,7 @@ public:
     void add_optimizer();
     [[nodiscard]] const RankWeights& total() const { return total_; }
     void count(const RankWeights& weights) { total_ += weights; }
+    void count_matrices(int layer);  // of Muon
     // Elements that this rank's optimizer updates: those whose gradients it owns after
     // finish_gradients().
     [[nodiscard]] double updated() const { return shared_out(context_, total_, 1); }
@@ -75,7 +80,10 @@ private:
     TaskGraph& graph_;
     const LayerContext& context_;
     Stage& stage_;
+    [[nodiscard]] UpdatePasses passes() const;
+
     RankWeights total_;
+    MuonMatrices matrices_;
     Bucket dense_, experts_;
     std::vector<Bucket> waiting_;  // without overlap: buckets to send after the last backward
     std::vector<TasksByRank> sent_;

@@ -65,8 +65,11 @@ Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& pl
             graph, c, s, Stage(graph, ranks, expert_indices(c.groups.expert, ranks))));
         StageState& state = *stages.back();
         for (const Chunk& chunk : flow.chunks()[as_index(s)]) {
-            for (const Unit& unit : state.chunks.emplace_back(units_of(chunk, c, plans)))
+            for (const Unit& unit : state.chunks.emplace_back(units_of(chunk, c, plans))) {
                 state.data.count(unit.weights.trained);
+                if (c.experiment.workload.optimizer == Optimizer::muon && unit.layer >= 0)
+                    state.data.count_matrices(unit.layer);
+            }
             state.backwards_left.push_back(0);
         }
     }

@@ -115,6 +115,7 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
     for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[as_index(i)]);
     times.update =
         time(passes.optimizer) + (e.runtime.gradients.freed ? 0 : time(passes.zero_gradients));
+    if (e.run.offload_optimizer) times.update += time(passes.to_host) + time(passes.from_host);
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 

@@ -103,6 +103,9 @@ struct Pricer {
 
     Seconds operator()(const MemoryPass& op) const {
         const Bytes bytes = op.read + op.written;
+        if (op.access == MemoryPass::Access::host_link) return bytes / cluster.host_memory.link;
+        if (op.access == MemoryPass::Access::host)
+            return cluster.gpus_per_node * bytes / cluster.host_memory.update;
         if (!cluster.kernel.memory_curve.empty())  // measured with streams
             return interpolate(cluster.kernel.memory_curve, bytes) *
                    (cluster.kernel.memory_efficiency / pass_efficiency(op.access));

@@ -24,7 +24,11 @@ struct LeadingConstant {
     std::string operator()(const Attention& op) const {
         return op.flash ? "kernel.attention_efficiency" : "kernel.gemm_efficiency";
     }
-    std::string operator()(const MemoryPass& op) const { return pass_constant(op.access).key; }
+    std::string operator()(const MemoryPass& op) const {
+        if (op.access == MemoryPass::Access::host_link) return "host_memory.link";
+        if (op.access == MemoryPass::Access::host) return "host_memory.update";
+        return pass_constant(op.access).key;
+    }
     [[nodiscard]] std::string link(const char* constant) const {
         return std::string(between_nodes ? "link.inter." : "link.intra.") + constant;
     }

@@ -157,7 +157,9 @@ private:
     }
     // of a weight, both together
     [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
-    [[nodiscard]] bool frees() const { return e_.runtime.gradients.freed; }
+    [[nodiscard]] bool frees() const {
+        return e_.runtime.gradients.freed && !sends_gradients_to_host(e_);
+    }
     [[nodiscard]] bool shards_gradients() const {
         return shards_each_pass(e_.parallelism) && c_.groups.data_context.size() > 1;
     }
@@ -194,7 +196,7 @@ private:
                                     3) *
                              size_of(c_.shape.matrix).si());
         });
-        if (!frees())
+        if (!frees() && !sends_gradients_to_host(e_))
             for_units([&](const UnitTape& tape) {
                 if (const double all = shared_out(c_, tape.weights.trained, 2); all > 0)
                     make(TensorKind::gradients, tape.what,
@@ -431,7 +433,8 @@ private:
             let_pass(static_cast<std::uint8_t>(first_exchange_stream + i));
         TensorIds copies;
         const Bytes kept = size_of(gradient_type(e_)), wide(4);
-        if (!e_.runtime.optimizer.copies.empty() && e_.runtime.optimizer.master_weights)
+        if (!e_.runtime.optimizer.copies.empty() && e_.runtime.optimizer.master_weights &&
+            !e_.run.offload_optimizer)
             for_units([&](const UnitTape& tape) {
                 copies.push_back(make(TensorKind::work, "flat gradients",
                                       shared_out(c_, tape.weights.trained, 1) *
@@ -439,7 +442,10 @@ private:
             });
         if (step_ == 0 && moments() > Bytes(0))
             for_units([&](const UnitTape& tape) {
-                make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments(), 2);
+                const bool orthogonal =
+                    e_.workload.optimizer == Optimizer::muon && tape.what == "layer";
+                make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments(),
+                                 orthogonal ? 1 : 2);
             });
         free(copies);
         if (e_.runtime.optimizer.flat_gathers) gather_flat();

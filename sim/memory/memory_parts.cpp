@@ -38,10 +38,14 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
         use.weights += frozen_bytes(c, stage.frozen, stage.layers, stored + master);
     if (is_narrow(c.shape.matrix))
         use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
-    use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
+    if (!sends_gradients_to_host(e))
+        use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
+    if (e.run.offload_optimizer) return;
     const bool own_master = e.runtime.optimizer.master_weights && !widens_adapters(e);
     use.optimizer = shared_out(c, stage.all, 1) * (optimizer_bytes(e, size_of(trained_dtype(e))) -
                                                    (own_master ? master : Bytes(0)));
+    if (e.workload.optimizer == Optimizer::muon)
+        use.optimizer -= shared_out(c, stage.layers, 1) * 0.5 * moment_bytes(e, stored);
 }
 
 // Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused
@@ -89,7 +93,9 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
 // beside the gradients. No activations are there then.
 Bytes update_tensors(const LayerContext& c, const StageWeights& stage) {
     const Experiment& e = c.experiment;
-    if (e.runtime.optimizer.copies.empty() || !e.runtime.optimizer.master_weights) return Bytes(0);
+    if (e.runtime.optimizer.copies.empty() || !e.runtime.optimizer.master_weights ||
+        e.run.offload_optimizer)
+        return Bytes(0);
     const Bytes kept = size_of(gradient_type(e)), wide = size_of(Dtype::fp32);
     return shared_out(c, stage.all, 1) * (kept + (kept < wide ? wide : Bytes(0)));
 }

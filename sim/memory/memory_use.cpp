@@ -29,7 +29,7 @@ std::vector<double> slots_computed(const Experiment& e, const Routing& routing) 
 
 Bytes optimizer_bytes(const Experiment& e, Bytes stored) {
     const Workload& w = e.workload;
-    if (w.optimizer == Optimizer::none) return Bytes(0);
+    if (w.optimizer == Optimizer::none || e.run.offload_optimizer) return Bytes(0);
     const Bytes master =
         e.runtime.optimizer.master_weights && stored < Bytes(4) ? Bytes(4) : Bytes(0);
     return master + moment_bytes(e, stored);
@@ -37,10 +37,12 @@ Bytes optimizer_bytes(const Experiment& e, Bytes stored) {
 
 Bytes moment_bytes(const Experiment& e, Bytes stored) {
     const Workload& w = e.workload;
+    if (e.run.offload_optimizer) return Bytes(0);
     switch (w.optimizer) {
         case Optimizer::none:
         case Optimizer::sgd: return Bytes(0);
         case Optimizer::adam:
+        case Optimizer::muon:
         case Optimizer::lamb: return 2.0 * (e.runtime.optimizer.master_weights ? Bytes(4) : stored);
         case Optimizer::adam8bit: return Bytes(2 * (1 + 4.0 / 256));
         case Optimizer::adafactor:  // a row and a column of a matrix as wide as the model

@@ -22,6 +22,7 @@ double chance_out_of_memory(const Experiment& experiment, Bytes held, Bytes avai
 
 // Bytes of optimizer state for a parameter that takes `stored` bytes: a master copy if that is less
 // than fp32, and Adam's moments. Without master weights only the moments, in the parameter's type.
+// Nothing if the host keeps them. Of a matrix Muon has one of the two moments.
 Bytes optimizer_bytes(const Experiment& experiment, Bytes stored);
 
 // The moments of it.

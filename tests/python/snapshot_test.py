@@ -95,6 +95,42 @@ class Snapshots(unittest.TestCase):
         with self.assertRaisesRegex(memory_snapshot.SnapshotError, "--memory --json"):
             memory_snapshot.beside({}, {})
 
+    # The table as torch/cuda/memory.py prints it: whole numbers, a unit a row. The last one of the device counts.
+    def test_a_memory_summary(self):
+        line = "|" + 75 * "-" + "|\n"
+        def table(device, peak, ooms=0):
+            return (line + f"|{'':18}PyTorch CUDA memory summary, device ID {device:<17d} |\n" + line
+                    + f"|  {'':9} CUDA OOMs: {ooms:<12d} | {'':6} cudaMalloc retries: {0:<8d}  |\n" + line
+                    + "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n" + line
+                    + f"| Allocated memory      |   1024 KiB | {peak:6d} KiB | 900000 KiB | 900000 KiB |\n"
+                    + "|       from large pool |      0 KiB |      7 KiB |      0 KiB |      0 KiB |\n" + line
+                    + "| GPU reserved memory   |     20 MiB |     60 MiB |    100 MiB |     80 MiB |\n" + line)
+        path = self.file_of((table(0, 5) + "step 7\n" + table(0, 36864, 2) + table(1, 9)).encode())
+        found = memory_snapshot.read(path)
+        self.assertEqual([found[key] for key in ("allocated", "reserved", "peak_allocated", "peak_reserved")], [MIB, 20 * MIB, 36 * MIB, 60 * MIB])
+        self.assertEqual(found["notes"], ["requests that failed: 2"])
+        said = {"allocator_bytes": {"allocated": 40 * MIB, "reserved": 66 * MIB, "kinds": {}}}
+        self.assertEqual(memory_snapshot.beside(found, said), [("allocated", 36 * MIB, 40 * MIB), ("reserved", 60 * MIB, 66 * MIB)])
+        with self.assertRaisesRegex(memory_snapshot.SnapshotError, "summaries of device 0, 1; expected --device"):
+            memory_snapshot.read(path, 4)
+        with self.assertRaisesRegex(memory_snapshot.SnapshotError, "no line \"Allocated memory\""):
+            memory_snapshot.read(self.file_of(table(0, 5)[:300].encode()))
+
+    # 100 MiB before, 20 by the model's way to the GPU, 30 left behind by the training, and 50 more at its peak: 200. The log has whole MB.
+    def test_metrics_of_the_trainer(self):
+        sizes = {"before_init_mem_gpu": 100, "init_mem_gpu_alloc_delta": 20, "init_mem_gpu_peaked_delta": 9,
+                 "train_mem_cpu_alloc_delta": 70, "train_mem_gpu_alloc_delta": 30, "train_mem_gpu_peaked_delta": 50}
+        stated = json.dumps({"train_runtime": 3.5, **{name: size * MIB for name, size in sizes.items()}})
+        log = "***** train metrics *****\n" + "".join(f"  {name:30} = {size:8d}MB\n" for name, size in sizes.items())
+        for text in (stated, log):
+            found = memory_snapshot.read(self.file_of(text.encode()))
+            self.assertEqual([found["allocated"], found["peak_allocated"], found["peak_reserved"]], [150 * MIB, 200 * MIB, None])
+        said = {"allocator_bytes": {"allocated": 210 * MIB, "reserved": 1, "kinds": {}}}
+        self.assertEqual(memory_snapshot.beside(found, said), [("allocated", 200 * MIB, 210 * MIB)])
+        self.assertIn("peak: 0.20 GiB allocated", memory_snapshot.text_of(found, []))
+        with self.assertRaisesRegex(memory_snapshot.SnapshotError, "no train_mem_gpu_peaked_delta; expected"):
+            memory_snapshot.read(self.file_of(b"train_mem_gpu_alloc_delta = 5MB"))
+
     def test_the_program(self):
         path = self.file_of({"segments": SEGMENTS, "device_traces": [EVENTS], "allocator_settings": {}})
         done = subprocess.run([sys.executable, SCRIPT, path, "--json"], capture_output=True, text=True, check=True)

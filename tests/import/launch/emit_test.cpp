@@ -50,6 +50,56 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
                Contains("did you mean \"megatron\"?"));
 }
 
+// Megatron-Core's offload wants its distributed optimizer, and its Muon none: it deals the matrices
+// out itself. torchtitan knows neither; DeepSpeed's file has both.
+TEST_CASE("optimizers on the host and Muon are written where the tool has them") {
+    Experiment e = read_unchecked_experiment(
+        "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                           {"framework.preset", "megatron-core"},
+                                           {"workload.optimizer", "adam"},
+                                           {"run.offload_optimizer", "true"}});
+    e.parallelism.dp = 8;
+    e.parallelism.zero = 1;
+    const auto refusal = [&](EmitFormat format) { return complaint([&] { emit(e, format); }); };
+    CHECK_THAT(emit(e, EmitFormat::megatron).text,
+               Contains("--optimizer-cpu-offload") && Contains("--use-precision-aware-optimizer") &&
+                   Contains("--use-distributed-optimizer"));
+    CHECK_THAT(emit(e, EmitFormat::megatron_bridge).text, Contains("optimizer_cpu_offload: true"));
+    CHECK_THAT(emit(e, EmitFormat::deepspeed).text,
+               Contains("\"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}"));
+    CHECK_THAT(refusal(EmitFormat::nemo), Contains("run.offload_optimizer"));
+    CHECK_THAT(refusal(EmitFormat::torchtitan), Contains("moves the weights, too"));
+    e.parallelism.zero = 0;
+    CHECK_THAT(refusal(EmitFormat::megatron), Contains("run.offload_optimizer without zero 1"));
+    CHECK_THAT(refusal(EmitFormat::deepspeed), Contains("run.offload_optimizer without zero"));
+    e.run.offload_optimizer = false;
+    e.workload.optimizer = Optimizer::muon;
+    CHECK_THAT(emit(e, EmitFormat::megatron).text, Contains("--optimizer muon"));
+    e.parallelism.zero = 1;
+    CHECK_THAT(emit(e, EmitFormat::megatron).text,
+               Contains("--optimizer dist_muon") && !Contains("--use-distributed-optimizer"));
+    CHECK_THAT(emit(e, EmitFormat::deepspeed).text, Contains("\"type\": \"Muon\""));
+    for (const auto format :
+         {EmitFormat::megatron_bridge, EmitFormat::nemo, EmitFormat::torchtitan})
+        CHECK_THAT(refusal(format), Contains("workload.optimizer muon"));
+}
+
+// DeepSpeed's file says nothing of the model; the code loads it by bitsandbytes.
+TEST_CASE("frozen weights in four bits are left to the model's code, or refused") {
+    const Experiment e = read_unchecked_experiment(
+        "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                           {"workload.adapter_rank", "16"},
+                                           {"workload.frozen", "nf4"}});
+    for (const auto format : {EmitFormat::megatron, EmitFormat::megatron_bridge, EmitFormat::nemo,
+                              EmitFormat::torchtitan, EmitFormat::torchtitan_flags})
+        CHECK_THAT(complaint([&] { emit(e, format); }),
+                   Contains("workload.frozen nf4: it keeps frozen weights in 16 bits"));
+    const auto file = emit(e, EmitFormat::deepspeed);
+    CHECK(std::ranges::any_of(file.without, [](const std::string& line) {
+        return line.find("workload.frozen") != std::string::npos;
+    }));
+}
+
 TEST_CASE("no script is written for layers that its program is not known to make") {
     for (const char* model : {"qwen3-next-80b-a3b", "deepseek-v3.2"}) {
         const Experiment e = read_unchecked_experiment(

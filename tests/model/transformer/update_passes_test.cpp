@@ -57,6 +57,37 @@ TEST_CASE("Adafactor moves a weight's tensors operation by operation") {
     CHECK(optimizer_of(trained_with(Optimizer::adafactor, Dtype::fp32)) == of_each(13 * 4, 8 * 4));
 }
 
+// Muon on 40 of 100 weights: gradient and momentum (2 reads, 1 written), their mean (2, 1), cast to
+// 16 bits (1 read; 2 bytes written), norm (2), division (2, 2), scale (2, 2), decay (1 read, 1
+// written), sum (1 read and 2 bytes, 1 written), the 16-bit weight (2): 7 x 4 + 8 = 36 read, 4 x 4
+// + 6 + 2 = 24 written. Adam on the others: 16 and 14.
+TEST_CASE("Muon moves a matrix's momentum operation by operation") {
+    const Experiment e = trained_with(Optimizer::muon);
+    const MemoryPass passes = update_passes(e, updated, gradients, 40).optimizer;
+    CHECK(passes.read == Bytes(40 * 36 + 60 * 16));
+    CHECK(passes.written == Bytes(40 * 24 + 60 * 14));
+    CHECK(optimizer_of(e) == of_each(16, 14));
+}
+
+// Megatron-Core's: gradients and weights cross in fp32, the host reads gradient, weight and moments
+// and writes three. DeepSpeed's: of three micro-batches two bring 16-bit sums back and return them,
+// the host casts each weight (4 read, 2 written), and 2 bytes come back.
+TEST_CASE("an optimizer on the host moves over the link and in the host's memory") {
+    Experiment e = trained_with(Optimizer::adam);
+    e.run.offload_optimizer = true;
+    e.parallelism.global_batch = 3;
+    const UpdatePasses core = update_passes(e, updated, gradients);
+    CHECK(core.to_host == MemoryPass{Bytes(0), Bytes(400), MemoryPass::Access::host_link});
+    CHECK(core.from_host == MemoryPass{Bytes(400), Bytes(0), MemoryPass::Access::host_link});
+    CHECK(core.optimizer == MemoryPass{Bytes(1600), Bytes(1200), MemoryPass::Access::host});
+    e.runtime.optimizer.host_gradients = true;
+    e.runtime.gradients.type = GradientType::training;
+    const UpdatePasses deepspeed = update_passes(e, updated, gradients);
+    CHECK(deepspeed.to_host == MemoryPass{Bytes(400), Bytes(800), MemoryPass::Access::host_link});
+    CHECK(deepspeed.from_host == MemoryPass{Bytes(200), Bytes(0), MemoryPass::Access::host_link});
+    CHECK(deepspeed.optimizer == MemoryPass{Bytes(2000), Bytes(1400), MemoryPass::Access::host});
+}
+
 // Adam in nine fp32 operations reads 12 tensors and writes 8; LAMB reads 5 and writes 2 more.
 // Without mixed precision by the framework there are no master weights. With them, pass by pass, a
 // last pass copies the masters to the 16-bit weights: 4 and 2 bytes.

@@ -3,6 +3,7 @@
 #include "model/transformer/counts.h"
 #include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
+#include "sim/memory/allocator_forecast.h"
 #include "sim/memory/layer_memory.h"
 #include "sim/memory/memory.h"
 #include "sim/memory/transformer_memory.h"
@@ -119,6 +120,32 @@ TEST_CASE("optimizers with small states take what their libraries allocate") {
         e.runtime.optimizer.master_weights = false;
         CHECK(transformer_memory(e).optimizer.si() == Approx(weights * bytes));
     }
+}
+
+// Muon keeps one moment of the 12 layers' 12 x 7,087,872 weights (norms counted with the matrices)
+// and two of the others, beside the master.
+TEST_CASE("Muon keeps one moment of a matrix") {
+    Experiment e = gpt2();
+    e.workload.optimizer = Optimizer::muon;
+    e.runtime.optimizer.master_weights = true;
+    const double weights = 124439808, layers = 12 * 7087872.0;
+    CHECK(transformer_memory(e).optimizer.si() == Approx(weights * 12 - layers * 4));
+    CHECK(memory_forecast(e).optimizer.si() == Approx(weights * 12 - layers * 4).epsilon(1e-3));
+}
+
+// Of ZeRO's 2 + 2 + 12 bytes a weight the last 12 are the host's. DeepSpeed keeps no gradients on
+// the device either.
+TEST_CASE("an optimizer on the host leaves the device weights and gradients") {
+    Experiment e = gpt2();
+    e.parallelism.dp = 8;
+    e.parallelism.zero = 1;
+    e.run.offload_optimizer = true;
+    const double weights = 124439808;
+    CHECK(states(transformer_memory(e)).si() == Approx(weights * 4));
+    CHECK(states(memory_forecast(e)).si() == Approx(weights * 4).epsilon(1e-3));
+    e.runtime.optimizer.host_gradients = true;
+    CHECK(states(transformer_memory(e)).si() == Approx(weights * 2));
+    CHECK(states(memory_forecast(e)).si() == Approx(weights * 2).epsilon(1e-3));
 }
 
 // GPT-2's 124,439,808 fp32 gradients take 498 MB. Of eight sequences the activations are larger, of
