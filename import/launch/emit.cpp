@@ -68,7 +68,8 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     text += fmt::format(
         "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n    "
         "\"reduce_bucket_size\": {:.0f}\n  }}\n}}\n",
-        p.zero, overlaps_gradients(e) ? "true" : "false", bucket_bytes(e).si() / 2);
+        p.zero, overlaps_gradients(e) ? "true" : "false",
+        bucket_bytes(e) / size_of(gradient_type(e)));
     return text;
 }
 

@@ -146,11 +146,15 @@ Translation translate_titan_launch(const ShellLaunch& launch, long per_node, lon
 // Programs on Hugging Face's Trainer (TRL and LLaMA-Factory among them), and what accelerate
 // starts: their flags, and the files that these name. `tool` read alone is one of these.
 struct Tool;
+// The tool that a launch line starts by its own program or module ("swift sft", "-m
+// verl.trainer.main_ppo"); nullptr if none is known.
+const Tool* tool_started(const std::vector<ShellArgument>& words);
 bool is_of_trainer(const Tool& tool);
 Translation translate_trainer(const Tool& tool, Document document, const TranslateOptions& options);
 bool is_trainer_launch(const ShellLaunch& launch, const std::string& path);
 Translation translate_trainer_launch(const ShellLaunch& launch, const std::string& path,
                                      const TranslateOptions& options);
+bool is_configuration(const std::string& name);  // YAML or JSON
 // beside the script or above it; "" = none
 std::string found_file(const std::string& name, const std::string& script);
 
