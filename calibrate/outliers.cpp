@@ -85,7 +85,7 @@ std::vector<std::vector<bool>> triples(std::size_t rows) {
 
 struct Minority {
     std::vector<bool> away;  // none if the others do not agree, or if these are too few or too many
-    bool told = false;       // half of the rows or more agree
+    bool told = false;       // more than half of the rows agree
 };
 
 // The rows far from those that the best half of the starts leads to.
@@ -128,7 +128,7 @@ Minority minority(const RowModel& own, std::vector<Prior> priors, const std::vec
     const auto count = static_cast<std::size_t>(std::ranges::count(away, true));
     const bool agree = noise <= little_noise;
     return {agree && count * borne >= rows && count * 2 < rows ? away : none,
-            agree && count * 2 <= rows};
+            agree && count * 2 < rows};
 }
 
 }  // namespace
