@@ -1,10 +1,12 @@
 // Tasks per second of the two engines and of building a graph, on 1F1B pipelines. Arguments: tasks,
 // stages.
-#include <benchmark/benchmark.h>
 
 #include <cmath>
 #include <random>
 
+#include <benchmark/benchmark.h>
+
+#include "sim/engine/contention.h"
 #include "sim/engine/event_engine.h"
 #include "sim/engine/simulate.h"
 #include "tests/pipeline_graphs.h"

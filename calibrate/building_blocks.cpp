@@ -1,8 +1,8 @@
 #include "calibrate/building_blocks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "calibrate/atlas_tables.h"
 #include "calibrate/exchange_tables.h"
@@ -10,6 +10,7 @@
 #include "calibrate/traced_tables.h"
 #include "import/profiles/table_words.h"
 #include "model/base/csv.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/units.h"
 
@@ -177,7 +178,7 @@ std::optional<Op> collective_op(std::string_view op, Bytes bytes, int ranks, boo
     if (op == "broadcast") return Broadcast{bytes, 0};
     if (op == "reduce") return Reduce{bytes, 0};
     if (op != "all_to_all") return std::nullopt;
-    const auto n = static_cast<std::size_t>(ranks);
+    const auto n = as_index(ranks);
     return AllToAll{std::vector<Bytes>(n * n, bytes / ranks)};
 }
 

@@ -7,6 +7,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "sim/calibration.h"
 
 namespace stepcast {
@@ -51,7 +52,7 @@ bool is_measured(const Cluster& start, std::string_view kind) {
 
 std::size_t count_affecting(const Cluster& start, const std::vector<FitCase>& cases,
                             const std::vector<FitParameter>& parameters) {
-    return static_cast<std::size_t>(std::ranges::count_if(parameters, [&](const FitParameter& p) {
+    return as_index(std::ranges::count_if(parameters, [&](const FitParameter& p) {
         const Cluster least = with_text(start, p.key, p.lower),
                       most = with_text(start, p.key, p.upper);
         return std::ranges::any_of(
@@ -70,16 +71,16 @@ std::string kinds_of(const std::vector<FitCase>& cases) {
 }
 
 int shapes_wanted(std::size_t constants, bool of_links) {
-    return (of_links ? 1 : 5) * static_cast<int>(constants);
+    return (of_links ? 1 : 5) * as_int(constants);
 }
 
 int shapes_of(const std::vector<FitCase>& cases) {
-    return static_cast<int>(all(cases, &FitCase::name).size());
+    return as_int(all(cases, &FitCase::name).size());
 }
 
 KeptKind kept(const Cluster& start, std::string what, const std::vector<FitCase>& cases,
               std::size_t constants, int wanted) {
-    KeptKind kept{std::move(what), shapes_of(cases), static_cast<int>(constants), wanted, 0, {}};
+    KeptKind kept{std::move(what), shapes_of(cases), as_int(constants), wanted, 0, {}};
     const std::set<std::string> kinds = all(cases, &FitCase::kind);
     kept.off = summary_of(log_errors_on(cases, start), "not fitted", kept.what);
     for (const HeldOutError& e : start.fitted->errors)

@@ -1,22 +1,23 @@
 #include "calibrate/few_shot.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <ranges>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "calibrate/fit.h"
 #include "calibrate/step_fit.h"
 #include "calibrate/step_fit_files.h"
 #include "calibrate/step_model.h"
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
 #include "model/input/presets.h"
 #include "model/records/provenance.h"
 #include "sim/on_threads.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 namespace {

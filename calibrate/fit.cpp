@@ -11,6 +11,7 @@
 #include "calibrate/fit_parameter.h"
 #include "calibrate/solver.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/stamp.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
@@ -154,13 +155,13 @@ private:
             for (const FitParameter& p : plan.parameters)
                 if (is_own(p)) {
                     all.push_back(scale(p));
-                    all.back().machine = static_cast<int>(sister);
+                    all.back().machine = as_int(sister);
                 }
         return all;
     }
 
     static bool is_of(const ScaledParameter& parameter, std::size_t machine) {
-        return parameter.machine < 0 || static_cast<std::size_t>(parameter.machine) == machine;
+        return parameter.machine < 0 || as_index(parameter.machine) == machine;
     }
 
     [[nodiscard]] std::vector<std::size_t> every() const {
@@ -309,7 +310,7 @@ void report_cases(const std::vector<FitCase>& cases, const Vector& fitted_errors
 
 int part_of(const FitCase& c, std::uint64_t parts) {
     const std::uint64_t hash = fnv1a(c.name);
-    return static_cast<int>((hash ^ (hash >> 32)) % parts);
+    return as_int((hash ^ (hash >> 32)) % parts);
 }
 
 std::string percent(double fraction) {
@@ -399,7 +400,7 @@ FitResult fit(const Cluster& start, const FitPlan& plan, const Progress& progres
     if (!held_out.empty())
         result.held_out_errors = errors_by_kind(u.cases, held_out, "leave-one-out");
     report_cases(u.cases, fitted_errors, held_out, result);
-    result.cluster.fitted->samples = static_cast<int>(u.cases.size());
+    result.cluster.fitted->samples = as_int(u.cases.size());
     result.cluster.fitted->errors = result.held_out_errors;
     return result;
 }
@@ -411,7 +412,7 @@ void judge(FitResult& result, const FitPlan& plan) {
         errors_on(chosen(plan.cases, plan.share, true), result.cluster,
                   plan.share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
     Fitted& fitted = *result.cluster.fitted;
-    fitted.samples = static_cast<int>(plan.cases.size());
+    fitted.samples = as_int(plan.cases.size());
     fitted.errors = result.held_out_errors;
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(),
                          result.fitted_errors.end());
@@ -420,7 +421,7 @@ void judge(FitResult& result, const FitPlan& plan) {
 HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method,
                         const std::string& kind) {
     HeldOutError sum{kind, method};
-    sum.samples = static_cast<int>(log_errors.size());
+    sum.samples = as_int(log_errors.size());
     std::vector<double> sizes;
     for (const double log_error : log_errors) {
         const double error = std::expm1(log_error);

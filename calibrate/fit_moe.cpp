@@ -1,17 +1,20 @@
 #include "calibrate/fit_moe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
 #include "calibrate/fit_parameter.h"
 #include "import/logs/import.h"
+#include "import/logs/run_summary.h"
+#include "import/tables/recorded.h"
 #include "model/base/errors.h"
 #include "model/graph/step_times.h"
+#include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"

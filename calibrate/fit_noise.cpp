@@ -9,6 +9,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -41,7 +42,7 @@ struct LogNormal {
 };
 LogNormal log_normal_of(const std::vector<double>& values) {
     if (values.empty()) return {};
-    const double count = static_cast<double>(values.size());
+    const double count = real(values.size());
     double mean = 0, squares = 0;
     for (const double value : values) mean += value / count;
     for (const double value : values) squares += (value - mean) * (value - mean) / count;
@@ -152,9 +153,8 @@ void report_bursts(NoiseFit& fit, const Bursts& bursts, bool phases) {
 
 void report_stragglers(NoiseFit& fit, const std::vector<double>& late, const StepSeries& series,
                        bool phases) {
-    const bool seen = phases && late.size() >= static_cast<std::size_t>(fewest_events);
-    const double count = static_cast<double>(late.size()),
-                 steps = static_cast<double>(series.step.size());
+    const bool seen = phases && late.size() >= as_index(fewest_events);
+    const double count = real(late.size()), steps = real(series.step.size());
     const double rate =
         1 - std::pow(1 - std::min(0.999, count / steps), 1.0 / std::max(1, series.ranks));
     const double error = seen ? 1 / std::sqrt(count) : 0;
@@ -222,7 +222,7 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
                         "samples, not medians",
                         series.step.size(), fewest_noise_steps));
     NoiseFit fit{start, {}, {}};
-    const auto count = static_cast<double>(series.step.size());
+    const auto count = real(series.step.size());
     const bool phases = !series.forward.empty();
     const double quiet = lower_spread(phases ? series.forward : series.step);
     // The key also holds how far forecasts on the start cluster are off. One run's own spread says
@@ -252,7 +252,7 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
             "the optimizer spreads like the kernels: the host's load is not determined");
     if (!fit.cluster.fitted) fit.cluster.fitted.emplace();
     Fitted& known = *fit.cluster.fitted;
-    known.samples += static_cast<int>(series.step.size());
+    known.samples += as_int(series.step.size());
     for (const FittedParameter& p : fit.parameters) {
         std::erase_if(known.parameters,
                       [&](const FittedParameter& other) { return other.key == p.key; });

@@ -14,6 +14,7 @@
 #include "calibrate/table_record.h"
 #include "calibrate/traced_tables.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/machine/generation.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
@@ -349,7 +350,7 @@ private:
     void judge_unfitted(const std::vector<FitCase>& cases) {
         Fitted judged;
         judged.date = fitted_.date;
-        judged.samples = static_cast<int>(cases.size());
+        judged.samples = as_int(cases.size());
         judged.errors = errors_on(cases, all_.cluster, "not fitted");
         fitted_ = merged(fitted_, judged);
     }

@@ -1,10 +1,10 @@
 #include "calibrate/from_measurements.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_moe.h"
@@ -15,11 +15,14 @@
 #include "calibrate/table_cases.h"
 #include "calibrate/table_record.h"
 #include "calibrate/traced_tables.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/provenance.h"
 #include "sim/calibration.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 namespace {

@@ -1,16 +1,18 @@
-#include <fmt/format.h>
+#include "calibrate/gpu_fit.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "calibrate/fit_parameter.h"
-#include "calibrate/gpu_fit.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"
-#include "sim/costs/costs.h"
+#include "sim/costs/op_costs.h"
 
 namespace stepcast {
 namespace {
@@ -53,7 +55,7 @@ std::string key_of(const Op& op) {
                            to_string(group->dtype));
     if (const auto* pass = std::get_if<MemoryPass>(&op))
         return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(),
-                           static_cast<int>(pass->access));
+                           as_int(pass->access));
     if (const auto* attention = std::get_if<Attention>(&op))
         return fmt::format("attention {} {} {} {} {}", attention->batch, attention->heads,
                            attention->seq_q, attention->head_dim, attention->backward);
@@ -77,7 +79,7 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     } else if (const auto* group = std::get_if<GroupedGemm>(&op)) {
         points.blocks.gemms.push_back(
             {Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
-             static_cast<int>(group->rows.size()), time});
+             as_int(group->rows.size()), time});
     } else if (std::holds_alternative<SendRecv>(op)) {
         add("send_recv");
     } else if (is_collective(op)) {
@@ -180,14 +182,14 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
         const std::vector<std::vector<double>> by_task = durations(graph, traces);
         for (TaskId task = 0; task < graph.size(); ++task) {
             const std::string name(graph.name(task));
-            points.samples += static_cast<int>(by_task[task].size());
+            points.samples += as_int(by_task[task].size());
             if (name == "apart")
                 collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(
                     median(by_task[task]));
             constexpr std::array unmeasured{"head", "align", "empty", "between", "beside", "apart"};
             if (std::ranges::find(unmeasured, name) != unmeasured.end()) continue;
             auto& [op, times] =
-                rows[{name, key_of(graph.op(task)), static_cast<int>(graph.places(task).size())}];
+                rows[{name, key_of(graph.op(task)), as_int(graph.places(task).size())}];
             op = graph.op(task);
             times.push_back(median(by_task[task]));
             collected.op_spreads.push_back(log_spread(by_task[task]));

@@ -6,6 +6,7 @@
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/sweep_graphs.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -52,8 +53,7 @@ public:
     void together_after_all(std::string_view name, Op op) {
         std::vector<TaskId> after;
         for (int rank = 0; rank < graphs.ranks(); ++rank)
-            after.push_back(
-                static_cast<TaskId>(graphs.last().size() - 1 - static_cast<std::size_t>(rank)));
+            after.push_back(static_cast<TaskId>(graphs.last().size() - 1 - as_index(rank)));
         graphs.together(name, std::move(op), 0, after);
     }
     // Begins another graph when this one is long enough.
@@ -98,7 +98,7 @@ void add_special_gemms(GpuSweep& sweep) {
             sweep.gemm(tokens, n, k, Dtype::fp32);
     for (const long groups : {4L, 8L, 16L, 64L})
         for (const long tokens : {128L, 512L, 2048L}) {
-            const std::vector<long> even(static_cast<std::size_t>(groups), sweep.length(tokens));
+            const std::vector<long> even(as_index(groups), sweep.length(tokens));
             const long narrow = sweep.length(1024), wide = sweep.length(4096);
             sweep.measure("gemm", GroupedGemm{even, wide, narrow, Dtype::bf16});
             sweep.measure("gemm", GroupedGemm{even, narrow, wide, Dtype::bf16});
@@ -118,7 +118,7 @@ void add_sustained(GpuSweep& sweep) {
     for (const auto& [whole, layers] : {std::pair{768L, 60}, {1600L, 20}, {4096L, 6}}) {
         const long width = sweep.length(whole), tokens = sweep.length(8192);
         sweep.begin();
-        const Bytes activation(2.0 * static_cast<double>(tokens * width));
+        const Bytes activation(2.0 * real(tokens * width));
         for (int layer = 0; layer < layers; ++layer)
             for (const auto& [n, k] : {std::pair{3 * width, width},
                                        {width, width},

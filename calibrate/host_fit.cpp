@@ -8,6 +8,7 @@
 
 #include "calibrate/fit.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/records/measurements.h"
 #include "sim/costs/measured_tables.h"
@@ -42,7 +43,7 @@ Line fit_line(const Points& points) {
         sum += x;
         squares += x * x;
     }
-    const auto count = static_cast<double>(points.size());
+    const auto count = real(points.size());
     line.relative_error = 1.4826 * median(residuals) / std::sqrt(count);
     // Condition of the scaled normal equations [1 c; c 1].
     const double c = std::abs(sum) / std::sqrt(count * squares);
@@ -66,9 +67,7 @@ double state_number(Fitted& fitted, const std::string& key, double value, double
 }
 
 FlopsPerSecond rate_of(const GemmPoint& p) {
-    return Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) *
-                 static_cast<double>(p.k)) /
-           p.time;
+    return Flops(2.0 * real(p.m) * real(p.n) * real(p.k)) / p.time;
 }
 
 // rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) /
@@ -77,8 +76,7 @@ void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
     Points large;
     for (const GemmPoint& p : points.gemms)
         if (p.m >= 256 && p.n >= 256 && p.k >= 64)
-            large.emplace_back(1.0 / static_cast<double>(p.k),
-                               cluster.gpu.peaks[Dtype::fp32] / rate_of(p));
+            large.emplace_back(1.0 / real(p.k), cluster.gpu.peaks[Dtype::fp32] / rate_of(p));
     if (large.size() < 5)
         throw ConfigError(fmt::format(
             "calibrate: {} large GEMM shapes measured, expected at least 5", large.size()));
@@ -201,7 +199,7 @@ std::string busy_warning(std::span<const SweepResult> results) {
     const auto busy =
         std::ranges::count_if(results, [](const SweepResult& r) { return !r.measurement.quiet; });
     if (busy == 0) return "";
-    const bool many = static_cast<double>(busy) > 0.2 * static_cast<double>(results.size());
+    const bool many = real(busy) > 0.2 * real(results.size());
     return fmt::format(
         "busy: {} of {} sweeps were disturbed by other work; {}", busy, results.size(),
         many
@@ -260,7 +258,7 @@ std::vector<FittedCurve> fitted_rates(const Cluster& host) {
         FittedCurve rate{fmt::format("m = n = {}", size), {}, {}};
         for (const GemmPoint& p : host.kernel.gemm_table) {
             if (p.m != size || p.n != size) continue;
-            const auto k = static_cast<double>(p.k);
+            const auto k = real(p.k);
             rate.measured.emplace_back(k, rate_of(p).si());
             rate.fitted.emplace_back(k, host.gpu.peaks[Dtype::fp32].si() *
                                             host.kernel.gemm_efficiency * k /

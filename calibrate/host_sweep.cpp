@@ -7,6 +7,7 @@
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/sweep_graphs.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"
 
@@ -31,8 +32,7 @@ void add_gemms(SweepGraphs& sweep) {
     for (const long m : gemm_sizes)
         for (const long n : gemm_sizes)
             for (const long k : gemm_sizes) {
-                const double size =
-                    static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+                const double size = real(m) * real(n) * real(k);
                 if (size > most_products) continue;
                 // In training a product with a short k is mostly a weight gradient over few rows:
                 // C[k,n] = A[rows,k]^T B.
@@ -211,7 +211,7 @@ HostPoints collect_points(std::span<const SweepResult> results) {
                 graph.name(task) == "work")
                 continue;
             collector.add(graph.op(task), quantile(by_task[task], share));
-            points.samples += static_cast<int>(by_task[task].size());
+            points.samples += as_int(by_task[task].size());
             if (quantile(by_task[task], 0.25) > 0) op_spreads.push_back(log_spread(by_task[task]));
         }
         add_empty_intervals(graph, traces, intervals);

@@ -1,7 +1,5 @@
 #include "calibrate/kernel_comparisons.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -9,16 +7,20 @@
 #include <map>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "calibrate/building_blocks.h"
 #include "calibrate/exchange_tables.h"
 #include "calibrate/named_kernels.h"
 #include "calibrate/script_tables.h"
 #include "calibrate/table_cases.h"
+#include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
 #include "import/tables/shelf.h"
 #include "model/base/errors.h"
-#include "model/experiment.h"
+#include "model/base/numbers.h"
 #include "model/input/presets.h"
+#include "model/machine/nearest.h"
 #include "model/machine/priors.h"
 #include "model/records/provenance.h"
 #include "sim/scatter.h"
@@ -96,7 +98,7 @@ public:
                blocks.other_op_rows);
         refuse("no size or no time", blocks.unstated_rows);
         if (!blocks.launches.empty())
-            refuse("a launch, which no single kernel is", static_cast<int>(blocks.launches.size()));
+            refuse("a launch, which no single kernel is", as_int(blocks.launches.size()));
         for (const auto& [reason, rows] : refused_)
             found_.refused.push_back({device_, reason, rows});
         return std::move(found_);
@@ -147,9 +149,8 @@ private:
 
     void add_gemm(const GemmRow& row) {
         const Gemm& g = row.gemm;
-        const Bytes bytes = static_cast<double>(row.groups) *
-                            static_cast<double>(g.m * g.k + g.k * g.n + g.m * g.n) *
-                            size_of(g.dtype);
+        const Bytes bytes =
+            real(row.groups) * real(g.m * g.k + g.k * g.n + g.m * g.n) * size_of(g.dtype);
         add(gemm_case(row), in(g.dtype, row.groups * flops_of(g), bytes), cluster_);
     }
 
@@ -171,16 +172,16 @@ private:
 
     void add_cast(const CastRow& row) {
         KernelComparison k;
-        k.bytes = Bytes(3.0 * static_cast<double>(row.rows) * static_cast<double>(row.width));
+        k.bytes = Bytes(3.0 * real(row.rows) * real(row.width));
         add(cast_cases({row}).front(), std::move(k), cluster_);
     }
 
     void add_layer(const MoeLayerRow& row) {
-        const double slots = static_cast<double>(row.tokens) * row.top_k / row.ep;
+        const double slots = real(row.tokens) * row.top_k / row.ep;
         const auto width = row.ffn / row.tp;  // of one shard, in whole columns
-        const Flops work(6 * slots * static_cast<double>(row.hidden) * static_cast<double>(width));
-        const Bytes bytes = (3.0 * row.experts / row.ep * static_cast<double>(row.hidden * width) +
-                             slots * static_cast<double>(2 * row.hidden + 3 * width)) *
+        const Flops work(6 * slots * real(row.hidden) * real(width));
+        const Bytes bytes = (3.0 * row.experts / row.ep * real(row.hidden * width) +
+                             slots * real(2 * row.hidden + 3 * width)) *
                             size_of(row.dtype);
         KernelComparison k = in(row.dtype, work, bytes);
         k.kernel = kernel_of(row);

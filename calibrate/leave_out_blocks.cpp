@@ -11,8 +11,9 @@
 #include "calibrate/named_kernels.h"
 #include "calibrate/table_cases.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/experiment.h"
-#include "model/machine/priors.h"
+#include "model/machine/nearest.h"
 
 namespace stepcast {
 namespace {
@@ -142,12 +143,12 @@ void drop_unseen_names(Halves& h) {
 }
 
 int rows_of(const BuildingBlocks& b) {
-    return static_cast<int>(b.gemms.size() + b.attentions.size() + b.moe_layers.size() +
-                            b.collectives.size());
+    return as_int(b.gemms.size() + b.attentions.size() + b.moe_layers.size() +
+                  b.collectives.size());
 }
 
 int all_rows_of(const BuildingBlocks& b) {
-    return rows_of(b) + static_cast<int>(b.exchanges.size() + b.casts.size());
+    return rows_of(b) + as_int(b.exchanges.size() + b.casts.size());
 }
 
 struct Machine {

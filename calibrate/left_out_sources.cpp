@@ -1,13 +1,13 @@
 #include "calibrate/left_out_sources.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "calibrate/kernel_comparisons.h"
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
 #include "sim/predict_all.h"
 

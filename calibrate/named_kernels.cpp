@@ -9,6 +9,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_cases.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 #include "sim/costs/expert_layer_law.h"
@@ -33,7 +34,7 @@ std::string name_of(const MoeLayerRow& row) {
 
 // Rows of each expert on the rank with most rows; consecutive experts form a rank.
 std::vector<long> heaviest_rank(const std::vector<int>& loads, int ranks) {
-    const std::size_t each = loads.size() / static_cast<std::size_t>(ranks);
+    const std::size_t each = loads.size() / as_index(ranks);
     long most = -1;
     std::vector<long> rows;
     for (std::size_t first = 0; first < loads.size(); first += each) {
@@ -61,8 +62,7 @@ ExpertLayer layer_of(const MoeLayerRow& row) {
     spec.skew = row.skew;
     for (int draw = 0; draw < (row.skew > 0 ? draws : 1); ++draw)
         layer.loads.push_back(expert_load(heaviest_rank(
-            make_routing(spec, 1, row.experts, static_cast<int>(row.tokens), row.top_k, draw)
-                .counts,
+            make_routing(spec, 1, row.experts, as_int(row.tokens), row.top_k, draw).counts,
             row.ep)));
     return layer;
 }
@@ -83,9 +83,9 @@ std::set<std::string> words_of_name(const std::string& name) {
 }
 
 double common_share(const std::set<std::string>& a, const std::set<std::string>& b) {
-    const auto common = static_cast<double>(
-        std::ranges::count_if(a, [&](const std::string& word) { return b.contains(word); }));
-    return common / (static_cast<double>(a.size() + b.size()) - common);
+    const auto common =
+        real(std::ranges::count_if(a, [&](const std::string& word) { return b.contains(word); }));
+    return common / (real(a.size() + b.size()) - common);
 }
 
 // Smallest shares of common words for a stand-in. They were chosen with the devices of the left-out

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -125,7 +127,7 @@ Minority minority(const RowModel& own, std::vector<Prior> priors, const std::vec
         if (next == used || std::ranges::count(next, true) <= std::ranges::count(used, true)) break;
         used = std::move(next);
     }
-    const auto count = static_cast<std::size_t>(std::ranges::count(away, true));
+    const auto count = as_index(std::ranges::count(away, true));
     const bool agree = noise <= little_noise;
     return {agree && count * borne >= rows && count * 2 < rows ? away : none,
             agree && count * 2 < rows};

@@ -1,7 +1,5 @@
 #include "calibrate/replay.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -11,12 +9,16 @@
 #include <tuple>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "calibrate/building_blocks.h"
+#include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/engine/simulate.h"
-#include "sim/explain/explain.h"
+#include "sim/explain/attribution.h"
 
 namespace stepcast {
 namespace {
@@ -96,9 +98,7 @@ std::vector<Item> items_of(const Profile& p) {
 }
 
 const CollectiveCall* call_of(const Profile& p, const DeviceSpan& s) {
-    return is_exchange(s) && s.collective >= 0
-               ? &p.collectives[static_cast<std::size_t>(s.collective)]
-               : nullptr;
+    return is_exchange(s) && s.collective >= 0 ? &p.collectives[as_index(s.collective)] : nullptr;
 }
 
 // Medians of similar calls: of a kernel by name and operator's sizes, of a collective over all
@@ -113,8 +113,7 @@ public:
         for (auto& [kernel, times] : kernels_) {
             const bool sized = std::get<1>(kernel) >= 0 || std::get<2>(kernel) > 0;
             times = {sized ? median(times)
-                           : std::accumulate(times.begin(), times.end(), 0.0) /
-                                 static_cast<double>(times.size())};
+                           : std::accumulate(times.begin(), times.end(), 0.0) / real(times.size())};
         }
         for (const CollectiveTimes& t : collective_times(ranks))
             collectives_[alike(t.call)] = t.ranks_seen > 1 ? t.transfer : t.total / t.calls;
@@ -140,7 +139,7 @@ public:
     explicit Builder(const std::vector<Profile>& ranks)
         : tables_(ranks),
           meetings_(meetings_of(ranks)),
-          result_{TaskGraph(static_cast<int>(ranks.size())), {}, {}, {}, {}, {}} {
+          result_{TaskGraph(as_int(ranks.size())), {}, {}, {}, {}, {}} {
         std::int64_t first = std::numeric_limits<std::int64_t>::max();
         for (const Profile& p : ranks) first = std::min(first, p.origin);
         for (const Profile& p : ranks) {
@@ -218,8 +217,7 @@ private:
         return add(name, Phase::between, HostWork{}, {place}, after, length, length);
     }
     TaskId host_task(std::size_t r, std::int64_t at, std::span<const TaskId> after) {
-        return launcher_task("host", Place(static_cast<int>(r), Lane::host), states_[r].host, at,
-                             after);
+        return launcher_task("host", Place(as_int(r), Lane::host), states_[r].host, at, after);
     }
     // Launches that are not in the trace, and what held the device up before its first work in it:
     // their time passes on a lane of its own, from the beginning on, since no host waits for them.
@@ -228,9 +226,9 @@ private:
             RankState& s = states_[r];
             for (const DeviceSpan& span : s.profile->spans)  // by start
                 if (span.launched == not_launched || &span == &s.profile->spans.front())
-                    s.launchers[&span] = launcher_task("launched elsewhere",
-                                                       Place(static_cast<int>(r), Lane::receive_up),
-                                                       s.elsewhere, span.start, {});
+                    s.launchers[&span] =
+                        launcher_task("launched elsewhere", Place(as_int(r), Lane::receive_up),
+                                      s.elsewhere, span.start, {});
         }
     }
 
@@ -300,10 +298,10 @@ private:
                 needs.push_back(launcher->second);
             if (!s.issued[lane].empty()) needs.push_back(s.issued[lane].back().task);
             for (const TaskId t : needs) {
-                by_rank.emplace_back(static_cast<int>(r), t);
+                by_rank.emplace_back(as_int(r), t);
                 if (std::ranges::find(after, t) == after.end()) after.push_back(t);
             }
-            places.emplace_back(static_cast<int>(r), lane);
+            places.emplace_back(as_int(r), lane);
             shortest = std::min(shortest, duration(span));
         }
         const Seconds by_table = call ? tables_.collective(*call) : tables_.kernel(first, shown);
@@ -320,8 +318,7 @@ private:
             const DeviceSpan& span = *s.items[s.next].span;
             const Lane lane = s.lanes.at(span.stream);
             s.issued[lane].push_back({task, span.start, span.finish});
-            traced_.push_back({task, Place(static_cast<int>(r), lane),
-                               seconds(span.start + s.shift - begin_),
+            traced_.push_back({task, Place(as_int(r), lane), seconds(span.start + s.shift - begin_),
                                seconds(span.finish + s.shift - begin_)});
         }
     }
@@ -361,7 +358,7 @@ Trace with_arrivals(const TaskGraph& graph, const Timeline& timeline,
 
 // Ops do not determine times in a replay; they only name the kind of work.
 Op op_of(const Profile& p, const DeviceSpan& s) {
-    if (s.sized >= 0) return p.operators[static_cast<std::size_t>(s.sized)].work;
+    if (s.sized >= 0) return p.operators[as_index(s.sized)].work;
     if (const CollectiveCall* call = call_of(p, s)) {
         const Bytes bytes = collective_bytes(*call);
         const std::string kind = collective_kind(*call);
@@ -406,8 +403,8 @@ Replay replay(const std::vector<Profile>& ranks) {
                     {}};
     r.predicted = with_arrivals(r.graph, timeline, builder.waits_of());
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-        const auto traced = use_of(r.graph, r.traced, static_cast<int>(i)),
-                   predicted = use_of(r.graph, r.predicted, static_cast<int>(i));
+        const auto traced = use_of(r.graph, r.traced, as_int(i)),
+                   predicted = use_of(r.graph, r.predicted, as_int(i));
         r.step.ranks.push_back(
             {ranks[i].rank, traced.span, predicted.span, traced.exposed, predicted.exposed});
     }

@@ -1,18 +1,19 @@
 #include "calibrate/script_tables.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_cases.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
-#include "sim/costs/costs.h"
 #include "sim/costs/gemm_law.h"
+#include "sim/costs/op_costs.h"
 
 namespace stepcast {
 namespace {
@@ -26,11 +27,9 @@ constexpr double alike = 1.25, floor_margin = 2, floor_share = 0.1, floor_rows =
 
 double floor_of(const std::vector<double>& times) {
     const double fastest = std::ranges::min(times);
-    const auto near = static_cast<double>(
-        std::ranges::count_if(times, [&](double time) { return time <= alike * fastest; }));
-    return (near >= std::max(floor_rows, floor_share * static_cast<double>(times.size()))
-                ? floor_margin
-                : alike) *
+    const auto near =
+        real(std::ranges::count_if(times, [&](double time) { return time <= alike * fastest; }));
+    return (near >= std::max(floor_rows, floor_share * real(times.size())) ? floor_margin : alike) *
            fastest;
 }
 
@@ -147,7 +146,7 @@ FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
     FitResult result;
     result.cluster = start;
     Fitted fitted;
-    fitted.samples = static_cast<int>(blocks.launches.size());
+    fitted.samples = as_int(blocks.launches.size());
     for (const LaunchRow& row : blocks.launches) fitted.rows.push_back(row.row);
     fitted.rows = joined(std::move(fitted.rows), {});
     for (const ParameterReport& report : reports) {

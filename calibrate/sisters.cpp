@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "model/experiment.h"
-#include "model/machine/priors.h"
+#include "model/machine/nearest.h"
 
 namespace stepcast {
 

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -48,7 +50,7 @@ public:
     RowResidual(const Rows& rows, std::size_t row, std::size_t unknowns, double noise)
         : rows_(rows), row_(row), noise_(noise) {
         set_num_residuals(1);
-        mutable_parameter_block_sizes()->push_back(static_cast<int>(unknowns));
+        mutable_parameter_block_sizes()->push_back(as_int(unknowns));
     }
 
     bool Evaluate(double const* const*, double* residual, double** slopes) const override {
@@ -68,8 +70,8 @@ private:
 class PriorResiduals : public ceres::CostFunction {
 public:
     explicit PriorResiduals(const std::vector<Prior>& priors) : priors_(priors) {
-        set_num_residuals(static_cast<int>(priors.size()));
-        mutable_parameter_block_sizes()->push_back(static_cast<int>(priors.size()));
+        set_num_residuals(as_int(priors.size()));
+        mutable_parameter_block_sizes()->push_back(as_int(priors.size()));
     }
 
     bool Evaluate(double const* const* x, double* residuals, double** slopes) const override {
@@ -119,16 +121,15 @@ public:
 
     void minimise() {
         for (std::size_t j = 0; j < x_.size(); ++j) {
-            ceres_.SetParameterLowerBound(x_.data(), static_cast<int>(j), priors_[j].lower);
-            ceres_.SetParameterUpperBound(x_.data(), static_cast<int>(j), priors_[j].upper);
+            ceres_.SetParameterLowerBound(x_.data(), as_int(j), priors_[j].lower);
+            ceres_.SetParameterUpperBound(x_.data(), as_int(j), priors_[j].upper);
         }
         search();
         std::vector<int> held;
         for (std::size_t j = 0; again_ && j < x_.size(); ++j)
-            if (x_[j] <= priors_[j].lower || x_[j] >= priors_[j].upper)
-                held.push_back(static_cast<int>(j));
+            if (x_[j] <= priors_[j].lower || x_[j] >= priors_[j].upper) held.push_back(as_int(j));
         if (held.empty() || held.size() == x_.size()) return;
-        ceres_.SetManifold(x_.data(), new ceres::SubsetManifold(static_cast<int>(x_.size()), held));
+        ceres_.SetManifold(x_.data(), new ceres::SubsetManifold(as_int(x_.size()), held));
         search();
     }
 
@@ -184,7 +185,7 @@ DenseMatrix covariance_at(const Problem& problem, Vector x, const Vector& weight
 double noise_of(const Problem& p, const Vector& x, const Vector& errors, const Vector& weights,
                 double noise) {
     double squares = p.loss.believed_rows * p.loss.noise * p.loss.noise,
-           freedom = p.loss.believed_rows + static_cast<double>(errors.size());
+           freedom = p.loss.believed_rows + real(errors.size());
     for (const double error : errors) {
         const double counted = std::min(std::abs(error), p.loss.limit * noise);
         squares += counted * counted;
@@ -246,8 +247,7 @@ Posterior posterior_at(const Problem& p, Vector x, double noise) {
     }
     found.noise = noise;
     found.cost = objective(p, found.rows.errors, x, noise) +
-                 2 * (p.loss.believed_rows + static_cast<double>(found.rows.errors.size())) *
-                     std::log(noise);
+                 2 * (p.loss.believed_rows + real(found.rows.errors.size())) * std::log(noise);
     found.x = std::move(x);
     return found;
 }
@@ -318,7 +318,7 @@ Vector standard_errors(const DenseMatrix& jacobian) {
             else if (part > 1e-6)
                 variance = infinity;
         }
-        errors[static_cast<std::size_t>(i)] = std::sqrt(variance) / scale(i);
+        errors[as_index(i)] = std::sqrt(variance) / scale(i);
     }
     return errors;
 }

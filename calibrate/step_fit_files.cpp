@@ -1,16 +1,18 @@
 #include "calibrate/step_fit_files.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "calibrate/fit.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/provenance.h"
 #include "sim/scatter.h"
 
@@ -38,13 +40,12 @@ Fitted fitted_of(const StepFit& fit, bool software, const CalibrationRequest& re
     fitted.date = request.date;
     for (const std::string& path : request.measurements)
         fitted.sources.push_back(std::filesystem::path(path).filename().string());
-    fitted.samples = static_cast<int>(cases.size());
+    fitted.samples = as_int(cases.size());
     for (const Case& c : cases) fitted.rows = joined(std::move(fitted.rows), c.rows);
     if (software) {
         std::set<int> ranks;
         for (const Case& c : cases) ranks.insert(rank_count(c.experiment.cluster));
-        fitted.ranges = {{ranks_range, static_cast<double>(*ranks.begin()),
-                          static_cast<double>(*ranks.rbegin())}};
+        fitted.ranges = {{ranks_range, real(*ranks.begin()), real(*ranks.rbegin())}};
     }
     for (std::size_t j = 0; j < fit.constants.size(); ++j) {
         const StepConstant& c = fit.constants[j];

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "calibrate/step_model.h"
+#include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
 #include "sim/explain/cluster_parameters.h"
@@ -95,7 +96,7 @@ StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& ke
     StepSlopes found = of_whole(from_few ? with_micro_batches(e, b.more) : e, keys);
     if (from_few) {
         const StepSlopes first = of_whole(with_micro_batches(e, b.few), keys);
-        const double along = static_cast<double>(b.count - b.more) / (b.more - b.few);
+        const double along = real(b.count - b.more) / (b.more - b.few);
         found.step += along * (found.step - first.step);
         for (std::size_t j = 0; j < keys.size(); ++j)
             found.slopes[j] += along * (found.slopes[j] - first.slopes[j]);

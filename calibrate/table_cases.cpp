@@ -6,6 +6,7 @@
 
 #include "calibrate/earlier_fit.h"
 #include "calibrate/fit_parameter.h"
+#include "model/base/numbers.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/exchange_law.h"
 #include "sim/costs/gemm_law.h"
@@ -39,8 +40,7 @@ FitCase gemm_case(const GemmRow& row) {
                     g.accumulate ? " to fp32" : "",
                     row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
     if (row.groups > 1) {
-        const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n,
-                                  g.k, g.dtype};
+        const GroupedGemm grouped{std::vector<long>(as_index(row.groups), g.m), g.n, g.k, g.dtype};
         return table_case(name, "grouped_gemm", row, [grouped](const Cluster& c) {
             return grouped_gemm_law_time(grouped, c);
         });
@@ -83,7 +83,7 @@ std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
     std::vector<FitCase> cases;
     for (const CastRow& row : rows)
         cases.push_back(table_case(fmt::format("cast {}x{} {} {}", row.rows, row.width,
-                                               static_cast<int>(row.scale), row.implementation),
+                                               as_int(row.scale), row.implementation),
                                    "cast", row, [row](const Cluster& c) {
                                        return cast_time(row.rows, row.width, row.scale, c);
                                    }));
@@ -192,7 +192,7 @@ std::vector<FitParameter> parameters_between_nodes(const Cluster& cluster,
 
 void leave_out_part_nodes(BuildingBlocks& blocks, const Cluster& cluster) {
     blocks.part_nodes_rows +=
-        static_cast<int>(std::erase_if(blocks.collectives, [&](const CollectiveRow& row) {
+        as_int(std::erase_if(blocks.collectives, [&](const CollectiveRow& row) {
             return !inside_one_node(row, cluster) && !fills_nodes(row, cluster);
         }));
 }

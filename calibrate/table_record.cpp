@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "calibrate/fit.h"
+#include "model/base/numbers.h"
 #include "model/experiment.h"
 #include "model/input/key_values.h"
 #include "model/records/provenance.h"
@@ -62,12 +63,12 @@ std::string earlier_origin(const Cluster& start, const std::string& what,
 std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks) {
     std::vector<FittedRange> ranges;
     for (const GemmRow& row : blocks.gemms) {
-        widen(ranges, "gemm.m", static_cast<double>(row.gemm.m));
-        widen(ranges, "gemm.n", static_cast<double>(row.gemm.n));
-        widen(ranges, "gemm.k", static_cast<double>(row.gemm.k));
+        widen(ranges, "gemm.m", real(row.gemm.m));
+        widen(ranges, "gemm.n", real(row.gemm.n));
+        widen(ranges, "gemm.k", real(row.gemm.k));
     }
     for (const AttentionRow& row : blocks.attentions)
-        widen(ranges, "attention.queries", static_cast<double>(row.shape.op.seq_q));
+        widen(ranges, "attention.queries", real(row.shape.op.seq_q));
     for (const CollectiveRow& row : blocks.collectives) {
         widen(ranges, row.op + ".bytes", row.bytes.si());
         widen(ranges, row.op + ".ranks", row.ranks);
@@ -111,8 +112,8 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
         const std::string name(key.path.substr(prefix.size()));
         if (const std::size_t count = entries(key, &now); count > 0) {
             const bool fitted = text_of(key, now) != text_of(key, before);
-            lists.push_back({name, static_cast<int>(count),
-                             fitted ? files : earlier_origin(start, name, prior)});
+            lists.push_back(
+                {name, as_int(count), fitted ? files : earlier_origin(start, name, prior)});
             continue;
         }
         const std::string table = table_of(name);

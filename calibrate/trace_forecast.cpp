@@ -1,7 +1,5 @@
 #include "calibrate/trace_forecast.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,10 +9,14 @@
 #include <numeric>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "calibrate/building_blocks.h"
 #include "calibrate/replay.h"
+#include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
 #include "model/records/measurements.h"
 #include "model/transformer/step.h"
@@ -124,8 +126,7 @@ struct Kinds {
 Phase usual_phase(const TaskGraph& graph, const Costs& costs, std::string_view kind) {
     std::array<Seconds, phase_count> times{};
     for (TaskId t = 0; t < graph.size(); ++t)
-        if (kind_name(graph.op(t)) == kind)
-            times[static_cast<std::size_t>(graph.phase(t))] += costs.duration[t];
+        if (kind_name(graph.op(t)) == kind) times[as_index(graph.phase(t))] += costs.duration[t];
     return static_cast<Phase>(std::ranges::max_element(times) - times.begin());
 }
 
@@ -134,7 +135,7 @@ std::map<Kind, KindError> sums_by_kind(const Experiment& e, const TaskGraph& gra
                                        const Costs& costs, const std::vector<StepOfRank>& ranks,
                                        const Meetings& meetings, const Kinds& of) {
     std::map<Kind, KindError> sums;
-    const double share = 1.0 / static_cast<double>(ranks.size());
+    const double share = 1.0 / real(ranks.size());
     for (const StepOfRank& r : ranks) {
         for (const DeviceSpan* s : r.spans) {
             const auto meeting = meetings.of.find(s);
@@ -293,7 +294,7 @@ TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks
         const auto at = [&](std::int64_t time) { return work + seconds(time + shift); };
         std::vector<TracedSlice> slices;
         for (const DeviceSpan* s : r.spans)
-            slices.push_back({process, static_cast<int>(s->stream), r.profile->names[s->name],
+            slices.push_back({process, as_int(s->stream), r.profile->names[s->name],
                               kind_of(*r.profile, *s), std::string(to_string(s->phase)),
                               at(s->start), duration(*s)});
         label(slices, r, p, graph_rank(e, p.graph, r.profile->rank), notes);

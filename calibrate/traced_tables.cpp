@@ -1,19 +1,21 @@
 #include "calibrate/traced_tables.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "calibrate/atlas_tables.h"
 #include "calibrate/fit_parameter.h"
 #include "calibrate/script_tables.h"
 #include "calibrate/table_cases.h"
 #include "import/profiles/table_words.h"
+#include "import/tables/case_of.h"
 #include "model/records/measurements.h"
 #include "sim/costs/costs.h"
+#include "sim/costs/op_costs.h"
 #include "sim/network/ring_path.h"
 
 namespace stepcast {

@@ -19,10 +19,11 @@
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
-#include "model/machine/priors.h"
-#include "reports/pages.h"
+#include "model/machine/nearest.h"
+#include "reports/compare_page.h"
+#include "reports/forecast_tables.h"
+#include "reports/kernel_tables.h"
 #include "reports/table.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {

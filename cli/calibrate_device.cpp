@@ -16,11 +16,13 @@
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
+#include "model/machine/cluster_file.h"
+#include "reports/comparison_words.h"
 #include "reports/plots.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {
@@ -39,7 +41,7 @@ std::vector<SweepResult> measure(Device& device, std::vector<TaskGraph> graphs,
 
 void require_cores(int ranks) {
     if (const std::size_t cores = allowed_cores().size();
-        static_cast<std::size_t>(ranks) > std::max<std::size_t>(cores, 2))
+        as_index(ranks) > std::max<std::size_t>(cores, 2))
         throw ConfigError(
             "--ranks " + std::to_string(ranks) + ": this machine has " + std::to_string(cores) +
             " cores; ranks that share a core measure each other, expected at most one a core");

@@ -14,11 +14,18 @@
 #include "cli/simulate.h"
 #include "cli/verbs.h"
 #include "cli/waterfall.h"
+#include "import/launch/translation.h"
 #include "import/profiles/import_profiles.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "reports/compare_page.h"
+#include "reports/comparison_json.h"
+#include "reports/comparison_tables.h"
+#include "reports/explain_tables.h"
+#include "reports/forecast_tables.h"
 #include "reports/json.h"
-#include "reports/pages.h"
-#include "reports/tables.h"
+#include "reports/kernel_tables.h"
 #include "sim/predict_all.h"
 
 namespace stepcast {
@@ -40,11 +47,11 @@ TracedSlices slices_of(const Replay& r, const std::vector<Profile>& job) {
     constexpr int first_process = 1000;
     TracedSlices all;
     for (std::size_t i = 0; i < job.size(); ++i)
-        all.processes.emplace_back(first_process + static_cast<int>(i),
+        all.processes.emplace_back(first_process + as_int(i),
                                    "traced rank " + std::to_string(job[i].rank));
     for (const Span& s : r.traced.spans)
         all.slices.push_back(
-            {first_process + s.place.rank(), static_cast<int>(s.place.lane()),
+            {first_process + s.place.rank(), as_int(s.place.lane()),
              std::string(r.graph.name(s.task)), std::string(kind_name(r.graph.op(s.task))),
              std::string(to_string(r.graph.phase(s.task))), s.start, s.finish - s.start});
     return all;

@@ -7,6 +7,7 @@
 #include "import/tables/cases.h"
 #include "model/base/progress.h"
 #include "reports/compare.h"
+#include "reports/compare_page.h"
 #include "sim/results/kernel_comparison.h"
 
 namespace stepcast {

@@ -1,4 +1,5 @@
 // stepcast diagnose: from what a user measured to ranked causes.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -15,11 +16,14 @@
 #include "import/machine/gpu_samples.h"
 #include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
+#include "model/input/check_experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"
 #include "reports/diagnosis.h"
-#include "reports/pages.h"
+#include "reports/step_page.h"
 #include "sim/predict.h"
 #include "sim/why/diagnose.h"
 
@@ -87,7 +91,7 @@ void take_measured(const Options& options, AskedRun& run) {
         });
     Seconds sum;
     for (const Seconds s : steps) sum += s;
-    run.observed.step = sum / static_cast<double>(steps.size());
+    run.observed.step = sum / real(steps.size());
     run.observed.steps = steps.size() > 1 ? steps : std::vector<Seconds>{};
 }
 

@@ -1,4 +1,5 @@
 // stepcast execute: runs an experiment's step on this host or its GPUs.
+
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -16,9 +17,9 @@
 #include "model/records/run_folder.h"
 #include "model/step.h"
 #include "reports/chrome_trace.h"
+#include "reports/forecast_tables.h"
 #include "reports/json.h"
-#include "reports/pages.h"
-#include "reports/tables.h"
+#include "reports/step_page.h"
 
 namespace stepcast {
 namespace {

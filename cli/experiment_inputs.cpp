@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "import/launch/emit.h"
-#include "model/input/keys.h"
+#include "import/launch/translation.h"
+#include "import/launch/unknown.h"
 #include "model/input/show.h"
-#include "model/step.h"
 #include "reports/table.h"
 
 namespace stepcast {

@@ -1,5 +1,6 @@
 // stepcast import: other tools' configurations, machines, logs and profiles to experiments,
 // clusters and tables.
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -12,7 +13,12 @@
 #include "cli/run_inputs.h"
 #include "cli/verbs.h"
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
+#include "import/launch/unknown.h"
 #include "import/machine/machine.h"
+#include "import/machine/nccl_topology.h"
+#include "import/machine/node_listings.h"
+#include "import/machine/smi_listings.h"
 #include "import/profiles/import_profiles.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"

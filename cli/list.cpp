@@ -1,4 +1,5 @@
 // stepcast list: presets and keys.
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -8,7 +9,7 @@
 #include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
-#include "reports/tables.h"
+#include "reports/list_tables.h"
 
 namespace stepcast {
 namespace {

@@ -10,8 +10,11 @@
 
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
+#include "import/launch/translation.h"
 #include "import/logs/import.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "sim/predict_all.h"
 #include "sim/why/diagnose.h"
@@ -79,7 +82,7 @@ std::vector<std::string> import_logs(const Options& options) {
         keep_apart({request.model}, options.inputs);
         keep_by_hand(request.model);
         require_writable(request.model);
-        request.ranks = static_cast<int>(own->ranks_of_split() * own->count("parallelism.dp", 1));
+        request.ranks = as_int(own->ranks_of_split() * own->count("parallelism.dp", 1));
     }
     std::vector<std::string> lines = import_to_files(request);
     if (!own) return lines;

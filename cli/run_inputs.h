@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "import/tables/cases.h"
+#include "reports/compare_page.h"
 #include "sim/own_steps.h"
 
 namespace stepcast {

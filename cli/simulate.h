@@ -7,14 +7,15 @@
 
 #include "cli/options.h"
 #include "reports/chrome_trace.h"
-#include "reports/pages.h"
-#include "reports/tables.h"
+#include "reports/forecast_tables.h"
+#include "reports/page.h"
 #include "sim/campaign.h"
 #include "sim/explain/explain.h"
 #include "sim/own_steps.h"
 #include "sim/predict.h"
 #include "sim/results/allocator_forecast.h"
 #include "sim/results/gantt.h"
+#include "sim/results/lever.h"
 
 namespace stepcast {
 

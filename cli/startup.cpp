@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -33,7 +34,7 @@ void show_progress(std::string_view text) {
     if (isatty(STDERR_FILENO)) {
         if (!text.empty() && now - shown < std::chrono::milliseconds(50)) return;
         shown = text.empty() ? Clock::time_point() : now;
-        std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
+        std::fprintf(stderr, "\r\033[K%.*s", as_int(text.size()), text.data());
     } else if (!text.empty() && now >= next_line) {
         next_line = now + std::chrono::seconds(30);
         say_on_stderr(std::string(text));

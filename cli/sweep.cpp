@@ -12,8 +12,11 @@
 #include "model/base/names.h"
 #include "model/input/remarks.h"
 #include "reports/json.h"
-#include "reports/pages.h"
-#include "reports/tables.h"
+#include "reports/step_page.h"
+#include "reports/sweep_json.h"
+#include "reports/sweep_page.h"
+#include "reports/sweep_tables.h"
+#include "sim/sweep/node_counts.h"
 
 namespace stepcast {
 namespace {

@@ -7,8 +7,11 @@
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
 #include "cli/run_inputs.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
-#include "reports/pages.h"
+#include "model/input/check_experiment.h"
+#include "reports/compare_page.h"
+#include "reports/step_page.h"
 #include "reports/waterfall.h"
 #include "sim/why/waterfall.h"
 

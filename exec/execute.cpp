@@ -11,6 +11,7 @@
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -33,10 +34,10 @@ struct Repetitions {
 };
 
 std::vector<std::vector<TaskId>> split_by_rank(const TaskGraph& graph) {
-    std::vector<std::vector<TaskId>> tasks(static_cast<std::size_t>(graph.rank_count()));
+    std::vector<std::vector<TaskId>> tasks(as_index(graph.rank_count()));
     for (TaskId task = 0; task < graph.size(); ++task)
         for (const int rank : participants(graph.places(task)))
-            tasks[static_cast<std::size_t>(rank)].push_back(task);
+            tasks[as_index(rank)].push_back(task);
     return tasks;
 }
 
@@ -59,7 +60,7 @@ void run_task(Repetitions& run, TaskId task, int rank) {
 constexpr std::size_t report_head = 4;
 
 std::vector<double> run_step(Repetitions& run, int rank) {
-    const std::vector<TaskId>& tasks = run.tasks_of[static_cast<std::size_t>(rank)];
+    const std::vector<TaskId>& tasks = run.tasks_of[as_index(rank)];
     std::vector<double> report;
     report.push_back(run.device.begin_step(rank).si());
     for (const TaskId task : tasks) run_task(run, task, rank);
@@ -86,16 +87,16 @@ Trace trace_of(const Repetitions& run, const std::vector<std::vector<double>>& r
         const std::vector<int> ranks = participants(run.graph.places(task));
         double arrival = 0;
         for (const int rank : ranks) {
-            const auto at = static_cast<std::size_t>(rank);
+            const auto at = as_index(rank);
             arrival = std::max(arrival, reports[at][next[at]] - zero);
         }
         for (const Place& place : run.graph.places(task)) {
-            const auto at = static_cast<std::size_t>(place.rank());
+            const auto at = as_index(place.rank());
             const double finish = reports[at][next[at] + 1] - zero;
             trace.spans.push_back(
                 {task, place, Seconds(std::min(arrival, finish)), Seconds(finish)});
         }
-        for (const int rank : ranks) next[static_cast<std::size_t>(rank)] += 2;
+        for (const int rank : ranks) next[as_index(rank)] += 2;
     }
     return trace;
 }
@@ -130,8 +131,7 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
         return false;
     }
     const std::vector<double> times = accepted_times(measurement);
-    const int taken = static_cast<int>(measurement.steps.size()),
-              accepted = static_cast<int>(times.size());
+    const int taken = as_int(measurement.steps.size()), accepted = as_int(times.size());
     const int wanted = run.options.steps;
     if (run.options.progress)  // further ones replace those that were disturbed
         run.options.progress(taken <= wanted ? fmt::format("step {} of {}", taken, wanted)
@@ -175,7 +175,7 @@ double relative_spread(const std::vector<double>& times) {
         sum += time;
         squares += time * time;
     }
-    const auto count = static_cast<double>(times.size());
+    const auto count = real(times.size());
     const double mean = sum / count;
     return count > 1 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) / mean : 0.0;
 }

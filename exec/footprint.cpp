@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 std::vector<int> participants(std::span<const Place> places) {
@@ -49,21 +51,20 @@ struct Sizer {
     std::size_t index, count;
 
     Footprint operator()(const Gemm& op) const {
-        const auto batch = static_cast<double>(op.batch);
+        const auto batch = real(op.batch);
         return {{batch * area(op.m, op.k), batch * area(op.k, op.n)}, {batch * area(op.m, op.n)}};
     }
     Footprint operator()(const GroupedGemm& op) const {
         const long rows = std::accumulate(op.rows.begin(), op.rows.end(), 0L);
         const auto groups = std::ranges::count_if(op.rows, [](long r) { return r > 0; });
         const double a = area(rows, op.k), c = area(rows, op.n),
-                     weights = static_cast<double>(groups) * area(op.k, op.n);
+                     weights = real(groups) * area(op.k, op.n);
         return op.weight_gradient ? Footprint{{a, c}, {weights}} : Footprint{{a, weights}, {c}};
     }
     // The fetched rows lie behind the result.
     Footprint operator()(const FusedGemm& op) const {
         const long rows = op.blocks * op.rows_per_block;
-        const double moved =
-            static_cast<double>(op.remote_blocks) * floats(op.remote_bytes_per_block);
+        const double moved = real(op.remote_blocks) * floats(op.remote_bytes_per_block);
         return {{area(rows, op.k), area(op.k, op.n)},
                 {area(rows, op.n), op.transfer == FusedGemm::Transfer::gather ? moved : 0}};
     }
@@ -107,10 +108,8 @@ struct Sizer {
     [[nodiscard]] Footprint one_way(Bytes bytes, int sender) const {
         return is(sender) ? Footprint{{floats(bytes)}, {}} : Footprint{{}, {floats(bytes)}};
     }
-    [[nodiscard]] bool is(int participant) const { return static_cast<int>(index) == participant; }
-    [[nodiscard]] double share(Bytes bytes) const {
-        return std::ceil(floats(bytes) / static_cast<double>(count));
-    }
+    [[nodiscard]] bool is(int participant) const { return as_int(index) == participant; }
+    [[nodiscard]] double share(Bytes bytes) const { return std::ceil(floats(bytes) / real(count)); }
 };
 
 }  // namespace

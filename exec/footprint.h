@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -36,7 +37,7 @@ struct Part {
 Part part_of(std::size_t size, std::size_t index, std::size_t count);
 
 std::size_t float_count(Bytes bytes);  // rounded up
-inline double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
+inline double area(long a, long b) { return real(a) * real(b); }
 
 // Sizes of each operand, in the order of the kernels' arguments. Inputs are only read, outputs only
 // written. Doubles hold any size.

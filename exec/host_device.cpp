@@ -12,7 +12,9 @@
 #include "exec/host_ops.h"
 #include "exec/host_rank.h"
 #include "exec/rank_group.h"
+#include "exec/shared_collectives.h"
 #include "model/base/launcher.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -31,14 +33,12 @@ struct Shared {
 class HostDevice final : public Device {
 public:
     explicit HostDevice(int rank_count)
-        : rank_count_(rank_count),
-          cores_(allowed_cores()),
-          ranks_(static_cast<std::size_t>(rank_count)) {}
+        : rank_count_(rank_count), cores_(allowed_cores()), ranks_(as_index(rank_count)) {}
 
     [[nodiscard]] std::string description() const override {
         return fmt::format("host, {} ranks as threads on {} of {} cores, {}", rank_count_,
-                           std::min(static_cast<std::size_t>(rank_count_), cores_.size()),
-                           cores_.size(), processor_name());
+                           std::min(as_index(rank_count_), cores_.size()), cores_.size(),
+                           processor_name());
     }
 
     [[nodiscard]] std::vector<std::string> versions() const override { return host_versions(); }
@@ -75,7 +75,7 @@ public:
     }
 
     void attach(int rank) override {
-        pin_to_core(cores_[static_cast<std::size_t>(rank) % cores_.size()]);
+        pin_to_core(cores_[as_index(rank) % cores_.size()]);
         at(rank).attach(rank);
     }
 
@@ -114,11 +114,11 @@ public:
     }
 
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
-        return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);
+        return ranks_[as_index(rank)].elapsed(task, edge);
     }
 
     [[nodiscard]] double cpu_share(int rank) const override {
-        return ranks_[static_cast<std::size_t>(rank)].cpu_share();
+        return ranks_[as_index(rank)].cpu_share();
     }
 
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
@@ -134,7 +134,7 @@ public:
     }
 
 private:
-    HostRank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+    HostRank& at(int rank) { return ranks_[as_index(rank)]; }
     void run_fused(const FusedGemm& op, int rank) {
         const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
             const std::span<float> theirs = at(peer).memory().input.all();
@@ -143,10 +143,8 @@ private:
                         rows.size(), rows.begin());
         };
         const auto deliver = [&](int peer, std::span<const float> rows) {
-            std::copy(
-                rows.begin(), rows.end(),
-                shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)]
-                    .begin());
+            std::copy(rows.begin(), rows.end(),
+                      shared_->windows[as_index(peer)][as_index(rank)].begin());
         };
         stepcast::run_fused(op, rank, rank_count_, take(at(rank).memory(), op, 0, 1),
                             {fetch, deliver});

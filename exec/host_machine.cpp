@@ -1,13 +1,15 @@
 #include "exec/host_machine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <fstream>
 #include <sstream>
 #include <thread>
+
+#include <sched.h>
+
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -17,7 +19,7 @@ std::vector<int> allowed_cores() {
     std::vector<int> cores;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         for (int core = 0; core < CPU_SETSIZE; ++core)
-            if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
+            if (CPU_ISSET(as_index(core), &set)) cores.push_back(core);
     if (cores.empty()) cores.push_back(0);
     return cores;
 }
@@ -25,7 +27,7 @@ std::vector<int> allowed_cores() {
 void pin_to_core(int core) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(static_cast<std::size_t>(core), &set);
+    CPU_SET(as_index(core), &set);
     sched_setaffinity(0, sizeof set, &set);
 }
 
@@ -73,7 +75,7 @@ std::string current_date() {
 Seconds thread_cpu_time() {
     timespec time{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return Seconds(static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec));
+    return Seconds(real(time.tv_sec) + 1e-9 * real(time.tv_nsec));
 }
 
 namespace {

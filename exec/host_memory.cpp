@@ -9,6 +9,7 @@
 
 #include "exec/footprint.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "exec/footprint.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -151,26 +152,25 @@ void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at
                const RemoteRows& remote) {
     const bool gathers = op.transfer == FusedGemm::Transfer::gather;
     const std::size_t moved = float_count(op.remote_bytes_per_block);
-    const auto a_block = static_cast<std::size_t>(op.rows_per_block * op.k),
-               c_block = static_cast<std::size_t>(op.rows_per_block * op.n);
+    const auto a_block = as_index(op.rows_per_block * op.k),
+               c_block = as_index(op.rows_per_block * op.n);
     const std::span<float> a = at.in[0], b = at.in[1], c = at.out[0], staged = at.out[1];
     const auto peer_of = [&](long block) {
-        return static_cast<int>((rank + 1 + (rank_count > 1 ? block % (rank_count - 1) : 0)) %
-                                rank_count);
+        return as_int((rank + 1 + (rank_count > 1 ? block % (rank_count - 1) : 0)) % rank_count);
     };
     for (long first = 0; first < op.blocks; first += op.blocks_per_thread_block) {
         const long last = std::min(op.blocks, first + op.blocks_per_thread_block);
         const long remote_end = std::min(last, op.remote_blocks);
         for (long block = first; gathers && block < remote_end; ++block) {
-            const std::size_t offset = static_cast<std::size_t>(block) * moved;
+            const std::size_t offset = as_index(block) * moved;
             remote.fetch(peer_of(block), offset, staged.subspan(offset, moved));
         }
-        const auto at_block = static_cast<std::size_t>(first);
+        const auto at_block = as_index(first);
         multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block),
                  (last - first) * op.rows_per_block, op.n, op.k);
         for (long block = first; !gathers && block < remote_end; ++block)
-            remote.deliver(peer_of(block), c.subspan(static_cast<std::size_t>(block) * c_block,
-                                                     std::min(moved, c_block)));
+            remote.deliver(peer_of(block),
+                           c.subspan(as_index(block) * c_block, std::min(moved, c_block)));
     }
 }
 

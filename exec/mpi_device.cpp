@@ -1,5 +1,4 @@
 // The host as a device whose ranks are MPI processes.
-#include "exec/host_device.h"
 
 #include <algorithm>
 #include <exception>
@@ -9,12 +8,16 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "exec/host_device.h"
 #include "exec/host_machine.h"
 #include "exec/host_ops.h"
 #include "exec/host_rank.h"
 #include "exec/mpi_group.h"
+#include "exec/mpi_ops.h"
 #include "exec/rank_group.h"
+#include "exec/shared_collectives.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -34,7 +37,7 @@ public:
         int index = 0;
         check(MPI_Comm_rank(MPI_COMM_WORLD, &index));
         check(MPI_Comm_size(MPI_COMM_WORLD, &size));
-        world_.index = static_cast<std::size_t>(index);
+        world_.index = as_index(index);
         for (int rank = 0; rank < size; ++rank) world_.ranks.push_back(rank);
         share_node();
         if (provided < MPI_THREAD_SERIALIZED)
@@ -58,13 +61,13 @@ public:
         char text[MPI_MAX_LIBRARY_VERSION_STRING];
         int length = 0;
         if (MPI_Get_library_version(text, &length) == MPI_SUCCESS) {
-            const std::string_view version(text, static_cast<std::size_t>(length));
+            const std::string_view version(text, as_index(length));
             versions.emplace_back(version.substr(0, version.find(',')));
         }
         return versions;
     }
 
-    [[nodiscard]] int rank_count() const override { return static_cast<int>(world_.ranks.size()); }
+    [[nodiscard]] int rank_count() const override { return as_int(world_.ranks.size()); }
     [[nodiscard]] std::vector<int> local_ranks() const override { return {own_rank()}; }
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
         if (graph.rank_count() != rank_count())
@@ -79,8 +82,7 @@ public:
         meet(world_);
         connect(graph);
         offset_ = clock_offset(world_);
-        return host_doubts(graph, static_cast<std::size_t>(local_size_),
-                           static_cast<std::size_t>(cores_));
+        return host_doubts(graph, as_index(local_size_), as_index(cores_));
     }
 
     void attach(int rank) override {
@@ -99,7 +101,7 @@ public:
     void wait(TaskId, int rank, TaskId predecessor) override {
         const std::vector<int> before = participants(graph_->places(predecessor));
         if (has(before, rank) || seen_[predecessor] == step_) return;
-        const int tag = static_cast<int>(predecessor) + 1;
+        const int tag = as_int(predecessor) + 1;
         for (const int peer : before)
             run(world_, {peer}, [&](MPI_Request* r) {
                 return MPI_Irecv(nullptr, 0, MPI_BYTE, peer, tag, world_.comm, r);
@@ -122,7 +124,7 @@ public:
         if (edge == Edge::start) return;
         for (const int peer : notify_[task]) {
             notices_.push_back(MPI_REQUEST_NULL);
-            check(MPI_Isend(nullptr, 0, MPI_BYTE, peer, static_cast<int>(task) + 1, MPI_COMM_WORLD,
+            check(MPI_Isend(nullptr, 0, MPI_BYTE, peer, as_int(task) + 1, MPI_COMM_WORLD,
                             &notices_.back()));
         }
     }
@@ -153,7 +155,7 @@ public:
         std::size_t sum = 0;
         for (std::size_t peer = 0; rank == 0 && peer < size; ++peer) {
             offsets[peer] = mpi_count(sum);
-            sum += static_cast<std::size_t>(counts[peer]);
+            sum += as_index(counts[peer]);
         }
         std::vector<double> joined(sum);
         run(world_, world_.ranks, [&](MPI_Request* request) {
@@ -176,7 +178,7 @@ public:
     void abort(int failed) noexcept override { failed_ = failed; }
 
 private:
-    [[nodiscard]] int own_rank() const { return static_cast<int>(world_.index); }
+    [[nodiscard]] int own_rank() const { return as_int(world_.index); }
     // Pins each rank of a node to one of the cores that its launcher allows. Two ranks may get the
     // same core.
     void share_node() {
@@ -187,10 +189,10 @@ private:
         check(MPI_Comm_rank(node, &index));
         check(MPI_Comm_size(node, &local_size_));
         const std::vector<int> allowed = allowed_cores();
-        core_ = allowed[static_cast<std::size_t>(index) % allowed.size()];
-        std::vector<int> taken(static_cast<std::size_t>(local_size_));
+        core_ = allowed[as_index(index) % allowed.size()];
+        std::vector<int> taken(as_index(local_size_));
         check(MPI_Allgather(&core_, 1, MPI_INT, taken.data(), 1, MPI_INT, node));
-        cores_ = static_cast<int>(std::set<int>(taken.begin(), taken.end()).size());
+        cores_ = as_int(std::set<int>(taken.begin(), taken.end()).size());
         check(MPI_Comm_free(&node));
     }
 
@@ -206,13 +208,12 @@ private:
         made.ranks = ranks;
         MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
         check(MPI_Comm_group(MPI_COMM_WORLD, &world));
-        check(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group));
+        check(MPI_Group_incl(world, as_int(ranks.size()), ranks.data(), &group));
         check(MPI_Comm_create_group(MPI_COMM_WORLD, group, tag, &made.comm));
         check(MPI_Group_free(&group));
         check(MPI_Group_free(&world));
         check(MPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN));
-        made.index = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), own_rank()) -
-                                              ranks.begin());
+        made.index = as_index(std::find(ranks.begin(), ranks.end(), own_rank()) - ranks.begin());
         return made;
     }
 
@@ -234,8 +235,7 @@ private:
             }
             if (ranks.size() < 2 || !has(ranks, own_rank())) continue;
             MpiGroup& group = groups_[ranks];
-            if (group.comm == MPI_COMM_NULL)
-                group = make_group(ranks, static_cast<int>(task % least_tags));
+            if (group.comm == MPI_COMM_NULL) group = make_group(ranks, as_int(task % least_tags));
             group_of_[task] = &group;
         }
     }

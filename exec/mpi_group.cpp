@@ -7,6 +7,7 @@
 #include "exec/shared_id.h"
 #include "exec/steady_clock.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -15,17 +16,16 @@ void check(int code) {
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
     MPI_Error_string(code, text, &length);
-    throw DeviceError(
-        fmt::format("MPI: {}", std::string_view(text, static_cast<std::size_t>(length))));
+    throw DeviceError(fmt::format("MPI: {}", std::string_view(text, as_index(length))));
 }
 
 int mpi_count(std::size_t count) {
-    if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    if (count > as_index(std::numeric_limits<int>::max()))
         throw ConfigError(fmt::format(
             "execute: a buffer of {} elements, MPI takes at most {}; run the ranks as threads, "
             "without the launcher",
             count, std::numeric_limits<int>::max()));
-    return static_cast<int>(count);
+    return as_int(count);
 }
 
 void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& waits_for) {
@@ -93,8 +93,7 @@ void MpiWindow::close() {
 
 void MpiWindow::fetch(const MpiGroup& world, int peer, std::size_t offset,
                       std::span<float> rows) const {
-    const std::size_t places =
-        static_cast<std::size_t>(sizes_[static_cast<std::size_t>(peer)]) - rows.size() + 1;
+    const std::size_t places = as_index(sizes_[as_index(peer)]) - rows.size() + 1;
     const int count = mpi_count(rows.size());
     run(world, {peer}, [&](MPI_Request* request) {
         return MPI_Rget(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset % places),
@@ -124,7 +123,7 @@ std::string broadcast_by_mpi(const std::string& text, int processes) {
     int size = mpi_count(text.size());
     check(MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD));
     std::string all = text;
-    all.resize(static_cast<std::size_t>(size));
+    all.resize(as_index(size));
     check(MPI_Bcast(all.data(), size, MPI_CHAR, 0, MPI_COMM_WORLD));
     if (started == 0) check(MPI_Finalize());
     return all;

@@ -2,9 +2,10 @@
 // header here that includes MPI.
 #pragma once
 
-#include <mpi.h>
 #include <span>
 #include <vector>
+
+#include <mpi.h>
 
 #include "exec/rank_group.h"
 #include "model/graph/op.h"
@@ -35,10 +36,6 @@ void run(const MpiGroup& group, const std::vector<int>& waits_for, Start start) 
     check(start(&request));
     finish(group, request, waits_for);
 }
-
-void meet(const MpiGroup& group);
-// Runs this rank's share of `op`, as communicate() does between threads (rank_group.h).
-void communicate(const MpiGroup& group, const Op& op, const Operands& at);
 
 // Memory of one process that other processes read or write without its help (MPI's one-sided
 // communication). With it fused kernels reach remote rows between processes, on several machines

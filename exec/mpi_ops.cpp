@@ -1,11 +1,13 @@
-// Collectives and sends between MPI processes.
-#include "exec/mpi_group.h"
+#include "exec/mpi_ops.h"
 
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "exec/mpi_group.h"
+#include "exec/shared_collectives.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -80,7 +82,7 @@ struct Collective {
     }
     void operator()(const SendRecv& op) const {
         const std::span<float> values = input.empty() ? output : input;
-        const auto pieces = static_cast<std::size_t>(op.messages);
+        const auto pieces = as_index(op.messages);
         for (std::size_t message = 0; message < pieces; ++message) {
             const Part part = part_of(values.size(), message, pieces);
             run(group, group.ranks, [&](MPI_Request* request) {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -31,7 +33,7 @@ std::vector<std::string> quiet_doubts(double idle_share, std::span<const double>
                         std::floor(1000 * idle_share) / 10, 100 * least_idle));
     const auto rejected =
         std::ranges::count_if(cpu_shares, [](double share) { return !accepts(share); });
-    if (static_cast<double>(rejected) > most_rejected * static_cast<double>(cpu_shares.size()))
+    if (real(rejected) > most_rejected * real(cpu_shares.size()))
         doubts.push_back(fmt::format(
             "busy: {} of {} steps had a rank off its core for more than {:.0f} % of the time",
             rejected, cpu_shares.size(), 100 * (1 - least_cpu)));
@@ -39,10 +41,10 @@ std::vector<std::string> quiet_doubts(double idle_share, std::span<const double>
 }
 
 double median_uncertainty(std::span<const double> samples) {
-    if (samples.size() < static_cast<std::size_t>(fewest_for_median)) return INFINITY;
+    if (samples.size() < as_index(fewest_for_median)) return INFINITY;
     std::vector<double> sorted(samples.begin(), samples.end());
     std::sort(sorted.begin(), sorted.end());
-    const auto count = static_cast<double>(sorted.size());
+    const auto count = real(sorted.size());
     const double reach = 0.5 * 1.96 * std::sqrt(count);
     const auto low = static_cast<std::size_t>(std::max(0.0, std::floor(0.5 * count - reach)));
     const auto high =

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 RankGroup::RankGroup(std::vector<int> ranks, Patience patience, const FailedRank& failed)
@@ -18,7 +20,7 @@ std::size_t RankGroup::index_of(int rank) const {
     const auto at = std::find(ranks_.begin(), ranks_.end(), rank);
     if (at == ranks_.end())
         throw std::logic_error(fmt::format("rank {} is not in this group", rank));
-    return static_cast<std::size_t>(at - ranks_.begin());
+    return as_index(at - ranks_.begin());
 }
 
 void RankGroup::meet(std::size_t index) {

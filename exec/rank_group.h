@@ -55,11 +55,6 @@ private:
     std::unique_ptr<Slot[]> slots_;
 };
 
-// Runs participant `index`'s share of `op`. Every participant calls it with its own buffers, of the
-// sizes in footprint(), and may reuse them when it returns. Sums run in the order of the
-// participants, so results do not depend on timing. An op of one rank is a bug here.
-void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at);
-
 // The ranks of one run that are threads of this process, each identified by its rank number.
 class RankThreads {
 public:

@@ -1,5 +1,4 @@
-// Collectives and sends between threads of one process, through the memory that they share.
-#include "exec/rank_group.h"
+#include "exec/shared_collectives.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "exec/rank_group.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -67,9 +68,7 @@ struct Collective {
         show(input, [&] { sum_shown(own.begin, output.first(own.size())); });
     }
     void operator()(const Broadcast& op) const {
-        show(input, [&] {
-            copy(group.shown(static_cast<std::size_t>(op.root)).first(output.size()), output);
-        });
+        show(input, [&] { copy(group.shown(as_index(op.root)).first(output.size()), output); });
     }
     void operator()(const Reduce&) const {
         show(input, [&] {
@@ -94,7 +93,7 @@ struct Collective {
     // From participant 0 to participant 1, in pieces with a meeting before each.
     void operator()(const SendRecv& op) const {
         group.publish(index, input);
-        const auto pieces = static_cast<std::size_t>(op.messages);
+        const auto pieces = as_index(op.messages);
         for (std::size_t message = 0; message < pieces; ++message) {
             group.meet(index);
             const Part part = part_of(output.size(), message, pieces);

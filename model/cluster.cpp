@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/key_values.h"
 #include "model/machine/libraries.h"
 
@@ -25,24 +26,21 @@ AttentionKernel alone(AttentionKernel kernel) {
 
 int ranks_of_mesh(std::span<const double> links) {
     int ranks = 2;
-    while (static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1) / 2 < links.size())
-        ++ranks;
-    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1) / 2 == links.size()
-               ? ranks
-               : 0;
+    while (as_index(ranks) * as_index(ranks - 1) / 2 < links.size()) ++ranks;
+    return as_index(ranks) * as_index(ranks - 1) / 2 == links.size() ? ranks : 0;
 }
 
 BytesPerSecond mesh_bandwidth(const Cluster& cluster, int a, int b) {
     const auto& links = cluster.intra.mesh;
     const int ranks = ranks_of_mesh(links);
     if (cluster.fabric != Fabric::nvlink_mesh || a == b || std::max(a, b) >= ranks) return {};
-    std::vector<double> of_rank(static_cast<std::size_t>(ranks));
+    std::vector<double> of_rank(as_index(ranks));
     double between = 0;
     std::size_t at = 0;
     for (int i = 0; i < ranks; ++i)
         for (int j = i + 1; j < ranks; ++j, ++at) {
-            of_rank[static_cast<std::size_t>(i)] += links[at];
-            of_rank[static_cast<std::size_t>(j)] += links[at];
+            of_rank[as_index(i)] += links[at];
+            of_rank[as_index(j)] += links[at];
             if (i == std::min(a, b) && j == std::max(a, b)) between = links[at];
         }
     return between > 0 ? cluster.intra.bandwidth * (between / std::ranges::max(of_rank))

@@ -20,6 +20,7 @@ namespace stepcast {
 // `pair_bandwidth`, all others over the host bridge; pcie: all through one tree of switches.
 NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-mesh, nvlink-pairs, pcie", nvswitch,
               nvlink_mesh, nvlink_pairs, pcie);
+
 // Whether all ranks of a node reach all others over links of the GPUs' own, so that
 // link.intra.bandwidth is that of these links.
 constexpr bool joins_gpus(Fabric fabric) {
@@ -57,6 +58,7 @@ struct Gpu {
         "rate of each rank's kernels relative to the laws; empty = all alike");
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
+
 // throws ConfigError if the device has no such rate
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);
 
@@ -340,20 +342,15 @@ constexpr int nics_of_part(int nics, int ranks, int part) {
 // How many ranks the numbers of a mesh join, one number for each pair; 0 if no number of ranks has
 // so many pairs.
 int ranks_of_mesh(std::span<const double> links);
+
 // What the direct links between two ranks of a node carry in each direction: the rank of the whole
 // mesh with the most links has link.intra.bandwidth. 0 without a direct link or without a mesh.
 BytesPerSecond mesh_bandwidth(const Cluster& cluster, int a, int b);
+
 // whether direct links lead from each rank of a node to all others, over others
 bool mesh_connected(const Cluster& cluster);
 
-// Checks rules between keys of a cluster: every rank reaches every other, and pairs and leaves
-// divide evenly. Throws ConfigError that begins with the key to change.
-void check_cluster(const Cluster& cluster);
-
-// A cluster file as TOML text, which read_cluster() reads back to an equal value. Its [fitted]
-// table states for each parameter the prior, the error, and whether the data determined it.
-std::string write_cluster(const Cluster& cluster);
-// without fitted constants; these are then taken from similar machines
-std::string write_nameplate(const Cluster& cluster);
+// its costs in a training step: no cache is written and nothing else is launched
+AttentionKernel alone(AttentionKernel kernel);
 
 }  // namespace stepcast

@@ -7,12 +7,20 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/input/check_cluster.h"
+#include "model/input/check_experiment.h"
+#include "model/input/families.h"
 #include "model/input/framework_file.h"
+#include "model/input/key_table.h"
 #include "model/input/key_values.h"
 #include "model/input/layers.h"
+#include "model/input/older_keys.h"
+#include "model/machine/cluster_file.h"
 #include "model/machine/measured_tables.h"
 #include "model/machine/priors.h"
+#include "model/routing_file.h"
 
 namespace stepcast {
 
@@ -157,8 +165,7 @@ void spread(Layers& layers, const Override& ranks) {
                                       static_cast<long>(c.nodes) * c.gpus_per_node));
     c.nodes = nodes;
     if (wanted < c.gpus_per_node && !c.gpu.rank_rates.empty())
-        c.gpu.rank_rates.resize(
-            std::min<std::size_t>(c.gpu.rank_rates.size(), static_cast<std::size_t>(wanted)));
+        c.gpu.rank_rates.resize(std::min<std::size_t>(c.gpu.rank_rates.size(), as_index(wanted)));
     c.gpus_per_node = std::min(wanted, c.gpus_per_node);
     for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"})
         layers.said[key] = {Origin::set, at};

@@ -93,6 +93,7 @@ struct ExperimentSource {
     std::string name;
     std::optional<std::string> text;
 };
+
 // Suffix to the path of another tool's file in messages, because the line numbers are those of the
 // translated text.
 inline constexpr const char* of_translation = ", translated";
@@ -101,6 +102,7 @@ inline constexpr const char* of_translation = ", translated";
 // file:line:column, key, found, expected.
 Experiment read_experiment(const ExperimentSource& source,
                            std::span<const Override> overrides = {});
+
 // The same without the cross rules, for sweeps: the split that a sweep starts from need not be
 // legal.
 Experiment read_unchecked_experiment(const ExperimentSource& source,
@@ -112,20 +114,20 @@ Cluster read_cluster(const std::string& path_or_preset);
 // replaced whole: of it only overrides are listed.
 std::vector<Override> stated_keys(const ExperimentSource& source,
                                   std::span<const Override> overrides);
+
 // The experiment's own file, and the files that it or an override names.
 std::vector<std::string> files_of_experiment(const std::string& path_or_preset,
                                              std::span<const Override> overrides);
+
 // Notes on how a config.json was read: kinds that were guessed, parts that are left out.
 std::vector<std::string> notes_of_hub_config(const std::string& path);
 
 // Sets one key of an experiment that was already read, with the same checks of key, unit and range.
 // Used by fits and what-ifs; call check_experiment() afterwards.
 void set_key(Experiment& experiment, const Override& override);
+
 // as TOML text with unit
 std::string get_key(const Experiment& experiment, const std::string& key);
-
-// Every cross rule (ranks = dp*tp*pp*cp, experts divide, sizes sane, ..); throws ConfigError.
-void check_experiment(const Experiment& experiment);
 
 // One entry per key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel";
 // for named values also their names.

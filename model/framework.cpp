@@ -6,6 +6,7 @@
 #include "model/experiment.h"
 #include "model/input/keys.h"
 #include "model/input/layers.h"
+#include "model/machine/cluster_file.h"
 #include "model/machine/libraries.h"
 #include "model/runtime_rules.h"
 

@@ -17,6 +17,7 @@ struct CurvePoint {
     KEY(Seconds, time, {}, "measured", atleast::more_than_0);
     friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
+
 // Measured points, ascending in bytes. Empty: use the law. Between points: linear interpolation.
 // Beyond the last: same slope.
 using Curve = std::vector<CurvePoint>;
@@ -96,8 +97,6 @@ struct AttentionKernel {
         "passes over keys that lie before a sliding window; else it masks their scores");
     friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
 };
-// its costs in a training step: no cache is written and nothing else is launched
-AttentionKernel alone(AttentionKernel kernel);
 
 // One implementation of the forward of a whole expert layer: sim/costs/expert_layer_law.h.
 struct ExpertKernel {

@@ -5,7 +5,9 @@
 #include <numeric>
 #include <random>
 
+#include "model/base/numbers.h"
 #include "model/input/checks.h"
+#include "model/routing_file.h"
 
 namespace stepcast {
 namespace {
@@ -44,7 +46,7 @@ std::vector<int> split_exactly(const std::vector<double>& weights, int total, in
 std::vector<double> top_k_probabilities(const std::vector<double>& offsets, int top_k) {
     constexpr int steps = 240;
     const std::size_t n = offsets.size();
-    const auto k = static_cast<std::size_t>(top_k);
+    const auto k = as_index(top_k);
     std::vector<double> sorted = offsets;
     std::nth_element(sorted.begin(), sorted.begin() + (top_k - 1), sorted.end(), std::greater<>());
     const double low = sorted[k - 1] - 5,
@@ -101,7 +103,7 @@ void send_alike(Routing& routing, const std::vector<double>& weights, int tokens
 void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
     std::mt19937_64 random = random_of(spec, draw);
     std::normal_distribution<double> offset(0.0, std::sqrt(3.0) * spec.skew);
-    std::vector<double> offsets(static_cast<std::size_t>(routing.experts));
+    std::vector<double> offsets(as_index(routing.experts));
     for (double& o : offsets) o = offset(random);
     const std::vector<double> p = top_k_probabilities(offsets, top_k);
     for (int r = 0; r < routing.ranks; ++r) {
@@ -117,13 +119,13 @@ void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int
 
 // Popularity falls as rank^-skew. The seed determines which expert is the most popular.
 void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
-    std::vector<std::size_t> order(static_cast<std::size_t>(routing.experts));
+    std::vector<std::size_t> order(as_index(routing.experts));
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::mt19937_64 random = random_of(spec, draw);
     std::shuffle(order.begin(), order.end(), random);
     std::vector<double> weights(order.size());
     for (std::size_t i = 0; i < order.size(); ++i)
-        weights[order[i]] = std::pow(static_cast<double>(i + 1), -spec.skew);
+        weights[order[i]] = std::pow(real(i + 1), -spec.skew);
     send_alike(routing, weights, tokens, top_k);
 }
 
@@ -134,7 +136,7 @@ void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int t
     std::mt19937_64 random = random_of(spec, draw);
     std::uniform_real_distribution<double> unit(0.0, 1.0);
     const double most = std::max(1.0001, 0.8 * tokens * routing.ranks), power = 1 - spec.skew;
-    std::vector<double> weights(static_cast<std::size_t>(routing.experts));
+    std::vector<double> weights(as_index(routing.experts));
     for (double& weight : weights) {
         const double u = unit(random);
         weight = std::abs(power) < 1e-6 ? std::pow(most, u)
@@ -165,7 +167,7 @@ Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens
     if (spec.kind == RoutingSpec::Kind::file) return read_routing(spec.file);
     if (ranks < 1 || experts < 1 || top_k < 1 || top_k > experts || tokens_per_rank < 0)
         throw std::logic_error("make_routing: sizes were not checked");
-    const auto cells = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts);
+    const auto cells = as_index(ranks) * as_index(experts);
     // the limit of a routing file; ints count the cells
     if (constexpr std::size_t most = std::size_t{1} << 26; cells > most)
         refuse("routing.kind: {} ranks x {} experts = {} counts; expected at most {}", ranks,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/input/keyed.h"
 
 namespace stepcast {
@@ -51,7 +52,7 @@ struct Routing {
     std::vector<std::vector<int>> further{};
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int count(int source, int expert) const {
-        return counts[static_cast<std::size_t>(source * experts + expert)];
+        return counts[as_index(source * experts + expert)];
     }
     friend bool operator==(const Routing&, const Routing&) = default;
 };
@@ -64,14 +65,5 @@ Routing routing_of_layer(const Routing& routing, std::size_t index);
 // per seed. kind = file reads `spec.file` and ignores `draw`. Throws ConfigError.
 Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank,
                      int top_k, int draw = 0);
-
-// Routing CSV. First line `# stepcast routing 1, counts|block_totals, ranks R, experts E`, then the
-// header `source,expert,slots` or `rank,blocks,remote_blocks` and one row each. Or
-// "FILE.csv#EXPERTS/GATE": the counts of one layer in a table experts,gate,expert,count. Throws
-// ConfigError with file:line.
-Routing read_routing(const std::string& path);
-// Splits "FILE.csv#EXPERTS/GATE" into the file and the part that names the layer ("" if none).
-std::pair<std::string, std::string> routing_parts(const std::string& file);
-std::string write_routing(const Routing& routing);
 
 }  // namespace stepcast

@@ -1,10 +1,12 @@
-// Reads and writes routing.csv: how many tokens each rank sends to each expert.
-#include <fmt/format.h>
+#include "model/routing_file.h"
 
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/routing.h"
 
 namespace stepcast {
@@ -64,12 +66,11 @@ void read_counts(CsvReader& csv, Routing& routing) {
     expect_header(csv, {"source", "expert", "slots"});
     if (static_cast<long>(routing.ranks) * routing.experts > most_cells)
         csv.fail("ranks x experts is above 2^26");
-    routing.counts.assign(
-        static_cast<std::size_t>(routing.ranks) * static_cast<std::size_t>(routing.experts), -1);
+    routing.counts.assign(as_index(routing.ranks) * as_index(routing.experts), -1);
     read_rows(csv, routing.counts.size(), [&] {
-        const auto source = static_cast<std::size_t>(cell(csv, 0, "source", routing.ranks - 1));
-        const auto expert = static_cast<std::size_t>(cell(csv, 1, "expert", routing.experts - 1));
-        auto& slots = routing.counts[source * static_cast<std::size_t>(routing.experts) + expert];
+        const auto source = as_index(cell(csv, 0, "source", routing.ranks - 1));
+        const auto expert = as_index(cell(csv, 1, "expert", routing.experts - 1));
+        auto& slots = routing.counts[source * as_index(routing.experts) + expert];
         if (slots >= 0)
             csv.fail(fmt::format("source {}, expert {} was given before", source, expert));
         slots = cell(csv, 2, "slots", most_slots);
@@ -78,10 +79,9 @@ void read_counts(CsvReader& csv, Routing& routing) {
 
 void read_totals(CsvReader& csv, Routing& routing) {
     expect_header(csv, {"rank", "blocks", "remote_blocks"});
-    routing.totals.assign(static_cast<std::size_t>(routing.ranks), {-1, -1});
+    routing.totals.assign(as_index(routing.ranks), {-1, -1});
     read_rows(csv, routing.totals.size(), [&] {
-        auto& total =
-            routing.totals[static_cast<std::size_t>(cell(csv, 0, "rank", routing.ranks - 1))];
+        auto& total = routing.totals[as_index(cell(csv, 0, "rank", routing.ranks - 1))];
         if (total.blocks >= 0) csv.fail("rank " + csv.fields()[0] + " was given before");
         total.blocks = cell(csv, 1, "blocks", most_slots);
         total.remote = cell(csv, 2, "remote_blocks", total.blocks);
@@ -99,12 +99,12 @@ Routing read_named(const std::string& path, const std::string& name) {
         csv.expect_fields(4);
         if (csv.fields()[0] + "/" + csv.fields()[1] != name) continue;
         routing.experts = cell(csv, 0, "experts", most_experts);
-        if (cell(csv, 2, "expert", routing.experts - 1) != static_cast<int>(routing.counts.size()))
+        if (cell(csv, 2, "expert", routing.experts - 1) != as_int(routing.counts.size()))
             csv.fail(fmt::format("expert: {}; expected {}, the next", csv.fields()[2],
                                  routing.counts.size()));
         routing.counts.push_back(cell(csv, 3, "count", most_slots));
     }
-    if (routing.counts.empty() || static_cast<int>(routing.counts.size()) != routing.experts)
+    if (routing.counts.empty() || as_int(routing.counts.size()) != routing.experts)
         csv.fail(fmt::format("holds {} experts of {}; expected as many as its name says",
                              routing.counts.size(), name));
     return routing;

@@ -3,11 +3,16 @@
 #include <cmath>
 #include <random>
 
+#include "model/base/numbers.h"
 #include "model/input/checks.h"
+#include "model/recorded/coca/step.h"
+#include "model/recorded/mlp.h"
 #include "model/recorded/moe/layer.h"
+#include "model/recorded/script/steps.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
+#include "model/transformer/rank_shape.h"
 #include "model/transformer/step.h"
 
 namespace stepcast {
@@ -61,7 +66,7 @@ Routing transformer_routing(const Experiment& e, int draw) {
     if (e.workload.moe.experts == 0 || (e.routing.kind == RoutingSpec::Kind::uniform && !system))
         return {};
     const Parallelism& p = e.parallelism;
-    const auto tokens = static_cast<int>(rank_shape(e).routed_tokens);
+    const auto tokens = as_int(rank_shape(e).routed_tokens);
     const RoutingSpec spec = system ? drawn_skew(e.routing, draw) : e.routing;
     const auto draw_gate = [&](int index) {
         return make_routing(spec, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k,
@@ -100,15 +105,15 @@ void check_size(const Experiment& e, const Routing& routing, Folding folding) {
     constexpr double surely_small = 5e5;  // layers times micro-batches
     const Parallelism& p = e.parallelism;
     const int all = micro_batches(p), few = 2 * p.pp;
-    if (all <= 2 * few || static_cast<double>(all) * e.workload.layers < surely_small) return;
+    if (all <= 2 * few || real(all) * e.workload.layers < surely_small) return;
     const auto tasks = [&](int count) {
         Experiment part = e;
         part.parallelism.global_batch = count * p.dp * p.micro_batch;
-        return static_cast<double>(write_step(part, routing, folding).size());
+        return real(write_step(part, routing, folding).size());
     };
     const double first = tasks(few), each = (tasks(2 * few) - first) / few,
                  needed = first + each * (all - few);
-    if (needed > static_cast<double>(most_tasks))
+    if (needed > real(most_tasks))
         refuse(
             "parallelism.global_batch: {} micro-batches are a step of {:.0f} tasks; expected at "
             "most {}: a larger micro_batch, or more "

@@ -1,13 +1,14 @@
 // stepcast._core: the functions that main.cpp calls, for Python. Answers are the text of --json,
 // and Options holds a question, as on the command line. The package around it (stepcast/*.py) adds
 // names and types.
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 
 #include <exception>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "cli/calibrate.h"
 #include "cli/compare.h"
@@ -20,8 +21,15 @@
 #include "model/base/launcher.h"
 #include "model/input/presets.h"
 #include "model/input/show.h"
+#include "reports/compare_page.h"
+#include "reports/comparison_json.h"
+#include "reports/comparison_tables.h"
 #include "reports/json.h"
-#include "reports/pages.h"
+#include "reports/kernel_tables.h"
+#include "reports/step_page.h"
+#include "reports/sweep_json.h"
+#include "reports/sweep_page.h"
+#include "reports/sweep_tables.h"
 #include "sim/sweep/sweep.h"
 
 namespace py = pybind11;

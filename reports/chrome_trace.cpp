@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -92,7 +93,7 @@ struct OpSizes {
 void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace,
                 const std::string& prefix) {
     for (int r = 0; r < graph.rank_count(); ++r) {
-        const auto at = static_cast<std::size_t>(r);
+        const auto at = as_index(r);
         const int stands_for = at < graph.multiplicity().size() ? graph.multiplicity()[at] : 1;
         const std::string name =
             prefix + (stands_for == 1 ? fmt::format("rank {}", r)
@@ -106,8 +107,7 @@ void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace,
     std::set<std::uint32_t> used;
     for (const Span& span : trace.spans) used.insert(span.place.index);
     for (const std::uint32_t index : used) {
-        const int rank = static_cast<int>(index) / lane_count,
-                  lane = static_cast<int>(index) % lane_count;
+        const int rank = as_int(index) / lane_count, lane = as_int(index) % lane_count;
         events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})",
                    rank, lane, to_string(static_cast<Lane>(lane)));
         events.add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index")"
@@ -139,10 +139,10 @@ void add_spans(Events& events, const TaskGraph& graph, const Trace& trace) {
         const TaskLabel& label = graph.label(span.task);
         events.add(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":{},"cat":"{}")"
                    R"(,"args":{{"task":{},"phase":"{}"{}{}}}}})",
-                   span.place.rank(), static_cast<int>(span.place.lane()),
-                   span.start.si() * microseconds, (span.finish - span.start).si() * microseconds,
-                   name->second, kind_name(op), span.task, to_string(graph.phase(span.task)),
-                   std::visit(OpSizes{}, op), label_text(label.micro_batch, label.layer));
+                   span.place.rank(), as_int(span.place.lane()), span.start.si() * microseconds,
+                   (span.finish - span.start).si() * microseconds, name->second, kind_name(op),
+                   span.task, to_string(graph.phase(span.task)), std::visit(OpSizes{}, op),
+                   label_text(label.micro_batch, label.layer));
     }
 }
 
@@ -164,7 +164,7 @@ void add_flows(Events& events, const TaskGraph& graph, const Trace& trace) {
         const auto end = [&](const char* kind, const char* binding, const Span& s) {
             events.add(R"({{"ph":"{}","id":{},"pid":{},"tid":{},"ts":{:.4f},"name":"stage")"
                        R"(,"cat":"send_recv"{}}})",
-                       kind, span.task, s.place.rank(), static_cast<int>(s.place.lane()),
+                       kind, span.task, s.place.rank(), as_int(s.place.lane()),
                        (s.start + (s.finish - s.start) / 2).si() * microseconds, binding);
         };
         end("s", "", *from->second);

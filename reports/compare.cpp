@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/records/measurements.h"
 #include "reports/table.h"
@@ -20,9 +21,8 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
     std::ranges::sort(sorted);
     for (const double value : values) {
         const auto alike = std::ranges::equal_range(sorted, value);
-        ranks.push_back(static_cast<double>((alike.begin() - sorted.begin()) + 1 +
-                                            (alike.end() - sorted.begin())) /
-                        2);
+        ranks.push_back(
+            real((alike.begin() - sorted.begin()) + 1 + (alike.end() - sorted.begin())) / 2);
     }
     return ranks;
 }
@@ -42,8 +42,8 @@ std::optional<double> correlation_within_series(const std::vector<Comparison>& c
         if (values.first.size() < 3) continue;
         const auto rho = spearman(values.first, values.second);
         if (!rho) continue;
-        weighted += *rho * static_cast<double>(values.first.size());
-        cases += static_cast<double>(values.first.size());
+        weighted += *rho * real(values.first.size());
+        cases += real(values.first.size());
     }
     if (cases == 0) return std::nullopt;
     return weighted / cases;
@@ -64,7 +64,7 @@ void add_regret(CompareSummary& s, const std::vector<Comparison>& comparisons) {
 }  // namespace
 
 double mean(const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    return std::accumulate(values.begin(), values.end(), 0.0) / real(values.size());
 }
 
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b) {
@@ -115,7 +115,7 @@ std::string meaning_of(Evidence evidence) {
         "fitted on (errors of the fit, no evidence for other runs)",
         "seen (not fitted, but known while the model was made: weak evidence)",
         "unseen (neither fitted nor known while the model was made)"};
-    return meanings[static_cast<std::size_t>(evidence)];
+    return meanings[as_index(evidence)];
 }
 
 CompareSummary summarise(const std::vector<Comparison>& comparisons) {
@@ -152,7 +152,7 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
     s.median_ape = median(absolute);
     s.p90_ape = quantile(absolute, 0.9);
     s.bias = mean(errors);
-    s.inside_interval = inside / static_cast<double>(s.predicted);
+    s.inside_interval = inside / real(s.predicted);
     s.rank_correlation = correlation_within_series(comparisons);
     add_regret(s, comparisons);
     return s;
@@ -222,7 +222,7 @@ Decision decision_of(const Job& job) {
     Decision d{job.first->source,
                e.workload.name,
                rank_count(e.cluster),
-               static_cast<int>(job.mappings.size()),
+               as_int(job.mappings.size()),
                {},
                {}};
     const auto predicted = [](const Mapping& m) { return m.predicted / m.rows; };
@@ -321,7 +321,7 @@ std::optional<double> series_inside(const Comparison& c) {
     const Interval& step = c.forecast->step;
     const auto inside = std::ranges::count_if(
         c.what.recorded_steps, [&](Seconds s) { return step.p10 <= s && s <= step.p90; });
-    return static_cast<double>(inside) / static_cast<double>(c.what.recorded_steps.size());
+    return real(inside) / real(c.what.recorded_steps.size());
 }
 
 }  // namespace stepcast

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/compare_page.h"
 #include "sim/results/comparison.h"
 #include "sim/results/kernel_comparison.h"
 
@@ -36,6 +37,7 @@ struct CompareSummary {
     double peak_mape = 0;
     friend bool operator==(const CompareSummary&, const CompareSummary&) = default;
 };
+
 // Throws ConfigError naming the case if a predicted one has no measured step above 0.
 CompareSummary summarise(const std::vector<Comparison>& comparisons);
 
@@ -52,6 +54,7 @@ std::vector<Comparison> of_evidence(const std::vector<Comparison>& comparisons, 
 std::vector<KernelComparison> of_evidence(const std::vector<KernelComparison>& kernels,
                                           Evidence evidence);
 inline constexpr std::array all_evidence{Evidence::fitted, Evidence::seen, Evidence::unseen};
+
 // What errors of such cases are worth: "fitted on (errors of the fit, no evidence for other runs)".
 std::string meaning_of(Evidence evidence);
 
@@ -60,6 +63,7 @@ std::string inside_count_text(const CompareSummary& summary);
 
 double relative_error(const Comparison& comparison);  // signed; needs a forecast
 bool inside_interval(const Comparison& comparison);   // needs a forecast
+
 // signed; empty without a forecast or a measured peak
 // The forecast's peak of what the row measured: of tensors, or of what the allocator reserved. The
 // row must have a forecast.
@@ -85,6 +89,7 @@ std::vector<PhaseComparison> phase_comparisons(const Comparison& comparison);
 std::optional<double> series_inside(const Comparison& comparison);
 
 double mean(const std::vector<double>& values);
+
 // Spearman's rank correlation, with average ranks for ties; empty for fewer than two values or
 // constant ones.
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);
@@ -107,17 +112,5 @@ double regret(const Decision& decision);  // chosen / best - 1
 std::vector<Decision> decisions_of(const std::vector<Comparison>& comparisons);
 
 // Sentences that all reports share.
-
-std::vector<std::string> all_assumptions(const std::vector<Comparison>& comparisons);
-std::vector<std::string> all_provenance(const std::vector<Comparison>& comparisons);
-// clusters of the predicted cases
-std::set<std::string> machines_of(const std::vector<Comparison>& comparisons);
-std::string inside_text(const Comparison& comparison);  // "yes", "no", "-" without an interval
-std::string role_text(const Case& what);                // "fitted on", "seen", "unseen"
-
-// "mean error 4.1 %, median 2.8 %, ..".
-std::string errors_text(const CompareSummary& summary);
-// The summary of a comparison, with one sentence for each kind of evidence.
-std::vector<std::string> summary_sentences(const std::vector<Comparison>& comparisons);
 
 }  // namespace stepcast

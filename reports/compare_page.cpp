@@ -1,5 +1,4 @@
-// The page of compare: predicted against measured.
-#include "reports/pages.h"
+#include "reports/compare_page.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,8 +8,14 @@
 
 #include "model/records/provenance.h"
 #include "reports/compare.h"
+#include "reports/comparison_tables.h"
+#include "reports/comparison_words.h"
+#include "reports/explain_tables.h"
+#include "reports/kernel_plots.h"
+#include "reports/kernel_tables.h"
+#include "reports/page.h"
 #include "reports/plots.h"
-#include "reports/tables.h"
+#include "reports/step_page.h"
 
 namespace stepcast {
 namespace {

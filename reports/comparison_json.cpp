@@ -1,7 +1,9 @@
-// compare --json.
+#include "reports/comparison_json.h"
+
 #include "model/records/measurements.h"
 #include "reports/json.h"
 #include "reports/json_parts.h"
+#include "reports/kernel_tables.h"
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,5 @@
-// The tables of compare, for the terminal and the page.
+#include "reports/comparison_tables.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,7 +10,8 @@
 #include "model/base/csv.h"
 #include "model/records/measurements.h"
 #include "reports/compare.h"
-#include "reports/tables.h"
+#include "reports/comparison_words.h"
+#include "reports/explain_tables.h"
 
 namespace stepcast {
 namespace {

@@ -1,5 +1,4 @@
-// The sentences of compare: how far off, on which evidence.
-#include "reports/compare.h"
+#include "reports/comparison_words.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,10 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/machine/priors.h"
 #include "model/records/provenance.h"
-#include "reports/comparison_series.h"
-#include "reports/tables.h"
+#include "reports/compare.h"
+#include "reports/comparison_tables.h"
 #include "sim/calibration.h"
 
 namespace stepcast {
@@ -189,7 +189,7 @@ constexpr int open_circle = 6, full_circle = 7, diamond = 13;
 
 int mark_of(const Comparison& c) {
     static constexpr int marks[] = {open_circle, full_circle, diamond};
-    return marks[static_cast<std::size_t>(c.what.evidence.value_or(Evidence::seen))];
+    return marks[as_index(c.what.evidence.value_or(Evidence::seen))];
 }
 
 int mark_of(const std::vector<const Comparison*>& cases) {
@@ -227,7 +227,7 @@ std::string clusters_text(const std::vector<Comparison>& comparisons) {
 
 std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown) {
     const std::size_t all = comparisons.size();
-    const auto refused = static_cast<std::size_t>(
+    const auto refused = as_index(
         std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
     std::vector<std::string> why;
     if (refused > 0) why.push_back(fmt::format("{} refused", refused));

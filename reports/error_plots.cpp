@@ -1,5 +1,4 @@
-// Plots of errors against size, and of what they consist of.
-#include "reports/plots.h"
+#include "reports/error_plots.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "reports/compare.h"
-#include "reports/comparison_series.h"
+#include "reports/comparison_words.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 
 namespace stepcast {
@@ -76,7 +77,7 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
     const PlotRange steps =
         range_of(series, [](const Comparison& c) { return c.what.measured_step.si(); });
     const PlotRange lengths = range_of(series, [](const Comparison& c) {
-        return static_cast<double>(std::max(1, c.what.experiment.workload.seq));
+        return real(std::max(1, c.what.experiment.workload.seq));
     });
     const double right = legend_edge(legend), middle = (0.1 + right) / 2;
     const bool beyond = std::ranges::any_of(comparisons, [edge](const Comparison& c) {
@@ -167,7 +168,7 @@ bool plot_attribution(const std::vector<Comparison>& comparisons, const std::str
                            const auto found = run.find(parts[p]);
                            const double share = found == run.end() ? 0 : found->second;
                            double& from = share < 0 ? reach[r].first : reach[r].second;
-                           Row bar{static_cast<double>(r++), from, from + share};
+                           Row bar{real(r++), from, from + share};
                            from += share;
                            low = std::min(low, from), high = std::max(high, from);
                            return bar;
@@ -189,8 +190,7 @@ bool plot_attribution(const std::vector<Comparison>& comparisons, const std::str
         "set ylabel 'share of the measured step [%]'\nset xrange [-0.7:{}]\nset yrange "
         "[{}:{}]\nset xzeroaxis lt 1 lc "
         "'#333333'\nset grid noxtics\nset xtics ({})\n",
-        static_cast<double>(runs.size()) - 0.3, low * 1.08, high * 1.08,
-        named_ticks(names, std::identity()));
+        real(runs.size()) - 0.3, low * 1.08, high * 1.08, named_ticks(names, std::identity()));
     plot.draw(title + ": where the error comes from",
               "percent of the measured step; up: predicted too slow, down: too fast", "",
               settings + bar_labels(names, ""), path);

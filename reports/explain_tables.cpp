@@ -1,5 +1,4 @@
-// The tables of simulate --explain and of traced steps.
-#include "reports/tables.h"
+#include "reports/explain_tables.h"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -30,7 +30,7 @@ Table path_table(const Explanation& x) {
         table.rows.push_back({{kind_text(s)},
                               time_cell(s.time),
                               percent_cell(share_of(s.time, x.step)),
-                              count_cell(static_cast<double>(s.tasks))});
+                              count_cell(real(s.tasks))});
     return table;
 }
 
@@ -40,7 +40,7 @@ Table resource_table(const Explanation& x) {
     for (const PathShare& s : x.path)
         (s.on_host                   ? host
          : s.link == LinkLevel::none ? device
-                                     : by_link[static_cast<std::size_t>(s.link)]) += s.time;
+                                     : by_link[as_index(s.link)]) += s.time;
     Table table{"", {{"critical path by resource", 44, true}, {"time", 11}, {"share", 7}}, {}};
     const auto add = [&](const std::string& name, Seconds time) {
         if (time > Seconds(0))
@@ -48,7 +48,7 @@ Table resource_table(const Explanation& x) {
     };
     add("devices", device);
     for (const LinkLevel level : {LinkLevel::node, LinkLevel::leaf, LinkLevel::spine})
-        add(fmt::format("links {}", link_text(level)), by_link[static_cast<std::size_t>(level)]);
+        add(fmt::format("links {}", link_text(level)), by_link[as_index(level)]);
     add("hosts", host);
     return table;
 }
@@ -116,7 +116,7 @@ Table uncertainty_table(const Explanation& x) {
     for (const Uncertainty& u : x.uncertainties | std::views::take(shown_uncertainties))
         table.rows.push_back({{u.key},
                               {u.value},
-                              {sources[static_cast<std::size_t>(u.source)]},
+                              {sources[as_index(u.source)]},
                               percent_cell(u.relative_error),
                               time_cell(u.widening),
                               percent_cell(u.share)});
@@ -131,7 +131,7 @@ Table uncertainty_table(const Explanation& x) {
 std::string_view link_text(LinkLevel level) {
     static constexpr std::array<std::string_view, 4> texts{"no link", "inside nodes",
                                                            "between nodes", "across the spine"};
-    return texts[static_cast<std::size_t>(level)];
+    return texts[as_index(level)];
 }
 
 std::vector<Table> explanation_tables(const Explanation& x) {

@@ -1,5 +1,5 @@
-// The only file that starts gnuplot, by gnuplot-iostream. Pictures and complaints come back through
-// files without names.
+#include "reports/gnuplot.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

@@ -8,6 +8,7 @@
 #include <boost/graph/graphviz.hpp>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/graph/dependencies.h"
 
@@ -60,7 +61,7 @@ std::string dot_of(const TaskGraph& graph, const std::string& title) {
                         graph.size(), most_drawn_tasks));
     std::ostringstream out;
     const auto task = [&](std::ostream& to, TaskId t) {
-        const auto lane = static_cast<std::size_t>(graph.places(t).front().lane());
+        const auto lane = as_index(graph.places(t).front().lane());
         to << fmt::format("[label={}, fillcolor=\"{}\"]", dot_text(text_of(graph, t)),
                           lane_colours.at(lane));
     };

@@ -2,6 +2,7 @@
 
 #include "model/records/measurements.h"
 #include "reports/json_parts.h"
+#include "reports/lever_tables.h"
 
 namespace stepcast {
 namespace json {

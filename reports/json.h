@@ -8,7 +8,8 @@
 
 #include "model/records/measurement.h"
 #include "reports/compare.h"
-#include "reports/tables.h"
+#include "reports/forecast_tables.h"
+#include "sim/results/allocator_forecast.h"
 #include "sim/results/comparison.h"
 #include "sim/results/explanation.h"
 #include "sim/results/lever.h"
@@ -24,14 +25,12 @@ std::string to_json(const Forecast& forecast,
                     const std::optional<Campaign>& training = std::nullopt,
                     const std::optional<AllocatorForecast>& allocator = std::nullopt,
                     const std::optional<std::vector<Lever>>& levers = std::nullopt);
-std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons,
-                    const KernelComparisons& kernels = {});
-std::string to_json(const TracedStep& step);
+
 // `experiment`: name of what ran. step_s is over the accepted steps, or over all if none was
 // accepted (`accepted` tells).
 std::string to_json(const std::string& experiment, const Measurement& measurement);
 
-// The best configurations, the varied keys, counts, reasons and the proof.
-std::string to_json(const SweepAnswer& result);
+// A JSON list of to_json() of each forecast, with its label.
+std::string columns_json(const std::vector<ForecastColumn>& columns);
 
 }  // namespace stepcast

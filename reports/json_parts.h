@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/input/key_values.h"
 #include "reports/table.h"
 #include "sim/results/campaign.h"
 #include "sim/results/forecast.h"

@@ -1,5 +1,4 @@
-// Plots of measured kernels beside their laws, by device.
-#include "reports/plots.h"
+#include "reports/kernel_plots.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "reports/compare.h"
+#include "reports/error_plots.h"
+#include "reports/kernel_tables.h"
 #include "reports/plot_frame.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {
@@ -246,10 +247,10 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
     for (const auto& [name, of_devices] : by_class) {
         std::vector<Row>& rows =
             plot.data.emplace_back(DataBlock{fmt::format("class{}", i), {}}).rows;
-        const double place = (static_cast<double>(i) + 0.5) / static_cast<double>(by_class.size());
+        const double place = (real(i) + 0.5) / real(by_class.size());
         for (std::size_t d = 0; d < devices.size(); ++d)
             if (const auto found = of_devices.find(devices[d]); found != of_devices.end())
-                rows.push_back({static_cast<double>(d) + 0.7 * (place - 0.5),
+                rows.push_back({real(d) + 0.7 * (place - 0.5),
                                 std::min(most, 100 * kernel_summary_of(found->second).median_ape)});
         plot.add(fmt::format("$class{} using 1:2 with points pt {} ps 1.6 lc '{}'", i,
                              point_type(i), colour(i)),
@@ -265,7 +266,7 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
         bar_labels(devices, "") + fmt::format("set xtics ({})\nset xrange [-0.6:{}]\nset yrange "
                                               "[0:{}]\nset ylabel 'median error [%]'\n",
                                               named_ticks(devices, without_maker),
-                                              static_cast<double>(devices.size()) - 0.4, most + 1),
+                                              real(devices.size()) - 0.4, most + 1),
         path);
     return true;
 }

@@ -1,5 +1,4 @@
-// The tables of measured kernels beside their laws.
-#include "reports/tables.h"
+#include "reports/kernel_tables.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +9,11 @@
 #include <fmt/format.h>
 
 #include "model/base/csv.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"
+#include "reports/forecast_tables.h"
 
 namespace stepcast {
 namespace {
@@ -117,7 +118,7 @@ KernelSummary kernel_summary_of(const Rows& rows) {
     s.kind = rows.front().kind;
     s.device = rows.front().device;
     s.dtype = rows.front().dtype;
-    s.rows = s.predicted = static_cast<int>(rows.size());
+    s.rows = s.predicted = as_int(rows.size());
     std::vector<double> absolute;
     int with_interval = 0, inside = 0;
     for (const KernelComparison& k : rows) {
@@ -131,7 +132,7 @@ KernelSummary kernel_summary_of(const Rows& rows) {
         inside += k.p10 <= k.measured && k.measured <= k.p90;
     }
     s.median_ape = median(absolute);
-    if (with_interval > 0) s.inside_interval = inside / static_cast<double>(with_interval);
+    if (with_interval > 0) s.inside_interval = inside / real(with_interval);
     return s;
 }
 

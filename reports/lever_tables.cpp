@@ -1,8 +1,8 @@
-// What single changes make of a step, for a terminal and a page.
+#include "reports/lever_tables.h"
+
 #include <fmt/format.h>
 
 #include "reports/table.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {

@@ -1,12 +1,14 @@
-// The picture of a rank's memory: over time, at its fullest moment, stage by stage.
+#include "reports/memory_plots.h"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
-#include "reports/plots.h"
 #include "reports/table.h"
 
 namespace stepcast {
@@ -68,8 +70,7 @@ void add_over_time(Drawing& drawing, const AllocatorForecast& f, double high, do
     Plot plot;
     double at = 0;
     plot.add_block("time", f.over_time, [&](const AllocatorForecast::Sample& s) -> Row {
-        return {2 * at++ / static_cast<double>(f.over_time.size()), in_gib(s.allocated),
-                in_gib(s.reserved)};
+        return {2 * at++ / real(f.over_time.size()), in_gib(s.allocated), in_gib(s.reserved)};
     });
     plot.add(fmt::format("$time using 1:2 with filledcurves y1=0 fs solid 0.35 noborder lc '{}'",
                          colour(0)));
@@ -126,7 +127,7 @@ void add_stages(Drawing& drawing, const AllocatorForecast& f) {
                   "set xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'GiB' font "
                   "',15' offset 2,0\nset ytics auto nomirror font ',13'\nset xtics 0,{},{} font "
                   "',13'\nset xlabel 'stage' font ',14' offset 0,0.4\n",
-                  static_cast<double>(f.stages.size()) - 0.4, 1.1 * in_gib(most->reserved),
+                  real(f.stages.size()) - 0.4, 1.1 * in_gib(most->reserved),
                   1 + f.stages.size() / 24, f.stages.size())));
 }
 

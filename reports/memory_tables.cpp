@@ -1,9 +1,8 @@
-// Memory as PyTorch's allocator sees it, for a terminal.
-#include <fmt/format.h>
+#include "reports/memory_tables.h"
 
 #include <algorithm>
 
-#include "reports/tables.h"
+#include <fmt/format.h>
 
 namespace stepcast {
 namespace {

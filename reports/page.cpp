@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/base/stamp.h"
 #include "reports/page_files.h"
 
@@ -192,7 +193,7 @@ std::string facts_of(const std::vector<Fact>& facts, const char* kind) {
     std::string text = fmt::format("<dl class=\"{}\">\n", kind);
     for (const Fact& fact : facts) {
         if (!fact.row.empty()) continue;
-        const Word& word = tones[static_cast<std::size_t>(fact.tone)];
+        const Word& word = tones[as_index(fact.tone)];
         text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name,
                             html_text(fact.name), word.said, html_text(fact.text));
     }

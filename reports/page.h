@@ -64,4 +64,9 @@ void write_with_plots(const std::string& folder, Page& page, const std::function
                       const std::function<void(const Page&)>& write = {});
 void write_page(const std::string& folder, const Page& page);
 
+// What made a page: the text of --version and the command line, "" if there was none.
+struct Invocation {
+    std::string version, command = {};
+};
+
 }  // namespace stepcast

@@ -5,12 +5,15 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
+#include "reports/gnuplot.h"
+
 namespace stepcast {
 
 double legend_edge(const std::vector<std::string>& legend) {
     std::size_t longest = 0;
     for (const std::string& label : legend) longest = std::max(longest, label.size());
-    return std::clamp(0.932 - static_cast<double>(longest) * 0.0079, 0.45, 0.8);
+    return std::clamp(0.932 - real(longest) * 0.0079, 0.45, 0.8);
 }
 
 std::string frame(const PlotWords& words, int height) {
@@ -89,8 +92,8 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
                                          : 15,
               angle = longest > 20 || names.size() > 14 ? 60 : 35;
     const double letter = 0.72 * size / 1000, degree = 3.14159265 / 180;
-    const double room = std::clamp(
-        static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.6);
+    const double room =
+        std::clamp(real(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.6);
     return fmt::format(
         "set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room,
         angle, size);

@@ -15,6 +15,9 @@
 
 namespace stepcast {
 
+// `text` as a gnuplot string; may have line breaks.
+std::string gnuplot_text(std::string_view text);
+
 // Okabe and Ito's palette, distinguishable with any colour vision; beyond seven, colours of Paul
 // Tol's muted palette.
 inline constexpr std::array<const char*, 12> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
@@ -31,27 +34,23 @@ struct DataBlock {
     std::string name;  // "a": the script plots $a
     std::vector<Row> rows;
 };
+
 // All that gnuplot is told but terminal and output.
 struct Drawing {
     std::vector<DataBlock> data = {};
     std::string script = {};
     int height = usual_height;
 };
-// Writes PATH.png and PATH.svg, each complete or not at all. Throws ConfigError if there is no
-// gnuplot (names the package), if gnuplot dies, complains or takes longer than `patience`, or if a
-// picture is empty or broken.
-void render_plot(const Drawing& drawing, const std::string& path,
-                 std::chrono::milliseconds patience = std::chrono::minutes(1));
-// `text` as a gnuplot string; may have line breaks.
-std::string gnuplot_text(std::string_view text);
 
 struct PlotWords {
     std::string title, subtitle, footnote;
     std::vector<std::string> legend;
 };
+
 // Where the legend's column begins, as a share of the picture's width; the column is as wide as its
 // longest text.
 double legend_edge(const std::vector<std::string>& legend);
+
 // Title and subtitle at the top left; the legend in its own column on the right, so that it covers
 // no data.
 std::string frame(const PlotWords& words, int height = usual_height);
@@ -98,6 +97,7 @@ std::string named_ticks(const Items& items, NameOf name_of, std::size_t every = 
 // The label under a bar: the name without the `beginning` that all share; in a long one the middle
 // is left out.
 std::string bar_label(const std::string& name, const std::string& beginning);
+
 // Slanted labels under bars, with room for the longest.
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning);
 

@@ -9,8 +9,11 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "reports/compare.h"
-#include "reports/comparison_series.h"
+#include "reports/comparison_words.h"
+#include "reports/error_plots.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 
@@ -214,7 +217,7 @@ bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
         "style histogram rowstacked\n"
         "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset "
         "key invert\nset xtics ({})\n",
-        scaled.label, highest * 1.06, static_cast<double>(names.size()) - 0.3,
+        scaled.label, highest * 1.06, real(names.size()) - 0.3,
         named_ticks(names, [&](const std::string& name) { return bar_label(name, beginning); }));
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, names.size()),
               "predicted step of the slowest rank (median draw) by what it spends its time on; "

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/units.h"
+#include "reports/compare_page.h"
 #include "sim/results/allocator_forecast.h"
 #include "sim/results/comparison.h"
 #include "sim/results/explanation.h"
@@ -45,60 +46,6 @@ std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparis
 // are not shown; the subtitle says how many.
 void plot_curves(const std::vector<FittedCurve>& curves, const std::string& title,
                  const std::string& x_label, const std::string& y_label, const std::string& path);
-
-// Relative error in percent of every predicted case, against the measured step and against the
-// sequence length: on the logarithmic axes of a scatter plot the diagonal would hide 10 %. One
-// colour per source (or per series of one source), point types by evidence. Errors beyond the
-// picture are drawn at its edge.
-bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& title,
-                 const std::string& path);
-
-// Where the error of executed runs comes from: one stacked bar per run, in percent of its measured
-// step. Parts that make the prediction too slow go up, parts that make it too fast go down: each op
-// kind and phase, what the kinds do together, and the schedule. The black line is the total error.
-bool plot_attribution(const std::vector<Comparison>& comparisons, const std::string& title,
-                      const std::string& path);
-
-// How the step changes with more of each cluster parameter: one bar per parameter, simulated again,
-// for the strongest ones; marks show the change along the critical path.
-void plot_elasticities(const Explanation& explanation, const std::string& title,
-                       const std::string& path);
-
-// A step over time: slots of each rank with their micro-batches, exposed collectives, idle time
-// hatched, and one rank's memory below. Several steps are drawn one below the other on one time
-// axis.
-void plot_gantts(std::span<const Gantt> gantts, const std::string& path);
-
-// Memory of the fullest stage over two steps, what lives at its fullest moment, and all stages.
-void plot_memory(const AllocatorForecast& memory, const std::string& title,
-                 const std::string& path);
-
-// For a sweep: the best step of each pair of values, as a colour and, if there is room, a number.
-// Nothing if there are too many cells.
-bool plot_heat_map(const SweepAnswer& result, const std::string& path);
-
-// The Pareto front, with both objectives on the axes.
-bool plot_front(const SweepAnswer& result, const std::string& path);
-
-// Tokens/s against ranks with the p10..p90 of each prediction, next to proportional growth from the
-// smallest.
-bool plot_scaling(const SweepAnswer& result, const std::string& path);
-
-// Every plot that the sweep allows; returns the PNG names within the folder.
-std::vector<std::string> plot_sweep(const SweepAnswer& result, const std::string& folder);
-
-// A sweep over systems or machines: one line with its band for each, against a varied key with
-// numbers, of which one line needs two.
-bool plot_series(const SweepAnswer& result, const std::string& path);
-
-// Plots of measured kernels and the laws' forecasts under `folder`. kernel_times: measured against
-// predicted. devices, if there are several: median errors by kind. kernel_error: predicted over
-// measured against the measured time, one colour per kind, fitted rows hollow. roofline: rates of
-// measured kernels with arithmetic against their intensity, relative to the device's peak and
-// ridge. bus_bandwidth_DEVICE, if it has collectives: against the payload, points measured, lines
-// predicted. Returns the PNG names within the folder.
-std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
-                                      const std::string& folder);
 
 // Fitted / measured against the fitted time, both logarithmic: a perfect law lies on the line at 1.
 // One colour per kind of op.

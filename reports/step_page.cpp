@@ -1,15 +1,22 @@
-// The page of one step: simulate and execute.
-#include "reports/pages.h"
+#include "reports/step_page.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/machine/priors.h"
 #include "model/records/measurements.h"
-#include "reports/plots.h"
-#include "reports/tables.h"
+#include "reports/campaign_tables.h"
+#include "reports/comparison_words.h"
+#include "reports/explain_tables.h"
+#include "reports/forecast_tables.h"
+#include "reports/lever_tables.h"
+#include "reports/memory_plots.h"
+#include "reports/memory_tables.h"
+#include "reports/page.h"
+#include "reports/step_plots.h"
 #include "sim/calibration.h"
 
 namespace stepcast {
@@ -50,7 +57,7 @@ Table sample_table(const Measurement& m) {
                  {.name = "counts", .is_text = true}},
                 {}};
     for (const MeasuredStep& s : m.steps)
-        table.rows.push_back({count_cell(static_cast<double>(table.rows.size() + 1)),
+        table.rows.push_back({count_cell(real(table.rows.size() + 1)),
                               time_cell(s.times.step),
                               time_cell(s.times.forward),
                               time_cell(s.times.backward),

@@ -1,5 +1,4 @@
-// Plots of a step: its slots over time, and which parameters would change it.
-#include "reports/plots.h"
+#include "reports/step_plots.h"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 
@@ -52,11 +53,10 @@ struct Layout {
     explicit Layout(std::span<const Gantt> gantts) : named(gantts.size() > 1) {
         double rows = 0;
         for (const Gantt& g : gantts)
-            rows += static_cast<double>(g.rows.size()) +
-                    (g.memory.empty() ? 0 : memory_rows + memory_gap);
+            rows += real(g.rows.size()) + (g.memory.empty() ? 0 : memory_rows + memory_gap);
         row = std::clamp(765 / rows, 30.0, 90.0);
-        height += std::round(rows * row) + gap * static_cast<double>(gantts.size() - 1) +
-                  (named ? name_room * static_cast<double>(gantts.size()) : 0);
+        height += std::round(rows * row) + gap * real(gantts.size() - 1) +
+                  (named ? name_room * real(gantts.size()) : 0);
     }
     // The place so many pixels below the top, as a share of the height.
     [[nodiscard]] double at(double pixels) const { return 1 - pixels / height; }
@@ -78,26 +78,24 @@ bool is_crowded(const GanttRow& row) { return row.boxes.size() > most_boxes; }
 
 // For boxes that are too narrow to see: the share of each kind in each part of the axis, stacked.
 std::vector<Placed> shares_of(const GanttRow& row, double y, Seconds longest) {
-    const Seconds width = longest / static_cast<double>(bins);
+    const Seconds width = longest / real(bins);
     std::vector<std::array<double, looks.size()>> shares(bins);
     for (const GanttBox& box : row.boxes)
         for (auto bin = static_cast<std::size_t>(box.start / width);
-             bin < bins && static_cast<double>(bin) * width < box.finish; ++bin)
-            shares[bin][static_cast<std::size_t>(box.kind)] +=
-                (std::min(box.finish, static_cast<double>(bin + 1) * width) -
-                 std::max(box.start, static_cast<double>(bin) * width)) /
-                width;
+             bin < bins && real(bin) * width < box.finish; ++bin)
+            shares[bin][as_index(box.kind)] += (std::min(box.finish, real(bin + 1) * width) -
+                                                std::max(box.start, real(bin) * width)) /
+                                               width;
     std::vector<Placed> placed;
     for (std::size_t bin = 0; bin < bins; ++bin) {
         double from = y - half;
         for (const Look& look : looks) {
-            const double share = std::min(1.0, shares[bin][static_cast<std::size_t>(look.kind)]);
+            const double share = std::min(1.0, shares[bin][as_index(look.kind)]);
             if (share < 0.01 || look.kind == GanttKind::idle) continue;
             const bool exchange = look.kind == GanttKind::exchange;
             const double low = exchange ? y + half * (1 - 2 * share) : from,
                          high = exchange ? y + half : std::min(y + half, from + 2 * half * share);
-            placed.push_back({look.kind, static_cast<double>(bin) * width,
-                              static_cast<double>(bin + 1) * width, low, high});
+            placed.push_back({look.kind, real(bin) * width, real(bin + 1) * width, low, high});
             if (!exchange) from = high;
         }
     }
@@ -105,7 +103,7 @@ std::vector<Placed> shares_of(const GanttRow& row, double y, Seconds longest) {
 }
 
 std::vector<Placed> placed_boxes(const GanttRow& row, std::size_t index, Seconds longest) {
-    const auto y = static_cast<double>(index);
+    const auto y = real(index);
     std::vector<Placed> placed;
     if (is_crowded(row)) placed = shares_of(row, y, longest);
     for (const GanttBox& box : row.boxes) {
@@ -131,7 +129,7 @@ Plot timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeU
         for (const Placed& box : placed_boxes(g.rows[r], r, longest)) placed.push_back(box);
     for (const Look& look : looks) {
         if (std::ranges::find(placed, look.kind, &Placed::kind) == placed.end()) continue;
-        const auto name = fmt::format("g{}k{}", index, static_cast<int>(look.kind));
+        const auto name = fmt::format("g{}k{}", index, as_int(look.kind));
         panel.add_block(name, placed, [&](const Placed& box) -> Row {
             if (box.kind != look.kind) return {};
             const double start = box.start.si() * unit.factor;
@@ -146,11 +144,10 @@ Plot timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeU
         for (const GanttBox& box : g.rows[r].boxes) {
             const int number = box.micro_batch + 1;
             const double room = (box.finish - box.start) / longest / number_width;
-            if (is_crowded(g.rows[r]) || number < 1 ||
-                room < static_cast<double>(std::to_string(number).size()))
+            if (is_crowded(g.rows[r]) || number < 1 || room < real(std::to_string(number).size()))
                 continue;
-            numbers.rows.push_back({(box.start + box.finish).si() / 2 * unit.factor,
-                                    static_cast<double>(r) - 0.06, static_cast<double>(number)});
+            numbers.rows.push_back(
+                {(box.start + box.finish).si() / 2 * unit.factor, real(r) - 0.06, real(number)});
         }
     if (numbers.rows.empty()) return panel;
     panel.add(
@@ -277,12 +274,12 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
             return lowest && i + 1 == gantts.size() ? x_label : "unset xlabel\nset format x ''\n";
         };
         if (layout.named) y += name_room;
-        const double end = y + layout.row * static_cast<double>(g.rows.size());
-        std::string settings = layout.margins(y, end) +
-                               fmt::format("set yrange [{}:-0.5]\nset ytics ({}) font ',13'\n",
-                                           static_cast<double>(g.rows.size()) - 0.5,
-                                           named_ticks(g.rows, &GanttRow::label)) +
-                               axis(g.memory.empty());
+        const double end = y + layout.row * real(g.rows.size());
+        std::string settings =
+            layout.margins(y, end) +
+            fmt::format("set yrange [{}:-0.5]\nset ytics ({}) font ',13'\n",
+                        real(g.rows.size()) - 0.5, named_ticks(g.rows, &GanttRow::label)) +
+            axis(g.memory.empty());
         if (layout.named)
             settings +=
                 fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
@@ -320,7 +317,7 @@ Bars bars_of(const Explanation& x, std::size_t count) {
         const Elasticity& e = x.elasticities[i];
         const double simulated = 100 * (e.simulated / x.step),
                      along = 100 * (e.along_path / x.step);
-        const auto row = static_cast<double>(count - i);
+        const auto row = real(count - i);
         (simulated < 0 ? bars.gains : bars.losses).push_back({simulated, row});
         bars.marks.push_back({along, row});
         bars.ticks += fmt::format("{}{} {}", i == 0 ? "" : ",", gnuplot_text(e.key), row);
@@ -335,7 +332,7 @@ Bars bars_of(const Explanation& x, std::size_t count) {
 void plot_elasticities(const Explanation& x, const std::string& title, const std::string& path) {
     const auto moves = std::ranges::count_if(
         x.elasticities, [](const Elasticity& e) { return e.simulated != Seconds(0); });
-    const std::size_t count = std::min(shown, static_cast<std::size_t>(moves));
+    const std::size_t count = std::min(shown, as_index(moves));
     if (count == 0)
         throw ConfigError(
             "elasticity: no parameter of the cluster changes this step; nothing to plot");
@@ -348,8 +345,7 @@ void plot_elasticities(const Explanation& x, const std::string& title, const std
         "'%g'\n"
         "set style fill solid 0.85 noborder\nset arrow from 0,0.3 to 0,{} nohead lc '#555555' lw "
         "1\n",
-        static_cast<double>(count) + 0.7, bars.least - room, bars.most + room, bars.ticks,
-        static_cast<double>(count) + 0.7);
+        real(count) + 0.7, bars.least - room, bars.most + room, bars.ticks, real(count) + 0.7);
     const Plot plot{
         .data = {{"gains", bars.gains}, {"losses", bars.losses}, {"marks", bars.marks}},
         .parts = {fmt::format(

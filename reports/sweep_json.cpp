@@ -1,4 +1,5 @@
-// sweep --json.
+#include "reports/sweep_json.h"
+
 #include <cmath>
 
 #include <fmt/format.h>
@@ -6,7 +7,7 @@
 #include "model/base/plain_text.h"
 #include "reports/json.h"
 #include "reports/json_parts.h"
-#include "reports/pages.h"
+#include "reports/sweep_tables.h"
 
 namespace stepcast {
 namespace {

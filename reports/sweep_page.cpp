@@ -1,12 +1,15 @@
-// The page of a search.
-#include "reports/pages.h"
+#include "reports/sweep_page.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "reports/plots.h"
-#include "reports/tables.h"
+#include "model/base/numbers.h"
+#include "reports/forecast_tables.h"
+#include "reports/step_page.h"
+#include "reports/sweep_json.h"
+#include "reports/sweep_plots.h"
+#include "reports/sweep_tables.h"
 
 namespace stepcast {
 namespace {
@@ -23,7 +26,7 @@ std::string question_of(const SweepAnswer& r) {
     static constexpr const char* words[] = {"takes the shortest step",
                                             "trains most tokens a second",
                                             "makes the cheapest tokens", "takes least memory"};
-    const auto word = [](Objective o) { return words[static_cast<std::size_t>(o)]; };
+    const auto word = [](Objective o) { return words[as_index(o)]; };
     const std::string what =
         r.second ? fmt::format("{} and which {}", word(r.objective), word(*r.second))
                  : word(r.objective);

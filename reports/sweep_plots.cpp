@@ -1,5 +1,4 @@
-// Plots of a search: its map, its front.
-#include "reports/plots.h"
+#include "reports/sweep_plots.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/table.h"
 
@@ -76,8 +77,7 @@ DataBlock cells_of(const HeatMap& map, const std::function<double(Seconds)>& sho
     DataBlock cells{"map", {}};
     for (std::size_t i = 0; i < map.step.size(); ++i) {
         const double step = shown(map.step[i]);
-        cells.rows.push_back({static_cast<double>(i % map.columns.size()),
-                              static_cast<double>(i / map.columns.size()),
+        cells.rows.push_back({real(i % map.columns.size()), real(i / map.columns.size()),
                               step > 0 ? step : std::nan("")});
     }
     return cells;
@@ -125,9 +125,8 @@ bool plot_heat_map(const SweepAnswer& r, const std::string& path) {
                        "cbtics ({})\nset "
                        "colorbox user origin 0.875,0.135 size 0.022,0.73\n",
                        gnuplot_text(map.column_key), gnuplot_text(map.row_key),
-                       tick_list(map.columns), tick_list(map.rows),
-                       static_cast<double>(columns) - 0.5, static_cast<double>(rows) - 0.5,
-                       map.of_token ? "throughput " : "step ", unit.name,
+                       tick_list(map.columns), tick_list(map.rows), real(columns) - 0.5,
+                       real(rows) - 0.5, map.of_token ? "throughput " : "step ", unit.name,
                        map.of_token ? "0 '#7f2704', 0.3 '#d95f0e', 0.65 '#fec44f', 1 '#fff7bc'"
                                     : "0 '#fff7bc', 0.35 '#fec44f', 0.7 '#d95f0e', 1 '#7f2704'",
                        few_ticks(range.low, range.high));
@@ -152,7 +151,7 @@ bool plot_front(const SweepAnswer& r, const std::string& path) {
     plot.draw(fmt::format("{}: Pareto front of {} and {}", r.experiment, to_string(r.objective),
                           to_string(*r.second)),
               fmt::format("{} of {} feasible configurations: no other is as good in both",
-                          r.best.size(), count_text(static_cast<double>(r.counts.feasible))),
+                          r.best.size(), count_text(real(r.counts.feasible))),
               cluster_text(r),
               fmt::format("set xlabel {}\nset ylabel {} offset 0.5\n"
                           "set offsets graph 0.05, graph 0.05, graph 0.05, graph 0.05\n",

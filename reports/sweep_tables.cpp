@@ -1,5 +1,4 @@
-// The tables of a search; one column is one add().
-#include "reports/tables.h"
+#include "reports/sweep_tables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +7,11 @@
 #include <fmt/format.h>
 
 #include "model/base/csv.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "reports/campaign_tables.h"
+#include "reports/forecast_tables.h"
+#include "reports/lever_tables.h"
 
 namespace stepcast {
 namespace {
@@ -55,7 +58,7 @@ void tell_once(Table& table, std::size_t keys) {
 std::string objective_text(const SweepAnswer& r) {
     static constexpr const char* words[] = {"shortest step", "most tokens/s", "cheapest tokens",
                                             "least memory"};
-    const auto word = [](Objective o) { return words[static_cast<std::size_t>(o)]; };
+    const auto word = [](Objective o) { return words[as_index(o)]; };
     return r.second ? fmt::format("Pareto front of {} and {}", word(r.objective), word(*r.second))
                     : word(r.objective);
 }
@@ -66,9 +69,8 @@ std::string reason_lines(const char* what, const std::map<std::string, std::uint
     std::ranges::sort(sorted, std::greater<>());
     std::string text;
     for (const auto& [points, reason] : sorted)
-        text += wrapped(fmt::format("  {:>15} {}: {}", count_text(static_cast<double>(points)),
-                                    what, plain_text(reason)),
-                        18);
+        text += wrapped(
+            fmt::format("  {:>15} {}: {}", count_text(real(points)), what, plain_text(reason)), 18);
     return text;
 }
 
@@ -80,7 +82,7 @@ std::string illegal_line(const std::map<std::string, std::uint64_t>& counts) {
     std::uint64_t sum = 0;
     for (const auto& [reason, points] : counts) sum += points;
     return fmt::format("  {:>15} illegal, most of them: {} (--json: all {} reasons)\n",
-                       count_text(static_cast<double>(sum)), most->first, counts.size());
+                       count_text(real(sum)), most->first, counts.size());
 }
 
 // The machines of all rows that are shown, each once.
@@ -115,7 +117,7 @@ std::string calibration_shown(const SweepAnswer& r) {
 Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
     Table table{"", {{""}}, {}};
     for (const SweepRow& row : rows)
-        table.rows.push_back({count_cell(static_cast<double>(&row - rows.data() + 1))});
+        table.rows.push_back({count_cell(real(&row - rows.data() + 1))});
     const auto add = [&](const std::string& name, const auto& cell) {
         table.columns.push_back({name});
         for (std::size_t i = 0; i < rows.size(); ++i) table.rows[i].push_back(cell(rows[i]));
@@ -205,7 +207,7 @@ static std::string switches_text(const SweepAnswer& r) {
 std::string sweep_counts(const SweepAnswer& r) {
     const SweepCounts& c = r.counts;
     const auto line = [](std::uint64_t points, const char* what) {
-        return fmt::format("  {:>15} {}\n", count_text(static_cast<double>(points)), what);
+        return fmt::format("  {:>15} {}\n", count_text(real(points)), what);
     };
     return line(c.points, "points asked for") + line(c.legal, "legal") +
            line(c.feasible, "feasible") +
@@ -264,7 +266,7 @@ static std::string margin_text(const SweepAnswer& r) {
     return wrapped(fmt::format(
         "{}{} of the feasible leave less than {:.3g} % of the memory free and come last; --set "
         "cluster.overheads.margin=0 ranks them with the others",
-        shown ? "* " : "", count_text(static_cast<double>(r.counts.tight)), 100 * r.margin));
+        shown ? "* " : "", count_text(real(r.counts.tight)), 100 * r.margin));
 }
 
 static std::string distinct_text(const SweepAnswer& r) {

@@ -6,10 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
+#include "reports/forecast_tables.h"
+#include "reports/gnuplot.h"
 #include "reports/json_parts.h"
+#include "reports/lever_tables.h"
 #include "reports/plot_frame.h"
-#include "reports/tables.h"
 
 namespace stepcast {
 namespace {
@@ -183,7 +186,7 @@ std::string to_json(const Waterfall& w) {
 void plot_waterfall(const Waterfall& w, const std::string& path) {
     const TimeUnit unit = unit_of(std::max(shown_step(w.from), shown_step(w.to)));
     const std::vector<Line> lines = lines_of(w);
-    const auto count = static_cast<double>(lines.size() + 2);
+    const auto count = real(lines.size() + 2);
     std::vector<Row> ends, more, less;
     std::string names;
     double row = count, least = INFINITY, most = 0;

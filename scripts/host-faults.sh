@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# host-faults.sh [RUNS [OUT]]: calibrates this machine, executes small experiments with a fault in each (a slow rank, late data, slow
+# host-faults.sh [RUNS [OUT [SEED]]]: calibrates this machine, executes small experiments with a fault in each (a slow rank, late data, slow
 # exchanges, recompute, slow launches, one core for two ranks), and prints how often diagnose finds it (notes/diagnose.md). 220 runs take
 # eight minutes on two cores. It judges nothing: a busy machine adds faults of its own.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
@@ -8,4 +8,4 @@ cd "$(dirname "$0")/.."
 runs=${1:-220} out=${2:-out/host-faults}
 mkdir -p "$out"
 build/release/stepcast calibrate --device host --out "$out/host.toml" >"$out/calibration.txt"
-build/release/tests/injected_faults "$out/host.toml" "$runs" 8 | tee "$out/runs.txt" | sed -n '/^| injected/,$p'
+build/release/tests/injected_faults "$out/host.toml" "$runs" "${3:-9}" | tee "$out/runs.txt" | sed -n '/^| injected/,$p'

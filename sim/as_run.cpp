@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"

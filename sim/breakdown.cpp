@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "model/base/numbers.h"
 #include "sim/explain/critical_path.h"
 
 namespace stepcast {
@@ -88,8 +89,7 @@ private:
     }
     Seconds& of_rank(int other, Breakdown& b) {
         if (stages_.empty()) stages_ = pipeline_stages(graph_);
-        const int its = stages_[static_cast<std::size_t>(other)],
-                  own = stages_[static_cast<std::size_t>(rank_)];
+        const int its = stages_[as_index(other)], own = stages_[as_index(rank_)];
         return its == own ? b.imbalance : b.bubble;
     }
 
@@ -103,35 +103,34 @@ private:
 }  // namespace
 
 std::vector<int> pipeline_stages(const TaskGraph& graph) {
-    std::vector<int> first(static_cast<std::size_t>(graph.rank_count())), stage(first.size());
+    std::vector<int> first(as_index(graph.rank_count())), stage(first.size());
     std::iota(first.begin(), first.end(), 0);
     if (std::ranges::none_of(graph.ops(),
                              [](const Op& op) { return std::holds_alternative<SendRecv>(op); }))
         return stage;
     const auto find = [&](int rank) {
-        while (first[static_cast<std::size_t>(rank)] != rank)
-            rank = first[static_cast<std::size_t>(rank)];
+        while (first[as_index(rank)] != rank) rank = first[as_index(rank)];
         return rank;
     };
     for (TaskId t = 0; t < graph.size(); ++t) {
         if (!std::holds_alternative<SendRecv>(graph.op(t))) continue;
         const int a = find(graph.places(t).front().rank()), b = find(graph.places(t).back().rank());
-        first[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+        first[as_index(std::max(a, b))] = std::min(a, b);
     }
     std::vector<int> met(first.size());
     for (std::size_t rank = 0; rank < stage.size(); ++rank)
-        stage[rank] = met[static_cast<std::size_t>(find(static_cast<int>(rank)))]++;
+        stage[rank] = met[as_index(find(as_int(rank)))]++;
     return stage;
 }
 
 int slowest_rank(const TaskGraph& graph, const Timeline& timeline) {
-    std::vector<Seconds> end(static_cast<std::size_t>(graph.rank_count()));
+    std::vector<Seconds> end(as_index(graph.rank_count()));
     for (TaskId t = 0; t < graph.size(); ++t)
         for (const Place& place : graph.places(t)) {
-            Seconds& last = end[static_cast<std::size_t>(place.rank())];
+            Seconds& last = end[as_index(place.rank())];
             last = std::max(last, timeline.finish[t]);
         }
-    return static_cast<int>(std::max_element(end.begin(), end.end()) - end.begin());
+    return as_int(std::max_element(end.begin(), end.end()) - end.begin());
 }
 
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,

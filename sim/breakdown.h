@@ -1,6 +1,7 @@
 // Where the time of one rank's step went.
 #pragma once
 
+#include "model/base/numbers.h"
 #include "sim/engine/simulate.h"
 #include "sim/results/forecast.h"
 
@@ -25,12 +26,11 @@ std::vector<int> pipeline_stages(const TaskGraph& graph);
 // The time that each rank spends in the tasks for which `counts(task, place)` is true.
 template <typename Counts>
 std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline, Counts counts) {
-    std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));
+    std::vector<Seconds> busy(as_index(graph.rank_count()));
     for (TaskId t = 0; t < graph.size(); ++t)
         for (const Place& place : graph.places(t))
             if (counts(t, place))
-                busy[static_cast<std::size_t>(place.rank())] +=
-                    timeline.finish[t] - timeline.start[t];
+                busy[as_index(place.rank())] += timeline.finish[t] - timeline.start[t];
     return busy;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <boost/icl/interval_set.hpp>
 
+#include "model/base/numbers.h"
 #include "model/step.h"
 #include "sim/breakdown.h"
 #include "sim/memory/memory_points.h"
@@ -101,14 +102,13 @@ std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph,
     };
     if (ranks <= most_rows)
         for (int rank = 0; rank < ranks; ++rank) shown[rank] = "";
-    std::vector<int> by_work(static_cast<std::size_t>(ranks));
+    std::vector<int> by_work(as_index(ranks));
     std::iota(by_work.begin(), by_work.end(), 0);
     if (ranks > most_rows) {
         const std::vector<Seconds> work =
             busy_times(graph, timeline,
                        [](TaskId, const Place& place) { return place.lane() == Lane::compute; });
-        std::ranges::stable_sort(by_work, {},
-                                 [&](int rank) { return work[static_cast<std::size_t>(rank)]; });
+        std::ranges::stable_sort(by_work, {}, [&](int rank) { return work[as_index(rank)]; });
         add(by_work[by_work.size() / 2], "median");
     }
     add(0, "first");

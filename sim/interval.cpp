@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "model/base/numbers.h"
 #include "model/input/remarks.h"
 #include "model/records/measurements.h"
 #include "sim/calibration.h"
@@ -81,7 +82,7 @@ double mixture_quantile(const Doubts& d, double reach, double share) {
     const auto below = [&](double x) {
         double sum = chance(x, reach);
         for (const OtherReading& r : d.readings) sum += chance(x - std::log(r.step), reach);
-        return sum / (1.0 + static_cast<double>(d.readings.size()));
+        return sum / (1.0 + real(d.readings.size()));
     };
     double low = 0, high = 0;
     for (const OtherReading& r : d.readings)

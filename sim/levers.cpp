@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/input/split_rules.h"
 #include "model/transformer/chunks.h"

@@ -7,10 +7,12 @@
 #include <thread>
 #include <vector>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 int threads_or_cores(int count) {
-    return count > 0 ? count : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    return count > 0 ? count : as_int(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 void on_threads(int count, const std::function<void()>& work) {

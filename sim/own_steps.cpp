@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
 #include "sim/interval.h"
@@ -142,9 +143,9 @@ Narrowed narrowed(const OwnSteps& own, const OwnStep& asked) {
     Eigen::MatrixXd between(count, count);
     Eigen::VectorXd offs(count), to_asked(count);
     for (Eigen::Index i = 0; i < count; ++i) {
-        const OwnStep& step = steps[static_cast<std::size_t>(i)];
+        const OwnStep& step = steps[as_index(i)];
         for (Eigen::Index j = 0; j < count; ++j)
-            between(i, j) = covariance(step, steps[static_cast<std::size_t>(j)]);
+            between(i, j) = covariance(step, steps[as_index(j)]);
         between(i, i) += repetition * repetition;
         offs[i] = step.off;
         to_asked[i] = covariance(step, asked);
@@ -153,7 +154,7 @@ Narrowed narrowed(const OwnSteps& own, const OwnStep& asked) {
     const Eigen::VectorXd weights = factor.solve(offs), seen = factor.solve(to_asked);
     found.off = weights.dot(to_asked);
     for (Eigen::Index i = 0; i < count; ++i) {
-        const OwnStep& step = steps[static_cast<std::size_t>(i)];
+        const OwnStep& step = steps[as_index(i)];
         found.common += weights[i] * common * common;
         found.configuration += weights[i] * of_configuration(step, asked);
         for (std::size_t kind = 0; kind < work.size(); ++kind)

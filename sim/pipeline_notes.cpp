@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/step.h"
 #include "sim/breakdown.h"
 
@@ -35,12 +36,12 @@ std::string limit_note(const TaskGraph& graph, const Timeline& timeline) {
     const std::vector<Seconds> busy = working_times(graph, timeline);
     const int first = limiting_rank(graph, timeline);
     std::vector<Seconds> others = busy;
-    others[static_cast<std::size_t>(first)] = Seconds(-1);
-    const auto next = static_cast<std::size_t>(std::ranges::max_element(others) - others.begin());
+    others[as_index(first)] = Seconds(-1);
+    const auto next = as_index(std::ranges::max_element(others) - others.begin());
     return fmt::format(
         "rank {} limits the pipeline: {:.0f} % of the step computing or in messages, rank {} as "
         "the next {:.0f} %",
-        first, percent(busy[static_cast<std::size_t>(first)], timeline.end), next,
+        first, percent(busy[as_index(first)], timeline.end), next,
         percent(busy[next], timeline.end));
 }
 
@@ -98,7 +99,7 @@ int limiting_rank(const TaskGraph& graph, const Timeline& timeline) {
         graph.ops(), [](const Op& op) { return std::holds_alternative<SendRecv>(op); });
     if (!pipelined) return slowest_rank(graph, timeline);
     const std::vector<Seconds> busy = working_times(graph, timeline);
-    return static_cast<int>(std::ranges::max_element(busy) - busy.begin());
+    return as_int(std::ranges::max_element(busy) - busy.begin());
 }
 
 std::optional<UnequalStages> unequal_stages(const TaskGraph& graph, const Timeline& timeline) {
@@ -107,24 +108,23 @@ std::optional<UnequalStages> unequal_stages(const TaskGraph& graph, const Timeli
     const int count = *std::ranges::max_element(stages) + 1;
     if (count == 1) return std::nullopt;
     const std::vector<Seconds> busy = working_times(graph, timeline);
-    std::vector<Seconds> work(static_cast<std::size_t>(count));
+    std::vector<Seconds> work(as_index(count));
     for (std::size_t rank = 0; rank < busy.size(); ++rank)
-        work[static_cast<std::size_t>(stages[rank])] += busy[rank];
-    const double ranks = static_cast<double>(busy.size()) / count;
+        work[as_index(stages[rank])] += busy[rank];
+    const double ranks = real(busy.size()) / count;
     for (Seconds& of_stage : work) of_stage = of_stage / ranks;
     const auto fullest = std::ranges::max_element(work);
     UnequalStages found;
-    found.stage = static_cast<int>(fullest - work.begin());
+    found.stage = as_int(fullest - work.begin());
     found.stages = count;
     const Seconds most = *fullest;
     found.lost = most - std::reduce(work.begin(), work.end()) / count;
     if (found.lost < least * timeline.end) return std::nullopt;
     for (TaskId t = 0; t < graph.size() && !found.logits; ++t)
-        found.logits =
-            graph.name(t) == "logits" &&
-            stages[static_cast<std::size_t>(graph.places(t).front().rank())] == found.stage;
+        found.logits = graph.name(t) == "logits" &&
+                       stages[as_index(graph.places(t).front().rank())] == found.stage;
     std::ranges::nth_element(work, work.begin() + count / 2);
-    found.over_median = most / work[static_cast<std::size_t>(count / 2)];
+    found.over_median = most / work[as_index(count / 2)];
     return found;
 }
 

@@ -1,5 +1,4 @@
 #include "sim/predict.h"
-#include "sim/costs/extrapolations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,18 +10,22 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "model/input/remarks.h"
 #include "model/input/split_rules.h"
 #include "model/machine/priors.h"
-#include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/blocks.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
+#include "model/transformer/rank_shape.h"
 #include "sim/breakdown.h"
 #include "sim/costs/clock.h"
+#include "sim/costs/extrapolations.h"
 #include "sim/drawn_experts.h"
-#include "sim/explain/explain.h"
+#include "sim/explain/basis.h"
 #include "sim/interval.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/noise.h"
@@ -101,8 +104,7 @@ std::vector<double> values_of(const std::vector<Draw>& draws, Seconds StepTimes:
 // Uses the doubts of the whole step, but the spread of the draws for this part.
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part, Doubts doubts) {
     const std::vector<double> values = values_of(draws, part);
-    const double mean =
-        std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / real(values.size());
     const Seconds median(middle_of(values));
     reach_of_draws(values, median.si(), doubts);
     return predictive_interval(median, Seconds(mean), doubts);
@@ -143,7 +145,7 @@ std::vector<std::string> vocabulary_notes(const Experiment& e) {
     const Workload& w = e.workload;
     if (w.kind != Workload::Kind::transformer || w.vocab == 0) return {};
     const long on_rank = rank_shape(e).vocab, used = on_rank * e.parallelism.tp;
-    if (static_cast<double>(used) > (1 + worth_telling) * w.vocab)
+    if (real(used) > (1 + worth_telling) * w.vocab)
         return {fmt::format("vocabulary of {} words counted as {}: runtime.vocab_multiple is {}",
                             w.vocab, used, e.runtime.vocab_multiple)};
     if (alignment_of(on_rank) == Gemm::Alignment::full) return {};
@@ -255,7 +257,7 @@ static Flops masked_flops(const Experiment& e, double tokens) {
 }
 
 double tokens_per_step(const Experiment& e) {
-    return static_cast<double>(sequences_of_step(e.parallelism)) * e.workload.seq;
+    return real(sequences_of_step(e.parallelism)) * e.workload.seq;
 }
 
 std::vector<Seconds> steps_of_draws(const Experiment& e) {

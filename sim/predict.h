@@ -19,9 +19,11 @@ double middle_of(std::vector<double> values);
 // With several, p50 is the (lower) median draw, and phases, breakdown and trace are of that draw.
 // p10 and p90 are the predictive interval of sim/interval.h.
 Forecast predict(const Experiment& experiment);
+
 // Of those who follow no published recipe, p10 and p90 are those of such steps ([[class]] of
 // scatter.toml).
 Forecast predict(const AsRun& run);
+
 // The step time of every draw, in order.
 std::vector<Seconds> steps_of_draws(const Experiment& experiment);
 
@@ -36,14 +38,8 @@ Prediction predict_step(const AsRun& run);
 
 // Tokens that all ranks together process in a step.
 double tokens_per_step(const Experiment& experiment);
+
 // FLOPs of a step of `tokens` tokens that the model needs; recomputation does not count.
 Flops model_flops(const Experiment& experiment, double tokens);
-
-// Memory of the fullest rank with this routing.
-MemoryUse memory_use(const Experiment& experiment, const Routing& routing);
-// How many different routings the draws have.
-int drawn_routings(const Experiment& experiment);
-// Memory of the fullest draw, because a training meets all of them.
-MemoryUse fullest_memory(const Experiment& experiment);
 
 }  // namespace stepcast

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "model/base/errors.h"
-#include "sim/explain/explain.h"
+#include "sim/explain/attribution.h"
 #include "sim/predict.h"
 
 namespace stepcast {

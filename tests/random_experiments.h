@@ -5,6 +5,7 @@
 #include <array>
 
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
 #include "tests/random_graphs.h"
 #include "tests/transformers.h"
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -50,15 +51,14 @@ FusedShape fused_shape(const Attention& op) {
                      op.kv_heads > 0 ? op.kv_heads : op.heads,
                      op.seq_q,
                      op.seq_k,
-                     static_cast<int>(op.head_dim),
-                     static_cast<int>(values_of(op)),
+                     as_int(op.head_dim),
+                     as_int(values_of(op)),
                      op.causal,
                      op.window,
                      0,
                      scale_of(op)};
     if (op.window > 0)
-        shape.windowed = std::lround(op.window_share * static_cast<double>(op.batch) *
-                                     static_cast<double>(op.heads));
+        shape.windowed = std::lround(op.window_share * real(op.batch) * real(op.heads));
     return shape;
 }
 

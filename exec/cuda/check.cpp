@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -20,20 +21,18 @@ void check(cudaError_t code, std::source_location where) {
     if (code == cudaSuccess) return;
     // clears an error that is not permanent, so that the next call does not report it
     cudaGetLastError();
-    refuse(where, fmt::format("CUDA error {}, {}: {}", static_cast<int>(code),
-                              cudaGetErrorName(code), cudaGetErrorString(code)));
+    refuse(where, fmt::format("CUDA error {}, {}: {}", as_int(code), cudaGetErrorName(code),
+                              cudaGetErrorString(code)));
 }
 
 void check(cublasStatus_t code, std::source_location where) {
     if (code == CUBLAS_STATUS_SUCCESS) return;
-    refuse(where,
-           fmt::format("cuBLAS status {}, {}", static_cast<int>(code), cublasGetStatusName(code)));
+    refuse(where, fmt::format("cuBLAS status {}, {}", as_int(code), cublasGetStatusName(code)));
 }
 
 void check(ncclResult_t code, std::source_location where) {
     if (code == ncclSuccess) return;
-    refuse(where,
-           fmt::format("NCCL error {}, {}", static_cast<int>(code), ncclGetErrorString(code)));
+    refuse(where, fmt::format("NCCL error {}, {}", as_int(code), ncclGetErrorString(code)));
 }
 
 std::string cuda_version(int number) {
@@ -50,7 +49,7 @@ std::string missing_device(cudaError_t code, int driver, int toolkit, int count)
     if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
         return "a driver, but no GPU (or CUDA_VISIBLE_DEVICES hides all)";
     if (code != cudaSuccess)
-        return fmt::format("CUDA error {}, {}: {}", static_cast<int>(code), cudaGetErrorName(code),
+        return fmt::format("CUDA error {}, {}: {}", as_int(code), cudaGetErrorName(code),
                            cudaGetErrorString(code));
     return "";
 }

@@ -8,6 +8,7 @@
 
 #include "exec/cuda/check.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/graph/op.h"
 
 namespace stepcast {
@@ -58,7 +59,7 @@ void wait_for(ncclComm_t comm, ncclResult_t result, const Watch& watch) {
 }  // namespace
 
 Communicator::Communicator(const ncclUniqueId& id, int ranks, int rank, const Watch& watch)
-    : index_(static_cast<std::size_t>(rank)), size_(static_cast<std::size_t>(ranks)) {
+    : index_(as_index(rank)), size_(as_index(ranks)) {
     ncclConfig_t config = polled();
     const ncclResult_t result = ncclCommInitRankConfig(&comm_, ranks, id, rank, &config);
     try {
@@ -96,12 +97,12 @@ Communicator::~Communicator() {
 
 Communicator Communicator::split(const std::vector<int>& members, int rank, const Watch& watch) {
     Communicator made;
-    made.index_ = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+    made.index_ = as_index(std::ranges::find(members, rank) - members.begin());
     made.size_ = members.size();
     ncclConfig_t config = polled();
     const int color = made.index_ < made.size_ ? 0 : NCCL_SPLIT_NOCOLOR;
     const ncclResult_t result =
-        ncclCommSplit(comm_, color, static_cast<int>(made.index_), &made.comm_, &config);
+        ncclCommSplit(comm_, color, as_int(made.index_), &made.comm_, &config);
     try {
         wait_for(comm_, result, watch);
         if (made.comm_ != nullptr) wait_for(made.comm_, ncclSuccess, watch);
@@ -159,7 +160,7 @@ struct Share {
         check(ncclGroupStart());
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t to = 4 * floats.to[i], from = 4 * floats.from[i];
-            const int peer = static_cast<int>(i);
+            const int peer = as_int(i);
             if (to > 0) queue(ncclSend(source, to, ncclInt8, peer, comm, stream));
             if (from > 0) queue(ncclRecv(target, from, ncclInt8, peer, comm, stream));
             source += to;
@@ -168,7 +169,7 @@ struct Share {
         settle(ncclGroupEnd());
     }
     void operator()(const SendRecv& op) const {
-        const auto messages = static_cast<std::size_t>(op.messages);
+        const auto messages = as_index(op.messages);
         for (std::size_t message = 0; message < messages; ++message) {
             const Part part = part_of(static_cast<std::size_t>(op.bytes.si()), message, messages);
             if (index == 0)

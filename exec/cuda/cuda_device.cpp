@@ -20,6 +20,7 @@
 #include "exec/shared_id.h"
 #include "exec/steady_clock.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -97,8 +98,7 @@ public:
         check(ncclGetVersion(&nccl));
         return {"CUDA runtime " + cuda_version(runtime), "driver for CUDA " + cuda_version(driver),
                 fmt::format("cuBLASLt {}", cublasLtGetVersion()), fmt::format("NCCL {}", nccl),
-                fmt::format("cuBLASLt workspace {}",
-                            to_string(Bytes(static_cast<double>(workspace_bytes))))};
+                fmt::format("cuBLASLt workspace {}", to_string(Bytes(real(workspace_bytes))))};
     }
 
     [[nodiscard]] std::vector<int> local_ranks() const override {
@@ -119,8 +119,7 @@ public:
                            RankThreads(local_ranks(), graph.size(), {timeout, false}, failed_),
                            {},
                            {}});
-        for (const int rank : local_ranks())
-            run_->shared.peers[static_cast<std::size_t>(rank)] = &at(rank);
+        for (const int rank : local_ranks()) run_->shared.peers[as_index(rank)] = &at(rank);
         plan(graph);
         if (processes()) {
             others_->set_timeout(timeout);
@@ -135,7 +134,7 @@ public:
     }
 
     void attach(int rank) override {
-        const CudaPlan& plan = run_->plans[processes() ? 0 : static_cast<std::size_t>(rank)];
+        const CudaPlan& plan = run_->plans[processes() ? 0 : as_index(rank)];
         at(rank).attach(run_->shared, plan, id_.value_or(ncclUniqueId{}), watch(rank));
     }
 
@@ -254,9 +253,7 @@ public:
 
 private:
     [[nodiscard]] bool processes() const { return launch_.processes > 1; }
-    [[nodiscard]] CudaRank& at(int rank) const {
-        return *ranks_[processes() ? 0 : static_cast<std::size_t>(rank)];
-    }
+    [[nodiscard]] CudaRank& at(int rank) const { return *ranks_[processes() ? 0 : as_index(rank)]; }
 
     // NCCL identifies GPUs by host and bus, and refuses two ranks on one. For tests, NCCL_HOSTID
     // gives processes of one host different names.
@@ -291,8 +288,7 @@ private:
             constexpr std::size_t libraries = std::size_t{1} << 30;
             available -= std::min(available, libraries);
             run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
-                                                   Bytes(static_cast<double>(available)),
-                                                   Bytes(static_cast<double>(whole))));
+                                                   Bytes(real(available)), Bytes(real(whole))));
             most.window = std::max(most.window, run_->plans.back().window);
             for (std::size_t i = 0; i < element_count; ++i)
                 most.inputs[i] = std::max(most.inputs[i], run_->plans.back().inputs[i]);

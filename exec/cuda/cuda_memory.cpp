@@ -8,6 +8,7 @@
 #include "exec/cuda/attention.h"
 #include "exec/cuda/check.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/graph/op.h"
 
 namespace stepcast {
@@ -63,7 +64,7 @@ struct Needs {
     // Other ranks fetch from the start of the inputs, so the inputs hold what is moved. What
     // arrives lies behind the result.
     Need operator()(const FusedGemm& op) const {
-        const double moved = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block.si();
+        const double moved = real(op.remote_blocks) * op.remote_bytes_per_block.si();
         Footprint all = scaled(floats, bytes(op.dtype), result_bytes(op.dtype));
         all.inputs[1] = std::max(all.inputs[1], moved - all.inputs[0]);
         all.outputs = {std::max(all.outputs[0], moved), moved};
@@ -74,14 +75,13 @@ struct Needs {
     Need operator()(const Attention& op) const {
         const Element element = score_element(op.dtype);
         const bool fused = runs_fused(op);
-        const double size = static_cast<double>(size_of(element)),
-                     heads = area(op.batch, op.heads) * size,
+        const double size = real(size_of(element)), heads = area(op.batch, op.heads) * size,
                      shared = fused && op.kv_heads > 0 ? area(op.batch, op.kv_heads) * size : heads;
         const long values = op.value_dim > 0 ? op.value_dim : op.head_dim;
         const double q = heads * area(op.seq_q, op.head_dim),
                      k = shared * area(op.seq_k, op.head_dim);
         const double v = shared * area(op.seq_k, values), o = heads * area(op.seq_q, values);
-        const double rows = 4 * area(op.batch, op.heads) * static_cast<double>(op.seq_q);
+        const double rows = 4 * area(op.batch, op.heads) * real(op.seq_q);
         if (fused && op.backward) return {element, {{q, k, v, o, o, rows}, {rows, q, k, v}}};
         if (fused) return {element, {{q, k, v}, {o, rows}}};
         const double scores = heads * area(op.seq_q, op.seq_k);
@@ -90,16 +90,16 @@ struct Needs {
     }
     // NCCL needs both buffers on every rank, and equal shares.
     Need operator()(const OneOf<Broadcast, Reduce> auto& op) const {
-        const double all = 4 * static_cast<double>(float_count(op.bytes));
+        const double all = 4 * real(float_count(op.bytes));
         return {{}, {{all}, {all}}};
     }
     Need operator()(const AllGather&) const {
         const double share = 4 * floats.inputs[0];
-        return {{}, {{share}, {share * static_cast<double>(count)}}};
+        return {{}, {{share}, {share * real(count)}}};
     }
     Need operator()(const ReduceScatter&) const {
         const double share = 4 * floats.outputs[0];
-        return {{}, {{share * static_cast<double>(count)}, {share}}};
+        return {{}, {{share * real(count)}, {share}}};
     }
     Need operator()(const Barrier&) const { return {{}, {{4}, {4}}}; }
     Need operator()(const OneOf<MemoryPass, AllReduce, AllToAll, SendRecv, HostWork> auto&) const {
@@ -111,10 +111,8 @@ struct Needs {
         for (double& operand : all.outputs) operand *= output;
         return all;
     }
-    static double bytes(Dtype dtype) { return static_cast<double>(size_of(element_of(dtype))); }
-    static double result_bytes(Dtype dtype) {
-        return static_cast<double>(size_of(result_of(dtype)));
-    }
+    static double bytes(Dtype dtype) { return real(size_of(element_of(dtype))); }
+    static double result_bytes(Dtype dtype) { return real(size_of(result_of(dtype))); }
 };
 
 // the most operands of one op; each is rounded up to the alignment
@@ -134,13 +132,11 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
         const std::vector<int> ranks = participants(graph.places(task));
         const auto self = std::find(ranks.begin(), ranks.end(), rank);
         if (self == ranks.end()) continue;
-        const Need need =
-            need_of(graph.op(task), static_cast<std::size_t>(self - ranks.begin()), ranks.size());
+        const Need need = need_of(graph.op(task), as_index(self - ranks.begin()), ranks.size());
         const double input = need.bytes.input(), output = need.bytes.output();
-        double& most = need.element ? largest.inputs[static_cast<std::size_t>(*need.element)]
-                                    : largest.untyped;
+        double& most = need.element ? largest.inputs[as_index(*need.element)] : largest.untyped;
         most = std::max(most, input);
-        if (need.element) ++largest.ops[static_cast<std::size_t>(*need.element)];
+        if (need.element) ++largest.ops[as_index(*need.element)];
         largest.output = std::max(largest.output, output);
         if (input + output > largest.widest) {
             largest.widest = input + output;
@@ -148,15 +144,13 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
         }
         if (is_compute(graph.op(task)))
             for (const Place& place : graph.places(task))
-                if (place.rank() == rank)
-                    largest.products[static_cast<std::size_t>(place.lane())] = true;
+                if (place.rank() == rank) largest.products[as_index(place.lane())] = true;
         if (const auto* fused = std::get_if<FusedGemm>(&graph.op(task));
             fused != nullptr && graph.rank_count() > 1 &&
             fused->transfer == FusedGemm::Transfer::scatter)
             largest.window = std::max(
-                largest.window,
-                std::ceil(static_cast<double>(fused->remote_blocks) / (graph.rank_count() - 1)) *
-                    fused->remote_bytes_per_block.si());
+                largest.window, std::ceil(real(fused->remote_blocks) / (graph.rank_count() - 1)) *
+                                    fused->remote_bytes_per_block.si());
     }
     return largest;
 }
@@ -178,19 +172,18 @@ CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes a
     CudaPlan plan;
     plan.common =
         *most_used > 0 ? static_cast<Element>(most_used - largest.ops.begin()) : Element::fp32;
-    const auto common = static_cast<std::size_t>(plan.common);
+    const auto common = as_index(plan.common);
     largest.inputs[common] = std::max({largest.inputs[common], largest.untyped, 1.0});
-    const double slack = most_operands * static_cast<double>(alignment);
+    const double slack = most_operands * real(alignment);
     const double cold = 1.5 * cache.si();
     double sum = 0;
     for (double& input : largest.inputs)
         if (input > 0) sum += input = std::max(input, cold) + slack;
     largest.output = std::max(largest.output, cold) + slack;
-    plan.workspaces = static_cast<std::size_t>(
-                          std::count(largest.products.begin(), largest.products.end(), true)) *
+    plan.workspaces = as_index(std::count(largest.products.begin(), largest.products.end(), true)) *
                       workspace_bytes;
-    const double windows = (largest.window + static_cast<double>(alignment)) * graph.rank_count();
-    const Bytes needed(sum + largest.output + windows + static_cast<double>(plan.workspaces));
+    const double windows = (largest.window + real(alignment)) * graph.rank_count();
+    const Bytes needed(sum + largest.output + windows + real(plan.workspaces));
     if (!(needed <= available))
         throw ConfigError(fmt::format(
             "execute: rank {} needs {}, the GPU has {} free of {} (largest task {} \"{}\"); take "
@@ -212,11 +205,10 @@ CudaBlock::CudaBlock(std::size_t bytes) : size_(bytes) {
 }
 
 void CudaRegion::take(std::span<const double> bytes, std::span<char*> places) {
-    const double all =
-        std::accumulate(bytes.begin(), bytes.end(), most_operands * static_cast<double>(alignment));
-    if (static_cast<double>(next_) + all > static_cast<double>(size())) next_ = 0;
+    const double all = std::accumulate(bytes.begin(), bytes.end(), most_operands * real(alignment));
+    if (real(next_) + all > real(size())) next_ = 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-        if (static_cast<double>(next_) + bytes[i] > static_cast<double>(size()))
+        if (real(next_) + bytes[i] > real(size()))
             throw std::logic_error(
                 fmt::format("a buffer of {} bytes was taken at {} of {}", bytes[i], next_, size()));
         places[i] = data() + next_;
@@ -226,7 +218,7 @@ void CudaRegion::take(std::span<const double> bytes, std::span<char*> places) {
 
 CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream)
     : output(plan.output),
-      window(plan.window * static_cast<std::size_t>(ranks)),
+      window(plan.window * as_index(ranks)),
       workspaces(plan.workspaces),
       sink(alignment),
       common(plan.common) {

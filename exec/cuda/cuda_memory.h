@@ -12,6 +12,7 @@
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/owned.h"
 #include "exec/footprint.h"
+#include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -94,9 +95,7 @@ struct CudaMemory {
 
     // `ranks` windows, one for each rank that may scatter here.
     CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream);
-    [[nodiscard]] CudaRegion& input(Element element) {
-        return inputs[static_cast<std::size_t>(element)];
-    }
+    [[nodiscard]] CudaRegion& input(Element element) { return inputs[as_index(element)]; }
     CudaOperands take(const Need& need);  // the next op's
 };
 

@@ -4,6 +4,7 @@
 
 #include "exec/cuda/check.h"
 #include "exec/kernel_table.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -23,17 +24,16 @@ CudaGpu describe_gpu(int gpu) {
     return {properties.name,
             properties.multiProcessorCount,
             10 * properties.major + properties.minor,
-            Bytes(static_cast<double>(properties.totalGlobalMem)),
-            Bytes(static_cast<double>(properties.l2CacheSize)),
-            BytesPerSecond(transfers * 1e3 * static_cast<double>(clock) *
-                           static_cast<double>(width) / 8)};
+            Bytes(real(properties.totalGlobalMem)),
+            Bytes(real(properties.l2CacheSize)),
+            BytesPerSecond(transfers * 1e3 * real(clock) * real(width) / 8)};
 }
 
 CudaRun::CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed)
     : graph(run),
       replay(replays),
       seed(first_seed),
-      peers(static_cast<std::size_t>(run.rank_count())),
+      peers(as_index(run.rank_count())),
       communicator_of(run.size(), no_communicator) {
     std::map<CommunicatorKey, std::uint32_t> known;
     for (TaskId task = 0; task < run.size(); ++task) {
@@ -187,13 +187,12 @@ void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* work
     const auto copy_all = [&](bool gathers) {
         std::size_t done = 0;
         for (long other = 1; other < ranks; ++other) {
-            CudaRank& peer = *run_->peers[static_cast<std::size_t>((rank_ + other) % ranks)];
+            CudaRank& peer = *run_->peers[as_index((rank_ + other) % ranks)];
             const Part part =
-                part_of(static_cast<std::size_t>(op.remote_blocks),
-                        static_cast<std::size_t>(other - 1), static_cast<std::size_t>(ranks - 1));
+                part_of(as_index(op.remote_blocks), as_index(other - 1), as_index(ranks - 1));
             const std::size_t bytes = part.size() * block;
             if (bytes == 0) continue;
-            char* window = peer.memory_->window.data() + static_cast<std::size_t>(rank_) * window_;
+            char* window = peer.memory_->window.data() + as_index(rank_) * window_;
             if (gathers)
                 check(cudaMemcpyPeerAsync(staged + done, gpu_,
                                           peer.memory_->input(element_of(op.dtype)).data(),

@@ -11,6 +11,7 @@
 #include "exec/cuda/check.h"
 #include "exec/shared_library.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 // What the frontend calls the library through (NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING).
 namespace cudnn_frontend {
@@ -75,7 +76,7 @@ Attributes attributes_of(const FusedShape& shape) {
                                         ? fe::DiagonalAlignment_t::TOP_LEFT
                                         : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
             .set_diagonal_band_right_bound(0);
-    if (shape.windowed > 0) attributes.set_diagonal_band_left_bound(static_cast<int>(shape.window));
+    if (shape.windowed > 0) attributes.set_diagonal_band_left_bound(as_int(shape.window));
     return attributes;
 }
 
@@ -172,7 +173,7 @@ std::string CudnnAttention::prepare(const Attention& op, cudaStream_t stream) {
         if (state.missing.empty())
             if (const cudnnStatus_t status = fe::detail::create_handle(&state.handle);
                 status != CUDNN_STATUS_SUCCESS)
-                state.missing = fmt::format("cudnnCreate: status {}", static_cast<int>(status));
+                state.missing = fmt::format("cudnnCreate: status {}", as_int(status));
     }
     if (!state.missing.empty()) return state.missing;
     if (state.find(op) == nullptr) {
@@ -185,13 +186,12 @@ std::string CudnnAttention::prepare(const Attention& op, cudaStream_t stream) {
     const Plan& plan = *state.find(op);
     if (!plan.why.empty()) return plan.why;
     CudaBlock& workspace = state.workspaces[stream];
-    const auto needed = static_cast<std::size_t>(plan.workspace);
+    const auto needed = as_index(plan.workspace);
     if (workspace.size() >= needed) return {};
     std::size_t available = 0, whole = 0;
     check(cudaMemGetInfo(&available, &whole));
     if (needed > available)
-        return fmt::format("its workspace of {} does not fit",
-                           to_string(Bytes(static_cast<double>(needed))));
+        return fmt::format("its workspace of {} does not fit", to_string(Bytes(real(needed))));
     workspace = CudaBlock(needed);
     return {};
 }
@@ -211,7 +211,7 @@ void CudnnAttention::run(const Attention& op, const CudaOperands& at, cudaStream
         places.insert({{out, at.out[0]}, {log_sums, at.out[1]}});
     if (const cudnnStatus_t status = fe::detail::set_stream(state.handle, stream);
         status != CUDNN_STATUS_SUCCESS)
-        throw DeviceError(fmt::format("cudnnSetStream: status {}", static_cast<int>(status)));
+        throw DeviceError(fmt::format("cudnnSetStream: status {}", as_int(status)));
     require(plan.steps->execute(state.handle, places, state.workspaces.at(stream).data()));
 }
 

@@ -4,6 +4,7 @@
 
 #include "exec/cuda/check.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -106,13 +107,13 @@ std::vector<cublasLtMatmulHeuristicResult_t> Products::ask(const Planned& plan,
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
         set(made.get(), operand, aligned);
-    std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<std::size_t>(most));
+    std::vector<cublasLtMatmulHeuristicResult_t> answers(as_index(most));
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.c.get(),
         plan.c.get(), made.get(), most, answers.data(), &found);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
-    answers.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
+    answers.resize(status == CUBLAS_STATUS_SUCCESS ? as_index(found) : 0);
     std::erase_if(answers,
                   [](const auto& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
     return answers;

@@ -9,6 +9,7 @@
 #include "exec/cuda/check.h"
 #include "exec/cuda/gemm.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -19,7 +20,7 @@ int small(long value) {
         throw ConfigError(
             fmt::format("execute: a grouped GEMM with a dimension of {}, cuBLAS takes at most {}",
                         value, std::numeric_limits<int>::max()));
-    return static_cast<int>(value);
+    return as_int(value);
 }
 
 // One group. A group begins where the one before ends, so its addresses are multiples of sixteen
@@ -52,9 +53,7 @@ Seconds time_of(const std::function<void()>& run, cudaStream_t stream) {
 // Calls `use(rows, a, b, c)` for each group that has rows, with where its operands begin.
 template <typename Use>
 void over_groups(const GroupedGemm& op, const CudaOperands& place, Use use) {
-    const auto area = [](long x, long y) {
-        return static_cast<std::size_t>(x) * static_cast<std::size_t>(y);
-    };
+    const auto area = [](long x, long y) { return as_index(x) * as_index(y); };
     const std::size_t operand = size_of(element_of(op.dtype)),
                       result = size_of(result_of(op.dtype));
     const char *a = place.in[0], *b = place.in[1];
@@ -155,7 +154,7 @@ GroupedProducts::Way GroupedProducts::fastest(const GroupedGemm& op, Planned& pl
     for (const Way way : plan.ways)
         times.push_back(
             time_of([&] { run_by(way, op, plan, 0, workspace.data(), stream); }, stream));
-    return plan.ways[static_cast<std::size_t>(std::ranges::min_element(times) - times.begin())];
+    return plan.ways[as_index(std::ranges::min_element(times) - times.begin())];
 }
 
 void GroupedProducts::choose(const GroupedGemm& op, Way way) {
@@ -197,7 +196,7 @@ void GroupedProducts::run_by(Way way, const GroupedGemm& op, Planned& plan, std:
 // [n,k]. Weight gradient: C^T[n,k] = B^T[n,r] A[r,k].
 void GroupedProducts::run_together(const GroupedGemm& op, Planned& plan, std::size_t place,
                                    void* workspace, cudaStream_t stream) {
-    const auto groups = static_cast<int>(plan.rows.size());
+    const auto groups = as_int(plan.rows.size());
     // takes the workspace away, so that comes second
     check(cublasSetStream(handle_.get(), stream));
     check(cublasSetWorkspace(handle_.get(), workspace, workspace_bytes));

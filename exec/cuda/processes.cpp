@@ -9,6 +9,7 @@
 #include "exec/cuda/check.h"
 #include "exec/steady_clock.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -69,7 +70,7 @@ std::string CudaProcesses::exchange(std::string mine) {
     std::string all(piece * world_.size(), '\0');
     check(cudaSetDevice(gpu_));
     check(cudaMemcpy(own_.data(), mine.data(), mine.size(), cudaMemcpyHostToDevice));
-    run(AllGather{Bytes(static_cast<double>(all.size()))});
+    run(AllGather{Bytes(real(all.size()))});
     check(cudaMemcpy(all.data(), all_.data(), all.size(), cudaMemcpyDeviceToHost));
     return all;
 }

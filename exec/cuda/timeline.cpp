@@ -6,6 +6,7 @@
 
 #include "exec/cuda/check.h"
 #include "exec/steady_clock.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -37,7 +38,7 @@ StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
     for (TaskId task = 0; task < graph.size(); ++task) {
         for (const Place& place : graph.places(task)) {
             if (place.rank() != rank) continue;
-            const auto lane = static_cast<std::size_t>(place.lane());
+            const auto lane = as_index(place.lane());
             if (lanes_[task] < 0)
                 lanes_[task] = static_cast<std::int8_t>(lane);
             else
@@ -128,13 +129,12 @@ void StreamTimeline::wait(TaskId task, TaskId predecessor, const Watch& watch) {
     const std::span<const Place> before = graph_.places(predecessor);
     const auto shares = [&](std::size_t lane) {
         return std::any_of(before.begin(), before.end(), [&](const Place& place) {
-            return place.rank() == rank_ && static_cast<std::size_t>(place.lane()) == lane;
+            return place.rank() == rank_ && as_index(place.lane()) == lane;
         });
     };
     const cudaEvent_t end = captures() ? captured_[predecessor].get() : finish_[predecessor].get();
     for (const Place& place : graph_.places(task))
-        if (const auto lane = static_cast<std::size_t>(place.lane());
-            place.rank() == rank_ && !shares(lane))
+        if (const auto lane = as_index(place.lane()); place.rank() == rank_ && !shares(lane))
             order_after(lane, end);
 }
 

@@ -10,6 +10,7 @@
 
 #include "exec/cuda/owned.h"
 #include "exec/device.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -45,9 +46,7 @@ public:
     [[nodiscard]] cudaStream_t stream(TaskId task) const {
         return streams_[lane_index(task)].get();
     }
-    [[nodiscard]] std::size_t lane_index(TaskId task) const {
-        return static_cast<std::size_t>(lanes_[task]);
-    }
+    [[nodiscard]] std::size_t lane_index(TaskId task) const { return as_index(lanes_[task]); }
     [[nodiscard]] cudaStream_t any_stream() const { return streams_[origin_lane_].get(); }
     [[nodiscard]] cudaEvent_t finished(TaskId task) const { return finish_[task].get(); }
     [[nodiscard]] Seconds elapsed(TaskId task, Edge edge) const;

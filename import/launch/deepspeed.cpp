@@ -1,9 +1,10 @@
-// Defaults are those of deepspeed/runtime/{config,constants}.py and zero/config.py at edaa7221.
-#include "import/launch/readers.h"
+#include "import/launch/deepspeed.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
+
+#include "import/launch/translation.h"
 
 namespace stepcast {
 namespace {

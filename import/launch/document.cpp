@@ -1,7 +1,5 @@
 #include "import/launch/document.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,10 +7,13 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
 
 #include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
+#include "import/launch/shell_launch.h"
+#include "import/launch/translate.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/key_values.h"
 #include "model/input/toml_reader.h"
@@ -294,7 +295,7 @@ std::string dump_in_log(const std::string& path) {
     std::string text, next(step, '\0');
     long before = 0;
     while (in.read(next.data(), static_cast<std::streamsize>(step)) || in.gcount() > 0) {
-        text.append(next, 0, static_cast<std::size_t>(in.gcount()));
+        text.append(next, 0, as_index(in.gcount()));
         // a trace, or no text
         if (before == 0 && (text[0] == '{' || text[0] == '[' || text.find('\0') != text.npos))
             return "";
@@ -304,8 +305,7 @@ std::string dump_in_log(const std::string& path) {
         text.erase(0, kept);
         if (at == text.npos) continue;
         in.read(next.data(), static_cast<std::streamsize>(step));
-        return std::string(static_cast<std::size_t>(before), '\n') + text +
-               next.substr(0, static_cast<std::size_t>(in.gcount()));
+        return std::string(as_index(before), '\n') + text + next.substr(0, as_index(in.gcount()));
     }
     return "";
 }

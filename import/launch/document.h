@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "import/launch/shell_launch.h"
+
 namespace stepcast {
 
 struct NamedValue {
@@ -40,6 +42,7 @@ public:
 [[noreturn]] void wrong(const NamedValue& value, const std::string& expected);
 double number_in(const NamedValue& value);
 long integer_in(const NamedValue& value);
+
 // 1 to 10^9, so that it can be divided and multiplied safely
 long count_in(const NamedValue& value);
 bool flag_in(const NamedValue& value);
@@ -60,13 +63,20 @@ void drop_sections(Document& document, std::initializer_list<std::string_view> s
 // b]". Bounded in size and depth. Several documents are one. JSON may be written as hjson reads it:
 // with comments, and without commas at the end of lines.
 Document read_yaml(const std::string& text, const std::string& path);
-Document read_json(const std::string& text, const std::string& path);
-bool is_json(const std::string& text);  // begins with a brace, comments apart
-Document read_json_or_yaml(const std::string& text, const std::string& path);
 
-// Puts values of `given` in place of variables: ${TP}, $TP, ${oc.env:TP}, with defaults ${TP:8},
-// ${TP:-8}, ${oc.env:TP,8}. Names that the document itself has are left to its reader.
-void fill_variables(Document& document, const std::map<std::string, std::string>& given);
 Document read_toml_values(const std::string& text, const std::string& path);
+
+// Flags of a command line: "--hidden-size 4096" -> hidden_size. A bare flag is true, --no-X is
+// false, and the last of several counts. A unique prefix of a flag is that flag, as in argparse.
+// "model.tensor_model_parallel_size=4" is read as well.
+Document megatron_arguments(const std::vector<ShellArgument>& arguments, const std::string& path);
+
+// The dump that a run prints of its arguments ("  num_layers ............ 32"), with all defaults
+// and the world size.
+bool is_argument_dump(const std::string& text);
+
+// The dump in a log of any length, behind as many line ends as stand before it; "" = none.
+std::string dump_in_log(const std::string& path);
+Document dumped_arguments(const std::string& text, const std::string& path);
 
 }  // namespace stepcast

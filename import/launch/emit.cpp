@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "import/launch/emit_megatron.h"
+#include "import/launch/emit_torchtitan.h"
 #include "import/launch/lost_keys.h"
-#include "import/launch/readers.h"
 #include "model/base/errors.h"
 #include "model/runtime_rules.h"
 

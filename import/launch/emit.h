@@ -30,9 +30,4 @@ struct Emission {
 // step or its memory is in the text or named in `without` (import/launch/lost_keys.h).
 Emission emit(const Experiment& experiment, EmitFormat format);
 
-// Internal to translate/. Each emits for one framework and collects refusals. torchtitan has TOML
-// up to 0.2, and from 0.3 on a function of Python with flags that override it.
-std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& out);
-std::string emit_torchtitan(const Experiment& experiment, EmitFormat format, Emission& out);
-
 }  // namespace stepcast

@@ -1,13 +1,13 @@
-// Writes Megatron-LM's flags, and the YAML of NeMo 1 and Megatron-Bridge, which use the same names
-// in sections.
-#include "import/launch/emit.h"
+#include "import/launch/emit_megatron.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/emit.h"
+#include "import/launch/megatron_source.h"
+#include "model/base/numbers.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
@@ -135,8 +135,7 @@ private:
         add("window_size",
             lm() ? fmt::format("{},0", w.window - 1) : fmt::format("[{}, 0]", w.window - 1));
         // every n-th layer sees all
-        const int every =
-            w.window_share < 1 ? static_cast<int>(std::lround(1 / (1 - w.window_share))) : 0;
+        const int every = w.window_share < 1 ? as_int(std::lround(1 / (1 - w.window_share))) : 0;
         if (every > 1) add("window_attn_skip_freq", every);
     }
 
@@ -226,8 +225,7 @@ private:
             std::vector<std::string> stages;
             for (const int layers : chunk_layers(e_.workload, p))
                 stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");
-            const std::string further(static_cast<std::size_t>(nemo() ? 0 : e_.workload.mtp_layers),
-                                      'm');
+            const std::string further(as_index(nemo() ? 0 : e_.workload.mtp_layers), 'm');
             add("pipeline_model_parallel_layout",
                 fmt::format("\"E{}{}L\"", fmt::join(stages, "|"), further));
         } else if (p.vp > 1) {

@@ -1,12 +1,11 @@
-// Writes torchtitan's TOML (0.2.2, config/job_config.py) and the flags that override its functions
-// of Python (0.3.0, config/configs.py and distributed/activation_checkpoint.py).
-#include "import/launch/emit.h"
+#include "import/launch/emit_torchtitan.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/emit.h"
+#include "import/launch/torchtitan.h"
 #include "model/runtime_rules.h"
 
 namespace stepcast {

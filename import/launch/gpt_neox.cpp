@@ -1,12 +1,14 @@
-// EleutherAI's GPT-NeoX: YAML with underscores or hyphens, or JSON in it. Training and ZeRO are
-// DeepSpeed's, sizes and split its own. Names and defaults are those of
-// megatron/neox_arguments/neox_args.py of GPT-NeoX 2.0; the package is not on PyPI.
+#include "import/launch/gpt_neox.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/deepspeed.h"
+#include "import/launch/megatron_training.h"
 #include "import/launch/tool_files.h"
+#include "import/launch/trainer.h"
+#include "import/launch/translation.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {

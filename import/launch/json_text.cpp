@@ -1,5 +1,5 @@
-// JSON as people write it: DeepSpeed reads its files with hjson (runtime/config.py), others join
-// several files in braces.
+#include "import/launch/json_text.h"
+
 #include "import/launch/document.h"
 
 namespace stepcast {

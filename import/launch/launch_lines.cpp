@@ -1,11 +1,17 @@
-// Launch lines of NeMo 1, NeMo 2 and torchtitan.
+#include "import/launch/launch_lines.h"
+
 #include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/launch_script.h"
+#include "import/launch/megatron.h"
+#include "import/launch/megatron_source.h"
+#include "import/launch/megatron_yaml.h"
+#include "import/launch/shell_launch.h"
+#include "import/launch/torchtitan.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"

@@ -1,18 +1,33 @@
-// Launch scripts: the command that they run, with the configurations that it names.
+#include "import/launch/launch_script.h"
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "import/launch/deepspeed.h"
+#include "import/launch/document.h"
 #include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
+#include "import/launch/launch_lines.h"
+#include "import/launch/megatron.h"
+#include "import/launch/megatron_source.h"
+#include "import/launch/megatron_yaml.h"
+#include "import/launch/shell.h"
+#include "import/launch/shell_launch.h"
 #include "import/launch/tool_files.h"
+#include "import/launch/trainer.h"
+#include "import/launch/variables.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/machine/allocator_settings.h"
 
 namespace stepcast {
+
+bool is_configuration(const std::string& name) {
+    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+}
 
 // A file that a launch names: as it stands, beside the script, or in a folder above it, as names
 // begin at the root of a repository.
@@ -42,8 +57,7 @@ std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch
     if (!d.states("deepspeed") && !d.states("deepspeed_config")) return found;
     for (const auto& [text, at] : launch.documents) {  // positions are those of the script
         const auto colon = at.rfind(':');
-        const auto before =
-            static_cast<std::size_t>(std::max(0L, std::atol(at.c_str() + colon + 1) - 1));
+        const auto before = as_index(std::max(0L, std::atol(at.c_str() + colon + 1) - 1));
         found.push_back(read_yaml(std::string(before, '\n') + text, at.substr(0, colon)));
     }
     const auto* file = d.find("deepspeed_config");

@@ -6,7 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/translate.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"

@@ -1,6 +1,4 @@
-// Megatron's layout, batch and pipeline from its flags, and the reader that puts all parts
-// together.
-#include "import/launch/readers.h"
+#include "import/launch/megatron.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +7,12 @@
 #include <fmt/format.h>
 
 #include "import/launch/launch_flags.h"
+#include "import/launch/megatron_deepspeed.h"
+#include "import/launch/megatron_model.h"
+#include "import/launch/megatron_source.h"
+#include "import/launch/megatron_training.h"
+#include "import/launch/translation.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -73,11 +77,11 @@ std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
             char* end = nullptr;
             times = std::strtol(value.value.c_str() + at + 1, &end, 10);
             if (end == value.value.c_str() + at + 1) wrong(value, "a number behind each *");
-            at = static_cast<std::size_t>(end - value.value.c_str());
+            at = as_index(end - value.value.c_str());
         }
         constexpr long most_times = longest;
         if (times < 0 || times > most_times ||
-            text.size() + piece.size() * static_cast<std::size_t>(times) > longest)
+            text.size() + piece.size() * as_index(times) > longest)
             wrong(value, "a layout of at most 20000 letters");
         for (; times > 0; --times) text += piece;
     }
@@ -164,8 +168,7 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
                vp = s.t.count("parallelism.vp", 1);
     const long between = pp - (first_at ? 1 : 0) - (last_at ? 1 : 0);
     std::vector<long> stages(
-        static_cast<std::size_t>(pp),
-        between > 0 ? (all - std::max(first, 0L) - std::max(last, 0L)) / between : 0);
+        as_index(pp), between > 0 ? (all - std::max(first, 0L) - std::max(last, 0L)) / between : 0);
     if (first_at) stages.front() = first;
     if (last_at) stages.back() = last;
     const bool whole = std::ranges::all_of(stages, [&](long stage) { return stage % vp == 0; });
@@ -178,7 +181,7 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     }
     std::vector<long> chunks;
     for (long chunk = 0; chunk < pp * vp; ++chunk)
-        chunks.push_back(stages[static_cast<std::size_t>(chunk % pp)] / vp);
+        chunks.push_back(stages[as_index(chunk % pp)] / vp);
     if (counted && embedding) --chunks.front();
     if (counted && loss) --chunks.back();
     s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at->at);

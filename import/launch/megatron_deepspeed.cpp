@@ -1,13 +1,11 @@
-// What Megatron-DeepSpeed has beside Megatron-LM's arguments. Names and defaults are those of
-// megatron/arguments.py at 4efb479d and, for pad_vocab_size_to and pp_partition_method, of
-// BigScience's fork.
-#include "import/launch/readers.h"
+#include "import/launch/megatron_deepspeed.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "import/launch/launch_flags.h"
+#include "import/launch/megatron_source.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {

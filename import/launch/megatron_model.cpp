@@ -1,12 +1,15 @@
-// What Megatron's flags say of the model: sizes, attention, experts.
-#include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
+#include "import/launch/megatron_model.h"
 
 #include <algorithm>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "import/launch/launch_flags.h"
+#include "import/launch/megatron.h"
+#include "import/launch/megatron_source.h"
+#include "import/launch/translation.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -205,8 +208,8 @@ void take_window(MegatronSource& s) {
     s.t.set("workload.window",
             std::stol(v->value.substr(first, std::min<std::size_t>(last - first, 9))) + 1, v->at);
     if (const auto* skip = s.d.find("window_attn_skip_freq"); skip && integer_in(*skip) > 0)
-        s.t.set("workload.window_share",
-                fmt::format("{}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
+        s.t.set("workload.window_share", fmt::format("{}", 1 - 1.0 / real(integer_in(*skip))),
+                skip->at);
 }
 
 // Reports options that change the work of some layers and are not in the forecast.
@@ -292,8 +295,7 @@ void take_delta_nets(MegatronSource& s, const NamedValue& variant) {
         const auto attends = layers.find('0');
         interval = attends == std::string::npos ? 0 : static_cast<long>(attends) + 1;
         for (long layer = 1; layer <= std::ssize(layers); ++layer)
-            if ((layers[static_cast<std::size_t>(layer - 1)] == '0') !=
-                (interval > 0 && layer % interval == 0))
+            if ((layers[as_index(layer - 1)] == '0') != (interval > 0 && layer % interval == 0))
                 wrong(*frequency,
                       "an interval N, or ([1]*(N-1)+[0]*1)*TIMES, the patterns that are modelled");
     }

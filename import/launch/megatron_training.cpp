@@ -1,10 +1,10 @@
-// What Megatron's flags say of training: optimizer, precision, recompute, overlap.
-#include "import/launch/readers.h"
+#include "import/launch/megatron_training.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "import/launch/megatron_source.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {

@@ -1,11 +1,12 @@
-// Reads Megatron's names in YAML: configurations of Megatron-Bridge, for one run or as a table of
-// several, and of NeMo.
+#include "import/launch/megatron_yaml.h"
+
 #include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/megatron.h"
+#include "import/launch/megatron_source.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 

@@ -1,10 +1,11 @@
-// AMD's Primus: Megatron-LM's keys below modules.NAME.overrides. What they override, and the model,
-// are in other files, which it names.
+#include "import/launch/primus.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/megatron.h"
+#include "import/launch/megatron_source.h"
 
 namespace stepcast {
 

@@ -1,13 +1,14 @@
-// What `simulate` would refuse in an experiment that is translated, said by the import already.
+#include "import/launch/refused_experiments.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "import/launch/lost_keys.h"
-#include "import/launch/readers.h"
 #include "model/base/errors.h"
-#include "model/input/keys.h"
+#include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "model/runtime_rules.h"
 
 namespace stepcast {
@@ -35,9 +36,9 @@ bool fill_ranks(Experiment& e, bool replicas_stated) {
                of_experts = long{splits_experts(e) ? p.tp : 1} * p.ep * p.pp;
     const long ranks = replicas_stated ? split * p.dp : std::lcm(split, of_experts);
     if (constexpr long most = 1 << 20; ranks > most) return false;
-    p.dp = static_cast<int>(ranks / split);
+    p.dp = as_int(ranks / split);
     e.cluster.nodes = 1;
-    e.cluster.gpus_per_node = static_cast<int>(ranks);
+    e.cluster.gpus_per_node = as_int(ranks);
     return true;
 }
 

@@ -1,6 +1,4 @@
-// Walks a launch script's commands, with its loops, functions and conditions, to the line that
-// starts the training.
-#include "import/launch/readers.h"
+#include "import/launch/shell.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "import/launch/shell_launch.h"
 #include "import/launch/shell_parts.h"
+#include "import/launch/shell_variables.h"
+#include "import/launch/shell_words.h"
 #include "import/launch/tool_files.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
 
@@ -178,10 +180,9 @@ private:
         ShellPieces all;
         for (const ShellWord& word : without_redirections(words))
             for (auto& piece : cut(variables_.expand(word))) all.push_back(std::move(piece));
-        const auto flags =
-            static_cast<std::size_t>(std::ranges::count_if(all, [](const ShellArgument& a) {
-                return a.text.starts_with("--") || is_override(a.text);
-            }));
+        const auto flags = as_index(std::ranges::count_if(all, [](const ShellArgument& a) {
+            return a.text.starts_with("--") || is_override(a.text);
+        }));
         const bool whole = takes_file(all) || tool_started(all);
         const bool trains =
             whole || std::ranges::any_of(all, [](const ShellArgument& a) {
@@ -442,8 +443,7 @@ private:
     void documents(const ShellCommand& command) {
         for (const ShellWord& document : command.documents)
             if (document.raw.starts_with("#!") && depth_ <= deepest_file)
-                read(std::string(static_cast<std::size_t>(document.line - 1), '\n') +
-                         variables_.filled(document),
+                read(std::string(as_index(document.line - 1), '\n') + variables_.filled(document),
                      path_);
             else if (document.raw.find_first_not_of(" \t\n") == document.raw.find('{') &&
                      document.raw.find('{') != std::string::npos)

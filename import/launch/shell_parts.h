@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "import/launch/readers.h"
+#include "import/launch/shell_launch.h"
 
 namespace stepcast {
 
@@ -25,21 +25,10 @@ struct ShellCommand {
     bool exported = false;  // of `export`
 };
 
-// Throws ConfigError with the line if a quote or bracket is not closed.
-std::vector<ShellCommand> shell_commands(const std::string& text, const std::string& path);
-
-// Where output goes is no argument: > file, 2>&1, &>> file.
-std::vector<ShellWord> without_redirections(const std::vector<ShellWord>& words);
-
 // Variables of a launch script, and the expansion of words with them. Nothing is executed.
 using ShellPieces = std::vector<ShellArgument>;  // elements of an array, or a single text
 
-bool is_name(char c);
-// For NAME=.. or NAME+=..: length of the name; 0 = no assignment.
-std::size_t assigned_name(const std::string& raw);
 std::string joined(const ShellPieces& pieces);
-// *, ? and [..] as in the shell
-bool fits_pattern(const std::string& text, const std::string& pattern);
 
 class ShellVariables {
 public:
@@ -103,21 +92,5 @@ private:
     int depth_ = 0;             // nesting of defaults
     std::size_t expanded_ = 0;  // bytes that expansion has produced so far
 };
-
-// Evaluates the text inside `[ .. ]` or `[[ .. ]]` after substitution: one string, -z and -n,
-// comparisons of texts (patterns on the right) and of numbers, joined by && and ||, negated by !.
-// Empty if it depends on what a reader cannot know, such as a file.
-std::optional<bool> shell_test(std::span<const std::string> words);
-// Computes a || b if `either`, else a && b. Empty if the known operands do not determine the
-// result.
-std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b);
-
-// What a batch script requests from Slurm, by long name: "#SBATCH --nodes=4" or "#SBATCH -N 4" at
-// the beginning of a line; also the tasks per node if they follow from the others.
-std::map<std::string, std::string> slurm_directives(const std::string& text);
-// Adds the variables that Slurm sets for the job (SLURM_NNODES and others), unless they are set
-// already.
-void add_slurm_variables(const std::map<std::string, std::string>& directives,
-                         std::map<std::string, std::string>& variables);
 
 }  // namespace stepcast

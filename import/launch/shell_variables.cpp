@@ -1,15 +1,17 @@
-// A shell's variables and expansions, as far as launch scripts use them; nothing is run.
-#include "import/launch/shell_parts.h"
+#include "import/launch/shell_variables.h"
 
-#include <fnmatch.h>
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
+#include "import/launch/shell_parts.h"
+#include "import/launch/shell_words.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -270,12 +272,11 @@ std::string ShellVariables::changed(std::string text, const std::string& how, in
     }
     if (!std::isdigit(static_cast<unsigned char>(how[0]))) return text;
     // ${x:FROM:COUNT}
-    const auto from = std::min(static_cast<std::size_t>(std::atol(how.c_str())), text.size());
+    const auto from = std::min(as_index(std::atol(how.c_str())), text.size());
     const auto colon = how.find(':');
-    return text.substr(
-        from, colon == std::string::npos
-                  ? colon
-                  : static_cast<std::size_t>(std::max(0L, std::atol(how.c_str() + colon + 1))));
+    return text.substr(from, colon == std::string::npos
+                                 ? colon
+                                 : as_index(std::max(0L, std::atol(how.c_str() + colon + 1))));
 }
 
 // ${NAME[KEY]}: an element of an associative array by key, or of a list by index.
@@ -285,9 +286,8 @@ Pieces ShellVariables::element(const std::string& name, const std::string& key, 
     const auto all = value_of(name, line);
     const long at = std::atol(sum(key, line).c_str()),
                index = at < 0 ? at + static_cast<long>(all.size()) : at;
-    return index >= 0 && index < static_cast<long>(all.size())
-               ? Pieces{all[static_cast<std::size_t>(index)]}
-               : Pieces{};
+    return index >= 0 && index < static_cast<long>(all.size()) ? Pieces{all[as_index(index)]}
+                                                               : Pieces{};
 }
 
 // Expands the `$` at raw[i] and moves i to its last character. Commands are not run and expand to
@@ -465,7 +465,7 @@ long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
     }
     for (bool found = true; found;) {
         found = false;
-        for (const auto sign : signs[static_cast<std::size_t>(level)])
+        for (const auto sign : signs[as_index(level)])
             if (!found && take(sign)) {
                 found = true;
                 value = reckoned(value, sign, arithmetic(text, line, level + 1));

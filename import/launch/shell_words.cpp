@@ -1,11 +1,12 @@
-// A script's text as commands and words, tests of [ .. ], and what #SBATCH lines ask for.
-#include "import/launch/shell_parts.h"
+#include "import/launch/shell_words.h"
 
 #include <algorithm>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "import/launch/shell_parts.h"
+#include "import/launch/shell_variables.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 

@@ -8,8 +8,11 @@
 #include <fmt/format.h>
 
 #include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
+#include "import/launch/launch_script.h"
+#include "import/launch/trainer.h"
+#include "import/launch/translation.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/key_values.h"
 #include "model/input/presets.h"
@@ -350,7 +353,7 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
         if (key.key == "ratio" && t.find("workload.hidden"))
             t.set("workload.ffn",
                   std::lround((v ? number_in(*v) : std::stod(key.otherwise)) *
-                              static_cast<double>(t.count("workload.hidden", 1))),
+                              real(t.count("workload.hidden", 1))),
                   v ? v->at : "default of " + t.format);
         if (key.key == "model" || key.key == "ratio" || key.key == "without") continue;
         const std::string text = v ? read_value(key, *v, t) : "";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "import/launch/document.h"
+#include "import/launch/shell_launch.h"
 #include "import/launch/translate.h"
 
 namespace stepcast {
@@ -53,6 +54,9 @@ const ConfigFiles& config_files();
 // The tool whose signs the document has; nullptr if none.
 const Tool* tool_of(const Document& document);
 const Tool& tool_named(std::string_view id);
+// The tool that a launch line starts by its own program or module ("swift sft", "-m
+// verl.trainer.main_ppo"); nullptr if none is known.
+const Tool* tool_started(const std::vector<ShellArgument>& words);
 // Throws ConfigError if files and lines of the tool are not read.
 void require_read(const Tool& tool, const std::string& at);
 

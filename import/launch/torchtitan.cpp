@@ -1,6 +1,4 @@
-// Defaults are those of torchtitan/config/job_config.py and
-// torchtitan/models/*/infra/parallelize.py, v0.2.2.
-#include "import/launch/readers.h"
+#include "import/launch/torchtitan.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "import/launch/translation.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/transformer/chunks.h"
 
@@ -112,8 +112,7 @@ void read_stages(Document& d, Translation& t, long pp, long vp) {
     // generate_llm_fqn_per_model_part).
     const std::vector<int> chunks =
         modules ? listed_layers(*modules)
-                : light_layers(static_cast<int>(layers), static_cast<int>(pp * vp),
-                               static_cast<int>(less), static_cast<int>(less_last));
+                : light_layers(as_int(layers), as_int(pp * vp), as_int(less), as_int(less_last));
     if (std::ranges::any_of(chunks, [](int n) { return n < 0; }) ||
         (layers > 0 && std::reduce(chunks.begin(), chunks.end()) != layers))
         t.problems.push_back(fmt::format(
@@ -360,8 +359,7 @@ const TitanModel* titan_model_of(const Workload& w) {
     }();
     const auto found =
         std::ranges::find_if(known, [&](const Workload& one) { return sizes(one) == sizes(w); });
-    return found == known.end() ? nullptr
-                                : &models[static_cast<std::size_t>(found - known.begin())];
+    return found == known.end() ? nullptr : &models[as_index(found - known.begin())];
 }
 
 Translation translate_torchtitan(Document d, const std::string& model, long replicas) {

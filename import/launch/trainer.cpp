@@ -1,8 +1,5 @@
-// Runs of Hugging Face's Trainer, of TRL and LLaMA-Factory on it, and of accelerate: flags of a
-// launch line and the files that it names. Which flag states what is data (config_files.toml); here
-// is what several of them decide together, as read in transformers 5.24 (training_args.py,
-// integrations/deepspeed.py) and accelerate 1.15 (commands/launch.py, accelerator.py,
-// utils/dataclasses.py).
+#include "import/launch/trainer.h"
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -10,18 +7,19 @@
 
 #include <fmt/format.h>
 
+#include "import/launch/deepspeed.h"
+#include "import/launch/document.h"
+#include "import/launch/json_text.h"
 #include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
+#include "import/launch/launch_script.h"
+#include "import/launch/shell_launch.h"
 #include "import/launch/tool_files.h"
+#include "import/launch/translation.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
-
-bool is_configuration(const std::string& name) {
-    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
-}
 
 namespace {
 

@@ -6,12 +6,25 @@
 
 #include <fmt/format.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/deepspeed.h"
+#include "import/launch/document.h"
+#include "import/launch/gpt_neox.h"
+#include "import/launch/json_text.h"
+#include "import/launch/launch_script.h"
+#include "import/launch/megatron.h"
+#include "import/launch/megatron_source.h"
+#include "import/launch/megatron_yaml.h"
+#include "import/launch/primus.h"
+#include "import/launch/refused_experiments.h"
 #include "import/launch/tool_files.h"
-#include "import/machine/machine.h"
+#include "import/launch/torchtitan.h"
+#include "import/launch/trainer.h"
+#include "import/launch/unknown.h"
+#include "import/launch/variables.h"
+#include "import/machine/smi_listings.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
-#include "model/input/families.h"
+#include "model/input/hub_config.h"
 #include "model/input/presets.h"
 
 namespace stepcast {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/experiment.h"
 
 namespace stepcast {
@@ -22,6 +23,7 @@ struct Setting {
 };
 
 struct NamedValue;
+
 // a stated value as text for our key
 using KeyText = std::function<std::string(const NamedValue&)>;
 
@@ -57,13 +59,6 @@ struct Translation {
     [[nodiscard]] long ranks_of_split() const;
 };
 
-// The experiment file, with the origin of every value. Keys check their values; throws ConfigError
-// with their position.
-std::string experiment_text(const Translation& translation);
-
-// Lines for people: what was taken, defaulted, ignored, left open and wrong.
-std::vector<std::string> report(const Translation& translation);
-
 enum class ForeignFormat : std::uint8_t {
     megatron,
     nemo,
@@ -84,21 +79,19 @@ enum class ForeignFormat : std::uint8_t {
     none,  // none of these: one of stepcast's own files, or a log
 };
 constexpr auto names_of(ForeignFormat) {
-    return names_as_written<static_cast<std::size_t>(ForeignFormat::none)>(
+    return names_as_written<as_index(ForeignFormat::none)>(
         "a format of --format",
         "megatron, nemo, megatron-bridge, torchtitan, deepspeed-config, gpt-neox, primus, "
         "config-file, config.json, "
         "topo, nccl-topology, nccl-graph, nvidia-smi, rocm-smi, other-listing, lspci");
 }
+
 // Throws ConfigError with these formats and `others`, which are read elsewhere.
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others);
 bool is_cluster(ForeignFormat format);
 
 // Recognises a file by its content, not its name. Never throws; `none` if it cannot be read.
 ForeignFormat recognise_foreign(const std::string& path);
-
-// What to say of YAML, JSON or TOML that no reader knows; "" if the file is none of these.
-std::string unknown_configuration(const std::string& path);
 
 // What a file does not state.
 struct TranslateOptions {
@@ -112,5 +105,9 @@ struct TranslateOptions {
 
 // Throws ConfigError with the position of what it does not understand.
 Translation translate(const std::string& path, const TranslateOptions& options);
+
+// As translate(), of text that no file holds; `path` is for messages.
+Translation translate_text(const std::string& text, const std::string& path, ForeignFormat format,
+                           const TranslateOptions& options);
 
 }  // namespace stepcast

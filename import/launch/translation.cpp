@@ -1,5 +1,4 @@
-// What all readers of other tools share: a value taken, defaulted, ignored or named as a problem.
-#include "import/launch/translate.h"
+#include "import/launch/translation.h"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +8,12 @@
 
 #include "import/launch/document.h"
 #include "import/launch/launch_flags.h"
-#include "import/launch/readers.h"
 #include "import/launch/tool_files.h"
+#include "import/launch/translate.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/input/key_values.h"
 #include "model/input/keys.h"
 
 namespace stepcast {
@@ -123,7 +124,7 @@ std::string experiment_text(const Translation& t) {
 }
 
 std::vector<std::string> report(const Translation& t) {
-    const auto stated = static_cast<std::size_t>(std::ranges::count_if(
+    const auto stated = as_index(std::ranges::count_if(
         t.settings, [](const Setting& s) { return !s.at.starts_with("default of "); }));
     const bool less = stated < t.ignored.size() + t.problems.size();
     std::vector<std::string> lines{

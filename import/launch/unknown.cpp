@@ -1,11 +1,13 @@
-// What is said of a configuration that no reader knows.
+#include "import/launch/unknown.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "import/launch/readers.h"
+#include "import/launch/json_text.h"
 #include "import/launch/tool_files.h"
+#include "import/launch/trainer.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 

@@ -1,7 +1,9 @@
-// Variables of the environment in YAML and JSON, as recipes, launchers and OmegaConf write them.
+#include "import/launch/variables.h"
+
 #include <algorithm>
 
 #include "import/launch/document.h"
+#include "import/launch/translate.h"
 #include "model/base/plain_text.h"
 #include "model/input/key_values.h"
 

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "import/logs/import.h"
+#include "model/base/numbers.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
@@ -22,12 +23,10 @@ StepKey key_of(const std::vector<BlockTotals>& blocks) {
 // The totals by rank if they are complete and unambiguous, else empty: every rank has one sighting,
 // and each block count seen belongs to one (blocks, remote) pair.
 std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
-    if (static_cast<int>(step.blocks.size()) != ranks ||
-        static_cast<int>(step.sightings.size()) != ranks)
-        return {};
-    std::vector<BlockTotals> totals(static_cast<std::size_t>(ranks), BlockTotals{-1, -1});
+    if (as_int(step.blocks.size()) != ranks || as_int(step.sightings.size()) != ranks) return {};
+    std::vector<BlockTotals> totals(as_index(ranks), BlockTotals{-1, -1});
     for (const StepTrace::Sighting& seen : step.sightings) {
-        BlockTotals& mine = totals[static_cast<std::size_t>(seen.rank)];
+        BlockTotals& mine = totals[as_index(seen.rank)];
         for (const BlockTotals& candidate : step.blocks) {
             if (candidate.blocks != seen.blocks) continue;
             if (mine.blocks >= 0 && !(mine == candidate)) return {};
@@ -61,9 +60,8 @@ std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>
 std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTotals>>& by_step) {
     std::vector<SteadyBlocks> found;
     int steps = 0;
-    for (std::size_t i =
-             static_cast<std::size_t>(first_steady_step(static_cast<int>(by_step.size())));
-         i < by_step.size(); ++i) {
+    for (std::size_t i = as_index(first_steady_step(as_int(by_step.size()))); i < by_step.size();
+         ++i) {
         ++steps;
         if (by_step[i].empty()) continue;
         const auto at = std::ranges::find(found, by_step[i], &SteadyBlocks::totals);
@@ -81,10 +79,10 @@ std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTot
 std::optional<int> rank_of_ratio(const std::vector<BlockTotals>& totals, double ratio) {
     std::optional<int> found;
     for (std::size_t rank = 0; rank < totals.size(); ++rank) {
-        const double share = static_cast<double>(totals[rank].remote) / totals[rank].blocks;
+        const double share = real(totals[rank].remote) / totals[rank].blocks;
         if (std::abs(share - ratio) > 0.6e-6) continue;
         if (found) return std::nullopt;
-        found = static_cast<int>(rank);
+        found = as_int(rank);
     }
     return found;
 }

@@ -1,12 +1,14 @@
-// Dialect custom: logs that a pattern file describes.
-#include <fmt/format.h>
+#include "import/logs/custom_log.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "import/logs/dialects.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -59,9 +61,8 @@ private:
         if (step < 0) return LineUse::skipped;  // before the first step
         const auto iterations =
             std::ranges::find(one.fields(), "iterations", &LinePattern::Field::name);
-        const bool micro_batch =
-            iterations != one.fields().end() &&
-            values_[static_cast<std::size_t>(iterations - one.fields().begin())] != step;
+        const bool micro_batch = iterations != one.fields().end() &&
+                                 values_[as_index(iterations - one.fields().begin())] != step;
         micro_batches_ += micro_batch ? 1 : 0;
         for (std::size_t i = 0; i < values_.size(); ++i)
             if (const auto& field = one.fields()[i];
@@ -82,7 +83,7 @@ private:
     bool is_other_bar(const LinePattern& one, std::string_view text) {
         const auto bar = std::ranges::find(one.fields(), "bar", &LinePattern::Field::name);
         if (bar == one.fields().end()) return false;
-        const double end = values_[static_cast<std::size_t>(bar - one.fields().begin())];
+        const double end = values_[as_index(bar - one.fields().begin())];
         std::string_view before = text.substr(0, text.find("%|"));
         while (!before.empty() &&
                (before.back() == ' ' || (before.back() >= '0' && before.back() <= '9')))

@@ -1,15 +1,15 @@
-// Dialect deepspeed: the wall-clock breakdown of old and recent versions ("forward" or "fwd", with
-// and without ranks). The line of the whole-step timers ends a step; `_microstep` timers repeat the
-// same times. Times are in milliseconds.
-#include <fmt/format.h>
+#include "import/logs/deepspeed_log.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdio>
 
+#include <fmt/format.h>
+
 #include "import/logs/dialects.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -97,8 +97,7 @@ private:
         if (rank > most_ranks)
             log_.refuse(line.number,
                         fmt::format("rank {} is absurd; expected at most {}", rank, most_ranks));
-        if (static_cast<std::size_t>(rank) >= clocks_.size())
-            clocks_.resize(static_cast<std::size_t>(rank) + 1);
+        if (as_index(rank) >= clocks_.size()) clocks_.resize(as_index(rank) + 1);
         log_.run.last_line = line.number;
         if (log_.run.first_line == 0) log_.run.first_line = line.number;
         if (has("forward") || has("fwd")) {
@@ -108,7 +107,7 @@ private:
         if (values_.front().first.ends_with("_microstep")) return LineUse::skipped;
         // "optimizer_step" and the like, printed before the step's own line
         for (const auto& [name, value] : values_)
-            log_.add(name, rank == 0 ? -1 : rank, clocks_[static_cast<std::size_t>(rank)].step,
+            log_.add(name, rank == 0 ? -1 : rank, clocks_[as_index(rank)].step,
                      seconds_of_milliseconds(value));
         return LineUse::used;
     }
@@ -121,8 +120,7 @@ private:
             cursor.word("");
             std::string_view name = cursor.rest();
             name = name.substr(
-                0, static_cast<std::size_t>(std::find_if_not(name.begin(), name.end(), is_letter) -
-                                            name.begin()));
+                0, as_index(std::find_if_not(name.begin(), name.end(), is_letter) - name.begin()));
             if (name.empty() || !cursor.word(name) || !cursor.word(":")) return false;
             const auto value = cursor.number();
             if (!value || *value < 0) return false;
@@ -132,7 +130,7 @@ private:
     }
 
     void add_step(const LogLine& line, int rank) {
-        Clock& clock = clocks_[static_cast<std::size_t>(rank)];
+        Clock& clock = clocks_[as_index(rank)];
         const int as = rank == 0 ? -1 : rank;
         const bool apart = std::ranges::any_of(values_, [](const auto& v) {
             return v.first == "backward_inner" || v.first == "bwd_inner";

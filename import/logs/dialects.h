@@ -49,10 +49,4 @@ LineCounts read_whole(const std::string& path, Log log) {
     return lines;
 }
 
-LineCounts import_moe_steps(const std::string& path, const TakeRun& take);
-LineCounts import_moe_phases(const std::string& path, const TakeRun& take);
-LineCounts import_opt_prime(const std::string& path, const TakeRun& take);
-LineCounts import_deepspeed(const std::string& path, const TakeRun& take);
-LineCounts import_custom(const std::string& path, const LogPattern& pattern, const TakeRun& take);
-
 }  // namespace stepcast

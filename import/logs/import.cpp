@@ -1,18 +1,21 @@
 #include "import/logs/import.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "import/logs/log_lines.h"
 #include "import/logs/run_summary.h"
+#include "import/logs/stream_log.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
+#include "model/cluster.h"
 #include "model/records/measurement_file.h"
+#include "model/routing_file.h"
 
 namespace stepcast {
 namespace {

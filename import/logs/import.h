@@ -72,7 +72,7 @@ struct ImportRequest {
 // all its steps. Several samples of one (phase, rank -1, step) come from ranks that the log does
 // not tell apart. Throws ConfigError with path:line.
 using TakeRun = std::function<void(ImportedRun&& run, SampleRecord& samples)>;
-ImportResult stream_log(const std::string& path, const ImportRequest& how, const TakeRun& take);
+
 Sample sample_like(const ImportedRun& run);  // the fields that the run's samples share
 
 inline constexpr int fewest_steady_steps = 10;
@@ -85,17 +85,6 @@ struct Summaries {
     std::vector<std::string> refused;  // why runs have no medians: too few steady steps
     friend bool operator==(const Summaries&, const Summaries&) = default;
 };
-Summaries summaries(const std::vector<Sample>& samples);
-// The rows of each run; runs in the order of their first rows.
-std::vector<std::vector<Sample>> runs_of(const std::vector<Sample>& samples);
-// why a run gets no medians; "" if it gets them
-std::string too_few_steps(const std::string& run_id, int last_step);
-
-// Recorded block totals as rows of a measurements file (phases "blocks" and "remote_blocks" per
-// rank, unit 1), so that a file of medians states the routing under which they hold; and the
-// routing from such rows.
-std::vector<Sample> routing_rows(const ImportedRun& run);
-std::optional<Routing> recorded_routing(const std::vector<Sample>& rows_of_one_run);
 
 // Imports all logs and writes all files, or throws and writes none. Returns the lines to show to
 // the user.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
@@ -99,7 +100,7 @@ void LinePattern::add_field(const std::string& text) {
         token.unit = &unit_of(text == "#" ? "1"
                                           : text.substr(colon + 1, text.size() - colon - 1 -
                                                                        (token.suffixed ? 1 : 0)));
-        token.field = static_cast<int>(fields_.size());
+        token.field = as_int(fields_.size());
         fields_.push_back({text.substr(0, colon), std::string(token.unit->si)});
     }
     tokens_.push_back(std::move(token));
@@ -153,7 +154,7 @@ std::string LinePattern::cut_text(const Token& field, double value, std::string_
         word != field.unit->name &&
         std::ranges::any_of(units, [&](const LogUnit& u) { return u.name == word; });
     if (!more_digits && !other_unit && !(adjoins && word != field.unit->name)) return "";
-    const std::string& name = fields_[static_cast<std::size_t>(field.field)].name;
+    const std::string& name = fields_[as_index(field.field)].name;
     const std::string number = quoted_piece(number_text(value) + std::string(rest.substr(0, 12)));
     const std::string suffix =
         adjoins && word.size() == 1
@@ -183,8 +184,7 @@ bool LinePattern::match(std::string_view line, std::vector<double>& values) cons
             if (!value) return false;
             const double scaled =
                 *value * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
-            values[static_cast<std::size_t>(token.field)] =
-                token.unit->inverse ? 1 / scaled : scaled;
+            values[as_index(token.field)] = token.unit->inverse ? 1 / scaled : scaled;
             pending = cut_text(token, *value, cursor.rest());
         }
         gap = false;

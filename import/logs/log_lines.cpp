@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -16,10 +17,9 @@ namespace {
 // than one loop that looks for both.
 std::size_t line_end(std::string_view text) {
     const auto* newline = static_cast<const char*>(std::memchr(text.data(), '\n', text.size()));
-    const std::size_t length =
-        newline ? static_cast<std::size_t>(newline - text.data()) : text.size();
+    const std::size_t length = newline ? as_index(newline - text.data()) : text.size();
     const auto* back = static_cast<const char*>(std::memchr(text.data(), '\r', length));
-    if (back) return static_cast<std::size_t>(back - text.data());
+    if (back) return as_index(back - text.data());
     return newline ? length : std::string_view::npos;
 }
 
@@ -36,7 +36,7 @@ void read_lines(const std::string& path, const std::function<bool(const LogLine&
     while (file) {
         file.read(buffer.data() + kept, piece);
         if (file.bad()) throw ConfigError(path + ": reading failed (" + std::strerror(errno) + ")");
-        std::string_view text(buffer.data(), kept + static_cast<std::size_t>(file.gcount()));
+        std::string_view text(buffer.data(), kept + as_index(file.gcount()));
         for (std::size_t end = line_end(text); end != std::string_view::npos;
              end = line_end(text)) {
             const bool newline = text[end] == '\n',
@@ -55,8 +55,7 @@ void read_lines(const std::string& path, const std::function<bool(const LogLine&
 
 std::size_t position_of(std::string_view literal, std::string_view text) {
     const void* at = memmem(text.data(), text.size(), literal.data(), literal.size());
-    return at ? static_cast<std::size_t>(static_cast<const char*>(at) - text.data())
-              : std::string_view::npos;
+    return at ? as_index(static_cast<const char*>(at) - text.data()) : std::string_view::npos;
 }
 
 std::string quoted_piece(std::string_view text) {
@@ -89,7 +88,7 @@ std::optional<Number> LineCursor::parsed() {
     Number value{};
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (error != std::errc() || !std::isfinite(static_cast<double>(value))) return std::nullopt;
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    rest_.remove_prefix(as_index(end - rest_.data()));
     return value;
 }
 std::optional<double> LineCursor::number() { return parsed<double>(); }

@@ -1,9 +1,10 @@
 #include "import/logs/moe_log.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 
+#include <fmt/format.h>
+
+#include "import/tables/recorded.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 

@@ -34,4 +34,6 @@ private:
     void name_model_run(const LogLine& line, const std::vector<std::string>& words);
 };
 
+LineCounts import_moe_steps(const std::string& path, const TakeRun& take);
+
 }  // namespace stepcast

@@ -1,11 +1,12 @@
-// Dialect moe-phases: between the STEP lines every rank prints its kernels and host phases,
-// interleaved. Times are in milliseconds.
-#include <fmt/format.h>
+#include "import/logs/moe_phases.h"
 
 #include <array>
 
+#include <fmt/format.h>
+
 #include "import/logs/block_attribution.h"
 #include "import/logs/moe_log.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -191,19 +192,18 @@ private:
         const std::vector<std::vector<BlockTotals>> by_step = assign_blocks(steps_, run.ranks);
         long unattributed = 0;
         for (std::size_t s = 0; s < steps_.size(); ++s) {
-            std::vector<std::vector<double>> times(static_cast<std::size_t>(2 * run.ranks));
+            std::vector<std::vector<double>> times(as_index(2 * run.ranks));
             std::size_t named = 0;
             for (const StepTrace::Kernel& kernel : steps_[s].kernels) {
                 const std::optional<int> rank = rank_of_ratio(by_step[s], kernel.ratio);
                 if (rank)
-                    times[static_cast<std::size_t>(2 * *rank + (kernel.gather ? 0 : 1))].push_back(
-                        kernel.seconds);
+                    times[as_index(2 * *rank + (kernel.gather ? 0 : 1))].push_back(kernel.seconds);
             }
             for (std::size_t i = 0; i < times.size(); ++i) {
                 if (times[i].size() != 2) continue;
                 named += 2;
                 const bool gather = i % 2 == 0;
-                const int rank = static_cast<int>(i / 2), step = static_cast<int>(s);
+                const int rank = as_int(i / 2), step = as_int(s);
                 moe_.log.add(gather ? "AG.forward" : "GA.forward", rank, step, times[i][0]);
                 moe_.log.add(gather ? "AG.backward" : "GA.backward", rank, step, times[i][1]);
             }

@@ -1,11 +1,10 @@
-// Dialect opt-prime: the stages of a pipeline print the times of their leaf modules, layer by
-// layer, and the last stage prints ms/batch. Stages print concurrently, so lines of several stages
-// may be interleaved or share a line.
-#include <fmt/format.h>
+#include "import/logs/opt_prime_log.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
+
+#include <fmt/format.h>
 
 #include "import/logs/dialects.h"
 #include "model/base/errors.h"

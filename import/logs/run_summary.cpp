@@ -1,12 +1,13 @@
 #include "import/logs/run_summary.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "import/logs/import.h"
+#include "model/base/numbers.h"
 #include "model/records/measurement_file.h"
 
 namespace stepcast {
@@ -33,7 +34,7 @@ void RunSummary::Series::end_step() {
 }
 
 RunSummary::Series& RunSummary::series_of(std::size_t phase, int rank) {
-    const auto column = static_cast<std::size_t>(rank + 1);
+    const auto column = as_index(rank + 1);
     if (index_.size() <= phase) index_.resize(phase + 1);
     if (index_[phase].size() <= column) index_[phase].resize(column + 1);
     std::size_t& place = index_[phase][column];
@@ -76,7 +77,7 @@ std::vector<Sample> routing_rows(const ImportedRun& run) {
     std::vector<Sample> rows;
     if (!run.routing) return rows;
     for (int rank = 0; rank < run.ranks; ++rank) {
-        const BlockTotals& totals = run.routing->totals[static_cast<std::size_t>(rank)];
+        const BlockTotals& totals = run.routing->totals[as_index(rank)];
         rows.push_back(sample_of(sample_like(run), "blocks", rank, -1, totals.blocks, "1"));
         rows.push_back(sample_of(sample_like(run), "remote_blocks", rank, -1, totals.remote, "1"));
     }
@@ -91,15 +92,13 @@ std::optional<Routing> recorded_routing(const std::vector<Sample>& rows) {
         if ((!blocks && row.phase != "remote_blocks") || row.rank < 0 || row.rank >= row.ranks)
             continue;
         if (!routing) {
-            routing = Routing{row.ranks,
-                              row.experts,
-                              {},
-                              std::vector<BlockTotals>(static_cast<std::size_t>(row.ranks))};
+            routing =
+                Routing{row.ranks, row.experts, {}, std::vector<BlockTotals>(as_index(row.ranks))};
             seen.assign(2 * routing->totals.size(), false);
         }
-        const auto rank = static_cast<std::size_t>(row.rank);
+        const auto rank = as_index(row.rank);
         (blocks ? routing->totals[rank].blocks : routing->totals[rank].remote) =
-            static_cast<int>(std::lround(row.value));
+            as_int(std::lround(row.value));
         seen[2 * rank + (blocks ? 0 : 1)] = true;
     }
     return routing && std::find(seen.begin(), seen.end(), false) == seen.end() ? routing

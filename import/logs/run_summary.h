@@ -2,9 +2,13 @@
 // can have any size.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "import/logs/import.h"
 #include "import/logs/sample_record.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -16,7 +20,7 @@ public:
     void add(double value);
     [[nodiscard]] long count() const { return static_cast<long>(count_); }
     [[nodiscard]] double median() const { return stepcast::median(values_); }
-    [[nodiscard]] double mean() const { return sum_ / static_cast<double>(count_); }
+    [[nodiscard]] double mean() const { return sum_ / real(count_); }
 
 private:
     std::vector<double> values_;
@@ -56,5 +60,19 @@ private:
     std::vector<std::vector<std::size_t>> index_;
     std::vector<Series> series_;
 };
+
+Summaries summaries(const std::vector<Sample>& samples);
+
+// The rows of each run; runs in the order of their first rows.
+std::vector<std::vector<Sample>> runs_of(const std::vector<Sample>& samples);
+
+// why a run gets no medians; "" if it gets them
+std::string too_few_steps(const std::string& run_id, int last_step);
+
+// Recorded block totals as rows of a measurements file (phases "blocks" and "remote_blocks" per
+// rank, unit 1), so that a file of medians states the routing under which they hold; and the
+// routing from such rows.
+std::vector<Sample> routing_rows(const ImportedRun& run);
+std::optional<Routing> recorded_routing(const std::vector<Sample>& rows_of_one_run);
 
 }  // namespace stepcast

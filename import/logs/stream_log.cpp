@@ -1,14 +1,21 @@
-// Reads a log's runs: recognises the dialect, and has what the dialects share.
-#include <fmt/format.h>
+#include "import/logs/stream_log.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
+#include <fmt/format.h>
+
+#include "import/logs/custom_log.h"
+#include "import/logs/deepspeed_log.h"
 #include "import/logs/dialects.h"
+#include "import/logs/moe_log.h"
+#include "import/logs/moe_phases.h"
+#include "import/logs/opt_prime_log.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/experiment.h"
 
@@ -200,7 +207,7 @@ void add_inputs(const std::vector<StepInput>& inputs, SampleRecord& samples) {
     for (const StepInput& input : inputs) {
         const std::uint16_t key = samples.phase(input.key, "1");
         for (std::size_t i = 0; i < input.values.size(); ++i)
-            samples.add(key, -1, input.values.size() == 1 ? -1 : first + static_cast<int>(i),
+            samples.add(key, -1, input.values.size() == 1 ? -1 : first + as_int(i),
                         input.values[i]);
     }
 }

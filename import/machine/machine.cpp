@@ -11,9 +11,11 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/experiment.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
+#include "model/machine/cluster_file.h"
 #include "model/machine/gpu_name.h"
 
 namespace stepcast {
@@ -182,7 +184,7 @@ std::vector<double> links_of_islands(const Machine& m) {
                 if (near_a != near_b || *links != m.nvlinks) return {};
                 others += c != a && near_a;
             }
-            *links = static_cast<double>(m.nvlinks) / others;
+            *links = real(m.nvlinks) / others;
         }
     return shared;
 }
@@ -311,8 +313,7 @@ Machine usual_node() {
 double Machine::joint(int a, int b) const {
     const int low = std::min(a, b), high = std::max(a, b),
               at = low * gpus - low * (low + 1) / 2 + high - low - 1;
-    return a == b || at >= static_cast<int>(joints.size()) ? 0
-                                                           : joints[static_cast<std::size_t>(at)];
+    return a == b || at >= as_int(joints.size()) ? 0 : joints[as_index(at)];
 }
 
 int Machine::joint_links() const {
@@ -322,7 +323,7 @@ int Machine::joint_links() const {
         for (int b = 0; b < gpus; ++b) of_one += joint(a, b);
         most = std::max(most, of_one);
     }
-    return static_cast<int>(std::lround(most));
+    return as_int(std::lround(most));
 }
 
 bool Machine::paired() const {

@@ -45,27 +45,11 @@ struct Machine {
 // The node assumed for a device that no file describes: eight GPUs with one NIC each.
 Machine usual_node();
 
-// Each adds the content of one file. They throw ConfigError with the position of what they do not
-// understand. nvidia-smi topo -m
-void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine);
-void read_nccl_topology(const std::string& text, const std::string& path, Machine& machine);
-// nvidia-smi -q -x, or as text
-void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine);
-// nvidia-smi, -L, -q
-void read_smi_text(const std::string& text, const std::string& path, Machine& machine);
-// rocm-smi --showtopo, amd-smi topology
-void read_rocm_smi(const std::string& text, const std::string& path, Machine& machine);
-// lspci, with or without -nn
-void read_lspci(const std::string& text, const std::string& path, Machine& machine);
-
-// What a listing is that tells no machine: its program, what it tells, and what to give instead; ""
-// if it is none that is known.
-std::string other_listing(const std::string& text);
-
 struct MachineFile {
     std::string text;  // a cluster file
     std::vector<std::string> report;
 };
+
 // Datasheet values come from the preset that has the GPU. Constants come from it too if the machine
 // equals that preset, else from priors. `gpu` names the device if the files do not, or not
 // precisely.

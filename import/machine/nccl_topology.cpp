@@ -1,6 +1,4 @@
-// Reads NCCL's topology XML, and devices from nvidia-smi -q -x. Rates: NCCL's src/graph/topo.h and
-// xml.cc at 5067397c.
-#include <pugixml.hpp>
+#include "import/machine/nccl_topology.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,9 +6,12 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <pugixml.hpp>
 
 #include "import/machine/machine.h"
+#include "import/machine/smi_listings.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -111,7 +112,7 @@ void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& 
             if (links < 0 || links > most_nvlinks)
                 throw ConfigError(fmt::format("{}: {} NVLinks of a GPU; expected at most {}", path,
                                               links, most_nvlinks));
-            w.links = std::max(w.links, static_cast<int>(links));
+            w.links = std::max(w.links, as_int(links));
         } else if (name == "net") {
             ++w.speeds[child.attribute("speed").as_int()];
         }
@@ -173,7 +174,7 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     machine.nvlinks =
         machine.joints.empty() ? w.links : static_cast<int>(std::ranges::max(machine.joints));
     const auto cpus = std::distance(system.children("cpu").begin(), system.children("cpu").end());
-    machine.numa_nodes = static_cast<int>(cpus);
+    machine.numa_nodes = as_int(cpus);
     if (cpus > 1) machine.socket = gigabytes(socket_gigabytes(system.child("cpu")));
     std::string speed = "speed not stated";
     if (!w.speeds.empty()) {
@@ -224,7 +225,7 @@ void read_nvidia_smi(const std::string& text, const std::string& path, Machine& 
                 fmt::format("{}: {} and {}; the first is taken", path, name, machine.gpu));
         const std::string memory = gpu.child("fb_memory_usage").child("total").text().as_string();
         if (const long mib = std::atol(memory.c_str()); mib > 0)
-            machine.memory = Bytes(static_cast<double>(mib) * 1048576);
+            machine.memory = Bytes(real(mib) * 1048576);
     }
     if (gpus == 0) throw ConfigError(path + ": no GPU in it");
     machine.count_devices(gpus, path);

@@ -1,4 +1,5 @@
-// Reads what programs print about a node. First nvidia-smi topo -m: how the devices are connected.
+#include "import/machine/node_listings.h"
+
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -8,6 +9,7 @@
 
 #include "import/machine/machine.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -95,7 +97,7 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
         const auto left = words_of(rest, " \t");
         if (left.size() > 1 && left[1] != "N/A") m.numa.insert(left[1]);
     }
-    const auto gpus = static_cast<std::size_t>(std::ranges::count_if(m.columns, is_gpu));
+    const auto gpus = as_index(std::ranges::count_if(m.columns, is_gpu));
     if (m.rows.empty() || m.rows.size() != gpus)
         throw ConfigError(
             fmt::format("{}: {} rows for {} GPUs; expected the whole matrix of nvidia-smi topo -m",
@@ -104,7 +106,7 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
 }
 
 void read_links(const Matrix& m, Machine& machine) {
-    const auto gpus = static_cast<std::size_t>(machine.gpus);
+    const auto gpus = as_index(machine.gpus);
     int least = most_nvlinks;
     for (std::size_t r = 0; r < gpus; ++r)
         for (std::size_t c = r + 1; c < gpus; ++c) {
@@ -152,11 +154,11 @@ void read_topology_matrix(const std::string& text, const std::string& path, Mach
         throw ConfigError(
             path + ": nvidia-smi topo -mp, which leaves NVLinks out; expected nvidia-smi topo -m");
     const Matrix m = read_matrix(text, path);
-    machine.gpus = static_cast<int>(m.rows.size());
+    machine.gpus = as_int(m.rows.size());
     machine.links_told = true;
     read_links(m, machine);
     read_nics(m, machine);
-    machine.numa_nodes = static_cast<int>(m.numa.size());
+    machine.numa_nodes = as_int(m.numa.size());
     const bool some = std::ranges::find(machine.joints, 0.0) != machine.joints.end();
     machine.from.push_back(
         fmt::format("{}: {} GPUs, {}; {} NICs beside GPUs, {} far from all (storage, management); "

@@ -1,5 +1,5 @@
-// Reads what nvidia-smi, rocm-smi and amd-smi print as text, and names listings that tell no
-// machine.
+#include "import/machine/smi_listings.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 
 #include "import/machine/machine.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -79,7 +80,7 @@ void read_smi_text(const std::string& text, const std::string& path, Machine& ma
         if (has(line, "MIG") && has(line, "Device")) ++parted;
         if (const long mib = mebibytes(line, below_memory && has(line, "Total"));
             mib > 0 && machine.memory == Bytes(0))
-            machine.memory = Bytes(static_cast<double>(mib) * 1048576);
+            machine.memory = Bytes(real(mib) * 1048576);
         below_memory = has(line, "FB Memory Usage") ||
                        (below_memory && !has(line, "Total") && !has(line, "Used"));
     }
@@ -144,7 +145,7 @@ void read_rocm_smi(const std::string& text, const std::string& path, Machine& ma
         throw ConfigError(path +
                           ": without the types of links; expected the output of rocm-smi "
                           "--showtopo or amd-smi topology");
-    machine.gpus = static_cast<int>(types.size());
+    machine.gpus = as_int(types.size());
     bool told_links = false;
     int far = 0;
     for (std::size_t a = 0; a < types.size(); ++a)

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -24,14 +25,14 @@ ByteStream::ByteStream(const std::string& path) {
 
 std::size_t ByteStream::read(char* to, std::size_t size) {
     const int got = gzread(file_.get(), to, static_cast<unsigned>(size));
-    if (got == static_cast<int>(size)) return size;
+    if (got == as_int(size)) return size;
     int code = Z_OK;
     const char* what = gzerror(file_.get(), &code);
     if (code == Z_BUF_ERROR)
         torn_ = "gzip stream breaks off";
     else if (code != Z_OK && code != Z_STREAM_END)
         torn_ = std::string("gzip stream is damaged: ") + what;
-    return got > 0 ? static_cast<std::size_t>(got) : 0;
+    return got > 0 ? as_index(got) : 0;
 }
 
 std::string beginning_of(const std::string& path, std::size_t bytes) {

@@ -1,6 +1,4 @@
-// In which phase and operator each kernel of a trace was launched, from the ranges around its
-// launch.
-#include "import/profiles/trace_records.h"
+#include "import/profiles/call_contexts.h"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +6,9 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+
+#include "import/profiles/profiled_steps.h"
+#include "import/profiles/trace_records.h"
 
 namespace stepcast {
 namespace {

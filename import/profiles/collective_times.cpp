@@ -1,21 +1,23 @@
-// Collectives of several ranks' profiles, matched call by call: from the last arrival to the end.
-#include <fmt/format.h>
+#include "import/profiles/collective_times.h"
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "import/profiles/operators.h"
 #include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
 
 const CollectiveCall& call_of(const Profile& p, const DeviceSpan& span) {
-    return p.collectives[static_cast<std::size_t>(span.collective)];
+    return p.collectives[as_index(span.collective)];
 }
 
 bool is_point_to_point(const CollectiveCall& call) { return collective_kind(call) == "send_recv"; }
@@ -202,7 +204,7 @@ std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks)
     std::vector<CollectiveTimes> all;
     for (auto& [_, sum] : sums) {
         CollectiveTimes& t = sum.times;
-        t.ranks_seen = static_cast<int>(std::max<std::size_t>(1, sum.seen));
+        t.ranks_seen = as_int(std::max<std::size_t>(1, sum.seen));
         t.calls = std::max(1, t.calls);
         t.transfer = sum.transfer.empty() ? t.least : Seconds(median(sum.transfer));
         t.waiting = t.waiting / sum.kernels;

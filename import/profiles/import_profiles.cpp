@@ -1,18 +1,23 @@
 #include "import/profiles/import_profiles.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "import/profiles/byte_stream.h"
+#include "import/profiles/kineto.h"
+#include "import/profiles/link_records.h"
+#include "import/profiles/nsight.h"
+#include "import/profiles/profile_tables.h"
 #include "import/profiles/profile_times.h"
 #include "import/profiles/trace_events.h"
 #include "import/profiles/trace_records.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -64,7 +69,7 @@ std::vector<std::string> import_traces(const ProfileImport& request) {
     const Sample like{.run_id = fs::path(request.out).stem().string(),
                       .system = request.system.empty() ? "profile" : request.system,
                       .model = request.model,
-                      .ranks = std::max(ranks.front().ranks, static_cast<int>(ranks.size())),
+                      .ranks = std::max(ranks.front().ranks, as_int(ranks.size())),
                       .phase = ""};
     std::vector<Sample> samples;
     for (const Profile& p : ranks)
@@ -138,7 +143,7 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
                             p.ranks, ranks.front().path, ranks.front().ranks));
         ranks.push_back(std::move(p));
     }
-    if (ranks.front().ranks > static_cast<int>(ranks.size()) && ranks.size() > 1)
+    if (ranks.front().ranks > as_int(ranks.size()) && ranks.size() > 1)
         report.push_back(fmt::format(
             "{} of {} ranks are here: the transfer of a collective is the shortest of these",
             ranks.size(), ranks.front().ranks));

@@ -35,13 +35,14 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
 // notes on what was taken and left out.
 std::vector<std::string> import_profiles(const ProfileImport& request);
 
-// Samples of each step: its time (from start to start, for the last step its own length), the
-// summed kernels of each phase, exposed communication as gradient_sync, busy and idle time. Without
-// steps the whole trace is step 0 with phase "window".
-std::vector<Sample> profile_samples(const Profile& profile, const Sample& like);
-// The tables that have rows. Their names end in "gemms", "batches", "attention", "passes",
-// "collectives" or "launches".
-std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const std::string& out,
-                                        int nodes, std::vector<std::string>& notes);
+// Reads a file of either profiler; an Nsight export may hold several processes, each a profile.
+// Throws ConfigError for other files and for traces without GPU work.
+std::vector<Profile> read_profiles(const std::string& path);
+bool is_kineto(const std::string& path);  // by its structure
+bool is_nsight(const std::string& path);
+
+// Whether a kernel moves data between ranks, by its name: NCCL's and RCCL's, symmetric memory's,
+// DeepEP's, NVSHMEM's.
+bool is_communication(std::string_view kernel);
 
 }  // namespace stepcast

@@ -1,7 +1,4 @@
-// Reads PyTorch's traces (Chrome JSON of any size) into records.
-#include "import/profiles/trace_records.h"
-
-#include <simdjson.h>
+#include "import/profiles/kineto.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,9 +7,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <simdjson.h>
+
+#include "import/profiles/import_profiles.h"
 #include "import/profiles/json_numbers.h"
 #include "import/profiles/trace_events.h"
+#include "import/profiles/trace_records.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -33,9 +35,7 @@ std::int64_t nanoseconds(std::string_view token) {
     if (token.find_first_of("eE") != std::string_view::npos) {
         double value = 0;  // such as 1.2e+07
         std::from_chars(token.data(), end, value);
-        return std::abs(value) <= static_cast<double>(latest)
-                   ? static_cast<std::int64_t>(value * 1e3)
-                   : 0;
+        return std::abs(value) <= real(latest) ? static_cast<std::int64_t>(value * 1e3) : 0;
     }
     if (read.ptr == end || *read.ptr != '.') return whole * 1000;
     std::int64_t fraction = 0, unit = 100;
@@ -346,7 +346,7 @@ private:
         ModuleSpans& spans = r_.modules[of_class];
         if (spans.instances.size() < most_instances) spans.instances.emplace(name);
         if (spans.seconds.size() < most_module_calls)
-            spans.seconds.push_back(static_cast<float>(static_cast<double>(e.dur) * 1e-9));
+            spans.seconds.push_back(static_cast<float>(real(e.dur) * 1e-9));
     }
 
     TraceRecords& r_;

@@ -1,5 +1,4 @@
-// Joins a trace's launches, kernels and contexts to the profile of one rank.
-#include <fmt/format.h>
+#include "import/profiles/link_records.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,9 +7,15 @@
 #include <numeric>
 #include <tuple>
 
+#include <fmt/format.h>
+
+#include "import/profiles/call_contexts.h"
+#include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
+#include "import/profiles/profiled_steps.h"
 #include "import/profiles/trace_records.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -89,7 +94,7 @@ private:
     template <typename Calls, typename Make>
     std::int32_t entry(std::int32_t host, std::map<OperatorKey, std::int32_t>& known, Calls& calls,
                        Make make) {
-        const HostSpan& span = r_.host[static_cast<std::size_t>(host)];
+        const HostSpan& span = r_.host[as_index(host)];
         const auto [at, fresh] = known.try_emplace({span.name, span.inputs}, none);
         if (!fresh) return at->second;
         if (auto call = make(r_.names[span.name], r_.operator_inputs[span.inputs])) {
@@ -149,7 +154,7 @@ ProfiledLayer layer_of(const TraceRecords& records) {
         if (spans.instances.size() < 2 || total <= longest) continue;
         longest = total;
         std::vector<double> each(spans.seconds.begin(), spans.seconds.end());
-        layer = {name, static_cast<int>(spans.instances.size()), static_cast<long>(each.size()),
+        layer = {name, as_int(spans.instances.size()), static_cast<long>(each.size()),
                  Seconds(median(each))};
     }
     return layer;
@@ -165,7 +170,7 @@ void add_notes(const TraceRecords& records, Profile& p) {
     if (p.shortened)
         p.notes.push_back(fmt::format(
             "the trace holds more than fits the bound of memory; only its first {:.3f} s are kept",
-            static_cast<double>(records.window_end - records.first) * 1e-9));
+            real(records.window_end - records.first) * 1e-9));
     note(p.counts.dropped, "events were no valid JSON and are passed over");
     note(p.counts.unlinked,
          "kernels were launched before the window or by a thread that was not profiled (phase "
@@ -263,7 +268,7 @@ Profile link_records(TraceRecords records, const std::string& path) {
     p.origin = origin + records.base;
     sort_memory(origin, p);
     p.layer = layer_of(records);
-    p.node_devices = static_cast<int>(records.devices.size());
+    p.node_devices = as_int(records.devices.size());
     add_notes(records, p);
     add_steps(records, origin, p);
     p.names = records.names.take();

@@ -13,6 +13,7 @@
 #include "import/profiles/byte_stream.h"
 #include "import/profiles/json_numbers.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
 
@@ -234,7 +235,7 @@ std::vector<Table> tables_of_json(const std::string& path, const std::string& te
     for (const auto& d : json.value("devices", nlohmann::json::array())) {
         t.devices.push_back({whole_number<int>(d.value("group", nlohmann::json())).value_or(0),
                              whole_number<int>(d.value("rank", nlohmann::json()))
-                                 .value_or(static_cast<int>(t.devices.size())),
+                                 .value_or(as_int(t.devices.size())),
                              d.value("host", d.value("hostname", ""))});
         t.gpu = d.value("name", d.value("device_name", t.gpu));
     }
@@ -265,12 +266,12 @@ double factor_of(const Table& t) {
 int ranks_of(const Table& t, const std::string& op, double factor) {
     const auto first_group = std::ranges::count_if(
         t.devices, [&](const auto& d) { return d.group == t.devices.front().group; });
-    if (first_group > 0) return static_cast<int>(first_group);
+    if (first_group > 0) return as_int(first_group);
     if (op == "all_reduce" && factor > 1.01 && factor < 1.999)
-        return static_cast<int>(std::lround(2 / (2 - factor)));
+        return as_int(std::lround(2 / (2 - factor)));
     if ((op == "all_gather" || op == "reduce_scatter" || op == "all_to_all") && factor > 0.4 &&
         factor < 0.999)
-        return static_cast<int>(std::lround(1 / (1 - factor)));
+        return as_int(std::lround(1 / (1 - factor)));
     return 0;
 }
 
@@ -343,7 +344,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     std::set<std::string> hosts;
     for (const auto& device : t.devices)
         if (device.group == t.devices.front().group) hosts.insert(device.host);
-    const int nodes = context.nodes > 0 ? context.nodes : static_cast<int>(hosts.size());
+    const int nodes = context.nodes > 0 ? context.nodes : as_int(hosts.size());
     if (nodes == 0) log.notes.push_back(op + ": nodes not told; say --nodes N");
     if (t.wrong > 0)
         log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));

@@ -1,16 +1,18 @@
-// Reads Nsight Systems' SQLite exports into records.
+#include "import/profiles/nsight.h"
+
 #include <algorithm>
-
-#include <fmt/format.h>
-#include <sqlite3.h>
-
 #include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "import/profiles/import_profiles.h"
 #include "import/profiles/trace_records.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -86,8 +88,8 @@ public:
                 kernels + ")");
         const auto all = processes();
         if (all.size() < 2) return;
-        r_.processes = static_cast<int>(all.size());
-        process_ = all.at(static_cast<std::size_t>(n)).second;
+        r_.processes = as_int(all.size());
+        process_ = all.at(as_index(n)).second;
     }
     void read() {
         devices();
@@ -143,8 +145,8 @@ private:
         db_.each(fmt::format("SELECT {}, name, smCount, totalMemory FROM TARGET_INFO_GPU", ordinal),
                  [&](sqlite3_stmt* row) {
                      r_.devices[static_cast<std::uint32_t>(integer(row, 0))] = {
-                         std::string(Database::text(row, 1)), static_cast<int>(integer(row, 2)),
-                         Bytes(static_cast<double>(integer(row, 3)))};
+                         std::string(Database::text(row, 1)), as_int(integer(row, 2)),
+                         Bytes(real(integer(row, 3)))};
                  });
     }
     // Passes on rows of the process read (named in column `global`) that start within the window.

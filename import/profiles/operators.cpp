@@ -6,6 +6,7 @@
 #include <span>
 
 #include "import/profiles/json_numbers.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -86,7 +87,7 @@ bool transposed(const std::vector<long>& strides) {
 
 double count(const std::vector<long>& sizes) {
     return std::accumulate(sizes.begin(), sizes.end(), 1.0,
-                           [](double a, long b) { return a * static_cast<double>(b); });
+                           [](double a, long b) { return a * real(b); });
 }
 
 double bytes_of(const Arguments& args, std::size_t i) {
@@ -260,8 +261,7 @@ std::optional<CollectiveCall> collective_of(std::string_view op, const OperatorI
 std::vector<int> members_of(const CollectiveCall& call) {
     const Json list = Json::parse(call.members, nullptr, false);
     std::vector<int> ranks;
-    if (!list.is_array() || (call.ranks > 0 && list.size() != static_cast<std::size_t>(call.ranks)))
-        return {};
+    if (!list.is_array() || (call.ranks > 0 && list.size() != as_index(call.ranks))) return {};
     for (const Json& rank : list) {
         const auto number = whole_number<int>(rank);
         if (!number || *number < 0) return {};
@@ -278,16 +278,16 @@ void tell_pair(CollectiveCall& call, int rank, int world) {
     call.source = call.target = -1;
     std::vector<int> members = members_of(call);
     if (members.empty() && world > 0 && call.ranks == world) {
-        members.resize(static_cast<std::size_t>(std::min(world, 1 << 20)));
+        members.resize(as_index(std::min(world, 1 << 20)));
         std::iota(members.begin(), members.end(), 0);
     }
     const auto place = [&](int of) {
         const auto at = std::ranges::find(members, of);
-        return at == members.end() ? -1 : static_cast<int>(at - members.begin());
+        return at == members.end() ? -1 : as_int(at - members.begin());
     };
     const int own = place(rank);
     const int other =
-        peer >= 0 && peer < static_cast<int>(members.size()) && peer != own ? peer : place(peer);
+        peer >= 0 && peer < as_int(members.size()) && peer != own ? peer : place(peer);
     if (own < 0 || other < 0 || own == other) return;
     call.source = sends ? own : other;
     call.target = sends ? other : own;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/base/units.h"
 #include "model/graph/op.h"
 
@@ -24,7 +25,7 @@ enum class SpanKind : std::uint8_t { compute, communication, copy, set };
 // no launching call is known
 inline constexpr std::int64_t not_launched = std::numeric_limits<std::int64_t>::min();
 
-inline Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
+inline Seconds seconds(std::int64_t ns) { return Seconds(real(ns) * 1e-9); }
 
 // One piece of work on the device. Times are nanoseconds since the first device activity of the
 // trace.
@@ -57,6 +58,7 @@ struct OperatorCall {
     bool layout_known = false;  // for a product: strides were recorded
     friend bool operator==(const OperatorCall&, const OperatorCall&) = default;
 };
+
 // A collective. The elements are those on this rank. `group` is the name of the process group ("" =
 // unknown), `members` the list of its ranks as recorded ("[0,1]"; cut short where they are many, ""
 // = unknown).
@@ -76,6 +78,7 @@ struct HostWait {
     std::int64_t start = 0, finish = 0;
     friend bool operator==(const HostWait&, const HostWait&) = default;
 };
+
 // What the device's allocator held from `time` on.
 struct ProfiledMemory {
     std::int64_t time = 0;
@@ -142,15 +145,5 @@ struct Profile {
     std::vector<std::string> notes;  // what could not be determined, in words
     friend bool operator==(const Profile&, const Profile&) = default;
 };
-
-// Reads a file of either profiler; an Nsight export may hold several processes, each a profile.
-// Throws ConfigError for other files and for traces without GPU work.
-std::vector<Profile> read_profiles(const std::string& path);
-bool is_kineto(const std::string& path);  // by its structure
-bool is_nsight(const std::string& path);
-
-// Whether a kernel moves data between ranks, by its name: NCCL's and RCCL's, symmetric memory's,
-// DeepEP's, NVSHMEM's.
-bool is_communication(std::string_view kernel);
 
 }  // namespace stepcast

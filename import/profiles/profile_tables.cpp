@@ -1,15 +1,17 @@
-// A profile as measured rows: kernels, collectives, phases, launches.
-#include <fmt/format.h>
+#include "import/profiles/profile_tables.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "import/profiles/import_profiles.h"
+#include <fmt/format.h>
+
+#include "import/profiles/collective_times.h"
 #include "import/profiles/operators.h"
 #include "import/profiles/profile_times.h"
 #include "import/profiles/table_words.h"
 #include "model/base/csv.h"
+#include "model/base/numbers.h"
 #include "model/records/measurement_file.h"
 
 namespace stepcast {
@@ -50,8 +52,7 @@ void add_operators(const Profile& p, OperatorTables& to) {
         else if (const auto* g = std::get_if<Gemm>(&t.call.work); g && g->batch == 1)
             to.gemms.add(fmt::format(
                 "{},{},{},{},1,{},{},kernel,{}", gpu, g->m, g->n, g->k, to_string(g->dtype),
-                t.call.layout_known ? layout_names[static_cast<std::size_t>(g->layout)] : "",
-                times));
+                t.call.layout_known ? layout_names[as_index(g->layout)] : "", times));
         else if (g)
             to.batches.add(fmt::format("{},{},{},{},{},{},kernel,{}", gpu, g->batch, g->m, g->n,
                                        g->k, to_string(g->dtype), times));
@@ -86,8 +87,7 @@ int nodes_of(const Profile& p, const CollectiveCall& call, int said) {
     std::vector<int> members = members_of(call);
     if (ranks < call.ranks) {  // a pair
         const auto place = [&](int i) {
-            return members.empty() && call.ranks == world ? i
-                                                          : members.at(static_cast<std::size_t>(i));
+            return members.empty() && call.ranks == world ? i : members.at(as_index(i));
         };
         if (call.source < 0 || per_node == 0 || (members.empty() && call.ranks != world)) return 0;
         return place(call.source) / per_node == place(call.target) / per_node ? 1 : 2;
@@ -95,7 +95,7 @@ int nodes_of(const Profile& p, const CollectiveCall& call, int said) {
     if (per_node > 0 && !members.empty()) {
         std::set<int> nodes;
         for (const int rank : members) nodes.insert(rank / per_node);
-        return static_cast<int>(nodes.size());
+        return as_int(nodes.size());
     }
     if (said > 0) return said;
     return per_node > 0 && ranks == world && world % per_node == 0 ? world / per_node : 0;
@@ -153,8 +153,7 @@ void add_passes_by_maker(const Profile& p, Table& launches) {
     Seconds times[2];
     for (const DeviceSpan& s : p.spans) {
         if (s.kind != SpanKind::compute) continue;
-        if (s.sized >= 0 &&
-            std::holds_alternative<Gemm>(p.operators[static_cast<std::size_t>(s.sized)].work))
+        if (s.sized >= 0 && std::holds_alternative<Gemm>(p.operators[as_index(s.sized)].work))
             continue;
         const std::string_view name = p.names[s.name];
         const bool compiled = name.starts_with("triton_");
@@ -166,7 +165,7 @@ void add_passes_by_maker(const Profile& p, Table& launches) {
         if (calls[i] > 0)
             launches.add(fmt::format("\"{}\",{},{:.6g},{}",
                                      i == 0 ? single_passes : compiled_passes, calls[i],
-                                     us(times[i] / static_cast<double>(calls[i])), p.rank));
+                                     us(times[i] / real(calls[i])), p.rank));
 }
 
 void add_launches(const Profile& p, Table& launches) {
@@ -181,8 +180,7 @@ void add_launches(const Profile& p, Table& launches) {
         const auto forward = std::ranges::count_if(p.spans, [](const DeviceSpan& s) {
             return s.phase == ProfilePhase::forward && s.launched != not_launched;
         });
-        const double own = us(p.layer.host) -
-                           call * static_cast<double>(forward) / static_cast<double>(p.layer.calls);
+        const double own = us(p.layer.host) - call * real(forward) / real(p.layer.calls);
         if (own > 0)
             launches.add(fmt::format("{},{},{:.6g},{}", layer_kind, p.layer.calls, own, p.rank));
     }
@@ -234,7 +232,7 @@ std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
     for (std::size_t i = 0; i < p.steps.size(); ++i) {
         const ProfiledStep& step = p.steps[i];
         const Seconds length = length_of_step(p, i);
-        const int number = static_cast<int>(number_of_step(p, i));
+        const int number = as_int(number_of_step(p, i));
         add("step", number, length.si(), "s");
         add_parts(between(p, step.start, step.start + length, longest), number, length);
     }

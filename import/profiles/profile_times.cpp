@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -16,7 +17,7 @@ Alike alike(const OperatorCall& c) {
     };
     std::vector<double> sizes;
     if (const auto* g = std::get_if<Gemm>(&c.work))
-        sizes = numbers(g->batch, g->m, g->n, g->k, static_cast<int>(g->layout));
+        sizes = numbers(g->batch, g->m, g->n, g->k, as_int(g->layout));
     if (const auto* a = std::get_if<Attention>(&c.work))
         sizes = numbers(a->batch, a->heads, c.kv_heads, a->seq_q, a->seq_k, a->head_dim, a->causal);
     if (const auto* pass = std::get_if<MemoryPass>(&c.work)) sizes = numbers(pass->read.si());
@@ -67,7 +68,7 @@ std::vector<OperatorTimes> operator_times(const Profile& profile) {
         of_operator.push_back(&gathered[alike(call)]);
     for (const DeviceSpan& span : profile.spans) {
         if (span.sized < 0 || span.kind != SpanKind::compute) continue;
-        const auto at = static_cast<std::size_t>(span.sized);
+        const auto at = as_index(span.sized);
         Gathered& of = *of_operator[at];
         of.call = &profile.operators[at];
         // nanoseconds: exact up to 16 ms
@@ -82,8 +83,7 @@ std::vector<OperatorTimes> operator_times(const Profile& profile) {
             if (i == 0 || of.parts[i].first != of.parts[i - 1].first) each.push_back(0);
             each.back() += static_cast<double>(of.parts[i].second);
         }
-        OperatorTimes times{
-            *of.call, static_cast<int>(each.size()), static_cast<int>(of.parts.size()), {}, {}};
+        OperatorTimes times{*of.call, as_int(each.size()), as_int(of.parts.size()), {}, {}};
         for (double& time : each) times.total += Seconds(time *= 1e-9);
         times.typical = Seconds(median(each));
         all.push_back(times);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "import/profiles/profile.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -36,13 +37,14 @@ struct DeviceTimes {
 DeviceTimes device_times(const Profile& profile);
 
 inline Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
+
 // Length of the i-th step, from its start to the next one's; for the last its own duration. And its
 // number among the job's marked steps.
 inline Seconds length_of_step(const Profile& p, std::size_t i) {
     return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
 }
 inline std::size_t number_of_step(const Profile& p, std::size_t i) {
-    return i + static_cast<std::size_t>(p.steps[i].skipped);
+    return i + as_index(p.steps[i].skipped);
 }
 
 // Whether anything tells which kernels belong to the backward; if nothing does, all count as
@@ -72,9 +74,6 @@ struct Meetings {
     std::unordered_map<const DeviceSpan*, std::size_t> of;
     long untold = 0;  // kernels in groups of several given ranks whose calls do not match
 };
-// Throws ConfigError when calls that must be the same collective are of different kinds: the files
-// are of different jobs.
-Meetings meetings_of(const std::vector<Profile>& ranks);
 
 // All calls of one collective and size. A kernel runs from its rank's arrival to the common end, so
 // the shortest on the given ranks is the transfer and the rest is waiting for peers. `transfer` is
@@ -88,18 +87,10 @@ struct CollectiveTimes {
     Seconds waiting;
     friend bool operator==(const CollectiveTimes&, const CollectiveTimes&) = default;
 };
-// `ranks`: one or several ranks of one job.
-std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks);
 
 // The key by which calls of a collective count as alike: group, operation, type, ranks and sizes.
 inline auto alike(const CollectiveCall& c) {
     return std::tuple(c.group, c.op, c.dtype, c.ranks, c.in_elements, c.out_elements);
 }
-
-// The common name of a recorded collective ("allreduce" -> "all_reduce"), "" if it moves no data or
-// is unknown; and its payload as nccl-tests counts it: the whole buffer, for an all-gather the
-// result, for a reduce-scatter the input.
-std::string collective_kind(const CollectiveCall& call);
-Bytes collective_bytes(const CollectiveCall& call);
 
 }  // namespace stepcast

@@ -1,11 +1,12 @@
-// Where a profile's steps begin and end.
-#include "import/profiles/trace_records.h"
-
-#include <fmt/format.h>
+#include "import/profiles/profiled_steps.h"
 
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
+#include "import/profiles/trace_records.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -26,8 +27,8 @@ std::vector<StepWork> work_of_steps(const Profile& p, const std::vector<std::int
     std::vector<StepWork> all(bounds.size() - 1);
     for (const DeviceSpan& s : p.spans) {  // by start
         if (s.launched < bounds.front() || s.launched >= bounds.back()) continue;
-        StepWork& work = all[static_cast<std::size_t>(std::ranges::upper_bound(bounds, s.launched) -
-                                                      bounds.begin() - 1)];
+        StepWork& work =
+            all[as_index(std::ranges::upper_bound(bounds, s.launched) - bounds.begin() - 1)];
         if (!work.computes && s.kind == SpanKind::compute) {
             work.waited = s.start - s.launched;
             work.computes = true;
@@ -45,8 +46,7 @@ bool worked(const StepWork& w) { return w.end.has_value(); }
 // launch the queue may have been long from the beginning, so less than a step counts as 0.
 double lag_of(const Profile& p, const std::vector<std::int64_t>& bounds,
               const std::vector<StepWork>& work) {
-    const double step = (static_cast<double>(bounds.back()) - static_cast<double>(bounds.front())) /
-                        static_cast<double>(work.size());
+    const double step = (real(bounds.back()) - real(bounds.front())) / real(work.size());
     const auto first = std::ranges::find_if(work, worked);
     double behind = 0;
     if (first == work.end()) {
@@ -55,16 +55,14 @@ double lag_of(const Profile& p, const std::vector<std::int64_t>& bounds,
             if (s.launched != not_launched) return 0;  // the steps launched nothing
             end = std::max(end, s.finish);
         }
-        behind = static_cast<double>(end) - static_cast<double>(bounds.back());
+        behind = real(end) - real(bounds.back());
         return behind > step ? behind : 0;
     }
     std::size_t last = work.size() - 1;
     while (!worked(work[last])) --last;
-    const auto at_end_of = [&](std::size_t i) {
-        return static_cast<double>(*work[i].end) - static_cast<double>(bounds[i + 1]);
-    };
-    behind = at_end_of(last) - static_cast<double>(first->waited);
-    const auto index = static_cast<std::size_t>(first - work.begin());
+    const auto at_end_of = [&](std::size_t i) { return real(*work[i].end) - real(bounds[i + 1]); };
+    behind = at_end_of(last) - real(first->waited);
+    const auto index = as_index(first - work.begin());
     const double grown = index == last ? behind : at_end_of(last) - at_end_of(index);
     return std::min(behind, grown) > most_lag * step ? behind : 0;
 }
@@ -75,12 +73,10 @@ bool first_runs_ahead(const std::vector<HostSpan>& marks, const std::vector<Step
                       const std::vector<std::int64_t>& bounds) {
     if (marks.size() < 3 || !worked(work.front())) return false;
     std::vector<double> later;
-    for (std::size_t i = 1; i < marks.size(); ++i)
-        later.push_back(static_cast<double>(marks[i].length.ns()));
+    for (std::size_t i = 1; i < marks.size(); ++i) later.push_back(real(marks[i].length.ns()));
     const double step = median(later),
-                 ahead = static_cast<double>(*work.front().end - bounds[1] - work.front().waited);
-    return ahead > most_lag * step &&
-           static_cast<double>(marks.front().length.ns()) < (1 - most_lag) * step;
+                 ahead = real(*work.front().end - bounds[1] - work.front().waited);
+    return ahead > most_lag * step && real(marks.front().length.ns()) < (1 - most_lag) * step;
 }
 
 // Adds steps with the host's times. A short last mark that launches nothing, while others do, marks

@@ -11,6 +11,7 @@
 
 #include "import/profiles/byte_stream.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -71,7 +72,7 @@ public:
     [[nodiscard]] const std::string& torn() const { return stream_.torn(); }
 
 private:
-    static constexpr std::size_t none = static_cast<std::size_t>(-1);
+    static constexpr std::size_t none = as_index(-1);
 
     bool fill() {
         if (drop_long_ && keep_from_ != none && end_ - keep_from_ > longest_value) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <boost/container/deque.hpp>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -11,6 +10,8 @@
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include <boost/container/deque.hpp>
 
 #include "import/profiles/operators.h"
 #include "import/profiles/profile.h"
@@ -130,16 +131,6 @@ bool launches_graph(std::string_view call);
 bool waits_for_device(std::string_view call);
 
 inline constexpr std::size_t most_record_bytes = std::size_t{128} << 20;
-TraceRecords read_kineto_records(const std::string& path,
-                                 std::size_t most_bytes = most_record_bytes);
-// Reads the n-th process that used a GPU, ordered by device and process id; TraceRecords::processes
-// is their number.
-TraceRecords read_nsight_records(const std::string& path, int n = 0,
-                                 std::size_t most_bytes = most_record_bytes);
-
-// Links device work to the operators that launched it. Throws ConfigError for records without
-// device work.
-Profile link_records(TraceRecords records, const std::string& path);
 
 // The host spans around a call that launched device work, as indices: the operator that the work
 // belongs to (a product, else an attention, else the innermost) and the collective.
@@ -148,17 +139,8 @@ struct CallContext {
     bool product = false;
     ProfilePhase phase = ProfilePhase::unlinked;
 };
-// one for each call, in the calls' order
-std::vector<CallContext> call_contexts(const TraceRecords& records);
 
 // ns: old traces, and long Lengths, have whole microseconds
 inline constexpr std::int64_t rounding = 1000;
-
-// Sorted by start, without spans that lie inside another.
-std::vector<HostSpan> outermost(std::vector<HostSpan> spans);
-
-// Adds the steps to a profile whose spans are linked, and notes. Steps are timed on the host if the
-// device keeps up, else on the device.
-void add_steps(const TraceRecords& records, std::int64_t origin, Profile& profile);
 
 }  // namespace stepcast

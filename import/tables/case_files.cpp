@@ -1,21 +1,26 @@
-// Reads paths that hold measurements (run folders, imported measurements, tables of cases) into
-// comparisons to predict.
+#include "import/tables/case_files.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "import/tables/case_of.h"
 #include "import/tables/cases.h"
+#include "import/tables/pytorch.h"
+#include "import/tables/recorded.h"
 #include "import/tables/row_parts.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/stamp.h"
+#include "model/input/check_experiment.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
 #include "model/records/provenance.h"
 #include "model/records/run_folder.h"
 #include "model/step.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 namespace {

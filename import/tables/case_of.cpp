@@ -1,12 +1,16 @@
-// A row of a table as a case: an experiment, what was measured, and what had to be assumed.
-#include <fmt/format.h>
+#include "import/tables/case_of.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
 
+#include <fmt/format.h>
+
+#include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
+#include "import/tables/transformer.h"
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
 #include "model/input/presets.h"
 
 namespace stepcast {

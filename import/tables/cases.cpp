@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 
 #include "import/tables/row_parts.h"
+#include "import/tables/stated_value.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/keys.h"
 
 namespace stepcast {
@@ -184,7 +186,7 @@ void check_rank_product(const CaseRow& row) {
     constexpr double most = 1 << 20;
     const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
     double ranks = 1;
-    for (const char* column : {"tp", "pp", "dp", "cp"}) ranks *= static_cast<double>(of(column));
+    for (const char* column : {"tp", "pp", "dp", "cp"}) ranks *= real(of(column));
     if (ranks > most)
         throw ConfigError(
             fmt::format("tp {} x pp {} x dp {} x cp {} = {:.0f} ranks; expected at most {:.0f}",

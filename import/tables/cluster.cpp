@@ -1,14 +1,15 @@
-// The machine that a row of a table names.
-#include "import/tables/row_parts.h"
-
-#include <fmt/format.h>
+#include "import/tables/cluster.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <regex>
 
+#include <fmt/format.h>
+
+#include "import/tables/row_parts.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/presets.h"
 #include "model/machine/gpu_name.h"
 
@@ -169,9 +170,8 @@ void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& as
     assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
     // A smaller board is no part of a larger one: its GPUs share their links evenly.
     if (cluster.fabric == Fabric::nvlink_mesh)
-        cluster.intra.mesh.assign(static_cast<std::size_t>(cluster.gpus_per_node) *
-                                      static_cast<std::size_t>(cluster.gpus_per_node - 1) / 2,
-                                  1);
+        cluster.intra.mesh.assign(
+            as_index(cluster.gpus_per_node) * as_index(cluster.gpus_per_node - 1) / 2, 1);
 }
 
 // Fills whole nodes. If the ranks do not divide evenly, each node takes the largest number that

@@ -1,11 +1,12 @@
-// Chooses by memory what a row leaves open: micro-batch size, recompute.
+#include "import/tables/memory_choices.h"
+
 #include <algorithm>
 #include <cmath>
 #include <ranges>
 
 #include "import/tables/row_parts.h"
 #include "sim/memory/allocator_forecast.h"
-#include "sim/predict.h"
+#include "sim/memory/memory_use.h"
 
 namespace stepcast {
 

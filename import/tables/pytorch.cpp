@@ -1,13 +1,14 @@
-// Predicts the steps and layers that scripts/pytorch-truth.sh measured.
-#include "import/tables/cases.h"
-#include "import/tables/shelf.h"
-
-#include <fmt/format.h>
+#include "import/tables/pytorch.h"
 
 #include <filesystem>
 
+#include <fmt/format.h>
+
+#include "import/tables/shelf.h"
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
 #include "model/records/table_row.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 namespace {

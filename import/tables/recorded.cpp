@@ -1,5 +1,5 @@
-// Turns recorded runs of whole models and of MoE layers into cases: finds the experiment, the
-// inputs and the times.
+#include "import/tables/recorded.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -8,12 +8,17 @@
 
 #include <fmt/format.h>
 
+#include "import/tables/case_files.h"
+#include "import/tables/case_of.h"
 #include "import/tables/cases.h"
+#include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/keys.h"
 #include "model/records/provenance.h"
 #include "sim/memory/allocator_forecast.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 namespace {
@@ -138,8 +143,8 @@ void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
     const std::vector<double> values = values_of(run, {"step", -1}, group);
     for (const double value : values) into.recorded_steps.emplace_back(value);
     if (!values.empty() && !into.measured_mean)
-        into.measured_mean = Seconds(std::accumulate(values.begin(), values.end(), 0.0) /
-                                     static_cast<double>(values.size()));
+        into.measured_mean =
+            Seconds(std::accumulate(values.begin(), values.end(), 0.0) / real(values.size()));
 }
 
 // Overrides from the run's own columns: the MoE system if the model has experts, and the dp that

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
 #include "model/records/provenance.h"
+#include "sim/results/comparison.h"
 
 namespace stepcast {
 

@@ -1,10 +1,10 @@
 #include "import/tables/row_words.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"

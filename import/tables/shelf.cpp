@@ -1,8 +1,5 @@
 #include "import/tables/shelf.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -10,6 +7,10 @@
 #include <regex>
 #include <sstream>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"
 #include "model/input/key_values.h"

@@ -1,5 +1,5 @@
-// What the columns value and unit of a row say of its step, in any unit that throughput is printed
-// in.
+#include "import/tables/stated_value.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/base/units.h"
 
 namespace stepcast {
@@ -26,7 +27,7 @@ inline constexpr DtypeTraits dtypes[] = {
     {Dtype::bf16, "bf16", 2}, {Dtype::fp8, "fp8", 1, true}, {Dtype::fp4, "fp4", 0.5, true},
 };
 
-constexpr const DtypeTraits& traits(Dtype dtype) { return dtypes[static_cast<std::size_t>(dtype)]; }
+constexpr const DtypeTraits& traits(Dtype dtype) { return dtypes[as_index(dtype)]; }
 constexpr auto names_of(Dtype) {
     return names_of_rows<Dtype>("a dtype", dtypes, &DtypeTraits::dtype);
 }
@@ -38,10 +39,8 @@ constexpr Dtype between_products(Dtype dtype) { return is_narrow(dtype) ? Dtype:
 template <class T>
 struct PerDtype {
     std::array<T, std::size(dtypes)> values{};
-    constexpr T& operator[](Dtype dtype) { return values[static_cast<std::size_t>(dtype)]; }
-    constexpr const T& operator[](Dtype dtype) const {
-        return values[static_cast<std::size_t>(dtype)];
-    }
+    constexpr T& operator[](Dtype dtype) { return values[as_index(dtype)]; }
+    constexpr const T& operator[](Dtype dtype) const { return values[as_index(dtype)]; }
     friend bool operator==(const PerDtype&, const PerDtype&) = default;
 };
 

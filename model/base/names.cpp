@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
 std::size_t index_of_name(std::string_view text, std::string_view what,
                           std::span<const std::string_view> valid) {
     const auto found = std::ranges::find(valid, text);
-    if (found != valid.end()) return static_cast<std::size_t>(found - valid.begin());
+    if (found != valid.end()) return as_index(found - valid.begin());
     std::string listed;
     for (std::size_t i = 0; i < valid.size(); ++i) {
         if (i > 0) listed += i + 1 == valid.size() ? " or " : ", ";

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 // The names in the order of the enumerators. `what` includes the article: "a dtype".
@@ -70,7 +72,7 @@ constexpr auto name_list = names_of(Enum{}).names;
 
 template <HasNames Enum>
 std::string_view to_string(Enum value) {
-    const auto index = static_cast<std::size_t>(value);
+    const auto index = as_index(value);
     if (index >= name_list<Enum>.size()) throw std::logic_error("an enumerator has no name");
     return name_list<Enum>[index];
 }

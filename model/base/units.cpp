@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
@@ -155,7 +156,7 @@ double parse_si(std::string_view text, const Exponents& of) {
     const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), bare);
     if (end == body.data())
         throw ConfigError(quoted(text) + " is not a number with a unit" + expected(dimension));
-    const auto digits = static_cast<std::size_t>(end - body.data());
+    const auto digits = as_index(end - body.data());
     const auto unit_text = trimmed(body.substr(digits));
     if (unit_text.empty()) throw ConfigError(quoted(text) + " has no unit" + expected(dimension));
     for (const auto& unit : dimension.units) {
@@ -183,7 +184,7 @@ Decimal decimal_of(double value, double tolerance) {
         const auto end =
             std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, precision)
                 .ptr;
-        const std::string_view whole(text, static_cast<std::size_t>(end - text));
+        const std::string_view whole(text, as_index(end - text));
         if (std::abs(number_of(whole) - value) > tolerance * value) continue;
         const auto e = whole.find('e');
         Decimal result;
@@ -196,15 +197,13 @@ Decimal decimal_of(double value, double tolerance) {
 }
 
 std::string plain(const Decimal& d) {
-    const auto size = static_cast<int>(d.digits.size());
+    const auto size = as_int(d.digits.size());
     if (d.point > 18 || d.point < -6)
         return d.digits.substr(0, 1) + (size > 1 ? "." + d.digits.substr(1) : "") + "e" +
                std::to_string(d.point - 1);
-    if (d.point <= 0) return "0." + std::string(static_cast<std::size_t>(-d.point), '0') + d.digits;
-    if (d.point >= size)
-        return d.digits + std::string(static_cast<std::size_t>(d.point - size), '0');
-    return d.digits.substr(0, static_cast<std::size_t>(d.point)) + "." +
-           d.digits.substr(static_cast<std::size_t>(d.point));
+    if (d.point <= 0) return "0." + std::string(as_index(-d.point), '0') + d.digits;
+    if (d.point >= size) return d.digits + std::string(as_index(d.point - size), '0');
+    return d.digits.substr(0, as_index(d.point)) + "." + d.digits.substr(as_index(d.point));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <boost/locale/utf.hpp>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -97,7 +98,7 @@ void WholeFile::write(std::string_view text) {
     while (!text.empty()) {
         const ssize_t count = ::write(file_, text.data(), text.size());
         if (count < 0 && errno != EINTR) fail(errno);
-        if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
+        if (count > 0) text.remove_prefix(as_index(count));
     }
 }
 
@@ -149,7 +150,7 @@ void require_readable(const std::string& path, std::string_view expected, std::s
     if (stat(path.c_str(), &found) != 0) refuse(std::strerror(errno));
     if (S_ISDIR(found.st_mode)) refuse("is a folder");
     if (!S_ISREG(found.st_mode)) refuse("is no regular file");
-    if (static_cast<std::size_t>(found.st_size) > most)
+    if (as_index(found.st_size) > most)
         refuse(std::to_string(found.st_size) + " bytes, at most " + std::to_string(most) +
                " are read");
     if (access(path.c_str(), R_OK) != 0) refuse(std::strerror(errno));

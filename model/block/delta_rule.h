@@ -9,6 +9,7 @@
 #include <array>
 #include <utility>
 
+#include "model/base/numbers.h"
 #include "model/block/block_pass.h"
 
 namespace stepcast {
@@ -70,7 +71,7 @@ private:
         constexpr long chunk = 64;  // fla's chunk_size
         const long chunks = s.batch * ((s.seq_q + chunk - 1) / chunk) * op.value_heads.rank;
         const std::array<long, 3> sizes{chunk, op.key_dim, op.value_dim};
-        const auto size = [&](DeltaKernel::Size of) { return sizes[static_cast<std::size_t>(of)]; };
+        const auto size = [&](DeltaKernel::Size of) { return sizes[as_index(of)]; };
         float launches = 1;  // of the kernel
         for (const DeltaKernel::Product& one : kernel.products) {
             Gemm product{size(one.m), size(one.n), size(one.k), chunks * one.times, s.storage};

@@ -14,6 +14,7 @@
 //   (calibrate/measurements/h100).
 #pragma once
 
+#include "model/base/numbers.h"
 #include "model/block/block_pass.h"
 
 namespace stepcast {
@@ -39,7 +40,7 @@ struct Ends : BlockPass {
         if (back != nullptr && p.sequence_parallel)
             back->inputs.collective("tp_all_gather", AllGather{whole}, ranks);
         if (w.adapter_rank > 0) return;
-        const double weights = static_cast<double>(s.vocab) * static_cast<double>(s.hidden);
+        const double weights = real(s.vocab) * real(s.hidden);
         const Bytes table = weights * (s.element() + size_of(gradient_type(c.experiment)));
         backward("embedding_gradient", MemoryPass{2.0 * whole + table, whole + table, long_pass},
                  4);
@@ -47,7 +48,7 @@ struct Ends : BlockPass {
     }
 
     void operator()(const Loss&) const {
-        const double n = static_cast<double>(s.head_tokens) * static_cast<double>(s.vocab);
+        const double n = real(s.head_tokens) * real(s.vocab);
         if (r.loss.in_forward == (ahead != nullptr)) loss(n);
         if (composes(*this, Composed::loss))
             backward("loss_backward",
@@ -93,7 +94,7 @@ private:
                 "loss",
                 MemoryPass{n * (element + Bytes(4 + 4 + 4 + 4)), n * Bytes(4 + 4 + 4), long_pass},
                 12);
-        const AllReduce one{static_cast<double>(s.head_tokens) * Bytes(4)};
+        const AllReduce one{real(s.head_tokens) * Bytes(4)};
         for (int i = 0; i < 3; ++i) planner().collective("loss_all_reduce", one, c.groups.tensor);
     }
 };

@@ -3,11 +3,14 @@
 // (DeepEP's kernels): a token that chose k of E experts is sent at most once to each of N places
 // (nodes or ranks). With L experts in a place, the token needs at least one of them with P(L) = 1 -
 // prod_{i<k} (1 - L / (E - i)). A place therefore receives P(E/N) N / k of the slots' bytes.
+
 #include "model/block/expert_rows.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -16,8 +19,8 @@ double kept_share(const Moe& moe) { return moe.capacity_factor > 0 ? moe.capacit
 
 std::vector<long> balanced_rows(const Moe& moe, long slots, long local_experts, double per_expert) {
     if (moe.capacity_factor == 0 && slots % local_experts == 0)
-        return std::vector<long>(static_cast<std::size_t>(local_experts), slots / local_experts);
-    return std::vector<long>(static_cast<std::size_t>(local_experts),
+        return std::vector<long>(as_index(local_experts), slots / local_experts);
+    return std::vector<long>(as_index(local_experts),
                              static_cast<long>(std::ceil(kept_share(moe) * per_expert)));
 }
 
@@ -25,9 +28,8 @@ std::vector<long> balanced_rows(const Moe& moe, long slots, long local_experts, 
 // and the place's experts are in one group, the token must choose that group and then one of those
 // experts among its groups' experts.
 double chance_of(const Moe& moe, double local) {
-    const bool limited =
-        moe.top_groups < moe.groups && local <= static_cast<double>(moe.experts) / moe.groups;
-    const double share = limited ? static_cast<double>(moe.top_groups) / moe.groups : 1;
+    const bool limited = moe.top_groups < moe.groups && local <= real(moe.experts) / moe.groups;
+    const double share = limited ? real(moe.top_groups) / moe.groups : 1;
     double none = 1;
     for (int i = 0; i < moe.top_k; ++i)
         none *= std::max(0.0, 1 - local / (share * moe.experts - i));
@@ -37,7 +39,7 @@ double chance_of(const Moe& moe, double local) {
 }  // namespace
 
 double once_over_slots(const Moe& moe, long places) {
-    const auto n = static_cast<double>(places);
+    const auto n = real(places);
     return chance_of(moe, moe.experts / n) * n / moe.top_k;
 }
 
@@ -55,12 +57,12 @@ ExpertRows expert_rows(const LayerContext& c) {
     const long chosen = c.shape.routed_tokens * moe.top_k,
                gathered = p.sequence_parallel && splits_experts(c.experiment) ? p.tp : 1;
     ExpertRows x;
-    x.slots = std::lround(std::ceil(kept_share(moe) * static_cast<double>(chosen)));
+    x.slots = std::lround(std::ceil(kept_share(moe) * real(chosen)));
     x.tensor = gathered > 1 ? c.groups.tensor : Group{};
     x.balanced = c.routing.counts.empty() || moe.capacity_factor > 0;
     if (x.balanced) {
         x.rows = {balanced_rows(moe, chosen * gathered, local,
-                                static_cast<double>(chosen * gathered * p.ep) / moe.experts)};
+                                real(chosen * gathered * p.ep) / moe.experts)};
         return x;
     }
     for (int r = 0; r < p.ep; ++r) {
@@ -68,7 +70,7 @@ ExpertRows expert_rows(const LayerContext& c) {
         for (long l = 0; l < local; ++l) {
             long sum = 0;
             for (int source = 0; source < p.ep; ++source)
-                sum += c.routing.count(source, static_cast<int>(r * local + l));
+                sum += c.routing.count(source, as_int(r * local + l));
             rows.push_back(sum * gathered);
         }
     }

@@ -3,6 +3,7 @@
 // dropout mask has one byte per element.
 #pragma once
 
+#include "model/base/numbers.h"
 #include "model/block/block_pass.h"
 #include "model/block/composed.h"
 #include "model/block/expert_rows.h"
@@ -21,10 +22,8 @@ struct Fused : BlockPass {
     // have no gradient), an input again for each further product that reads it.
     void operator()(const Linear& op) const {
         if (casts()) {
-            cast(static_cast<double>(op.in.rank) * static_cast<double>(op.out.rank),
-                 w.adapter_rank == 0);
-            if (op.after_norm && op.split == Split::none)
-                cast(static_cast<double>(op.tokens * op.in.rank));
+            cast(real(op.in.rank) * real(op.out.rank), w.adapter_rank == 0);
+            if (op.after_norm && op.split == Split::none) cast(real(op.tokens * op.in.rank));
         }
         const SplitLinear linear{*this, op};
         ahead != nullptr ? linear.forward() : linear.backward();
@@ -39,7 +38,7 @@ struct Fused : BlockPass {
 
     // Forward reads x and writes y; backward reads x and dy and writes dx.
     void operator()(const Normalize& op) const {
-        const double elements = static_cast<double>(op.rows * op.width);
+        const double elements = real(op.rows * op.width);
         const auto kernels = static_cast<float>(op.kernels);
         if (w.norm == Norm::rmsnorm && composes(*this, Composed::norms)) {
             forward(op.name, moved(norm_ahead, tensor(elements)), norm_ahead.kernels * kernels);
@@ -58,9 +57,8 @@ struct Fused : BlockPass {
     void operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         if (slots && r.experts.products == ExpertProducts::fused) return;
-        const Bytes inner =
-            tensor(static_cast<double>((slots ? experts.most() : s.tokens) * op.width.rank));
-        const Bytes inputs = static_cast<double>(op.inputs) * inner;
+        const Bytes inner = tensor(real((slots ? experts.most() : s.tokens) * op.width.rank));
+        const Bytes inputs = real(op.inputs) * inner;
         if (w.activation == Activation::gelu_steps && composes(*this, Composed::activation)) {
             const GeluSteps gelu{*this, s.element(), wide};
             ahead != nullptr ? gelu.ahead(inner / s.element()) : gelu.behind(inner / s.element());

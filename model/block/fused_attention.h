@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "model/base/numbers.h"
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
 #include "model/block/composed.h"
@@ -62,8 +63,8 @@ struct FusedAttention : BlockPass {
         if (back != nullptr && p.recompute == Recompute::selective)
             FusedAttention{{{&back->inputs, nullptr}, {c}}}(op);
         const bool ring = r.context_exchange == ContextExchange::ring;
-        const Bytes all = tensor(static_cast<double>(s.batch * s.seq) *
-                                 static_cast<double>(op.kv_heads * (s.qk_dim + s.value_dim)));
+        const Bytes all =
+            tensor(real(s.batch * s.seq) * real(op.kv_heads * (s.qk_dim + s.value_dim)));
         const Op collective = back != nullptr ? Op(ReduceScatter{2.0 * all}) : Op(AllGather{all});
         const std::string_view name = back != nullptr ? "cp_reduce_scatter" : "cp_all_gather";
         if (!ring) planner().collective(name, collective, c.groups.context);
@@ -161,8 +162,7 @@ private:
 
     // The fused causal softmax reads only the visible scores but writes all.
     void scores(const Attend& op) const {
-        const Bytes all =
-            tensor(static_cast<double>(s.batch * op.heads * s.seq_q) * static_cast<double>(s.seq));
+        const Bytes all = tensor(real(s.batch * op.heads * s.seq_q) * real(s.seq));
         const Bytes with_mask = all + all / s.element().si();
         const double unmasked = w.causal ? 0.5 : 1;
         forward("scores", product(op, s.seq_q, s.seq, s.qk_dim));

@@ -16,6 +16,7 @@
 
 #include <set>
 
+#include "model/base/numbers.h"
 #include "model/block/block_pass.h"
 #include "model/block/composed.h"
 #include "model/block/expert_rows.h"
@@ -29,7 +30,7 @@ struct FusedExperts : BlockPass {
 
     // Softmax or sigmoid reads and writes the fp32 scores; top-k reads them again.
     void operator()(const Route&) const {
-        const Bytes choices = static_cast<double>(s.routed_tokens * w.moe.experts) * Bytes(4);
+        const Bytes choices = real(s.routed_tokens * w.moe.experts) * Bytes(4);
         forward("router_choice", MemoryPass{2.0 * choices, choices}, 6);
         backward("router_choice_backward", MemoryPass{2.0 * choices, choices}, 4);
     }
@@ -62,8 +63,7 @@ struct FusedExperts : BlockPass {
     void operator()(const GroupedLinear& op) const {
         const bool up = op.split == Split::column;
         if (casts())
-            cast(static_cast<double>(x.rows.front().size()) * static_cast<double>(op.in.rank) *
-                     static_cast<double>(op.out.rank),
+            cast(real(x.rows.front().size()) * real(op.in.rank) * real(op.out.rank),
                  w.adapter_rank == 0);
         if (ahead != nullptr) {
             product(op.name, op.out.rank, op.in.rank, up);
@@ -84,8 +84,8 @@ struct FusedExperts : BlockPass {
 private:
     [[nodiscard]] bool is_fused() const { return r.experts.products == ExpertProducts::fused; }
     [[nodiscard]] bool once() const { return sends_once(c.experiment); }
-    [[nodiscard]] Bytes rows() const { return tensor(static_cast<double>(x.most() * s.hidden)); }
-    [[nodiscard]] Bytes slots() const { return tensor(static_cast<double>(x.slots * s.hidden)); }
+    [[nodiscard]] Bytes rows() const { return tensor(real(x.most() * s.hidden)); }
+    [[nodiscard]] Bytes slots() const { return tensor(real(x.slots * s.hidden)); }
     // Megatron-Core adds the bias of an expert's second product outside of it (TEGroupedMLP,
     // _apply_bias): for each expert bias times probability and their sum, then all are joined and
     // cast. Probabilities that were sent once a token are fp32, and so is all of it. The backward
@@ -147,7 +147,7 @@ private:
         if (w.moe.shared_experts > 0 && c.experiment.cluster.host.expert_layer > Seconds(0))
             out.host("shared_modules", HostWork{HostWork::Kind::module, 2}, false);
         if (r.experts.one_by_one && !once()) {
-            const auto experts = static_cast<double>(x.rows.front().size());
+            const auto experts = real(x.rows.front().size());
             out.host("experts", HostWork{HostWork::Kind::expert_layer, experts}, ahead != nullptr);
         }
         if (p.ep == 1) return;
@@ -194,10 +194,10 @@ private:
 
     void all_to_all(bool home) const {
         if (p.ep == 1) return;
-        const Bytes slot = static_cast<double>(s.hidden) * s.element();
+        const Bytes slot = real(s.hidden) * s.element();
         const auto slots = [&](int source, int owner) {
-            return x.balanced ? static_cast<double>(x.slots) / p.ep
-                              : static_cast<double>(slots_between(c.routing, source, owner));
+            return x.balanced ? real(x.slots) / p.ep
+                              : real(slots_between(c.routing, source, owner));
         };
         AllToAll op = stepcast::all_to_all(p.ep, [&](int from, int to) {
             return slots(home ? to : from, home ? from : to) * slot;
@@ -207,8 +207,8 @@ private:
     }
 
     void send_once(AllToAll& op) const {
-        op.row = static_cast<double>(s.hidden) * s.element();
-        op.tokens = static_cast<double>(s.routed_tokens);
+        op.row = real(s.hidden) * s.element();
+        op.tokens = real(s.routed_tokens);
         const std::vector<int> ranks = members(c.groups.expert, c.groups.expert.first);
         const auto node = [&](std::size_t i) {
             return ranks[i] / c.experiment.cluster.gpus_per_node;
@@ -216,11 +216,11 @@ private:
         std::set<int> reached;
         for (std::size_t i = 0; i < ranks.size(); ++i) reached.insert(node(i));
         const auto nodes = static_cast<long>(reached.size());
-        const double inside = once_over_slots(w.moe, p.ep) * static_cast<double>(nodes),
+        const double inside = once_over_slots(w.moe, p.ep) * real(nodes),
                      between = once_over_slots(w.moe, nodes);
         for (std::size_t i = 0; i < ranks.size(); ++i)
             for (std::size_t j = 0; j < ranks.size(); ++j)
-                op.bytes[i * ranks.size() + j] *= i == j ? inside / static_cast<double>(nodes)
+                op.bytes[i * ranks.size() + j] *= i == j               ? inside / real(nodes)
                                                   : node(i) == node(j) ? inside
                                                                        : between;
     }

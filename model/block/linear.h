@@ -2,6 +2,7 @@
 // W^T; dW[out, in] = dy^T x.
 #pragma once
 
+#include "model/base/numbers.h"
 #include "model/block/operators.h"
 #include "model/transformer/layer.h"
 
@@ -15,7 +16,7 @@ inline Gemm product_of(const Linear& l, long m, long n, long k) {
 // Wider types need no cast.
 inline void plan_cast(Planner& planner, long rows, long width, Dtype dtype) {
     if (!is_narrow(dtype)) return;
-    const auto elements = static_cast<double>(rows * width);
+    const auto elements = real(rows * width);
     planner.compute("cast", MemoryPass{elements * size_of(between_products(dtype)),
                                        2 * elements * size_of(dtype)});
 }

@@ -15,11 +15,12 @@
 #include <variant>
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "model/graph/op.h"
 
 namespace stepcast {
 
-inline double number(long count) { return static_cast<double>(count); }
+inline double number(long count) { return real(count); }
 
 // A width in the whole model and its part on one tensor-parallel rank.
 struct Width {

@@ -12,6 +12,7 @@
 // backward product of the same layer. Adapters beside it: adapters.h.
 #pragma once
 
+#include "model/base/numbers.h"
 #include "model/block/adapters.h"
 
 namespace stepcast {
@@ -92,8 +93,8 @@ private:
         if (!r.row_scales || !is_narrow(l.dtype)) return;
         const bool is_cast = ahead != nullptr && l.after_norm;
         const double activations =
-            is_cast ? 0 : static_cast<double>(l.tokens * (ahead != nullptr ? l.in : l.out).rank);
-        const double weights = static_cast<double>(l.in.rank * l.out.rank);
+            is_cast ? 0 : real(l.tokens * (ahead != nullptr ? l.in : l.out).rank);
+        const double weights = real(l.in.rank * l.out.rank);
         const Bytes read = size_of(between_products(l.dtype));
         planner().compute("row_scales", MemoryPass{2.0 * activations * read + 1.5 * weights * read,
                                                    weights * size_of(l.dtype)});

@@ -11,6 +11,7 @@
 #include <boost/iterator/counting_iterator.hpp>
 #include <boost/property_map/property_map.hpp>
 
+#include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -93,9 +94,9 @@ public:
     }
     friend std::size_t num_edges(const DependencyGraph& g) {
         const auto tasks = static_cast<TaskId>(g.graph_->size());
-        return tasks == 0 ? 0
-                          : static_cast<std::size_t>(end_of(*g.graph_, tasks - 1) -
-                                                     g.graph_->predecessors(0).data());
+        return tasks == 0
+                   ? 0
+                   : as_index(end_of(*g.graph_, tasks - 1) - g.graph_->predecessors(0).data());
     }
     friend boost::typed_identity_property_map<TaskId> get(boost::vertex_index_t,
                                                           const DependencyGraph&) {

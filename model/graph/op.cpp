@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -12,8 +14,7 @@ struct Overloaded : Cases... {
 };
 
 Bytes off_diagonal(const AllToAll& op) {
-    const auto n =
-        static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(op.bytes.size()))));
+    const auto n = as_index(std::lround(std::sqrt(real(op.bytes.size()))));
     Bytes sum;
     for (std::size_t i = 0; i < op.bytes.size(); ++i)
         if (i / n != i % n) sum += op.bytes[i];
@@ -27,9 +28,7 @@ constexpr bool is_one_kind(std::variant<Ops...>*) {
 }
 static_assert(is_one_kind(static_cast<Op*>(nullptr)));
 
-double product(long a, long b, long c) {
-    return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
-}
+double product(long a, long b, long c) { return real(a) * real(b) * real(c); }
 
 }  // namespace
 
@@ -46,11 +45,10 @@ std::string_view kind_name(const Op& op) {
 // Query i of Q sees min(i + 1 + K - Q, window) of K keys, thus all earlier keys until the window is
 // full.
 double seen_share(const Attention& op) {
-    const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
+    const auto queries = real(op.seq_q), keys = real(op.seq_k);
     const double all = op.causal ? std::max((keys - (queries - 1) / 2) / keys, 0.5 / keys) : 1.0;
     if (op.window == 0) return all;
-    const double window = std::min(static_cast<double>(op.window), keys),
-                 first = keys - queries + 1;
+    const double window = std::min(real(op.window), keys), first = keys - queries + 1;
     const double growing = op.causal ? std::clamp(window - (keys - queries), 0.0, queries) : 0;
     const double seen = growing * (first + (growing - 1) / 2) + (queries - growing) * window;
     return op.window_share * seen / (queries * keys) + (1 - op.window_share) * all;
@@ -86,9 +84,7 @@ std::optional<Dtype> dtype_of(const Op& op) {
 Flops flops_of(const Op& op) {
     return Flops(std::visit(
         Overloaded{
-            [](const Gemm& g) {
-                return 2.0 * product(g.m, g.n, g.k) * static_cast<double>(g.batch);
-            },
+            [](const Gemm& g) { return 2.0 * product(g.m, g.n, g.k) * real(g.batch); },
             [](const GroupedGemm& g) {
                 return 2.0 * product(std::reduce(g.rows.begin(), g.rows.end()), g.n, g.k);
             },
@@ -99,7 +95,7 @@ Flops flops_of(const Op& op) {
                 const double wide = !a.backward ? 1 : a.flash ? 3 : 2, deep = a.backward ? 2 : 1;
                 const double seen = a.window > 0 ? seen_share(a) : a.causal ? 0.5 : 1.0;
                 const long values = a.value_dim > 0 ? a.value_dim : a.head_dim;
-                return seen * 2.0 * static_cast<double>(a.batch * a.heads) *
+                return seen * 2.0 * real(a.batch * a.heads) *
                        (wide * product(a.seq_q, a.seq_k, a.head_dim) +
                         deep * product(a.seq_q, a.seq_k, values));
             },

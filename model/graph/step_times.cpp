@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 namespace {
@@ -29,7 +31,7 @@ void PhaseClock::add(Phase phase, Lane lane, const Op& op, Seconds start, Second
     pipelined_ = pipelined_ || std::holds_alternative<SendRecv>(op);
     if (phase == Phase::gradient_sync) return sync_.push_back({start, finish});
     if (phase == Phase::optimizer) return optimizer_.push_back({start, finish});
-    const auto p = static_cast<std::size_t>(phase);
+    const auto p = as_index(phase);
     if (finish > reached_) length_[p] += finish - reached_;
     reached_ = std::max(reached_, finish);
     if (lane != Lane::compute && lane != Lane::collective) return;
@@ -41,8 +43,8 @@ StepTimes PhaseClock::times(Seconds step) const {
     const auto& own = pipelined_ ? busy_ : length_;
     StepTimes times;
     times.step = step;
-    times.forward = own[static_cast<std::size_t>(Phase::forward)];
-    times.backward = own[static_cast<std::size_t>(Phase::backward)];
+    times.forward = own[as_index(Phase::forward)];
+    times.backward = own[as_index(Phase::backward)];
     Seconds synced, end;
     const Seconds busy_sync = covered_after(reached_, sync_, synced);
     Spans both = sync_;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -18,7 +19,7 @@ TaskGraph::~TaskGraph() = default;
 TaskGraph::TaskGraph(int rank_count, bool launch_blocking)
     : rank_count_(rank_count),
       launch_blocking_(launch_blocking),
-      multiplicity_(static_cast<std::size_t>(rank_count), 1) {}
+      multiplicity_(as_index(rank_count), 1) {}
 
 NameId TaskGraph::name_id(std::string_view name) {
     if (const auto known = name_ids_.find(name); known != name_ids_.end()) return known->second;
@@ -133,7 +134,7 @@ const TaskLabel& TaskGraph::label(TaskId t) const {
 }
 
 void TaskGraph::set_multiplicity(std::vector<int> multiplicity) {
-    if (multiplicity.size() != static_cast<std::size_t>(rank_count_))
+    if (multiplicity.size() != as_index(rank_count_))
         throw std::logic_error("task_graph: " + std::to_string(multiplicity.size()) +
                                " multiplicities for " + std::to_string(rank_count_) + " ranks");
     multiplicity_ = std::move(multiplicity);

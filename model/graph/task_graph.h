@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/graph/group.h"
 #include "model/graph/op.h"
 #include "model/graph/task_label.h"
@@ -52,11 +53,9 @@ struct Place {
     std::uint32_t index = 0;
     Place() = default;
     Place(int rank, Lane lane)
-        : index(static_cast<std::uint32_t>(rank * lane_count + static_cast<int>(lane))) {}
-    [[nodiscard]] int rank() const { return static_cast<int>(index) / lane_count; }
-    [[nodiscard]] Lane lane() const {
-        return static_cast<Lane>(static_cast<int>(index) % lane_count);
-    }
+        : index(static_cast<std::uint32_t>(rank * lane_count + as_int(lane))) {}
+    [[nodiscard]] int rank() const { return as_int(index) / lane_count; }
+    [[nodiscard]] Lane lane() const { return static_cast<Lane>(as_int(index) % lane_count); }
     friend bool operator==(const Place&, const Place&) = default;
 };
 

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -66,7 +68,7 @@ std::string span_mismatch(const TaskGraph& graph, const Trace& trace) {
 void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack) {
     if (std::string why = span_mismatch(graph, trace); !why.empty()) broken(std::move(why));
     std::vector<std::span<const Span>> spans_of(graph.size());
-    std::vector<Seconds> free(static_cast<std::size_t>(graph.place_count()));
+    std::vector<Seconds> free(as_index(graph.place_count()));
     std::size_t next = 0;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const std::size_t first = next;

@@ -1,4 +1,5 @@
-// Traces of run folders: one line a span, with a stamp of the graph that they belong to.
+#include "model/graph/trace_file.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -1,10 +1,11 @@
-// Rules between keys of a cluster, one function each. A complaint begins with the key at fault.
-#include "model/input/checks.h"
+#include "model/input/check_cluster.h"
 
 #include <map>
 #include <string_view>
 
+#include "model/base/numbers.h"
 #include "model/cluster.h"
+#include "model/input/checks.h"
 
 namespace stepcast {
 namespace {
@@ -87,7 +88,7 @@ void check_leaves(const Cluster& c) {
 void check_rank_rates(const Cluster& c) {
     const auto& rates = c.gpu.rank_rates;
     if (rates.empty()) return;
-    if (static_cast<int>(rates.size()) != rank_count(c))
+    if (as_int(rates.size()) != rank_count(c))
         refuse(
             "cluster.gpu.rank_rates: {} rates, but cluster has {} ranks; expected one each, or "
             "none",

@@ -1,9 +1,15 @@
-// Rules across keys, one function each. A complaint begins with the key at fault.
+#include "model/input/check_experiment.h"
+
+#include "model/input/check_cluster.h"
+#include "model/input/check_transformer.h"
 #include "model/input/checks.h"
 #include "model/input/keys.h"
 #include "model/input/split_rules.h"
 #include "model/machine/allocator_settings.h"
 #include "model/rank_groups.h"
+#include "model/recorded/coca/check.h"
+#include "model/recorded/script/steps.h"
+#include "model/routing_file.h"
 #include "model/runtime_rules.h"
 
 namespace stepcast {

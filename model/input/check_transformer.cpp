@@ -1,4 +1,4 @@
-// Rules for transformers, one function each. A complaint begins with the key at fault.
+#include "model/input/check_transformer.h"
 
 #include <algorithm>
 #include <numeric>

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/input/layers.h"
 #include "model/workload.h"
 
 namespace stepcast {
@@ -28,6 +29,7 @@ struct ModelFamily {
 std::vector<ModelFamily> read_families();
 
 bool knows_family(std::string_view model, const std::vector<ModelFamily>& families);
+
 // The family with the longest prefix of the name, in any case ("llama3.1-405b"). `words` receives
 // "llama: gated feed-forward, ..". Throws ConfigError if the family is unknown or its layers are
 // not modelled.
@@ -40,16 +42,12 @@ struct HubConfig {
     std::vector<std::string> notes;  // what was read with a reservation
 };
 
-// Shapes and architecture of the file. The sequence length is left to the experiment unless
-// positions are learned, because the file states only the longest context. Defaults that it does
-// not state: flash attention and adam. Throws ConfigError with file and key: unreadable, not JSON,
-// a model type without a rule, or a missing or misplaced value.
-HubConfig read_hub_config(const std::string& path);
 // What the file calls the model of its text part, if it states no sizes of it.
 struct NamedTextPart {
     std::string name;  // empty if not even that
     int vocab = 0;     // 0: not stated
 };
-std::optional<NamedTextPart> text_part_without_sizes(const std::string& path);
+
+void lay_family(Layers& layers, const std::string& path);  // the architecture only, no sizes
 
 }  // namespace stepcast

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/experiment.h"
 #include "model/input/key_values.h"
@@ -36,7 +37,7 @@ std::optional<WhenPath> when_path(std::string_view path) {
     if (!path.starts_with("when.")) return std::nullopt;
     path.remove_prefix(5);
     const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), found.number);
-    path.remove_prefix(static_cast<std::size_t>(end - path.data()));
+    path.remove_prefix(as_index(end - path.data()));
     if (error != std::errc() || !path.starts_with('.')) return std::nullopt;
     path.remove_prefix(1);
     found.part = path.substr(0, path.find('.'));

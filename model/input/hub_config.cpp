@@ -1,4 +1,5 @@
-// Reads a Hugging Face config.json as a workload, by the rules of model/presets/hub.toml.
+#include "model/input/hub_config.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
 #include "model/input/hub_families.h"

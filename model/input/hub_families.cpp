@@ -5,13 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/input/fields.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
 
-double all_but_every(int nth, int layers) { return 1 - static_cast<double>(layers / nth) / layers; }
+double all_but_every(int nth, int layers) { return 1 - real(layers / nth) / layers; }
 
 // Share of the layers with a sliding window: all layers, those in layer_types, all but every n-th
 // (sliding_window_pattern), or those after the first max_window_layers (Qwen).
@@ -22,14 +23,11 @@ double share_of_windows(const HubValues& c, int layers) {
     for (const char* name : {"_sliding_window_pattern", "sliding_window_pattern"})
         if (c.states(name) && c.of(name).is_number_integer())
             if (const auto nth = c.of(name).get<std::int64_t>(); nth > 0)
-                share = all_but_every(static_cast<int>(std::min<std::int64_t>(nth, layers + 1)),
-                                      layers);
+                share = all_but_every(as_int(std::min<std::int64_t>(nth, layers + 1)), layers);
     // a letter a layer, repeated: L has a window
     if (c.states("sliding_window_pattern") && c.of("sliding_window_pattern").is_string()) {
         const auto pattern = c.of("sliding_window_pattern").get<std::string>();
-        if (!pattern.empty())
-            share = static_cast<double>(std::ranges::count(pattern, 'L')) /
-                    static_cast<double>(pattern.size());
+        if (!pattern.empty()) share = real(std::ranges::count(pattern, 'L')) / real(pattern.size());
     }
     if (!c.states("layer_types")) return share;
     double windowed = 0;
@@ -43,7 +41,7 @@ double share_of_windows(const HubValues& c, int layers) {
                        "\" is no kind of layer that is modelled; expected full_attention or "
                        "sliding_attention");
     }
-    const auto told = static_cast<double>(c.of("layer_types").size());
+    const auto told = real(c.of("layer_types").size());
     return told > 0 ? windowed / told : 1;
 }
 
@@ -81,7 +79,7 @@ void read_dense_layers(HubValues& c) {
         if (std::any_of(experts, kinds.end(), [](const Json& kind) { return kind != "sparse"; }))
             c.fail("mlp_layer_types",
                    "expected dense layers first, then sparse ones; others are not modelled");
-        c.workload().moe.dense_layers = static_cast<int>(experts - kinds.begin());
+        c.workload().moe.dense_layers = as_int(experts - kinds.begin());
     }
     if (c.states("mlp_only_layers")) {
         int expected = 0;
@@ -127,8 +125,8 @@ void read_llama4(HubValues& c) {
     w.moe.ffn = w.moe.shared_ffn = w.ffn;
     c.may("ffn", "intermediate_size_mlp");
     if (c.states("moe_layers") && c.of("moe_layers").is_array())
-        for (int at = 0; at < static_cast<int>(c.of("moe_layers").size()); ++at)
-            if (c.of("moe_layers")[static_cast<std::size_t>(at)] != (at + 1) * w.moe.interval - 1)
+        for (int at = 0; at < as_int(c.of("moe_layers").size()); ++at)
+            if (c.of("moe_layers")[as_index(at)] != (at + 1) * w.moe.interval - 1)
                 c.fail(
                     "moe_layers",
                     "expected every interleave_moe_layer_step-th layer; others are not modelled");
@@ -149,7 +147,7 @@ void lay_mixers(HubValues& c, double mamba, double attention) {
     w.mamba.attention = attention / w.layers;
     c.read_group("mamba");
     const double heads = w.mamba.heads;
-    w.mamba.heads = static_cast<int>(std::lround(heads * mamba / w.layers));
+    w.mamba.heads = as_int(std::lround(heads * mamba / w.layers));
     if (mamba != w.layers)
         c.note(std::to_string(static_cast<int>(mamba)) + " Mamba blocks over " +
                std::to_string(w.layers) + " layers: read as one a layer of " +
@@ -196,9 +194,7 @@ std::string blocks_of_nemotron_h(HubValues& c) {
 
 void read_nemotron_h(HubValues& c) {
     const std::string pattern = blocks_of_nemotron_h(c);
-    const auto count = [&](char block) {
-        return static_cast<int>(std::ranges::count(pattern, block));
-    };
+    const auto count = [&](char block) { return as_int(std::ranges::count(pattern, block)); };
     const int forward = count('-') + count('E');
     if (count('M') == 0 || forward == 0)
         c.fail("hybrid_override_pattern", "expected Mamba and feed-forward blocks");
@@ -223,13 +219,11 @@ void read_mamba_and_attention(HubValues& c) {
         w.positions = Positions::none;
     std::size_t attention = c.states("attn_layer_indices") ? c.of("attn_layer_indices").size() : 0;
     if (c.states("layer_types"))
-        attention = static_cast<std::size_t>(std::ranges::count_if(
-            c.of("layer_types"),
-            [](const Json& kind) { return kind == "attention" || kind == "full_attention"; }));
-    if (attention > static_cast<std::size_t>(w.layers))
-        c.fail("attn_layer_indices", "more blocks than layers");
-    lay_mixers(c, both ? w.layers : w.layers - static_cast<double>(attention),
-               both ? w.layers : static_cast<double>(attention));
+        attention = as_index(std::ranges::count_if(c.of("layer_types"), [](const Json& kind) {
+            return kind == "attention" || kind == "full_attention";
+        }));
+    if (attention > as_index(w.layers)) c.fail("attn_layer_indices", "more blocks than layers");
+    lay_mixers(c, both ? w.layers : w.layers - real(attention), both ? w.layers : real(attention));
     c.may("moe.experts", "num_local_experts");
     if (w.moe.experts == 0) return c.may("ffn", "shared_intermediate_size");
     c.read_group("experts_beside_shared");
@@ -293,7 +287,7 @@ void read_mpt(HubValues& c) {
             c.of("expansion_ratio").is_number() ? c.of("expansion_ratio").get<double>() : 0;
         if (!(ratio > 0 && ratio <= 64))
             c.fail("expansion_ratio", "expected a number above 0, 64 at most");
-        w.ffn = static_cast<int>(std::lround(ratio * w.hidden));
+        w.ffn = as_int(std::lround(ratio * w.hidden));
     }
     const Json kind = c.states("attn_config.attn_type") ? c.of("attn_config.attn_type")
                                                         : Json("multihead_attention");
@@ -325,9 +319,8 @@ void read_local_layers(HubValues& c) {
                 c.fail("attention_types",
                        "expected lists of kinds and how often they come, like [[[\"global\", "
                        "\"local\"], 12]]");
-            local += part[1].get<double>() *
-                     static_cast<double>(std::ranges::count(part[0], Json("local")));
-            all += part[1].get<double>() * static_cast<double>(part[0].size());
+            local += part[1].get<double>() * real(std::ranges::count(part[0], Json("local")));
+            all += part[1].get<double>() * real(part[0].size());
         }
     if (!(local > 0 && local <= all)) return;
     c.may("window", "window_size");
@@ -342,10 +335,10 @@ void read_delta(HubValues& c) {
     const Json& kinds = c.of("layer_types");
     const auto attends = [](const Json& kind) { return kind == "full_attention"; };
     const auto first = std::ranges::find_if(kinds, attends);
-    d.interval = first == kinds.end() ? 0 : static_cast<int>(first - kinds.begin()) + 1;
+    d.interval = first == kinds.end() ? 0 : as_int(first - kinds.begin()) + 1;
     for (std::size_t l = 0; l < kinds.size(); ++l)
-        if (kinds[l] != (has_attention(c.workload(), static_cast<int>(l)) ? "full_attention"
-                                                                          : "linear_attention"))
+        if (kinds[l] !=
+            (has_attention(c.workload(), as_int(l)) ? "full_attention" : "linear_attention"))
             c.fail("layer_types", fmt::format("layer {} is {}; expected linear_attention, and "
                                               "full_attention in every n-th layer",
                                               l, kinds[l].dump()));

@@ -1,4 +1,5 @@
-// The keys of all tables of an experiment.
+#include "model/input/key_table.h"
+
 #include <algorithm>
 #include <deque>
 #include <utility>

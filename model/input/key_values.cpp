@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/fields.h"
 
@@ -123,7 +124,7 @@ std::string text_of_points(const std::vector<Point>& points) {
 void read_value(const ConfigValue& found, int& out) {
     long value = 0;
     read_value(found, value);
-    out = static_cast<int>(value);
+    out = as_int(value);
 }
 // Counts are converted to int later, so the value must fit an int.
 void read_value(const ConfigValue& found, long& out) {
@@ -147,7 +148,7 @@ void read_value(const ConfigValue& found, double& out) {
     if (const auto* v = as<double>(found))
         out = *v;
     else if (const auto* i = as<std::int64_t>(found))
-        out = static_cast<double>(*i);
+        out = real(*i);
     else
         wrong(found, "not a number", "a number without unit, for example 0.85");
 }

@@ -2,14 +2,20 @@
 // model/.
 #pragma once
 
+#include <charconv>
+#include <string>
+#include <string_view>
+
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 
 namespace stepcast {
+
+std::string quoted_toml(std::string_view text);
 
 // Each throws ConfigError with what was found and what was expected.
 void read_value(const ConfigValue& found, int& out);
@@ -272,8 +278,8 @@ inline constexpr bool is_per_dtype<PerDtype<T>> = true;
 template <class Table, class Field>
 std::size_t offset_of(Field Table::*member) {
     static const Table any{};
-    return static_cast<std::size_t>(reinterpret_cast<const char*>(&(any.*member)) -
-                                    reinterpret_cast<const char*>(&any));
+    return as_index(reinterpret_cast<const char*>(&(any.*member)) -
+                    reinterpret_cast<const char*>(&any));
 }
 
 // The keys of a struct that represents the table `name` (keyed.h).

@@ -1,16 +1,19 @@
 #include "model/input/keys.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/framework_file.h"
+#include "model/input/key_table.h"
 #include "model/input/key_values.h"
+#include "model/input/older_keys.h"
 
 namespace stepcast {
 namespace {
@@ -118,7 +121,7 @@ bool assign_row(const Key& list, void* holder, std::string_view path, const Conf
     path.remove_prefix(list.path.size() + 1);
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), index);
-    const auto below = static_cast<std::size_t>(end - path.data());
+    const auto below = as_index(end - path.data());
     if (error != std::errc() || below == path.size() || *end != '.' || index > 10'000) return false;
     return assign_at(list.type->row_keys(), list.type->row(list.field(holder), index),
                      path.substr(below + 1), value);

@@ -53,32 +53,24 @@ struct Key {
 };
 
 inline bool is_preset(const Key& key) { return !key.type; }
+
 // The present name of the field.
 inline std::string_view canonical(const Key& key) { return key.now.empty() ? key.path : key.now; }
 
-// Every key once, in documentation order.
-const std::vector<Key>& all_keys();
-std::span<const Key> keys_of(std::string_view table);  // "cluster."
-const Key* find_key(std::string_view path);            // also by a name that it had before
-// Names that keys had before November 2026, in the words of that time; all_keys() lists none.
-const std::vector<Key>& older_keys();
-// The style of kernels that an older switch (parallelism.eager) turns on; "" of other keys.
-std::string_view older_style(const Key& key);
+const Key* find_key(std::string_view path);  // also by a name that it had before
 
 // Text of the ConfigError for an unknown key. `prefix` is what keys of the file omit ("cluster." in
 // a cluster file).
 std::string unknown_key(const std::string& path, const std::string& prefix = "");
 
 bool holds_rows(const Key& key);  // its value is a list of tables
+
 // The list key that "cluster.kernel.attention_kernels.2.width" is a field of; nullptr if there is
 // none.
 const Key* key_of_row(std::string_view path);
+
 // Returns false if the rows of that list have no such field.
 bool assign_row(const Key& list, void* holder, std::string_view path, const ConfigValue& value);
-
-// Appends the keys of the table in the field `at`, which gives them the beginning of path
-// ("link.intra", "attention_") and meaning.
-void add_below(std::vector<Key>& keys, const Key& at, std::span<const Key> table);
 
 // Of a struct that is no Experiment: sets the field, or field of a row, at `path`, and returns
 // false if there is none; the fields as lines of a file, without empty lists of tables; candidates
@@ -88,11 +80,13 @@ bool assign_at(std::span<const Key> keys, void* holder, std::string_view path,
 std::string lines_of(std::span<const Key> keys, const void* holder,
                      std::initializer_list<std::string_view> left_out);
 std::vector<std::string> names_of_fields(std::span<const Key> keys);
+
 // the fields in which it differs from `plain`
 std::string row_text(std::span<const Key> keys, const void* row, const void* plain);
 
 // Checks type, unit and range. Throws ConfigError without position or key name.
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value);
+
 // The same for command-line text, quoted or bare.
 void assign_text(const Key& key, Experiment& experiment, const std::string& text);
 
@@ -101,16 +95,19 @@ std::string checked_text(const Key& key, const ConfigValue& value);
 std::string checked_text(const Key& key, const std::string& text);
 
 std::string text_of(const Key& key, const Experiment& experiment);  // bare, exact: as for --set
+
 // As after `key = ` in a file. Control characters are removed from texts, because no reader accepts
 // them.
 std::string toml_text_of(const Key& key, const void* holder);
 inline std::string toml_text_of(const Key& key, const Experiment& experiment) {
     return toml_text_of(key, &experiment);
 }
-std::string quoted_toml(std::string_view text);
+
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
+
 // throws ConfigError for the first missing key
 void check_required(const Experiment& experiment, std::string_view table = "");
+
 // its default is empty or zero, and it still has it
 bool is_unset(const Key& key, const Experiment& experiment);
 

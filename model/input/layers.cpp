@@ -7,6 +7,9 @@
 #include "model/base/errors.h"
 #include "model/input/families.h"
 #include "model/input/framework_file.h"
+#include "model/input/hub_config.h"
+#include "model/input/key_table.h"
+#include "model/machine/cluster_file.h"
 
 namespace stepcast {
 

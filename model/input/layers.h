@@ -35,9 +35,11 @@ struct Layers {
 
 // The preset or file that a key of `file` starts from. A relative path is relative to `file`.
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
+
 // The path that a file states by its own start key, which is removed from the file; empty if it
 // states none.
 std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file);
+
 // The file and all files that it starts from by this key, the farthest first. Throws if they form a
 // cycle.
 std::vector<TomlFile> with_starts(PresetKind kind, std::string_view key, const std::string& path);
@@ -47,19 +49,10 @@ std::string stem_of(const std::string& path);  // "a/dgx.toml" -> "dgx"
 // file, "" in an experiment. Skips the `preset` keys of an experiment, which were loaded before.
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin);
 void lay_workload(Layers& layers, const std::string& path);
-// in order: the file that it starts from, its nameplate, its [fitted]
-void lay_cluster(Layers& layers, const std::string& path);
+
 // in order: the file that it starts from, the file, its [fitted]
 void lay_framework(Layers& layers, const std::string& path);
-void lay_family(Layers& layers, const std::string& path);  // the architecture only, no sizes
-// lay_file() for a file that may have a [fitted] table: lays the fitted values over the others and
-// returns the table.
-std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::string& prefix);
-// The text of such a file: the values as they were before the fit, and the [fitted] table.
-std::string file_text(Experiment holder, const std::string& prefix,
-                      const std::optional<Fitted>& fitted);
-// the [fitted] table as in a file; "" if not fitted
-std::string fitted_text(const Cluster& cluster);
+
 void lay_override(Layers& layers, const Override& override);
 
 // Every layer of an experiment, without checks.

@@ -1,5 +1,5 @@
-// Names that keys had before November 2026. Files and scripts still state and ask for them: each is
-// the same field under its earlier name, with values in the words of that time.
+#include "model/input/older_keys.h"
+
 #include <fmt/format.h>
 
 #include "model/input/key_values.h"

@@ -1,14 +1,14 @@
 #include "model/input/presets.h"
 
-#include <dlfcn.h>
-#include <link.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <tuple>
+
+#include <dlfcn.h>
+#include <link.h>
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/numbers.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/machine/libraries.h"
 #include "model/machine/measured_tables.h"
@@ -174,7 +176,7 @@ void add_odd_sizes(const Experiment& e, Remarks& remarks) {
                         "have more weights than what they "
                         "adapt",
                         w.adapter_rank, w.hidden));
-    if (const double all = static_cast<double>(w.moe.experts) / w.moe.top_k;
+    if (const double all = real(w.moe.experts) / w.moe.top_k;
         w.moe.experts > 0 && w.moe.capacity_factor > all)
         remarks.push_back(
             fmt::format("workload.moe.capacity_factor = {} is above experts / top_k = {:.4g}: each "

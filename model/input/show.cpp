@@ -8,8 +8,11 @@
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "model/input/framework_file.h"
+#include "model/input/key_table.h"
+#include "model/input/key_values.h"
 #include "model/input/keys.h"
 #include "model/input/layers.h"
+#include "model/machine/cluster_file.h"
 
 namespace stepcast {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "model/base/numbers.h"
 #include "model/input/key_values.h"
 
 namespace stepcast {
@@ -17,9 +18,9 @@ void take_fields(std::string_view prefix, std::array<SplitField, split_key_count
             const auto at = std::ranges::find(name_list<SplitKey>, row.name);
             if constexpr (std::is_integral_v<Field> || std::is_enum_v<Field>)
                 if (at != name_list<SplitKey>.end())
-                    fields[static_cast<std::size_t>(at - name_list<SplitKey>.begin())] = {
+                    fields[as_index(at - name_list<SplitKey>.begin())] = {
                         fmt::format("{}.{}", prefix, row.name),
-                        [](const ParallelPlan& p) { return static_cast<int>(p.*table.*member); },
+                        [](const ParallelPlan& p) { return as_int(p.*table.*member); },
                         [](ParallelPlan& p, int value) {
                             p.*table.*member = static_cast<Field>(value);
                         }};
@@ -37,7 +38,7 @@ const std::array<SplitField, split_key_count> split_fields = [] {
 
 std::size_t split_index(std::string_view key) {
     const Key* const known = find_key(key);
-    return static_cast<std::size_t>(
+    return as_index(
         std::ranges::find(split_fields, known ? canonical(*known) : key, &SplitField::key) -
         split_fields.begin());
 }

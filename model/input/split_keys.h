@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 
 namespace stepcast {
@@ -28,9 +29,7 @@ inline constexpr std::size_t split_key_count = name_list<SplitKey>.size();
 // Indexed by SplitKey.
 extern const std::array<SplitField, split_key_count> split_fields;
 
-inline const SplitField& split_field(SplitKey key) {
-    return split_fields[static_cast<std::size_t>(key)];
-}
+inline const SplitField& split_field(SplitKey key) { return split_fields[as_index(key)]; }
 // split_key_count if `key` is none of them.
 std::size_t split_index(std::string_view key);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
@@ -117,7 +118,7 @@ std::string batch_refusal(const Split& s) {
 std::string stage_layers_refusal(const Split& s) {
     const auto& stated = s.p.stage_layers;
     if (stated.empty() || s.p.cut == StageCut::modules) return "";
-    if (static_cast<int>(stated.size()) != all_chunks(s))
+    if (as_int(stated.size()) != all_chunks(s))
         return fmt::format("parallelism.stage_layers: {} entries, but there are {} stage chunks",
                            stated.size(), all_chunks(s));
     if (const int least = std::ranges::min(stated); least < 0)
@@ -140,7 +141,7 @@ bool repeats_layout(const Split& s) {
     if (s.p.layout == StageLayout::even) return false;
     Parallelism earlier = s.p;
     const std::vector<int> layers = chunk_layers(s.w, s.p);
-    for (int layout = 0; layout < static_cast<int>(s.p.layout); ++layout) {
+    for (int layout = 0; layout < as_int(s.p.layout); ++layout) {
         earlier.layout = static_cast<StageLayout>(layout);
         if (chunk_layers(s.w, earlier) == layers) return true;
     }
@@ -249,9 +250,7 @@ constexpr Rule rules[] = {
     // tokens and slots are counted as int later
     of_any(
         SplitKey::micro_batch, "more than 1e9 slots on a rank",
-        [](const Split& s) {
-            return static_cast<double>(s.p.micro_batch) * s.w.seq * s.w.moe.top_k > 1e9;
-        },
+        [](const Split& s) { return real(s.p.micro_batch) * s.w.seq * s.w.moe.top_k > 1e9; },
         [](const Split& s) {
             return fmt::format(
                 "parallelism.micro_batch: {} x seq {} x top_k {} is above 1e9 slots on a rank",

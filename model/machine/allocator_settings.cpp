@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -116,8 +117,7 @@ private:
             !std::has_single_bit(static_cast<std::uint64_t>(boundary)))
             refuse("For roundups, the intervals have to be power of 2");
         const auto index = std::min<std::size_t>(
-            static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(boundary))),
-            steps.size() - 1);
+            as_index(std::countr_zero(static_cast<std::uint64_t>(boundary))), steps.size() - 1);
         if (first) std::fill_n(steps.begin(), index, divisions);
         first = false;
         steps[index] = divisions;
@@ -166,14 +166,15 @@ private:
             {"expandable_segments", [&] { s.expandable_segments = take_bool(); }},
             {"max_split_size_mb",
              [&] {
-                 s.max_split_size = take_mebibytes("max_split_size_mb", "too small, must be >=",
-                                                   static_cast<double>(s.large_segment / mebibyte));
+                 s.max_split_size =
+                     take_mebibytes("max_split_size_mb",
+                                    "too small, must be >=", real(s.large_segment / mebibyte));
              }},
             {"max_non_split_rounding_mb",
              [&] {
-                 s.max_non_split_rounding = take_mebibytes(
-                     "max_non_split_rounding_mb",
-                     "too small, must be >=", static_cast<double>(s.large_segment / mebibyte));
+                 s.max_non_split_rounding =
+                     take_mebibytes("max_non_split_rounding_mb",
+                                    "too small, must be >=", real(s.large_segment / mebibyte));
              }},
             {"large_segment_size_mb",
              [&] { s.large_segment = take_mebibytes("large_segment_size_mb", "must be >", 10); }},

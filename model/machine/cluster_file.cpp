@@ -1,4 +1,5 @@
-// Reads cluster files over their bases, and writes them with their evidence.
+#include "model/machine/cluster_file.h"
+
 #include <algorithm>
 #include <ranges>
 
@@ -7,6 +8,7 @@
 #include "model/cluster.h"
 #include "model/input/fields.h"
 #include "model/input/framework_file.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/input/layers.h"
 #include "model/machine/priors.h"

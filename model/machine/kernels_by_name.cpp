@@ -1,10 +1,10 @@
-// Constants of kernels that carry a name, for a machine that nobody measured.
-#include "model/machine/nearest.h"
+#include "model/machine/kernels_by_name.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "model/machine/priors.h"
+#include "model/machine/nearest.h"
+#include "model/machine/transfer.h"
 
 namespace stepcast {
 namespace {

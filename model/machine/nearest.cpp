@@ -7,11 +7,13 @@
 #include <set>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
+#include "model/machine/cluster_file.h"
 #include "model/machine/generation.h"
-#include "model/machine/priors.h"
+#include "model/machine/transfer.h"
 
 namespace stepcast {
 namespace {
@@ -23,7 +25,7 @@ bool like_fabrics(const Cluster& a, const Cluster& b) {
 // The weights: dies for NVSwitch and dies for PCIe differ more than generations do.
 int likeness(const Cluster& a, const Cluster& b) {
     return (like_fabrics(a, b) ? 4 : 0) -
-           std::abs(static_cast<int>(generation(a.gpu)) - static_cast<int>(generation(b.gpu)));
+           std::abs(as_int(generation(a.gpu)) - as_int(generation(b.gpu)));
 }
 constexpr int same_generation = 4, one_generation_away = 3;  // likeness with equal fabric
 

@@ -68,33 +68,10 @@ struct Sources {
 
 Sources sources_for(const Cluster& to, const Machines& all);
 
-// Adapts the medians of `from` for collectives inside a node, after the datasheet gave gpu, fabric
-// and bandwidth:
-//   sockets      a ring over both reaches the share of a rank's link that it reaches on machines
-//   with similar links, or if none of
-//                those shows it, the share of recorded runs (model/presets/priors.toml).
-//   all-to-alls  reach the library's share of the narrowest links, which include the link between
-//   sockets: their many flows fill
-//                it, while a ring has only one flow each way.
-//   launches     take a number of cycles, like those of kernels (launch_ratio).
-//   copies       of a rank's own piece are made by the SMs of channels, at a fixed rate each. With
-//   NVSwitch all channels are used; over
-//                PCIe, NCCL uses as many as the link's rate requires. The number in other libraries
-//                is unknown.
-void lay_links(Layers& layers, const Sources& from);
+// Shipped clusters whose kernels and links were measured, one per device.
+std::vector<std::string> measured_machines();
 
-// Kernels by name: first those of the machines in `near`, then those that only others run, each
-// taken whole from one machine. For attention from others, only machines count whose tensor cores
-// are fed as near's are: from registers (A100, cards) or from shared memory (Hopper, data-centre
-// Blackwell). Libraries use one name ("FlashInfer prefill", "Triton extend attention", "unmasked
-// TRT-LLM FMHA") for a different kernel on either kind, so constants of one say nothing about the
-// other.
-void lay_kernels(Cluster& cluster, const Machines& near, const Machines& all);
-
-// Adds fp8 to a kernel from a machine without fp8: the change is that of the kernel with its name
-// on machines that have fp8, with bytes and launches of the casts from that kernel. What fp8
-// products lose against 16 bits is work outside the tensor cores. This takes the same time on every
-// SM, so it costs less of the rate where tensor cores are slower.
-AttentionKernel with_eight_bits(AttentionKernel kernel, const Machines& all, const Gpu& to);
+// Other measured machines whose chips have the same SMs as `machine`.
+std::vector<std::string> sisters_of(const std::string& machine);
 
 }  // namespace stepcast

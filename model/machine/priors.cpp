@@ -6,7 +6,10 @@
 
 #include "model/input/key_values.h"
 #include "model/input/presets.h"
+#include "model/machine/kernels_by_name.h"
 #include "model/machine/nearest.h"
+#include "model/machine/transfer.h"
+#include "model/machine/transfer_links.h"
 #include "model/machine/transfer_spreads.h"
 
 namespace stepcast {

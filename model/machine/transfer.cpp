@@ -1,12 +1,14 @@
-// Constants of a machine that nobody measured, from measured machines that are like it.
-#include "model/machine/priors.h"
+#include "model/machine/transfer.h"
 
 #include <algorithm>
-#include <boost/math/statistics/linear_regression.hpp>
 #include <cmath>
 
+#include <boost/math/statistics/linear_regression.hpp>
+
+#include "model/base/numbers.h"
 #include "model/machine/generation.h"
 #include "model/machine/nearest.h"
+#include "model/machine/priors.h"
 
 namespace stepcast {
 namespace {
@@ -98,7 +100,7 @@ AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
     kernel.fill *= faster;
     kernel.traffic *= passes;
     kernel.cache *= passes;
-    kernel.token = from.sms / static_cast<double>(to.sms) * kernel.token;
+    kernel.token = from.sms / real(to.sms) * kernel.token;
     kernel.launch = launch_ratio(from, to) * kernel.launch;
     return kernel;
 }
@@ -167,7 +169,7 @@ double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>
         shares.push_back(std::log(c.kernel.gemm_traffic_efficiency));
     }
     double of_near = 0;
-    for (const Cluster& c : near) of_near += size(c.gpu) / static_cast<double>(near.size());
+    for (const Cluster& c : near) of_near += size(c.gpu) / real(near.size());
     return std::exp(line_through(sizes, shares).slope * (size(to) - of_near));
 }
 

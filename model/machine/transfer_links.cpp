@@ -1,8 +1,8 @@
-// The same for links, collectives and launches.
-#include "model/machine/nearest.h"
+#include "model/machine/transfer_links.h"
 
 #include "model/machine/generation.h"
-#include "model/machine/priors.h"
+#include "model/machine/nearest.h"
+#include "model/machine/transfer.h"
 
 namespace stepcast {
 namespace {

@@ -1,9 +1,10 @@
-// A training step of a plain network under data parallelism.
-#include "model/runtime_rules.h"
-#include "model/step.h"
+#include "model/recorded/mlp.h"
 
+#include <utility>
+#include "model/base/numbers.h"
 #include "model/recorded/moe/perceptron.h"
 #include "model/recorded/moe/program.h"
+#include "model/runtime_rules.h"
 
 namespace stepcast {
 namespace {
@@ -33,8 +34,7 @@ TaskGraph build_mlp_step(const Experiment& e) {
     const std::vector<long> rows{static_cast<long>(p.micro_batch) * w.seq};
     const auto forward = perceptron_kernels(layer, Phase::forward, rows),
                backward = perceptron_kernels(layer, Phase::backward, rows);
-    const Bytes gradients =
-        2.0 * static_cast<double>(w.hidden) * static_cast<double>(w.ffn) * size_of(w.dtype);
+    const Bytes gradients = 2.0 * real(w.hidden) * real(w.ffn) * size_of(w.dtype);
     TaskGraph graph(rank_count(e.cluster), e.cluster.launch_blocking);
     Program program(graph);
     const auto add_layer = [&](const std::vector<NamedOp>& kernels, Phase phase) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/csv.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -25,7 +26,7 @@ void append(std::string& text, Number value) {
 void append_value(std::string& text, double value) {
     if (!(value >= 0 && value < 1e6)) return append(text, value);
     const auto nanos = std::int64_t{std::llround(value * 1e9)};
-    if (static_cast<double>(nanos) / 1e9 != value) return append(text, value);
+    if (real(nanos) / 1e9 != value) return append(text, value);
     append(text, nanos / 1'000'000'000);
     std::int64_t rest = nanos % 1'000'000'000;
     if (rest == 0) return;

@@ -8,6 +8,7 @@
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -85,10 +86,10 @@ double quantile(std::vector<double> values, double q) {
     if (values.empty() || !(q >= 0 && q <= 1))
         throw std::logic_error("quantile: no values, or q outside 0..1");
     std::sort(values.begin(), values.end());
-    const double at = q * static_cast<double>(values.size() - 1);
+    const double at = q * real(values.size() - 1);
     const auto below = static_cast<std::size_t>(std::floor(at));
     const auto above = std::min(below + 1, values.size() - 1);
-    return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+    return values[below] + (at - real(below)) * (values[above] - values[below]);
 }
 
 }  // namespace stepcast

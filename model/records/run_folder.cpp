@@ -1,25 +1,29 @@
 #include "model/records/run_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <set>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/stamp.h"
 #include "model/base/whole_files.h"
 #include "model/graph/trace.h"
+#include "model/graph/trace_file.h"
+#include "model/input/check_experiment.h"
 #include "model/input/fields.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"
-#include "model/routing.h"
+#include "model/routing_file.h"
 
 namespace stepcast {
 namespace {
@@ -84,7 +88,7 @@ std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index,
     sample.model = experiment.workload.name;
     sample.experts = experiment.workload.moe.experts;
     sample.ranks = rank_count(experiment.cluster);
-    sample.step = static_cast<int>(index);
+    sample.step = as_int(index);
     std::vector<Sample> samples;
     for (const KeptValue& kept : kept_values) {
         sample.phase = kept.phase;
@@ -99,7 +103,7 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
     std::vector<MeasuredStep> steps;
     std::vector<std::set<std::string>> phases;  // of each step
     for (const Sample& sample : samples) {
-        const auto index = static_cast<std::size_t>(sample.step);
+        const auto index = as_index(sample.step);
         if (sample.step < 0 || index > steps.size())
             throw ConfigError(fmt::format(
                 "{}: step {} after {} steps; expected the steps of a run, one after another", path,

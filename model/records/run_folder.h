@@ -50,13 +50,9 @@ RunRecord read_run(const std::string& folder);
 // Throws ConfigError unless every trace matches this graph, task by task and place by place.
 void require_traces_of(const TaskGraph& graph, const RunRecord& record, const std::string& folder);
 
-// First line `# stepcast trace 1, executed`, for runs with a third field `graph STAMP`; then the
-// header task,rank,lane,start_s,finish_s.
-std::string write_trace(const Trace& trace, const std::string& graph_stamp = "");
 struct TraceFile {
     Trace trace;
     std::string graph_stamp;
 };
-TraceFile read_trace(const std::string& path);
 
 }  // namespace stepcast

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
 
@@ -21,9 +22,7 @@ namespace {
 
 std::vector<int> even_layers(int layers, int chunks) {
     std::vector<int> counts;
-    const auto begin = [&](int g) {
-        return static_cast<int>(g * static_cast<long>(layers) / chunks);
-    };
+    const auto begin = [&](int g) { return as_int(g * static_cast<long>(layers) / chunks); };
     for (int g = 0; g < chunks; ++g) counts.push_back(begin(g + 1) - begin(g));
     return counts;
 }
@@ -31,19 +30,18 @@ std::vector<int> even_layers(int layers, int chunks) {
 // Fills one chunk after the other up to `most` operations; the last takes the rest. Inner chunks
 // have a layer at least.
 std::vector<int> filled_layers(const std::vector<double>& work, int chunks, double most) {
-    std::vector<int> counts(static_cast<std::size_t>(chunks), 0);
+    std::vector<int> counts(as_index(chunks), 0);
     std::size_t layer = 0;
     for (int g = 0; g + 1 < chunks; ++g) {
         double held = 0;
-        const std::size_t leave =
-            static_cast<std::size_t>(chunks - g - 2);  // one for each inner one
-        int& count = counts[static_cast<std::size_t>(g)];
+        const std::size_t leave = as_index(chunks - g - 2);  // one for each inner one
+        int& count = counts[as_index(g)];
         while (layer + leave < work.size() && (count == 0 || held + work[layer] <= most)) {
             held += work[layer++];
             ++count;
         }
     }
-    counts.back() = static_cast<int>(work.size() - layer);
+    counts.back() = as_int(work.size() - layer);
     return counts;
 }
 
@@ -58,8 +56,7 @@ std::vector<int> balanced_layers(const Workload& w, int chunks) {
     const auto fits = [&](double most) {
         const std::vector<int> counts = filled_layers(work, chunks, most);
         double last = end;
-        for (int i = 0; i < counts.back(); ++i)
-            last += work[work.size() - 1 - static_cast<std::size_t>(i)];
+        for (int i = 0; i < counts.back(); ++i) last += work[work.size() - 1 - as_index(i)];
         return last <= most;
     };
     double below = 0, above = whole + end;
@@ -104,7 +101,7 @@ namespace {
 // inside that layer.
 void cut_by_modules(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
     for (std::size_t g = 1; g < chunks.size(); ++g) {
-        const int before = first_module(w, p, static_cast<int>(g)) - 1;
+        const int before = first_module(w, p, as_int(g)) - 1;
         const bool inside = before % modules_per_layer == modules_per_layer - 1;
         chunks[g - 1].ends_inside = chunks[g].begins_inside = inside;
         chunks[g - 1].last = chunks[g].first = before / modules_per_layer + (inside ? 1 : 0);
@@ -133,9 +130,9 @@ int layers_again(const Parallelism& p, int chunk) {
 
 Path chunks_of(const Workload& w, const Parallelism& p, int direction) {
     const int count = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
-    Path chunks(static_cast<std::size_t>(count));
+    Path chunks(as_index(count));
     for (int g = 0; g < count; ++g) {
-        Chunk& chunk = chunks[static_cast<std::size_t>(g)];
+        Chunk& chunk = chunks[as_index(g)];
         chunk.stage = stage_of(p.schedule, p.pp, direction * count + g);
         chunk.index = (direction * count + g) / p.pp;
         chunk.position = g;
@@ -159,17 +156,16 @@ std::vector<Path> paths_of(const Workload& w, const Parallelism& p) {
 }
 
 std::vector<std::vector<Chunk>> chunks_by_stage(const std::vector<Path>& paths, int stages) {
-    std::vector<std::vector<Chunk>> chunks(static_cast<std::size_t>(stages));
+    std::vector<std::vector<Chunk>> chunks(as_index(stages));
     for (const Path& path : paths)
-        for (const Chunk& chunk : path)
-            chunks[static_cast<std::size_t>(chunk.stage)].push_back(chunk);
+        for (const Chunk& chunk : path) chunks[as_index(chunk.stage)].push_back(chunk);
     return chunks;
 }
 
 bool hop_goes_up(const Path& path, int direction, int position, bool back) {
     const std::size_t middle = path.size() / 2;
-    const bool turned = static_cast<std::size_t>(position) >= middle &&
-                        path[middle - 1].stage == path[middle].stage;
+    const bool turned =
+        as_index(position) >= middle && path[middle - 1].stage == path[middle].stage;
     return back == (turned != (direction == 1));
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/block/blocks.h"
+#include "model/transformer/rank_shape.h"
 
 namespace stepcast {
 namespace {
@@ -163,12 +165,12 @@ double expert_parameters(const Workload& w) {
     return w.moe.experts > 0 ? tally(w, {{1, expert_block(w, whole(w))}}).experts / w.moe.experts
                              : 0;
 }
-double embedding_parameters(const Workload& w) { return static_cast<double>(w.vocab) * w.hidden; }
+double embedding_parameters(const Workload& w) { return real(w.vocab) * w.hidden; }
 double position_parameters(const Workload& w) {
-    const double types = static_cast<double>(w.token_types) * w.hidden;
+    const double types = real(w.token_types) * w.hidden;
     if (w.positions == Positions::relative) return types + 2.0 * w.heads * head_dim(w);
     if (w.positions != Positions::learned) return types;
-    return types + static_cast<double>(w.max_positions > 0 ? w.max_positions : w.seq) * w.hidden;
+    return types + real(w.max_positions > 0 ? w.max_positions : w.seq) * w.hidden;
 }
 double final_norm_parameters(const Workload& w) {
     return w.positions == Positions::relative ? 0 : norm_width(w, w.hidden);

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "model/base/numbers.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/known_schedules.h"
 
@@ -21,16 +22,13 @@ public:
         : paths_(paths_of(workload, p)), chunks_(chunks_by_stage(paths_, p.pp)) {}
 
     [[nodiscard]] const std::vector<Path>& paths() const { return paths_; }
-    [[nodiscard]] const Path& path(const At& at) const {
-        return paths_[static_cast<std::size_t>(at.direction)];
-    }
+    [[nodiscard]] const Path& path(const At& at) const { return paths_[as_index(at.direction)]; }
     // Of each stage, in the order of Slot::chunk.
     [[nodiscard]] const std::vector<std::vector<Chunk>>& chunks() const { return chunks_; }
 
     [[nodiscard]] At at(std::size_t stage, const Slot& slot) const {
         return {slot.micro_batch, paths_.size() == 2 ? slot.chunk : 0,
-                chunks_[stage][static_cast<std::size_t>(slot.chunk)].position,
-                slot.pass != Pass::forward};
+                chunks_[stage][as_index(slot.chunk)].position, slot.pass != Pass::forward};
     }
     // Whose result a slot takes, and who takes its own. None at the ends of a path, and for the
     // gradients of weights, which stay where they are.
@@ -40,9 +38,7 @@ public:
     [[nodiscard]] std::optional<At> target(const Slot& slot, const At& at) const {
         return slot.pass == Pass::weight_backward ? std::nullopt : moved(at, at.back ? -1 : +1);
     }
-    [[nodiscard]] int stage(const At& at) const {
-        return path(at)[static_cast<std::size_t>(at.position)].stage;
-    }
+    [[nodiscard]] int stage(const At& at) const { return path(at)[as_index(at.position)].stage; }
     // The position of the hop that `at` sends: that of its lower end.
     [[nodiscard]] static int hop(const At& at) { return at.back ? at.position - 1 : at.position; }
     [[nodiscard]] bool goes_up(const At& at) const {
@@ -52,7 +48,7 @@ public:
 private:
     [[nodiscard]] std::optional<At> moved(At at, int step) const {
         at.position += step;
-        const bool inside = at.position >= 0 && at.position < static_cast<int>(path(at).size());
+        const bool inside = at.position >= 0 && at.position < as_int(path(at).size());
         return inside ? std::optional(at) : std::nullopt;
     }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/chunks.h"
 
 namespace stepcast {
@@ -60,7 +61,7 @@ MemoryPass state_bytes(const Experiment& e) {
 
 // What a framework states for each ZeRO stage; the last value holds for all further stages.
 double at_stage(const std::vector<int>& counts, int zero) {
-    return counts.empty() ? 0 : counts[std::min(static_cast<std::size_t>(zero), counts.size() - 1)];
+    return counts.empty() ? 0 : counts[std::min(as_index(zero), counts.size() - 1)];
 }
 
 // Gradients are reduced once, or under zero 2 and 3 without a pipeline in every micro-batch.
@@ -96,7 +97,7 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     passes.copies_calls = rounds_of_reduction(e.parallelism) * groups;
     const auto add = [&](std::string_view name, Bytes read, Bytes written, double calls,
                          bool reads = false) {
-        const auto i = static_cast<std::size_t>(passes.norm_passes++);
+        const auto i = as_index(passes.norm_passes++);
         passes.norm_names[i] = name;
         passes.norm[i] = {updated * read, updated * written};
         passes.norm_calls[i] = calls;
@@ -159,7 +160,7 @@ void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
     if (bucket.ranks > 1 && p.zero == 0)
         sent = send("gradient_all_reduce", AllReduce{bytes}, bucket.group, sent);
     if (bucket.replicas.size() > 1)
-        sent = send("gradient_all_reduce", AllReduce{bytes / static_cast<double>(bucket.ranks)},
+        sent = send("gradient_all_reduce", AllReduce{bytes / real(bucket.ranks)},
                     graph_.add_group(bucket.replicas), sent);
     sent_.push_back(std::move(sent));
 }
@@ -205,7 +206,7 @@ void DataParallel::add_norm() {
     Planner planner(graph_);
     if (e.runtime.optimizer.waits)
         planner.host("backward_end", HostWork{HostWork::Kind::read, 0}, true);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(passes.norm_passes); ++i) {
+    for (std::size_t i = 0; i < as_index(passes.norm_passes); ++i) {
         planner.compute(passes.norm_names[i], passes.norm[i],
                         static_cast<float>(passes.norm_calls[i]));
         if (passes.norm_reads[i])

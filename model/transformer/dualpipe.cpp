@@ -7,6 +7,7 @@
 // its bubble is (p / 2 - 1)(F&B + B
 // - 3W), B a whole backward. parallelism.overlap_experts does this. Otherwise the slots run in
 // sequence: they send earlier, the bubble is (p / 2 - 1)(F + B - 2W), and no all-to-all is hidden.
+
 #include <algorithm>
 
 #include "model/transformer/known_schedules.h"

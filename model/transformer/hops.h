@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 
+#include "model/base/numbers.h"
 #include "model/transformer/stages.h"
 
 namespace stepcast {
@@ -31,7 +32,7 @@ inline HopLoad tensors_of_cut(const LayerContext& c, const Chunk& chunk) {
 // The load from chunk `position` of the path to the next, or with `back` from the next to this one.
 inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, bool back) {
     const Parallelism& p = c.experiment.parallelism;
-    HopLoad load = tensors_of_cut(c, path[static_cast<std::size_t>(position)]);
+    HopLoad load = tensors_of_cut(c, path[as_index(position)]);
     if (back)
         return {c.experiment.runtime.pipeline.gradient_tensors > 0
                     ? c.experiment.runtime.pipeline.gradient_tensors
@@ -41,8 +42,7 @@ inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, b
         load += tensors_of_cut(c, path.front());
     // Mask [seq, seq], cosine and sine [seq, head width]. The shape is the same for all sequences
     // of a micro-batch.
-    const double shared =
-        static_cast<double>(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
+    const double shared = real(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
     if (p.cut == StageCut::modules) load += {3, 0, shared * c.shape.element()};
     return load;
 }
@@ -67,7 +67,7 @@ public:
             waiting_.push_back({state.index, target, at, arrival});
             return;
         }
-        TasksByRank sent = write(state, *stages_[static_cast<std::size_t>(target)], at);
+        TasksByRank sent = write(state, *stages_[as_index(target)], at);
         if (!context_.experiment.runtime.exchanges.sends) state.stage.follow(sent);
         arrived_[arrival] = std::move(sent);
     }
@@ -93,13 +93,12 @@ public:
     }
     bool meet(const std::vector<Order>& orders, const std::vector<std::size_t>& positions) {
         const auto met = [&](const Waiting& w) {
-            const auto to = static_cast<std::size_t>(w.to);
+            const auto to = as_index(w.to);
             const Slot& next = orders[to][positions[to]];
             if (next.micro_batch != w.arrival.micro_batch ||
                 (next.pass != Pass::forward) != w.arrival.back)
                 return false;
-            arrived_[w.arrival] =
-                write(*stages_[static_cast<std::size_t>(w.from)], *stages_[to], w.at);
+            arrived_[w.arrival] = write(*stages_[as_index(w.from)], *stages_[to], w.at);
             return true;
         };
         return std::erase_if(waiting_, met) > 0;
@@ -142,8 +141,7 @@ private:
         const auto [known, fresh] = ops_.try_emplace(At{0, at.direction, at.position, at.back});
         if (!fresh) return known->second;
         const HopLoad load = hop_load(context_, flow_.path(at), DataFlow::hop(at), at.back);
-        const Bytes bytes =
-            load.bytes / (sends_parts(context_.experiment) ? static_cast<double>(p_.tp) : 1.0);
+        const Bytes bytes = load.bytes / (sends_parts(context_.experiment) ? real(p_.tp) : 1.0);
         return known->second = graph_.add_op(
                    SendRecv{bytes, messages_of(load, messages()), messages().blocking});
     }

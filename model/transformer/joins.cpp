@@ -1,6 +1,8 @@
-// What stages do together: copies and embeddings are summed, the norm, the update.
+#include "model/transformer/joins.h"
+
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/recorded/moe/layer.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/stages.h"
@@ -41,7 +43,7 @@ void add_weight_casts(Program& program, const LayerContext& c, Phase phase) {
     const Workload& w = c.experiment.workload;
     if (!c.experiment.runtime.autocast) return;
     const double weights =
-        expert_parameters(w) * (static_cast<double>(w.moe.experts) / c.experiment.parallelism.ep);
+        expert_parameters(w) * (real(w.moe.experts) / c.experiment.parallelism.ep);
     const Bytes narrow = weights * size_of(w.dtype), wide = weights * size_of(Dtype::fp32);
     program.on_each("cast", phase,
                     phase == Phase::forward ? MemoryPass{wide, narrow} : MemoryPass{narrow, wide});
@@ -53,11 +55,10 @@ void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) 
     const Parallelism& p = c.experiment.parallelism;
     for (int s = 0; directions(p) == 2 && s < p.pp / 2; ++s) {
         const int mirror = p.pp - 1 - s;
-        const double elements = stages[static_cast<std::size_t>(s)]->data.updated();
+        const double elements = stages[as_index(s)]->data.updated();
         const Group group = between_stages(c, s, mirror);
-        across(graph, c, stages, {static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)},
-               "copy_all_reduce", elements * size_of(trained_gradients(c.experiment)), group,
-               Phase::gradient_sync);
+        across(graph, c, stages, {as_index(s), as_index(mirror)}, "copy_all_reduce",
+               elements * size_of(trained_gradients(c.experiment)), group, Phase::gradient_sync);
     }
 }
 
@@ -69,10 +70,10 @@ void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stag
     if (!w.tied || w.adapter_rank > 0 || !c.experiment.runtime.gradients.join_tied || p.pp == 1 ||
         first == last)
         return;
-    const Bytes bytes = static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden) *
-                        size_of(gradient_type(c.experiment));
-    across(graph, c, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)},
-           "embedding_all_reduce", bytes, c.groups.embedding, Phase::gradient_sync);
+    const Bytes bytes =
+        real(c.shape.vocab) * real(c.shape.hidden) * size_of(gradient_type(c.experiment));
+    across(graph, c, stages, {as_index(first), as_index(last)}, "embedding_all_reduce", bytes,
+           c.groups.embedding, Phase::gradient_sync);
 }
 
 void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stages) {
@@ -93,7 +94,7 @@ void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, i
                         Phase phase) {
     Program program(graph, stage.last());
     add_weight_casts(program, c, phase);
-    const Routing routing = routing_of_layer(c.routing, static_cast<std::size_t>(index));
+    const Routing routing = routing_of_layer(c.routing, as_index(index));
     traits(c.experiment.parallelism.moe_system)
         .add(program, moe_layer_of(c.experiment), routing, phase);
     stage.resume(program.last());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -69,7 +70,7 @@ inline constexpr ScheduleTraits known_schedules[] = {
 };
 
 constexpr const ScheduleTraits& traits(Schedule schedule) {
-    return known_schedules[static_cast<std::size_t>(schedule)];
+    return known_schedules[as_index(schedule)];
 }
 constexpr auto names_of(Schedule) {
     return names_of_rows<Schedule>("a schedule", known_schedules, &ScheduleTraits::schedule);

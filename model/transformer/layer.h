@@ -1,55 +1,16 @@
 // The inputs for planning a layer. Sizes are per micro-batch and rank.
 #pragma once
 
+#include "model/base/numbers.h"
 #include "model/experiment.h"
 #include "model/rank_groups.h"
 #include "model/routing.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/plan.h"
+#include "model/transformer/rank_shape.h"
 
 namespace stepcast {
-
-// The sizes of a transformer on one rank, after tensor, context and sequence parallelism have split
-// its layers.
-struct RankShape {
-    long batch = 0;   // sequences per micro-batch
-    long tokens = 0;  // per micro-batch on this rank: batch * seq / cp
-    // outside tensor-parallel blocks: tokens / tp with sequence parallelism, else tokens
-    long outer_tokens = 0;
-    long seq = 0;                         // tokens of a whole sequence
-    long seq_q = 0;                       // query tokens per sequence on this rank: seq / cp
-    long head_tokens = 0;                 // tokens whose logits are computed
-    long routed_tokens = 0;               // tokens that this rank sends to experts
-    long hidden = 0, ffn = 0, vocab = 0;  // ffn and vocab: this rank's part
-    // width of one expert and of all shared experts: this rank's part
-    long expert_ffn = 0, shared_ffn = 0;
-    long heads = 0, kv_heads = 0;  // this rank's
-    long mamba_heads = 0, mamba_groups = 0;
-    long delta_key_heads = 0, delta_value_heads = 0;
-    long qk_dim = 0, value_dim = 0;  // width of a head's query and key, and of its value
-    // query, key and value are one product, gate and up another; else activation and gate may be
-    // one
-    bool fused_projections = true, fused_gate = false;
-    Dtype matrix = Dtype::bf16;  // type of matrix products
-    // type of activations in memory and of attention: bf16 if matrices are fp8
-    Dtype storage = Dtype::bf16;
-    [[nodiscard]] Bytes element() const { return size_of(storage); }
-    [[nodiscard]] Bytes outer() const {
-        return static_cast<double>(outer_tokens * hidden) * element();
-    }
-    [[nodiscard]] Bytes inner(long width) const {
-        return static_cast<double>(tokens * width) * element();
-    }
-    friend bool operator==(const RankShape&, const RankShape&) = default;
-};
-
-// Parts that do not divide evenly are rounded up, because the largest rank determines the time.
-RankShape rank_shape(const Workload& workload, const Parallelism& parallelism,
-                     const Runtime& runtime);
-inline RankShape rank_shape(const Experiment& e) {
-    return rank_shape(e.workload, e.parallelism, e.runtime);
-}
 
 struct LayerContext {
     const Experiment& experiment;

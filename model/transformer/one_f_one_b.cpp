@@ -4,6 +4,7 @@
 // each 1/v of its layers. Micro-batches run in rounds of p: a round passes chunk 0, then chunk 1,
 // and so on; the backward takes the chunks in reverse. Stage s first runs 2 (p - s - 1) + (v - 1) p
 // forwards, and one more is in flight with them. Bubble (p - 1)(F + B) / v.
+
 #include <algorithm>
 
 #include "model/transformer/known_schedules.h"

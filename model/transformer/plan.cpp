@@ -1,5 +1,7 @@
 #include "model/transformer/plan.h"
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 std::vector<Plan> parts_at_exchanges(const Plan& plan, const TaskGraph& graph) {
@@ -17,11 +19,10 @@ std::vector<Plan> parts_at_exchanges(const Plan& plan, const TaskGraph& graph) {
         parts.push_back(std::move(part));
         begin = end;
     };
-    for (int i = 0; i < static_cast<int>(plan.tasks.size()); ++i)
-        if (std::holds_alternative<AllToAll>(
-                graph.ops()[plan.tasks[static_cast<std::size_t>(i)].op]))
+    for (int i = 0; i < as_int(plan.tasks.size()); ++i)
+        if (std::holds_alternative<AllToAll>(graph.ops()[plan.tasks[as_index(i)].op]))
             close(i + 1, {i, PlannedTask::entry});
-    close(static_cast<int>(plan.tasks.size()), plan.tail);
+    close(as_int(plan.tasks.size()), plan.tail);
     return parts;
 }
 
@@ -32,7 +33,7 @@ int Planner::append(std::string_view name, OpId op, Lane lane, GroupId group, fl
                            .lane = lane,
                            .host_calls = host_calls,
                            .after = plan_.tail});
-    return static_cast<int>(plan_.tasks.size()) - 1;
+    return as_int(plan_.tasks.size()) - 1;
 }
 
 void Planner::compute(std::string_view name, Op op, float host_calls) {
@@ -47,7 +48,7 @@ void Planner::compute_by_expert_rank(std::string_view name, std::vector<Op> ops,
     for (Op& op : ops) ids.push_back(graph_.add_op(std::move(op)));
     plan_.tail = {append(name, ids.front(), Lane::compute, 0, host_calls), PlannedTask::entry};
     if (ids.size() > 1) {
-        plan_.tasks.back().op_variants = static_cast<int>(plan_.variants.size());
+        plan_.tasks.back().op_variants = as_int(plan_.variants.size());
         plan_.variants.push_back(std::move(ids));
     }
 }

@@ -1,11 +1,12 @@
-// The sizes of one rank's share of a layer.
-#include "model/transformer/layer.h"
+#include "model/transformer/rank_shape.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/layer.h"
 
 namespace stepcast {
 namespace {
@@ -23,7 +24,7 @@ RankShape rank_shape(const Workload& w, const Parallelism& p, const Runtime& r) 
     s.seq_q = share(w.seq, p.cp);
     s.tokens = s.batch * s.seq_q;
     s.outer_tokens = p.sequence_parallel ? share(s.tokens, p.tp) : s.tokens;
-    s.head_tokens = std::max(1L, std::lround(w.head_share * static_cast<double>(s.tokens)));
+    s.head_tokens = std::max(1L, std::lround(w.head_share * real(s.tokens)));
     s.routed_tokens = split ? s.outer_tokens : share(s.tokens, p.tp);
     s.hidden = w.hidden;
     s.ffn = share(w.ffn, p.tp);

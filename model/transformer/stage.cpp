@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
 
 namespace stepcast {
@@ -21,8 +22,7 @@ std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, c
         if (taken[r]) continue;
         auto& group = groups.emplace_back();
         for (const int member : members(shape, ranks[r])) {
-            group.push_back(
-                static_cast<std::size_t>(std::ranges::lower_bound(ranks, member) - ranks.begin()));
+            group.push_back(as_index(std::ranges::lower_bound(ranks, member) - ranks.begin()));
             taken[group.back()] = true;
         }
     }
@@ -46,7 +46,7 @@ void Stage::collect(std::size_t rank, const PlannedTask& task) {
     bool enters = true;
     for (const int before : task.after) {
         if (before == PlannedTask::entry) continue;
-        add_once(after_, stamped_[static_cast<std::size_t>(before) * ranks_.size() + rank]);
+        add_once(after_, stamped_[as_index(before) * ranks_.size() + rank]);
         enters = false;
     }
     if (!enters) return;
@@ -70,22 +70,17 @@ void Stage::stamp(const Plan& plan, Phase phase) {
                 collect(r, task);
                 places_.emplace_back(ranks_[r], task.lane);
             }
-            const auto variant = [&] {
-                return static_cast<std::size_t>(expert_index_[group.front()]);
-            };
-            const OpId op =
-                task.op_variants < 0
-                    ? task.op
-                    : plan.variants[static_cast<std::size_t>(task.op_variants)][variant()];
+            const auto variant = [&] { return as_index(expert_index_[group.front()]); };
+            const OpId op = task.op_variants < 0
+                                ? task.op
+                                : plan.variants[as_index(task.op_variants)][variant()];
             const TaskId id =
                 graph_.add(task.name, phase, op, places_, after_, task.host_calls, task.group);
             for (const std::size_t r : group) stamped_[i * ranks_.size() + r] = id;
         }
     }
     const auto end = [&](int task, std::size_t r) {
-        return task == PlannedTask::entry
-                   ? no_task
-                   : stamped_[static_cast<std::size_t>(task) * ranks_.size() + r];
+        return task == PlannedTask::entry ? no_task : stamped_[as_index(task) * ranks_.size() + r];
     };
     for (std::size_t r = 0; r < ranks_.size(); ++r) chain_.last[r] = end(plan.tail[0], r);
     chain_.followed.clear();

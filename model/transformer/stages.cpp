@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -20,7 +22,7 @@ std::vector<int> real_ranks(const Parallelism& p, int stage) {
 std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ranks) {
     std::vector<int> indices(ranks.size());
     for (const auto& group : groups_in(ranks, expert))
-        for (std::size_t i = 0; i < group.size(); ++i) indices[group[i]] = static_cast<int>(i);
+        for (std::size_t i = 0; i < group.size(); ++i) indices[group[i]] = as_int(i);
     return indices;
 }
 
@@ -62,7 +64,7 @@ Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& pl
         stages.push_back(std::make_unique<StageState>(
             graph, c, s, Stage(graph, ranks, expert_indices(c.groups.expert, ranks))));
         StageState& state = *stages.back();
-        for (const Chunk& chunk : flow.chunks()[static_cast<std::size_t>(s)]) {
+        for (const Chunk& chunk : flow.chunks()[as_index(s)]) {
             for (const Unit& unit : state.chunks.emplace_back(units_of(chunk, c, plans)))
                 state.data.count(unit.weights.trained);
             state.backwards_left.push_back(0);

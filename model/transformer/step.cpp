@@ -4,7 +4,10 @@
 #include <map>
 #include <stdexcept>
 
+#include "model/base/numbers.h"
 #include "model/transformer/hops.h"
+#include "model/transformer/joins.h"
+#include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
 #include "model/transformer/stages.h"
 #include "model/transformer/walk.h"
@@ -23,9 +26,7 @@ public:
           flow_(e.workload, p_),
           stages_(make_stages(graph_, context_, plans_, flow_, folded)),
           hops_(graph_, context_, stages_, flow_) {
-        if (folded)
-            graph_.set_multiplicity(
-                std::vector<int>(static_cast<std::size_t>(p_.pp), ranks_of_stage(p_)));
+        if (folded) graph_.set_multiplicity(std::vector<int>(as_index(p_.pp), ranks_of_stage(p_)));
     }
 
     TaskGraph write() {
@@ -54,7 +55,7 @@ private:
         for (std::size_t s = 0; s < orders.size(); ++s)
             for (const Slot& slot : orders[s])
                 if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
-                    ++stages_[s]->backwards_left[static_cast<std::size_t>(slot.chunk)];
+                    ++stages_[s]->backwards_left[as_index(slot.chunk)];
         for (auto& state : stages_) state->gathered.assign(state->chunks.size(), false);
         walk_schedule(
             orders,
@@ -72,14 +73,14 @@ private:
     [[nodiscard]] static TaskLabel label_of(const StageState& state, const Slot& slot,
                                             std::size_t position) {
         return {.stage = state.index,
-                .slot = static_cast<int>(position),
+                .slot = as_int(position),
                 .micro_batch = slot.micro_batch,
                 .pass = slot.pass};
     }
 
     // Returns false if the slot needs something from another stage that has not been written yet.
     bool run_slot(StageState& state, const Slot& slot, std::size_t position) {
-        const At at = flow_.at(static_cast<std::size_t>(state.index), slot);
+        const At at = flow_.at(as_index(state.index), slot);
         label_ = label_of(state, slot, position);
         graph_.set_label(label_);
         const bool arrived = !flow_.source(slot, at) || hops_.take_arrived(state, at);
@@ -126,7 +127,7 @@ private:
     // the forward's experts, and the forward's combine the attention's backward.
     bool run_pair(StageState& state, const Slot& forward_slot, const Slot& backward_slot,
                   std::size_t position) {
-        const auto stage = static_cast<std::size_t>(state.index);
+        const auto stage = as_index(state.index);
         const At ahead = flow_.at(stage, forward_slot), back = flow_.at(stage, backward_slot);
         const bool takes = flow_.source(forward_slot, ahead).has_value(),
                    takes_back = flow_.source(backward_slot, back).has_value();
@@ -134,11 +135,11 @@ private:
             return false;
         Turns forward{label_of(state, forward_slot, position), Phase::forward, {}},
             backward{label_of(state, backward_slot, position + 1), Phase::backward, {}};
-        for (const Unit& unit : state.chunks[static_cast<std::size_t>(forward_slot.chunk)])
+        for (const Unit& unit : state.chunks[as_index(forward_slot.chunk)])
             forward.units.push_back(&unit);
-        for (const Unit& unit : state.chunks[static_cast<std::size_t>(backward_slot.chunk)])
+        for (const Unit& unit : state.chunks[as_index(backward_slot.chunk)])
             backward.units.insert(backward.units.begin(), &unit);
-        backward.last = --state.backwards_left[static_cast<std::size_t>(backward_slot.chunk)] == 0;
+        backward.last = --state.backwards_left[as_index(backward_slot.chunk)] == 0;
         Stage::Chain other = state.stage.chain();  // chain of the pass that is waiting for its turn
         graph_.set_label(forward.label);
         if (takes) hops_.take_arrived(state, ahead);
@@ -179,16 +180,15 @@ private:
     // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered
     // while one runs.
     void write_units(StageState& state, const Slot& slot) {
-        const std::vector<Unit>& units = state.chunks[static_cast<std::size_t>(slot.chunk)];
+        const std::vector<Unit>& units = state.chunks[as_index(slot.chunk)];
         const bool ahead = slot.pass == Pass::forward,
                    makes_gradients =
                        slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
-        const auto chunk = static_cast<std::size_t>(slot.chunk);
+        const auto chunk = as_index(slot.chunk);
         const bool sharded =
             p_.zero == 3 && slot.pass != Pass::weight_backward && !state.gathered[chunk];
         state.gathered[chunk] = p_.pp > 1 && !ahead;
-        const bool last =
-            makes_gradients && --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
+        const bool last = makes_gradients && --state.backwards_left[as_index(slot.chunk)] == 0;
         const Phase phase = ahead ? Phase::forward : Phase::backward;
         const auto unit = [&](std::size_t i) -> const Unit& {
             return units[ahead ? i : units.size() - 1 - i];

@@ -1,5 +1,6 @@
 #include "model/transformer/weights.h"
 
+#include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -59,8 +60,7 @@ UnitWeights head_weights(const LayerContext& c) {
 
 RankWeights rest_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    return {static_cast<double>(w.ffn) * w.hidden / c.experiment.parallelism.tp +
-                (w.linear_bias ? w.hidden : 0),
+    return {real(w.ffn) * w.hidden / c.experiment.parallelism.tp + (w.linear_bias ? w.hidden : 0),
             0};
 }
 

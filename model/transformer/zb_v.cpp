@@ -2,8 +2,10 @@
 // and chunk 2p - 1 - s on the way up, so the last stage turns around without a transfer and the
 // first stage begins the backward. With F = B = W no stage waits between its first and last slot,
 // and at most 2p half-size chunks are in flight, which is 1F1B's memory.
+
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/known_schedules.h"
 
 namespace stepcast::pipeline_orders {
@@ -13,9 +15,7 @@ namespace {
 struct Stage {
     Order order;
     int next[2][4] = {};
-    void add(int chunk, Pass pass) {
-        order.push_back({next[chunk][static_cast<int>(pass)]++, chunk, pass});
-    }
+    void add(int chunk, Pass pass) { order.push_back({next[chunk][as_int(pass)]++, chunk, pass}); }
     void forward(int chunk) { add(chunk, Pass::forward); }
     void input_backward(int chunk) { add(chunk, Pass::input_backward); }
     void weight_backward(int chunk) { add(chunk, Pass::weight_backward); }
@@ -23,9 +23,7 @@ struct Stage {
         input_backward(chunk);
         weight_backward(chunk);
     }
-    [[nodiscard]] int done(int chunk, Pass pass) const {
-        return next[chunk][static_cast<int>(pass)];
-    }
+    [[nodiscard]] int done(int chunk, Pass pass) const { return next[chunk][as_int(pass)]; }
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "model/base/numbers.h"
 #include "model/block/linear.h"
 #include "model/step.h"
 #include "model/transformer/chunks.h"
@@ -20,9 +21,7 @@ auto ranks_of(const Parallelism& p) {
     return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.rank_order);
 }
 // Full recompute is counted apart from the shape, so it shares a shape with no recompute.
-int of_shape(Recompute recompute) {
-    return recompute == Recompute::full ? 0 : static_cast<int>(recompute);
-}
+int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : as_int(recompute); }
 auto shape_of(const ParallelPlan& plan, const Gradients& gradients) {
     const auto& [p, x] = plan;
     const bool accumulates = !gradients.fused_accumulation && micro_batches(p) != 1;
@@ -70,7 +69,7 @@ StepBounds::ShapeKey StepBounds::shape_key(const ParallelPlan& plan) const {
     const Parallelism& p = plan.parallelism;
     const bool usual = p.rank_order == default_order;
     const auto numbers = [&](auto... part) {
-        return std::array{static_cast<double>(part)..., usual ? 0.0 : p.dp, usual ? 0.0 : p.pp};
+        return std::array{real(part)..., usual ? 0.0 : p.dp, usual ? 0.0 : p.pp};
     };
     return {std::apply(numbers, shape_of(plan, base_.runtime.gradients)),
             usual ? std::string() : p.rank_order};

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -110,8 +112,7 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
         return prices_.local(pass, Phase::optimizer).si();
     };
     times.norm = passes.copies.read > Bytes(0) ? time(passes.copies) : 0;
-    for (int i = 0; i < passes.norm_passes; ++i)
-        times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[as_index(i)]);
     times.update =
         time(passes.optimizer) + (e.runtime.gradients.freed ? 0 : time(passes.zero_gradients));
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "sim/bounds/tail.h"
 
@@ -21,7 +22,7 @@ public:
         kind_ = has_experts(workload, workload.layers - 1) ? UnitKind::experts : UnitKind::dense;
         layer_ = reference[feature::unit(kind_, Pass::forward)];
         const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
-        chunk_ = layer_ * std::max(1.0, static_cast<double>(workload.layers) / chunks);
+        chunk_ = layer_ * std::max(1.0, real(workload.layers) / chunks);
     }
 
     Directions one_stage() {

@@ -2,6 +2,7 @@
 // tail.cpp may a term be a mean.
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "sim/bounds/bounds.h"
 
 namespace stepcast {
@@ -80,7 +81,7 @@ void StepBounds::estimate_ends() {
         ending.exchanges.gradients = overlaps_gradients(plan.exchanges, p) ? GradientOverlap::always
                                                                            : GradientOverlap::never;
     }
-    const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
+    const double n = micro_batches(p) / real(stepcast::directions(p));
     const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (GroupEnd& group : ends_) {
         EstimatedEnd& end = group.estimate;

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "model/base/numbers.h"
 #include "model/transformer/schedule.h"
 #include "sim/memory/memory_parts.h"
 
@@ -40,11 +41,11 @@ enum : std::size_t {
     count = host_agains + layer_kinds.size()
 };
 constexpr std::size_t unit(UnitKind kind, Pass pass) {
-    return units + static_cast<std::size_t>(pass) * unit_kinds + at(kind);
+    return units + as_index(pass) * unit_kinds + at(kind);
 }
 constexpr std::size_t again(UnitKind kind) { return agains + at(kind); }
 constexpr std::size_t host(UnitKind kind, Pass pass) {
-    return hosts + static_cast<std::size_t>(pass) * layer_kinds.size() + at(kind);
+    return hosts + as_index(pass) * layer_kinds.size() + at(kind);
 }
 constexpr std::size_t host_again(UnitKind kind) { return host_agains + at(kind); }
 }  // namespace feature

@@ -20,6 +20,7 @@
 //              a layer lasts no less than both. Between slots of a stage the last gradients go
 //              first, then the parameters of the next layer, overlapped with nothing.
 // The lane that carries them is in order, so nothing of this depends on when other collectives end.
+
 #include "sim/bounds/least.h"
 
 #include <algorithm>

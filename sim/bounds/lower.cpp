@@ -14,10 +14,10 @@
 // - After the slots, the last bucket holds at least the last unit. Norm, update and collectives
 // that join stages run one after another,
 //   and all collectives of a stage's data lane go one by one.
+
 #include <algorithm>
 #include <limits>
 
-#include "model/transformer/stages.h"
 #include "sim/bounds/bounds.h"
 
 namespace stepcast {

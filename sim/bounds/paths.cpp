@@ -1,8 +1,9 @@
-// The longest paths through the slots of all stages, one for each direction, traced back from their
-// ends (SlotTimes).
+#include "sim/bounds/paths.h"
+
 #include <algorithm>
 #include <optional>
 
+#include "model/base/numbers.h"
 #include "sim/bounds/slots.h"
 
 namespace stepcast {
@@ -24,7 +25,7 @@ public:
     std::vector<std::vector<PipelinePath>> find(std::span<const FeatureTimes> directions,
                                                 std::span<const std::vector<int>> group_stages) {
         std::vector<int> last(at(key_.pp), -1);
-        for (int i = 0; i < static_cast<int>(slots_.nodes.size()); ++i) last[at(node(i).stage)] = i;
+        for (int i = 0; i < as_int(slots_.nodes.size()); ++i) last[at(node(i).stage)] = i;
         std::vector<std::vector<PipelinePath>> paths;
         for (std::size_t first = 0; first < directions.size(); first += SlotTimes::width) {
             const auto some =

@@ -6,7 +6,9 @@
 #include <ranges>
 #include <string>
 
+#include "model/base/numbers.h"
 #include "model/transformer/counts.h"
+#include "sim/bounds/paths.h"
 
 namespace stepcast {
 namespace {
@@ -85,7 +87,7 @@ std::vector<int> trailing_weights(const std::vector<Order>& orders) {
         const auto other = std::ranges::find_if(
             order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; },
             &Slot::pass);
-        counts.push_back(static_cast<int>(other - order.rbegin()));
+        counts.push_back(as_int(other - order.rbegin()));
     }
     return counts;
 }
@@ -111,10 +113,9 @@ void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w,
             known.try_emplace({ends[s], last_weights[s] == most_weights[ends[s]]}, members.size());
         if (fresh) {
             members.emplace_back();
-            pipeline.groups.push_back(
-                {static_cast<int>(s), units[s], units[s], {}, {}, last_weights[s]});
+            pipeline.groups.push_back({as_int(s), units[s], units[s], {}, {}, last_weights[s]});
         }
-        members[found->second].push_back(static_cast<int>(s));
+        members[found->second].push_back(as_int(s));
         StageGroup& group = pipeline.groups[found->second];
         group.last_weights = std::min(group.last_weights, last_weights[s]);
         for (std::size_t k = 0; k < unit_kinds; ++k)

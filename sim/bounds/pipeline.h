@@ -6,11 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "sim/bounds/shape.h"
 
 namespace stepcast {
 
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t at(int i) { return as_index(i); }
 
 struct PipelineKey {
     Schedule schedule = Schedule::one_f_one_b;
@@ -81,19 +82,11 @@ struct Directions {
     std::vector<FeatureTimes> times;
     std::size_t sharded = 0;
 };
+
 // Finds the longest path under each of the directions. The key's micro-batches must be `least` of
 // rounds_of().
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload,
                        const Directions& directions);
-
-// For every direction, the longest path to the end of the slots of each group. A round adds the
-// part of the path that returns to the same pass of the same chunk one round of micro-batches
-// later, while every stage is between its fill and its drain (there, orders repeat every round). A
-// path without such a part adds nothing. Result: [direction][group].
-std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key,
-                                                     const Workload& workload,
-                                                     std::span<const std::vector<int>> group_stages,
-                                                     std::span<const FeatureTimes> directions);
 
 // A Parallelism with the values of the key, for functions such as chunks_of().
 Parallelism parallelism_of(const PipelineKey& key);

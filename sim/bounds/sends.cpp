@@ -1,6 +1,7 @@
 // Times of sends between stages.
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/stages.h"
 #include "sim/bounds/bounds.h"
 
@@ -8,8 +9,7 @@ namespace stepcast {
 
 double StepBounds::send_time(int a, int b) {
     const Parallelism& p = now_.parallelism;
-    const Bytes bytes =
-        shape_->shape.outer() / (sends_parts(now_) ? static_cast<double>(p.tp) : 1.0);
+    const Bytes bytes = shape_->shape.outer() / (sends_parts(now_) ? real(p.tp) : 1.0);
     return prices_
         .collective(SendRecv{bytes, now_.runtime.pipeline.messages_per_tensor},
                     between_stages(*context_, a, b))
@@ -45,7 +45,7 @@ void StepBounds::bind_sends() {
     units_ = shape_->units;
     const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
     if (apart) units_.weights[at(UnitKind::head)] = shape_->copied_head;
-    const double embedding = static_cast<double>(shape_->shape.vocab * shape_->shape.hidden);
+    const double embedding = real(shape_->shape.vocab * shape_->shape.hidden);
     const bool joins = base_.workload.tied && base_.runtime.gradients.join_tied && apart;
     embedding_all_reduce_ =
         joins ? all_reduce(embedding * size_of(gradient_type(now_)), groups_.embedding) : 0;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <tuple>
 
+#include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer_plans.h"
 #include "model/transformer/stage.h"
 #include "sim/bounds/least.h"
+#include "sim/costs/op_costs.h"
 #include "sim/engine/simulate.h"
 
 namespace stepcast {

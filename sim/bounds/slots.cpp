@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/data_flow.h"
 #include "model/transformer/walk.h"
@@ -87,12 +88,12 @@ private:
     // For each stage, the longest run of slots that repeat a round later, including that round.
     void find_steady(std::span<const Order> orders) {
         graph_.shift = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round /
-                       static_cast<int>(flow_.paths().size());
+                       as_int(flow_.paths().size());
         for (const Order& order : orders) {
-            const int round = static_cast<int>(order.size()) / key_.micro_batches * graph_.shift *
-                              static_cast<int>(flow_.paths().size());
+            const int round = as_int(order.size()) / key_.micro_batches * graph_.shift *
+                              as_int(flow_.paths().size());
             std::pair<int, int> longest{}, run{};
-            for (int i = 0; i + round < static_cast<int>(order.size()); ++i) {
+            for (int i = 0; i + round < as_int(order.size()); ++i) {
                 const Slot &now = order[at(i)], &later = order[at(i + round)];
                 if (later == Slot{now.micro_batch + graph_.shift, now.chunk, now.pass})
                     run.second = i + 1;
@@ -115,17 +116,16 @@ private:
         const At here = flow_.at(stage, slot);
         StageState& state = stages_[stage];
         SlotNode node{.before = state.last,
-                      .kind = (static_cast<int>(stage) * key_.chunks + slot.chunk) * 4 +
-                              static_cast<int>(slot.pass),
-                      .stage = static_cast<int>(stage),
+                      .kind = (as_int(stage) * key_.chunks + slot.chunk) * 4 + as_int(slot.pass),
+                      .stage = as_int(stage),
                       .micro_batch = slot.micro_batch,
-                      .position = static_cast<int>(position)};
+                      .position = as_int(position)};
         if (here.direction == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
         if (const auto source = flow_.source(slot, here)) {
             node.source = written(*source);
             if (node.source < 0) return false;
         }
-        const int id = static_cast<int>(graph_.nodes.size());
+        const int id = as_int(graph_.nodes.size());
         if (const auto target = flow_.target(slot, here)) {
             const int to = flow_.stage(*target);
             if (to != node.stage) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
 #include "sim/costs/cast_law.h"
 #include "sim/costs/clock.h"
 
@@ -22,19 +23,18 @@ struct Pairs {
 };
 
 Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel) {
-    const double tile = kernel.tile, queries = static_cast<double>(shape.op.seq_q);
-    const auto keys = static_cast<double>(shape.op.seq_k);
+    const double tile = kernel.tile, queries = real(shape.op.seq_q);
+    const auto keys = real(shape.op.seq_k);
     const double blocks = std::ceil(queries / tile);
     if (!shape.op.causal) {
-        const double seen =
-            kernel.slides && shape.op.window > 0
-                ? std::min(keys, static_cast<double>(shape.op.window) + key_tile + tile)
-                : keys;
+        const double seen = kernel.slides && shape.op.window > 0
+                                ? std::min(keys, real(shape.op.window) + key_tile + tile)
+                                : keys;
         return {blocks * tile * (seen + kernel.fill), tile * (seen + kernel.fill), blocks};
     }
     const double before = keys - queries;  // keys that every query sees
     const bool slides = kernel.slides && shape.op.window > 0;
-    const double window = slides ? static_cast<double>(shape.op.window) + key_tile : queries;
+    const double window = slides ? real(shape.op.window) + key_tile : queries;
     const double growing = std::min(blocks, window / tile + 1);
     const double seen =
         before * blocks + tile * growing * (growing + 1) / 2 + (blocks - growing) * (window + tile);
@@ -51,7 +51,7 @@ double pairs_on_an_sm(const Pairs& pairs, double heads, bool causal, double corn
     return std::max(pairs.longest, heads * pairs.all / sms + corner * pairs.longest);
 }
 
-double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width) / 32); }
+double rounded_up(long width) { return 32 * std::ceil(real(width) / 32); }
 
 // Kernels of the second generation run fp32 on the tensor cores as three tf32 products (cutlass's
 // OpMultiplyAddFastF32).
@@ -90,10 +90,10 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
         return op.window_share * attention_law_time(sliding, kernel, cluster, setting) +
                (1 - op.window_share) * attention_law_time(full, kernel, cluster, setting);
     }
-    const auto heads = static_cast<double>(op.batch * op.heads);
-    const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
-    const auto width = static_cast<double>(op.head_dim);
-    const double values = op.value_dim > 0 ? static_cast<double>(op.value_dim) : width;
+    const auto heads = real(op.batch * op.heads);
+    const auto queries = real(op.seq_q), keys = real(op.seq_k);
+    const auto width = real(op.head_dim);
+    const double values = op.value_dim > 0 ? real(op.value_dim) : width;
     const bool eight = op.dtype == Dtype::fp8;
     const FlopsPerSecond peak_rate = in_three(op, cluster)
                                          ? cluster.gpu.peaks[Dtype::tf32] / 3
@@ -103,8 +103,7 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
                                 (odd_width(op) ? kernel.odd : 1.0);
     const double times = op.backward ? backward_products : 1;
     const Flops work(2 * heads * queries * keys * seen_share(op) * (width + values) * times);
-    const auto kv_heads =
-        static_cast<double>(op.batch * (shape.kv_heads > 0 ? shape.kv_heads : op.heads));
+    const auto kv_heads = real(op.batch * (shape.kv_heads > 0 ? shape.kv_heads : op.heads));
     const Bytes row = (width + values) * size_of(op.dtype);
     const Bytes operands = (heads * queries + kv_heads * keys) * row * (op.backward ? 2.0 : 1.0);
     const double exponentials = kernel.width, products = slower_products(op, kernel, cluster);
@@ -130,10 +129,10 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const Bytes outside = (eight ? kernel.fp8_traffic : 1) *
                           (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) *
                           (width + values) * size_of(Dtype::bf16);
-    const double written = kv_heads / static_cast<double>(op.batch) * width;  // keys of a token
+    const double written = kv_heads / real(op.batch) * width;  // keys of a token
     const double of_block =
         kernel.token_block > 0 ? std::min(1.0, written / kernel.token_block) : 1;
-    const Seconds tokens = static_cast<double>(op.batch) * queries * of_block * kernel.token;
+    const Seconds tokens = real(op.batch) * queries * of_block * kernel.token;
     const Bytes kept =
         (heads * queries + kv_heads * keys) * (width + values) * size_of(Dtype::bf16);
     const double warm = 1 + (cache_gain - 1) * held_by_cache(kept, cluster.kernel.cast);

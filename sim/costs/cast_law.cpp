@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -50,11 +52,11 @@ double held_by_cache(Bytes bytes, const CastCosts& cast) {
 
 Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster) {
     const CastCosts& cast = cluster.kernel.cast;
-    const auto elements = static_cast<double>(rows) * static_cast<double>(width);
+    const auto elements = real(rows) * real(width);
     const Kind kind = kind_of(scale);
     const Seconds moving = moving_time(elements, scale, cluster);
     return kind.launches * cast.launch +
-           std::max(moving, kind.row * static_cast<double>(rows) / cluster.gpu.sms * cast.row);
+           std::max(moving, kind.row * real(rows) / cluster.gpu.sms * cast.row);
 }
 
 Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const Cluster& cluster) {
@@ -62,18 +64,18 @@ Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const C
     const NarrowGemm& narrow = costs.of_narrow(dtype, scaled_blocks);
     if (narrow.cast_bytes == 0)
         return narrow.cast_launch + cast_time(m, k, CastScale::tensor, cluster);
-    const double elements = static_cast<double>(m) * static_cast<double>(k);
+    const double elements = real(m) * real(k);
     const Seconds moving = Bytes(narrow.cast_bytes * elements) /
                            (cluster.gpu.memory_bandwidth * costs.cast.efficiency) /
                            warmth(elements, costs.cast);
-    return narrow.cast_launch + moving + static_cast<double>(m) / cluster.gpu.sms * narrow.cast_row;
+    return narrow.cast_launch + moving + real(m) / cluster.gpu.sms * narrow.cast_row;
 }
 
 Seconds scale_layout_time(long m, long k, const Cluster& cluster) {
     const Seconds launch(1.6e-6), ragged(8e-6);
     constexpr double bytes = 6.3;
     constexpr long rows = 32;
-    const Bytes moved(bytes * static_cast<double>(m) * static_cast<double>(k));
+    const Bytes moved(bytes * real(m) * real(k));
     return launch + (m % rows > 0 ? ragged : Seconds(0)) +
            moved / (cluster.gpu.memory_bandwidth * cluster.kernel.cast.efficiency);
 }

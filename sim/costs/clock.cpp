@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -30,21 +32,16 @@ Bytes product_bytes(double m, double n, double k, Dtype dtype) {
 
 struct Moved {
     Bytes operator()(const Gemm& op) const {
-        return static_cast<double>(op.batch) * product_bytes(static_cast<double>(op.m),
-                                                             static_cast<double>(op.n),
-                                                             static_cast<double>(op.k), op.dtype);
+        return real(op.batch) * product_bytes(real(op.m), real(op.n), real(op.k), op.dtype);
     }
     Bytes operator()(const GroupedGemm& op) const {
         Bytes sum;
         for (const long rows : op.rows)
-            if (rows > 0)
-                sum += product_bytes(static_cast<double>(rows), static_cast<double>(op.n),
-                                     static_cast<double>(op.k), op.dtype);
+            if (rows > 0) sum += product_bytes(real(rows), real(op.n), real(op.k), op.dtype);
         return sum;
     }
     Bytes operator()(const Attention& op) const {
-        return 2.0 *
-               static_cast<double>(op.batch * op.heads * op.head_dim * (op.seq_q + op.seq_k)) *
+        return 2.0 * real(op.batch * op.heads * op.head_dim * (op.seq_q + op.seq_k)) *
                size_of(op.dtype);
     }
     Bytes operator()(const MemoryPass& op) const { return op.read + op.written; }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "model/base/numbers.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/exchange_law.h"
 #include "sim/costs/measured_tables.h"
@@ -227,10 +228,10 @@ struct Pricer {
         if (op.blocking) return message_time(op, cluster) + (*this)(SendRecv{op.bytes, 1});
         const Bytes message = op.bytes / op.messages;
         if (!link.send_recv.empty())
-            return static_cast<double>(op.messages) * interpolate(link.send_recv, message);
+            return real(op.messages) * interpolate(link.send_recv, message);
         const Exchange e = nodes > 1 ? Exchange{{}, message, {}, {}, 0, 1}
                                      : Exchange{message, {}, {}, message, 1, 0};
-        return static_cast<double>(op.messages) * exchange(e, path.pair, path.pair);
+        return real(op.messages) * exchange(e, path.pair, path.pair);
     }
     Seconds operator()(const Barrier&) const { return link.latency; }
     Seconds operator()(const LocalOp auto&) const {
@@ -241,8 +242,7 @@ struct Pricer {
 }  // namespace
 
 Bytes busiest_bytes(const AllToAll& op) {
-    const std::vector<int> one_node(
-        static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(op.bytes.size())))));
+    const std::vector<int> one_node(as_index(std::lround(std::sqrt(real(op.bytes.size())))));
     Bytes busiest;
     for (std::size_t r = 0; r < one_node.size(); ++r)
         busiest = std::max(busiest, exchange_of(op, one_node, r).inside);
@@ -250,9 +250,8 @@ Bytes busiest_bytes(const AllToAll& op) {
 }
 
 Seconds message_time(const SendRecv& op, const Cluster& cluster) {
-    return op.blocking
-               ? static_cast<double>(op.messages) * (cluster.host.load * cluster.host.message)
-               : Seconds(0);
+    return op.blocking ? real(op.messages) * (cluster.host.load * cluster.host.message)
+                       : Seconds(0);
 }
 
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster,

@@ -22,10 +22,6 @@ struct Costs {
     friend bool operator==(const Costs&, const Costs&) = default;
 };
 
-// Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the
-// direction of host calls.
-Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster);
-
 // The constant of the cluster that gives the share of the memory's rate that a pass reaches.
 struct PassConstant {
     MemoryPass::Access access;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 Seconds dispatch_law_time(const DispatchLoad& load, const Dispatch& d, BytesPerSecond link,
@@ -17,7 +19,7 @@ Seconds dispatch_law_time(const DispatchLoad& load, const Dispatch& d, BytesPerS
 }
 
 double ranks_of_token(int top_k, int experts, int ranks) {
-    const double here = static_cast<double>(experts) / ranks;
+    const double here = real(experts) / ranks;
     double none = 1;
     for (int i = 0; i < top_k; ++i) none *= std::max(0.0, 1 - here / (experts - i));
     return ranks * (1 - none);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "model/base/numbers.h"
 #include "sim/costs/cast_law.h"
 #include "sim/costs/gemm_law.h"
 
@@ -39,9 +40,8 @@ Seconds product_time(double n, double k, const ExpertLoad& load, const ExpertLay
     Seconds best(INFINITY);
     for (const Tile& tile : tiles_of(layer, kernel)) {
         const long m = expert_tile_rows[tile.rows];
-        const double blocks =
-            load.tiles[tile.rows] * std::ceil(n / static_cast<double>(tile.n)) / cluster.gpu.sms;
-        const Flops wave(2.0 * static_cast<double>(m * tile.n) * (k + kernel.k0));
+        const double blocks = load.tiles[tile.rows] * std::ceil(n / real(tile.n)) / cluster.gpu.sms;
+        const Flops wave(2.0 * real(m * tile.n) * (k + kernel.k0));
         const Seconds arithmetic = waves_of(blocks, wave_loss) *
                                    (wave / (per_sm * tile_rate(m, tile.n, kernel.tile_reuse)));
         const double reads = load.experts + reread * (load.tiles[tile.rows] - load.experts);
@@ -57,11 +57,10 @@ Seconds product_time(double n, double k, const ExpertLoad& load, const ExpertLay
 ExpertLoad expert_load(const std::vector<long>& rows_of_experts) {
     ExpertLoad load;
     for (const long rows : rows_of_experts) {
-        load.rows += static_cast<double>(rows);
+        load.rows += real(rows);
         load.experts += rows > 0 ? 1 : 0;
         for (std::size_t t = 0; t < expert_tile_rows.size(); ++t)
-            load.tiles[t] +=
-                static_cast<double>((rows + expert_tile_rows[t] - 1) / expert_tile_rows[t]);
+            load.tiles[t] += real((rows + expert_tile_rows[t] - 1) / expert_tile_rows[t]);
     }
     return load;
 }
@@ -71,18 +70,17 @@ Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel,
     const auto product = [&](double n, double k, const ExpertLoad& load) {
         return product_time(n, k, load, layer, kernel, cluster);
     };
-    const auto hidden = static_cast<double>(layer.hidden), ffn = static_cast<double>(layer.ffn);
-    const auto tokens = static_cast<double>(layer.tokens);
+    const auto hidden = real(layer.hidden), ffn = real(layer.ffn);
+    const auto tokens = real(layer.tokens);
     Seconds sum;
     for (const ExpertLoad& load : layer.loads) {
         sum += product(2 * ffn, hidden, load) + product(hidden, ffn, load);
-        const double passed = kernel.tabled ? tokens * static_cast<double>(layer.top_k) : load.rows;
+        const double passed = kernel.tabled ? tokens * real(layer.top_k) : load.rows;
         const Bytes passes(2 * kernel.passes *
                            (passed * (2 * hidden + 3 * ffn) + 2 * tokens * hidden));
         sum += passes / (cluster.gpu.memory_bandwidth * pass_efficiency);
     }
-    const Seconds mean =
-        layer.loads.empty() ? Seconds(0) : sum / static_cast<double>(layer.loads.size());
+    const Seconds mean = layer.loads.empty() ? Seconds(0) : sum / real(layer.loads.size());
     return kernel.launch + mean;
 }
 

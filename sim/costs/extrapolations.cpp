@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 #include "sim/costs/collective_costs.h"
-#include "sim/costs/costs.h"
 
 namespace stepcast {
 namespace {
@@ -25,8 +25,7 @@ struct Outside {
 
     // The fused kernel was measured with one and two waves of thread blocks.
     void operator()(const FusedGemm& op) {
-        const double waves = static_cast<double>(op.blocks) /
-                             static_cast<double>(op.blocks_per_thread_block) / cluster.gpu.sms;
+        const double waves = real(op.blocks) / real(op.blocks_per_thread_block) / cluster.gpu.sms;
         if (cluster.fitted && waves > 2)
             add("fused kernel",
                 "fused kernel with {} blocks is more than the two waves of {} SMs that were "
@@ -34,9 +33,9 @@ struct Outside {
                 op.blocks, cluster.gpu.sms);
     }
     void operator()(const Gemm& op) {
-        meet("gemm.m", static_cast<double>(op.m));
-        meet("gemm.n", static_cast<double>(op.n));
-        meet("gemm.k", static_cast<double>(op.k));
+        meet("gemm.m", real(op.m));
+        meet("gemm.n", real(op.n));
+        meet("gemm.k", real(op.k));
         check_table(op);
     }
     void operator()(const GroupedGemm& op) {
@@ -57,7 +56,7 @@ struct Outside {
             check_curve("all-reduce", cluster.intra.all_reduce, op.bytes);
     }
     void operator()(const Attention& op) {
-        if (op.flash) meet("attention.queries", static_cast<double>(op.seq_q));
+        if (op.flash) meet("attention.queries", real(op.seq_q));
     }
     void operator()(const HostWork&) const {}
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "model/machine/generation.h"
 #include "sim/costs/clock.h"
 #include "sim/costs/gemm_tiles.h"
@@ -50,11 +51,10 @@ struct Traffic {
 Traffic traffic_of(const Kernel& kernel) {
     double activations = 0, weights = 0, results = 0;
     for (const Shape& s : kernel.shapes) {
-        const auto m = static_cast<double>(s.m), n = static_cast<double>(s.n),
-                   k = static_cast<double>(s.k);
-        activations += static_cast<double>(s.count) * m * k;
-        weights += static_cast<double>(s.count) * k * n;
-        results += static_cast<double>(s.count) * m * n;
+        const auto m = real(s.m), n = real(s.n), k = real(s.k);
+        activations += real(s.count) * m * k;
+        weights += real(s.count) * k * n;
+        results += real(s.count) * m * n;
     }
     const Bytes fp32_results = results * size_of(Dtype::fp32), element = size_of(kernel.dtype);
     return {
@@ -85,8 +85,7 @@ Bytes memory_bytes(const Kernel& kernel, const Traffic& traffic, const Format& f
     const Bytes beyond = std::max(Bytes(0), traffic.results - l2);
     const Bytes result_element =
         kernel.accumulate ? size_of(Dtype::fp32) : size_of(between_products(kernel.dtype));
-    const double inner = static_cast<double>(k), columns = static_cast<double>(n),
-                 rows = static_cast<double>(m);
+    const double inner = real(k), columns = real(n), rows = real(m);
     const double a = camping(kernel.layout == Gemm::Layout::tn ? rows : inner, element, cluster);
     const double b = camping(kernel.layout == Gemm::Layout::nt ? inner : columns, element, cluster);
     const double c = camping(columns, result_element, cluster);
@@ -101,8 +100,8 @@ double remainder_of(const Kernel& kernel, double loss) {
     constexpr long rows = 128, enough = 96;
     double last = 0, blocks = 0;
     for (const Shape& s : kernel.shapes) {
-        if (s.m % rows > 0 && s.m % rows < enough) last += static_cast<double>(s.count);
-        blocks += static_cast<double>(s.count * ceil_div(s.m, rows));
+        if (s.m % rows > 0 && s.m % rows < enough) last += real(s.count);
+        blocks += real(s.count * ceil_div(s.m, rows));
     }
     return blocks > 0 ? 1 + loss * last / blocks : 1;
 }
@@ -115,10 +114,9 @@ struct Tiling {
 Tiling tiling_of(std::span<const Shape> shapes, const Tile& tile) {
     double count = 0, k_sum = 0;
     for (const Shape& s : shapes) {
-        const auto tiles =
-            static_cast<double>(ceil_div(s.m, tile.m) * ceil_div(s.n, tile.n) * s.count);
+        const auto tiles = real(ceil_div(s.m, tile.m) * ceil_div(s.n, tile.n) * s.count);
         count += tiles;
-        k_sum += tiles * static_cast<double>(s.k);
+        k_sum += tiles * real(s.k);
     }
     return {count, count > 0 ? k_sum / count : 0};
 }
@@ -130,8 +128,7 @@ double reloaded(const Kernel& kernel, const KernelCosts& costs) {
     if (costs.gemm_reload == 0) return 1;
     double most = 1;
     for (const Shape& s : kernel.shapes)
-        most = std::max(most, std::sqrt(static_cast<double>(s.m) * static_cast<double>(s.n)) *
-                                  static_cast<double>(s.k));
+        most = std::max(most, std::sqrt(real(s.m) * real(s.n)) * real(s.k));
     const Bytes operand = most * size_of(kernel.dtype);
     return 1 + costs.gemm_reload * std::max(0.0, 1 - costs.gemm_reload_cache / operand);
 }
@@ -166,8 +163,7 @@ Format format_of(const Kernel& kernel, const Cluster& cluster) {
 Flops work_of(const Kernel& kernel) {
     double products = 0;
     for (const Shape& s : kernel.shapes)
-        products += static_cast<double>(s.count) * static_cast<double>(s.m) *
-                    static_cast<double>(s.n) * static_cast<double>(s.k);
+        products += real(s.count) * real(s.m) * real(s.n) * real(s.k);
     return Flops(2 * products);
 }
 
@@ -205,10 +201,10 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
         if (tiling.count == 0) return costs.launch;
         const FlopsPerSecond rate = per_sm * share;
         for (const long s : splits) {
-            const auto split = static_cast<double>(s);
+            const auto split = real(s);
             if (s > 1 && (!format.splits || tiling.mean_k / split < least_split_k)) break;
             const double waves = waves_of(tiling.count * split / cluster.gpu.sms, format.wave_loss);
-            const Flops wave(2.0 * static_cast<double>(tile.m * tile.n) *
+            const Flops wave(2.0 * real(tile.m * tile.n) *
                              (loop * tiling.mean_k / split + format.fill));
             const Seconds arithmetic = waves * (wave / rate);
             const Bytes partial =
@@ -259,7 +255,7 @@ double rate_of(const Gemm& op, const KernelCosts& kernel) {
 }  // namespace
 
 double tile_rate(long m, long n, double reuse) {
-    const double more = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) - 3.0 / 256;
+    const double more = 1.0 / real(m) + 1.0 / real(n) - 3.0 / 256;
     return 1 / (1 + reuse * std::max(0.0, more));
 }
 
@@ -297,7 +293,7 @@ Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, Gem
     }
     Kernel kernel = kernel_of(shapes, op.dtype, false, cluster, setting);
     kernel.rate *= cluster.kernel.grouped_gemm;
-    const double followers = static_cast<double>(op.kernels) * static_cast<double>(shapes.size());
+    const double followers = real(op.kernels) * real(shapes.size());
     const Seconds together = law_time(kernel, cluster);
     return (slow_call ? std::min(together, one_by_one) : together) +
            followers * (cluster.kernel.launch + cluster.host.call);

@@ -4,6 +4,7 @@
 // other nodes also crosses the rank's own link to its node.
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/graph/op.h"
 #include "sim/costs/price_classes.h"
 
@@ -42,16 +43,16 @@ LinkUse use_of(const Op& op, Seconds time, const RingPath& path, const Cluster& 
 
 // Whether two lanes of some rank want the same link.
 bool meet(const TaskGraph& graph, const LinkUses& links) {
-    std::vector<std::array<int, rank_links>> lane_of(static_cast<std::size_t>(graph.rank_count()),
+    std::vector<std::array<int, rank_links>> lane_of(as_index(graph.rank_count()),
                                                      {-1, -1, -1, -1});
     for (TaskId t = 0; t < graph.size(); ++t) {
         const LinkUse& use = links.uses[links.of_task[t]];
         for (const Place& place : graph.places(t))
             for (std::size_t l = 0; l < rank_links; ++l) {
                 if (use.demand[l] == 0) continue;
-                int& lane = lane_of[static_cast<std::size_t>(place.rank())][l];
-                if (lane >= 0 && lane != static_cast<int>(place.lane())) return true;
-                lane = static_cast<int>(place.lane());
+                int& lane = lane_of[as_index(place.rank())][l];
+                if (lane >= 0 && lane != as_int(place.lane())) return true;
+                lane = as_int(place.lane());
             }
     }
     return false;

@@ -7,19 +7,16 @@
 #include <string>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
 
 double square(double x) { return x * x; }
 
-double log_ratio(long a, long b) {
-    return std::log(static_cast<double>(a) / static_cast<double>(b));
-}
+double log_ratio(long a, long b) { return std::log(real(a) / real(b)); }
 
-double flops(long m, long n, long k) {
-    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-}
+double flops(long m, long n, long k) { return 2.0 * real(m) * real(n) * real(k); }
 
 }  // namespace
 
@@ -69,8 +66,7 @@ std::optional<Seconds> gemm_rows_time(std::span<const GemmPoint> table, long m, 
     }
     if (!below || !above) return std::nullopt;
     if (below->m == above->m) return below->time;
-    const double share =
-        static_cast<double>(m - below->m) / static_cast<double>(above->m - below->m);
+    const double share = real(m - below->m) / real(above->m - below->m);
     return below->time + share * (above->time - below->time);
 }
 

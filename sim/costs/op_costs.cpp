@@ -1,9 +1,10 @@
-// The price of one op: matrix kernels, memory passes and host calls. Collectives are in
-// collective_costs.cpp.
+#include "sim/costs/op_costs.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "model/base/numbers.h"
 #include "sim/costs/attention_law.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"
@@ -35,10 +36,10 @@ struct Pricer {
         const auto& table = cluster.kernel.gemm_table;
         if (cluster.kernel.gemm_table_by_weight)
             if (const auto time = gemm_rows_time(table, op.m, op.n, op.k, op.dtype))
-                return static_cast<double>(op.batch) * *time;
+                return real(op.batch) * *time;
         if (table.empty() || cluster.kernel.gemm_table_by_weight)
             return gemm_law_time(op, cluster, GemmSetting::step);
-        return static_cast<double>(op.batch) * gemm_table_time(table, op.m, op.n, op.k, op.dtype);
+        return real(op.batch) * gemm_table_time(table, op.m, op.n, op.k, op.dtype);
     }
 
     // With a measured table (host), each group is one GEMM call. A weight gradient over block lists
@@ -71,17 +72,16 @@ struct Pricer {
     // share * transfer. Source: notes/recorded-runs.md (kernels AG and GA); ignores which peer
     // holds the rows.
     Seconds operator()(const FusedGemm& op) const {
-        const double thread_blocks = std::ceil(static_cast<double>(op.blocks) /
-                                               static_cast<double>(op.blocks_per_thread_block));
+        const double thread_blocks = std::ceil(real(op.blocks) / real(op.blocks_per_thread_block));
         const double waves = std::ceil(thread_blocks / cluster.gpu.sms);
-        const Flops work(2.0 * static_cast<double>(op.rows_per_block * op.blocks_per_thread_block) *
-                         static_cast<double>(op.n) * static_cast<double>(op.k));
+        const Flops work(2.0 * real(op.rows_per_block * op.blocks_per_thread_block) * real(op.n) *
+                         real(op.k));
         const FlopsPerSecond rate =
             peak(cluster.gpu, op.dtype) / cluster.gpu.sms * cluster.kernel.fused_efficiency;
         const Seconds compute =
             cluster.kernel.launch + cluster.kernel.fused_ramp + waves * (work / rate);
-        const Seconds transfer = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block /
-                                 cluster.intra.bandwidth;
+        const Seconds transfer =
+            real(op.remote_blocks) * op.remote_bytes_per_block / cluster.intra.bandwidth;
         const Seconds tail =
             std::min(cluster.kernel.fused_tail,
                      cluster.kernel.launch + cluster.kernel.fused_ramp + work / rate);
@@ -96,8 +96,7 @@ struct Pricer {
             return attention_law_time({op}, cluster.kernel.attention, cluster, GemmSetting::step);
         const long batch = op.batch * op.heads;
         const double products = op.backward ? 4 : 2, passes = op.backward ? 5 : 4;
-        const Bytes scores = static_cast<double>(batch * op.seq_q) * static_cast<double>(op.seq_k) *
-                             size_of(op.dtype);
+        const Bytes scores = real(batch * op.seq_q) * real(op.seq_k) * size_of(op.dtype);
         return products * (*this)(Gemm{op.seq_q, op.seq_k, op.head_dim, batch, op.dtype}) +
                (*this)(MemoryPass{passes / 2 * scores, passes / 2 * scores});
     }
@@ -125,8 +124,8 @@ struct Pricer {
 
     Seconds operator()(const HostWork& op) const {
         const bool back = op.kind == HostWork::Kind::module && phase != Phase::forward;
-        return op.calls * cluster.host.*(back ? &HostCosts::module_backward
-                                              : host_calls[static_cast<std::size_t>(op.kind)]);
+        return op.calls *
+               cluster.host.*(back ? &HostCosts::module_backward : host_calls[as_index(op.kind)]);
     }
 
     Seconds operator()(const ExchangeOp auto& op) const {

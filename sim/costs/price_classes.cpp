@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "sim/costs/op_costs.h"
 
 namespace stepcast {
 namespace {
@@ -28,8 +30,7 @@ PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
     // chains the others of that op and phase.
     std::vector<std::uint32_t> last(graph.ops().size() * phase_count, none), before;
     for (TaskId t = 0; t < graph.size(); ++t) {
-        std::uint32_t& head =
-            last[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
+        std::uint32_t& head = last[graph.op_id(t) * phase_count + as_index(graph.phase(t))];
         std::uint32_t found = head;
         while (found != none && !same_participants(graph, examples_[found], t))
             found = before[found];
@@ -91,8 +92,7 @@ void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, Seconds c
         costs.duration[t] = prices[class_of_[t]];
         if (const Place place = graph_.places(t).front();
             !rank_rates.empty() && place.lane() == Lane::compute)
-            costs.duration[t] =
-                costs.duration[t] / rank_rates[static_cast<std::size_t>(place.rank())];
+            costs.duration[t] = costs.duration[t] / rank_rates[as_index(place.rank())];
         costs.issue[t] = static_cast<double>(graph_.host_calls(t)) * call;
     }
 }

@@ -1,8 +1,10 @@
-// The event engine and the structure that it derives from a graph.
+#include "sim/engine/contention.h"
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
+#include "model/base/numbers.h"
 #include "sim/engine/event_engine.h"
 
 namespace stepcast {
@@ -26,7 +28,7 @@ void find_successors(const TaskGraph& graph, EventStructure& s) {
 // A task waits for each device place that has an earlier task. Hosts themselves release the places
 // on host lanes.
 void queue_places(const TaskGraph& graph, EventStructure& s) {
-    std::vector<TaskId> next(static_cast<std::size_t>(graph.place_count()), no_task);
+    std::vector<TaskId> next(as_index(graph.place_count()), no_task);
     s.next_on_place.assign(graph.place_offset(static_cast<TaskId>(graph.size())), no_task);
     for (auto t = static_cast<TaskId>(graph.size()); t-- > 0;) {
         if (graph.on_host(t)) continue;
@@ -42,13 +44,12 @@ void queue_places(const TaskGraph& graph, EventStructure& s) {
 // A task waits for the host of each of its ranks.
 void queue_hosts(const TaskGraph& graph, EventStructure& s) {
     const auto tasks = static_cast<TaskId>(graph.size());
-    s.hosts.resize(static_cast<std::size_t>(graph.rank_count()));
+    s.hosts.resize(as_index(graph.rank_count()));
     const auto for_each_rank = [&](auto&& visit) {
         std::vector<TaskId> last(s.hosts.size(), no_task);
         for (TaskId t = 0; t < tasks; ++t)
             for (const Place& place : graph.places(t))
-                if (const auto rank = static_cast<std::size_t>(place.rank());
-                    std::exchange(last[rank], t) != t)
+                if (const auto rank = as_index(place.rank()); std::exchange(last[rank], t) != t)
                     visit(t, s.hosts[rank]);
     };
     for_each_rank([&](TaskId t, HostQueue& host) {
@@ -92,8 +93,8 @@ void EventEngine::reset(const Costs& costs, const Interference& interference, Ti
     pending_ = structure_.waits;
     hosts_ = structure_.hosts;
     host_free_.assign(hosts_.size(), 0);
-    running_.assign(static_cast<std::size_t>(graph_.place_count()), {});
-    activity_.assign(static_cast<std::size_t>(graph_.rank_count()), {});
+    running_.assign(as_index(graph_.place_count()), {});
+    activity_.assign(as_index(graph_.rank_count()), {});
     sharing_ = !costs.links.empty();
     if (sharing_) links_.reset(graph_, costs.links);
     timeline.start.assign(graph_.size(), Seconds(0));
@@ -105,13 +106,11 @@ void EventEngine::reset(const Costs& costs, const Interference& interference, Ti
 // Where the cause stands among those of its kind.
 std::size_t EventEngine::order_of(TaskId t, WaitedFor by) const {
     const auto places = graph_.places(t);
-    const auto index = [](const auto& all, auto found) {
-        return static_cast<std::size_t>(found - all.begin());
-    };
+    const auto index = [](const auto& all, auto found) { return as_index(found - all.begin()); };
     if (by.kind == WaitedFor::Kind::predecessor)
         return index(graph_.predecessors(t), std::ranges::find(graph_.predecessors(t), by.id));
     if (by.kind == WaitedFor::Kind::host)
-        return index(places, std::ranges::find(places, static_cast<int>(by.id), &Place::rank));
+        return index(places, std::ranges::find(places, as_int(by.id), &Place::rank));
     std::size_t first = places.size();
     std::uint32_t entry = graph_.place_offset(by.id);
     for (const Place& place : graph_.places(by.id))
@@ -169,8 +168,8 @@ void EventEngine::handle(std::uint32_t slot) {
 // A host issues one task after another, up to the next that it must wait for: one on its own lane,
 // or any task if launches block.
 void EventEngine::work_on(int rank) {
-    HostQueue& host = hosts_[static_cast<std::size_t>(rank)];
-    double& time = host_free_[static_cast<std::size_t>(rank)];
+    HostQueue& host = hosts_[as_index(rank)];
+    double& time = host_free_[as_index(rank)];
     while (host.next != host.end) {
         const TaskId t = structure_.host_tasks[host.next];
         const bool of_host = graph_.on_host(t);
@@ -230,11 +229,11 @@ void EventEngine::finish(TaskId t) {
         release(structure_.successors[s], {WaitedFor::Kind::predecessor, t});
     if (!structure_.with_hosts || (kind != on_host && !graph_.launch_blocking())) return;
     for (const Place& place : places) {
-        HostQueue& host = hosts_[static_cast<std::size_t>(place.rank())];
+        HostQueue& host = hosts_[as_index(place.rank())];
         // the task has a second place on this rank
         if (host.next == host.end || structure_.host_tasks[host.next] != t) continue;
         ++host.next;
-        host_free_[static_cast<std::size_t>(place.rank())] = now_;
+        host_free_[as_index(place.rank())] = now_;
         work_on(place.rank());
     }
 }
@@ -264,7 +263,7 @@ void EventEngine::settle_started(Running& running) {
     running.overlaps = 0;
     if (running.kind != on_host)
         for (const Place& place : graph_.places(running.task))
-            running.overlaps += activity_[static_cast<std::size_t>(place.rank())]
+            running.overlaps += activity_[as_index(place.rank())]
                                     .seen[running.kind == computing ? communicating : computing];
     running.factor = factor_of(running);
     events_.set(running.slot, now_ + running.remaining * running.factor);
@@ -298,7 +297,7 @@ void EventEngine::run(const Costs& costs, const Interference& interference, Time
     reset(costs, interference, timeline);
     for (TaskId t = 0; t < graph_.size(); ++t)
         if (pending_[t] == 0) ready_.push_back(t);
-    for (std::size_t rank = 0; rank < hosts_.size(); ++rank) work_on(static_cast<int>(rank));
+    for (std::size_t rank = 0; rank < hosts_.size(); ++rank) work_on(as_int(rank));
     for (;;) {
         for (std::size_t i = 0; i < ready_.size(); ++i) start(ready_[i]);
         ready_.clear();

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "model/base/numbers.h"
 #include "sim/engine/event_tree.h"
 #include "sim/engine/link_shares.h"
 #include "sim/engine/simulate.h"
@@ -36,7 +37,7 @@ struct EventStructure {
 class EventEngine {
 public:
     explicit EventEngine(const TaskGraph& graph)  // which must outlive it
-        : graph_(graph), events_(static_cast<std::size_t>(graph.place_count())) {}
+        : graph_(graph), events_(as_index(graph.place_count())) {}
 
     // Same as run_with_contention().
     void run(const Costs& costs, const Interference& interference, Timeline& timeline,

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 void LinkShares::reset(const TaskGraph& graph, const LinkUses& links) {
     graph_ = &graph;
     links_ = &links;
     changed_.clear();
-    holders_.assign(static_cast<std::size_t>(graph.place_count()), {});
-    is_changed_.assign(static_cast<std::size_t>(graph.rank_count()), 0);
+    holders_.assign(as_index(graph.place_count()), {});
+    is_changed_.assign(as_index(graph.rank_count()), 0);
 }
 
 void LinkShares::change(TaskId t, bool starts) {
@@ -24,8 +26,7 @@ void LinkShares::change(TaskId t, bool starts) {
 
 double LinkShares::demand(TaskId t, std::uint32_t place, std::size_t link) const {
     const LinkUse& use = links_->uses[links_->of_task[t]];
-    const bool leaves = link == static_cast<std::size_t>(RankLink::to_nodes) ||
-                        link == static_cast<std::size_t>(RankLink::to_node);
+    const bool leaves = link == as_index(RankLink::to_nodes) || link == as_index(RankLink::to_node);
     if (use.message && leaves != (graph_->places(t).front().index == place)) return 0;
     return use.demand[link];
 }

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
+#include "sim/engine/contention.h"
+
 namespace stepcast {
 namespace {
 
@@ -68,8 +71,7 @@ void run_tasks(const TaskGraph& graph, const Costs& costs, Timeline& timeline, P
     Seconds* start_times = timeline.start.data();
     Seconds* finish_times = timeline.finish.data();
     double* free = at.free.data();
-    std::vector<TaskId> issued_last(with_hosts ? static_cast<std::size_t>(graph.rank_count()) : 0,
-                                    tasks);
+    std::vector<TaskId> issued_last(with_hosts ? as_index(graph.rank_count()) : 0, tasks);
     double end = 0;
     for (TaskId t = 0; t < tasks; ++t) {
         const auto start = start_of<with_hosts, records>(graph, t, costs, finish_times, at);
@@ -82,9 +84,7 @@ void run_tasks(const TaskGraph& graph, const Costs& costs, Timeline& timeline, P
             free[place.index] = finish;
             if constexpr (records) at.last[place.index] = t;
             // A rank with two places of the task issues it once.
-            if (!issued ||
-                std::exchange(issued_last[static_cast<std::size_t>(place.rank())], t) == t)
-                continue;
+            if (!issued || std::exchange(issued_last[as_index(place.rank())], t) == t) continue;
             double& host = free[host_of(place)];
             host = graph.launch_blocking() ? finish : host + costs.issue[t].si();
         }
@@ -114,7 +114,7 @@ void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline
     timeline.start.resize(graph.size());
     timeline.finish.resize(graph.size());
     timeline.waited_for.resize(records ? graph.size() : 0);
-    const auto places = static_cast<std::size_t>(graph.place_count());
+    const auto places = as_index(graph.place_count());
     Places at{std::vector<double>(places), std::vector<TaskId>(records ? places : 0, no_task)};
     if (records)
         (with_hosts ? run_tasks<true, true> : run_tasks<false, true>)(graph, costs, timeline, at);

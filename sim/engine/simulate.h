@@ -56,9 +56,7 @@ void run(const TaskGraph& graph, const Costs& costs, const Interference& interfe
 // Throw std::logic_error unless there is one cost for each task.
 void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline,
                   Record record = Record::times);
-void run_with_contention(const TaskGraph& graph, const Costs& costs,
-                         const Interference& interference, Timeline& timeline,
-                         Record record = Record::times);
+
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline);
 StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank);
 

@@ -1,5 +1,4 @@
-// Shares the error of a forecast out over phases and kinds of operations.
-#include "sim/explain/explain.h"
+#include "sim/explain/attribution.h"
 
 #include <algorithm>
 #include <cmath>

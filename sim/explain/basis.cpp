@@ -1,5 +1,4 @@
-// The constant that prices most of an operation, and on what it rests.
-#include "sim/explain/explain.h"
+#include "sim/explain/basis.h"
 
 #include <algorithm>
 #include <functional>

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/input/key_values.h"
 #include "model/machine/measured_tables.h"
 #include "model/machine/priors.h"
@@ -28,7 +29,7 @@ bool scale(T& value, double factor) {
 }
 
 bool scale_sms(int& sms, double factor) {
-    const int scaled = static_cast<int>(std::lround(sms * factor));
+    const int scaled = as_int(std::lround(sms * factor));
     return std::exchange(sms, scaled) > 0;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
 
 namespace stepcast {
@@ -46,7 +47,7 @@ bool BackWalk::step(PathSegment& segment) {
         case WaitedFor::Kind::lane: return step_to(waited_for.id, segment);
         case WaitedFor::Kind::host: break;
     }
-    host_ = static_cast<int>(waited_for.id);
+    host_ = as_int(waited_for.id);
     if (graph_.on_host(task_)) return step_on_host(segment);
     segment = {task_, true, costs_.issue[task_], host_};
     return true;

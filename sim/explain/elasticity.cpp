@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include "model/base/numbers.h"
 #include "sim/explain/cluster_parameters.h"
 
 namespace stepcast {

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "model/base/numbers.h"
 #include "model/step.h"
 #include "sim/breakdown.h"
 #include "sim/explain/elasticity.h"
@@ -35,7 +36,7 @@ std::vector<PathShare> shares_of(const TaskGraph& graph, const std::vector<PathS
 IdleTime idle_time(const TaskGraph& graph, const WhatIf& step, int rank) {
     const Breakdown b = breakdown(graph, step.costs(), step.timeline(), rank);
     return {rank,
-            graph.multiplicity()[static_cast<std::size_t>(rank)],
+            graph.multiplicity()[as_index(rank)],
             b.compute + b.memory,
             b.bubble,
             b.imbalance,
@@ -51,10 +52,10 @@ int median_rank(const TaskGraph& graph, const Timeline& timeline) {
     const std::vector<int>& stands_for = graph.multiplicity();
     std::vector<int> order(busy.size());
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](int r) { return busy[static_cast<std::size_t>(r)]; });
+    std::ranges::stable_sort(order, {}, [&](int r) { return busy[as_index(r)]; });
     long left = std::accumulate(stands_for.begin(), stands_for.end(), 0L) / 2;
     for (const int rank : order) {
-        left -= stands_for[static_cast<std::size_t>(rank)];
+        left -= stands_for[as_index(rank)];
         if (left < 0) return rank;
     }
     return order.back();

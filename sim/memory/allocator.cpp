@@ -9,6 +9,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 
@@ -110,7 +112,7 @@ private:
 
     template <class Integer>
     static std::size_t index(Integer i) {
-        return static_cast<std::size_t>(i);
+        return as_index(i);
     }
     static std::size_t pool_index(std::uint8_t stream, bool small) {
         return 2 * index(stream) + (small ? 1 : 0);
@@ -129,9 +131,7 @@ private:
     [[nodiscard]] bool collects() const {
         return is_limited() && settings_.garbage_collection_threshold > 0;
     }
-    [[nodiscard]] double allowed() const {
-        return settings_.memory_fraction * static_cast<double>(capacity_);
-    }
+    [[nodiscard]] double allowed() const { return settings_.memory_fraction * real(capacity_); }
     [[nodiscard]] std::int64_t page(bool small) const {
         return small ? small_segment : settings_.large_segment;
     }
@@ -179,7 +179,7 @@ private:
 std::int64_t CachingAllocator::rounded(std::int64_t bytes) const {
     if (bytes < smallest) return smallest;
     const auto value = static_cast<std::uint64_t>(bytes);
-    const int interval = std::clamp(static_cast<int>(std::bit_width(value)) - 21, 0, 15);
+    const int interval = std::clamp(as_int(std::bit_width(value)) - 21, 0, 15);
     const std::int64_t divisions = settings_.roundup_divisions[index(interval)];
     if (divisions <= 1 || bytes <= smallest * divisions) return up_to_multiple(bytes, smallest);
     return up_to_multiple(bytes, static_cast<std::int64_t>(std::bit_floor(value)) / divisions);
@@ -264,7 +264,7 @@ BlockId CachingAllocator::from_driver_with_retries(const Request& request) {
 
 BlockId CachingAllocator::from_driver(const Request& request) {
     const std::int64_t after = level_.reserved + request.from_driver;
-    if (is_limited() && static_cast<double>(after) > allowed()) return no_block;
+    if (is_limited() && real(after) > allowed()) return no_block;
     if (settings_.expandable_segments) return expanded(request);
     if (capacity_ > 0 && after > capacity_) return no_block;
     reserve(request.from_driver);
@@ -483,7 +483,7 @@ void CachingAllocator::release_all() {
 // of the threshold is left.
 void CachingAllocator::collect_garbage() {
     const double most = settings_.garbage_collection_threshold * allowed();
-    double to_free = static_cast<double>(level_.reserved) - most;
+    double to_free = real(level_.reserved) - most;
     for (bool freed = true; freed && to_free > 0;) {
         freed = false;
         std::vector<std::pair<std::int64_t, BlockId>> whole;  // age
@@ -492,12 +492,12 @@ void CachingAllocator::collect_garbage() {
             for (const FreeBlock& one : pools_[i].free)
                 if (!at(one.id).is_split() && !at(one.id).expandable) {
                     whole.emplace_back(searches_[0] - at(one.id).since, one.id);
-                    ages += static_cast<double>(whole.back().first);
+                    ages += real(whole.back().first);
                 }
-        const double threshold = ages / static_cast<double>(std::max<std::size_t>(whole.size(), 1));
+        const double threshold = ages / real(std::max<std::size_t>(whole.size(), 1));
         for (const auto& [age, id] : whole)
-            if (static_cast<double>(age) >= threshold) {
-                to_free -= static_cast<double>(at(id).bytes);
+            if (real(age) >= threshold) {
+                to_free -= real(at(id).bytes);
                 release(id);
                 freed = true;
             }

@@ -6,11 +6,13 @@
 #include <numeric>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "model/transformer/schedule.h"
 #include "sim/memory/lifetimes.h"
-#include "sim/memory/memory.h"
-#include "sim/predict.h"
+#include "sim/memory/memory_use.h"
+#include "sim/memory/transformer_memory.h"
 
 namespace stepcast {
 namespace {
@@ -18,7 +20,7 @@ namespace {
 constexpr std::size_t samples = 240;
 constexpr double close = 0.95;  // of what the device can give: remedies are told, too
 
-Bytes bytes_of(std::int64_t bytes) { return Bytes(static_cast<double>(bytes)); }
+Bytes bytes_of(std::int64_t bytes) { return Bytes(real(bytes)); }
 
 // The routing of the draw that needs most, because a training meets all of them.
 Routing fullest_routing(const Experiment& e) {
@@ -82,7 +84,7 @@ StageReplay likely_fullest(const Experiment& e, const Routing& routing) {
     const std::vector<MemoryUse> closed = memory_of_stages(e, routing);
     std::vector<int> stages(closed.size());
     std::iota(stages.begin(), stages.end(), 0);
-    const auto peak = [&](int stage) { return closed[static_cast<std::size_t>(stage)].peak; };
+    const auto peak = [&](int stage) { return closed[as_index(stage)].peak; };
     std::ranges::stable_sort(stages, std::ranges::greater(), peak);
     StageReplay fullest = replay_of(e, routing, stages[0]);
     if (stages.size() < 2 || peak(stages[1]) < near * peak(stages[0])) return fullest;
@@ -99,8 +101,8 @@ bool is_replayed_in_time(const Experiment& e, const MemoryUse& closed) {
     const int all = micro_batches(p);
     // the others repeat (lifetimes.cpp)
     const bool repeats = !traits(p.schedule).forwards_first && all % p.pp == 0;
-    const double passes = static_cast<double>(e.workload.layers) / p.pp *
-                          (repeats ? std::min(all, 8 + 4 * p.pp * p.vp) : all);
+    const double passes =
+        real(e.workload.layers) / p.pp * (repeats ? std::min(all, 8 + 4 * p.pp * p.vp) : all);
     return closed.peak < most && passes < most_passes;
 }
 
@@ -119,7 +121,7 @@ StageReplay fullest_stage(const Experiment& e, std::vector<AllocatorForecast::Of
 
 TensorMoment moment_of(const Lifetimes& list, std::size_t event) {
     const StepTensor& t = list.tensors[list.events[event].id];
-    return {list.names[static_cast<std::size_t>(t.what)], t.phase, t.step, t.micro_batch, t.layer};
+    return {list.names[as_index(t.what)], t.phase, t.step, t.micro_batch, t.layer};
 }
 
 // What lives after an event.

@@ -1,23 +1,15 @@
-// Bytes of P parameters on one of n ranks: weights 2 P, gradients 2 P, the bucket buffer (two with
-// overlap), and for the rank's own piece an fp32 weight and two moments, 12 P / n (pieces are
-// padded as in model/recorded/coca/parts.h). A block keeps these 16-bit tensors for its backward
-// (sizes: r rows, k keys, f inner, s scores):
-//   attention     norm's input and output, queries, keys, values, result: r each (in a cross block
-//   k for norm, keys and values);
-//                 scores s, under autocast also the fp32 softmax 2 s and its cast s; sub-norm r
-//   feed-forward  norm's input and output r; inner f before and after the activation, gated 4 f;
-//   sub-norm f
-// A recomputed block keeps its input. While its backward runs, it holds all of the above and the
-// gradients of two of its largest tensors. The logits are kept with the fp32 log-softmax of the
-// loss, whose backward needs their fp32 gradient twice. Not counted: allocator slack, library
-// workspaces and the poolers' queries.
+#include "sim/memory/coca_memory.h"
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
+#include "model/recorded/coca/block_passes.h"
+#include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/tensors.h"
 #include "sim/memory/layer_memory.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_use.h"
 
 namespace stepcast {
 namespace {
@@ -28,8 +20,7 @@ Bytes kept_of(const TowerBlock& b, const TowerContext& c) {
     Bytes kept;
     for (const Operator& op : operators_of(b, c.batch(), c.workload().dtype)) {
         if (const auto* norm = std::get_if<Normalize>(&op))
-            kept += (norm->inner ? 1.0 : 2.0) * static_cast<double>(norm->rows * norm->width) *
-                    c.element();
+            kept += (norm->inner ? 1.0 : 2.0) * real(norm->rows * norm->width) * c.element();
         if (std::holds_alternative<Attend>(op))
             kept +=
                 (c.casts() ? 3.0 : 1.0) * s.scores + 2 * s.rows + 2 * (b.cross ? s.keys : s.rows);
@@ -55,7 +46,7 @@ Activations activations_of(const TowerContext& c) {
         all.kept += b.layers * (computed_again ? sizes_of(b, c).rows : kept);
         all.work = std::max(all.work, work_of(b, c) + (computed_again ? kept : Bytes(0)));
     }
-    const double logits = static_cast<double>(c.batch() * w.decoder.seq) * w.vocab;
+    const double logits = real(c.batch() * w.decoder.seq) * w.vocab;
     const Bytes loss_element = c.casts() ? Bytes(4) : c.element();
     all.kept += logits * (c.element() + loss_element);
     all.work = std::max(all.work, logits * 2 * loss_element);

@@ -1,18 +1,10 @@
-// A = tokens x hidden elements, F = tokens x inner width. A layer saves 8 A + 2 F: its input, the
-// results of two norms, q, k and v (3 A), the result of attention, the middle of the residual
-// stream, and the inner width before and after GELU. It also saves means and deviations of two
-// norms (16 bytes a token) and, with flash attention, the logarithm of each row's sum (4 bytes a
-// token and head), or, with plain attention, the softmax's result. The ends save input and result
-// of the final norm, and logarithms of the softmax in fp32. Gradients have the parameters' type.
-// The fullest moment is the softmax's backward (two more fp32 tensors of the logits' size), the
-// first layer's backward (in one of its blocks), the last gradient of all, or the optimizer.
-// Checked against the storages that live while PyTorch runs such a step on shapes alone
-// (notes/pytorch.md): equal to the MiB.
+#include "sim/memory/eager_memory.h"
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/counts.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_use.h"
 
 namespace stepcast {
 namespace {
@@ -53,8 +45,7 @@ MemoryUse eager_memory(const Experiment& e) {
     MemoryUse use;
     use.weights = parameters * s.element;
     use.optimizer = w.optimizer == Optimizer::adam ? 2.0 * use.weights : Bytes(0);
-    const Bytes layers = w.layers * s.layer(),
-                head_gradient = w.vocab * static_cast<double>(w.hidden) * s.element;
+    const Bytes layers = w.layers * s.layer(), head_gradient = w.vocab * real(w.hidden) * s.element;
     struct Moment {
         Bytes gradients, activations, work;
         [[nodiscard]] Bytes sum() const { return gradients + activations + work; }

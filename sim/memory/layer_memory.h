@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "model/block/operators.h"
 #include "model/transformer/layer.h"
 
@@ -86,9 +87,7 @@ Bytes table_gradient(const LayerContext& context);
 // One weight matrix of a layer on a rank; all experts together have one entry.
 struct Matrix {
     long out = 0, in = 0;
-    [[nodiscard]] double elements() const {
-        return static_cast<double>(out) * static_cast<double>(in);
-    }
+    [[nodiscard]] double elements() const { return real(out) * real(in); }
     friend auto operator<=>(const Matrix&, const Matrix&) = default;
 };
 std::vector<Matrix> layer_matrices(const LayerContext& context, int layer);

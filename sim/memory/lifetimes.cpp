@@ -6,8 +6,10 @@
 #include <set>
 #include <stdexcept>
 
+#include "model/base/numbers.h"
+#include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_use.h"
 #include "sim/memory/unit_tape.h"
 
 namespace stepcast {
@@ -60,7 +62,7 @@ public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
         : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
         lag_ = host_lead(e);
-        const auto s = static_cast<std::size_t>(stage);
+        const auto s = as_index(stage);
         order_ = schedule_orders(shortened(e.parallelism))[s];
         chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
         for (const Chunk& chunk : chunks_) units_.push_back(units_of_chunk(chunk));
@@ -125,8 +127,7 @@ private:
     }
     TensorIds make_all(TensorKind kind, const std::string& what, const TensorList& sizes) {
         TensorIds ids;
-        for (const std::int64_t bytes : sizes)
-            ids.push_back(make(kind, what, static_cast<double>(bytes)));
+        for (const std::int64_t bytes : sizes) ids.push_back(make(kind, what, real(bytes)));
         return ids;
     }
     TensorIds bring(const std::string& what, const TensorList& sizes) {
@@ -152,8 +153,7 @@ private:
                           int copies = 1) {
         for (const std::int64_t elements : tape.matrices)
             for (int copy = 0; copy < copies; ++copy)
-                make(kind, tape.what,
-                     static_cast<double>(elements) * share(tape, from) * each.si());
+                make(kind, tape.what, real(elements) * share(tape, from) * each.si());
     }
     // of a weight, both together
     [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
@@ -222,12 +222,12 @@ private:
 
     void run(const Slot& slot) {
         micro_batch_ = slot.micro_batch;
-        const auto chunk = static_cast<std::size_t>(slot.chunk);
+        const auto chunk = as_index(slot.chunk);
         const std::pair key{slot.chunk, slot.micro_batch};
         if (workspaces_left_)
             for (int i = 0; i < (e_.workload.moe.experts > 0 ? workspaces_of_experts : workspaces);
                  ++i)
-                make(TensorKind::workspaces, "products", static_cast<double>(workspace));
+                make(TensorKind::workspaces, "products", real(workspace));
         workspaces_left_ = false;
         const auto& units = units_[chunk];
         phase_ = slot.pass == Pass::forward ? Phase::forward : Phase::backward;
@@ -246,7 +246,7 @@ private:
                 around(units, i, -1, [&] { backward(units[i], kept_[key], split); });
                 if (split)
                     put_off_[key].push_back(make(TensorKind::activations, units[i].tape->what,
-                                                 static_cast<double>(units[i].tape->put_off)));
+                                                 real(units[i].tape->put_off)));
             }
             free(chain_);
             free(passing_weight_gradients_);
@@ -257,9 +257,8 @@ private:
 
     void make_casts(const UnitTape& tape, TensorIds& casts) {
         for (const std::int64_t elements : tape.matrices)
-            casts.push_back(
-                make(TensorKind::weights, "cast",
-                     static_cast<double>(elements) * share(tape, 3) * c_.shape.element().si()));
+            casts.push_back(make(TensorKind::weights, "cast",
+                                 real(elements) * share(tape, 3) * c_.shape.element().si()));
     }
 
     // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
@@ -278,7 +277,7 @@ private:
         };
         const TensorId own = ahead_.empty() ? gather(i) : ahead_.back();
         ahead_.clear();
-        const auto next = static_cast<std::size_t>(static_cast<long>(i) + direction);
+        const auto next = as_index(static_cast<long>(i) + direction);
         if (next < units.size()) ahead_.push_back(gather(next));
         work();
         free(own);
@@ -287,8 +286,7 @@ private:
     void forward(const UnitPlace& unit, TensorIds& kept) {
         const bool alternate = e_.parallelism.recompute == Recompute::alternate;
         if (unit.again)
-            kept.push_back(
-                make(TensorKind::activations, "input", static_cast<double>(unit.tape->input)));
+            kept.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
         run_forward(*unit.tape, unit.again, alternate, kept);
     }
 
@@ -329,8 +327,7 @@ private:
             TensorIds chain;
             for (auto op = block->operators.rbegin(); op != block->operators.rend(); ++op)
                 run_backward(*op, stack, chain, split);
-            const TensorId result =
-                make(TensorKind::work, "residual", static_cast<double>(block->result));
+            const TensorId result = make(TensorKind::work, "residual", real(block->result));
             free(chain);
             free(chain_);
             chain_.push_back(result);
@@ -374,7 +371,7 @@ private:
     // --- gradients of weights
 
     void weight_gradient(const OperatorTape& op) {
-        const auto bytes = static_cast<double>(op.weight_gradient);
+        const auto bytes = real(op.weight_gradient);
         const Bytes element = c_.shape.element();
         if (shards_gradients()) {
             unit_gradients_.push_back(make(TensorKind::work, op.what, bytes));
@@ -388,7 +385,7 @@ private:
             free(make(TensorKind::work, op.what, bytes));
         } else if (e_.runtime.gradients.fused_accumulation && layer_ >= 0) {
             // a dummy for each shape; experts have one for all
-            const double one = bytes / static_cast<double>(op.weight_tensors);
+            const double one = bytes / real(op.weight_tensors);
             if (dummies_.insert(std::llround(one)).second)
                 make(TensorKind::work, "weight gradient", one);
         } else if (is_eager(e_) && size_of(gradient_type(e_)) > element) {

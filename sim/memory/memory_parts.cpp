@@ -10,6 +10,7 @@
 // + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for
 // each operand order. Experts are sharded over their own data-parallel group; with
 // parallelism.shard, over the ranks of that group that hold one copy.
+
 #include "sim/memory/memory_parts.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 #include "model/block/blocks.h"
 #include "model/transformer/counts.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_use.h"
 
 namespace stepcast {
 namespace {

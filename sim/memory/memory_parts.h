@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "model/base/numbers.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/weights.h"
 #include "sim/memory/layer_memory.h"
@@ -21,7 +22,7 @@ inline constexpr int unit_kinds = 6;
 inline constexpr std::array layer_kinds{UnitKind::dense, UnitKind::experts};
 inline constexpr std::array all_kinds{UnitKind::dense, UnitKind::experts, UnitKind::embedding,
                                       UnitKind::head};
-constexpr std::size_t at(UnitKind kind) { return static_cast<std::size_t>(kind); }
+constexpr std::size_t at(UnitKind kind) { return as_index(kind); }
 constexpr bool is_layer(std::size_t kind) {
     return kind != at(UnitKind::embedding) && kind != at(UnitKind::head);
 }

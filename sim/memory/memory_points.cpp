@@ -4,7 +4,9 @@
 #include <limits>
 #include <map>
 
+#include "model/base/numbers.h"
 #include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 
 namespace stepcast {
 namespace {
@@ -83,13 +85,13 @@ std::vector<MemoryPoint> memory_points(const Experiment& e, const Routing& routi
     std::vector<MemoryPoint> points;
     int rank = -1;
     for (const auto& [key, t] : times_of(graph, trace)) {
-        const auto& stage = stages[static_cast<std::size_t>(t.stage)];
+        const auto& stage = stages[as_index(t.stage)];
         if (key.first != rank) {
             rank = key.first;
             // as after a step: nothing waits
             if (!stage.empty()) points.push_back({rank, Seconds(0), stage.back().after});
         }
-        const auto slot = static_cast<std::size_t>(key.second);
+        const auto slot = as_index(key.second);
         if (slot >= stage.size()) continue;
         points.push_back({rank, t.start, stage[slot].during});
         points.push_back({rank, t.finish, stage[slot].after});

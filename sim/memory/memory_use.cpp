@@ -1,18 +1,16 @@
-// Memory of the fullest rank. MoE layer: weights and gradients of the rank's experts and of the
-// gate. Each layer keeps for the backward the slots before and after the experts and the inner
-// vectors before and after GELU, for the rows that the rank computes (faster_moe and mix_moe
-// compute some experts where their tokens are). Buffers: one all-to-all in and out. MLP: two
-// weights a layer, its input and inner vectors, and gradient buckets. Not counted: weights of other
-// ranks' experts that faster_moe and mix_moe bring to all ranks.
+#include "sim/memory/memory_use.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
+#include "model/base/numbers.h"
 #include "model/recorded/moe/layer.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
-#include "sim/memory/memory.h"
-#include "sim/predict.h"
+#include "sim/memory/coca_memory.h"
+#include "sim/memory/eager_memory.h"
+#include "sim/memory/transformer_memory.h"
 #include "sim/scatter.h"
 
 namespace stepcast {
@@ -21,7 +19,7 @@ namespace {
 std::vector<double> slots_computed(const Experiment& e, const Routing& routing) {
     if (!routing.counts.empty())
         return computed_slots(e.parallelism.moe_system, e.workload.hidden, routing);
-    std::vector<double> slots(static_cast<std::size_t>(rank_count(e.cluster)));
+    std::vector<double> slots(as_index(rank_count(e.cluster)));
     for (std::size_t r = 0; r < routing.totals.size(); ++r)
         slots[r] = routing.totals[r].blocks * 64.0;
     return slots;
@@ -91,9 +89,8 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     if (w.kind == Workload::Kind::transformer)
         return runs_script(e) ? eager_memory(e) : transformer_memory(e, routing);
     const bool dense = w.kind == Workload::Kind::mlp;
-    const double hidden = w.hidden, ffn = w.ffn,
-                 tokens = static_cast<double>(e.parallelism.micro_batch) * w.seq;
-    const double experts = dense ? 1 : w.moe.experts / static_cast<double>(rank_count(e.cluster));
+    const double hidden = w.hidden, ffn = w.ffn, tokens = real(e.parallelism.micro_batch) * w.seq;
+    const double experts = dense ? 1 : w.moe.experts / real(rank_count(e.cluster));
     const double parameters = w.layers * (experts * 2 * hidden * ffn + hidden * w.moe.experts);
     const std::vector<double> slots = slots_computed(e, routing);
     const double rows = dense ? tokens : *std::max_element(slots.begin(), slots.end());

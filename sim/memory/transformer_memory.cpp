@@ -1,9 +1,10 @@
-// The memory of a transformer's fullest rank in closed form.
-#include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/transformer/schedule.h"
+#include "sim/memory/memory.h"
 #include "sim/memory/memory_parts.h"
 
 namespace stepcast {
@@ -36,7 +37,7 @@ template <class Call>
 void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& call) {
     Bytes now;
     for (const Slot& slot : order) {
-        const ChunkMemory& chunk = chunks[static_cast<std::size_t>(slot.chunk)];
+        const ChunkMemory& chunk = chunks[as_index(slot.chunk)];
         if (slot.pass != Pass::forward)
             now -= slot.pass == Pass::weight_backward ? chunk.put_off : chunk.kept;
         Activations during = slot.pass == Pass::forward    ? Activations{chunk.kept, {}}
@@ -53,7 +54,7 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
 
 std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e), routing};
-    const auto s = static_cast<std::size_t>(stage);
+    const auto s = as_index(stage);
     const auto chunks = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp);
     const StageMemory memory = stage_memory(context, unit_memory(context), chunks[s]);
     std::vector<SlotMemory> slots;

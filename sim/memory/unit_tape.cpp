@@ -5,6 +5,7 @@
 
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
+#include "model/input/key_values.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 
 LinkLoads::LinkLoads(const Topology& topology, Routes& routes, int node)
@@ -11,7 +13,7 @@ LinkLoads::LinkLoads(const Topology& topology, Routes& routes, int node)
       end_(std::min(topology.nodes, begin_ + topology.nodes_per_leaf)) {
     const auto take = [&](int first_link, int count) {
         for (int link = first_link; link < first_link + count; ++link) {
-            const double bandwidth = topology.links[static_cast<std::size_t>(link)].bandwidth.si();
+            const double bandwidth = topology.links[as_index(link)].bandwidth.si();
             // no route uses a link without bandwidth
             per_byte_.push_back(bandwidth > 0 ? 1 / bandwidth : 0);
         }
@@ -42,7 +44,7 @@ void LinkLoads::visit(const Flow& flow, bool leaving, const Call& call) {
         const int among = of_node ? link : link - links_of_nodes;
         if (leaving != (among / per_owner == 0)) continue;
         const int owner = of_node ? node - begin_ : end_ - begin_;
-        call(static_cast<std::size_t>(owner * topology_.links_per_node + among % per_owner));
+        call(as_index(owner * topology_.links_per_node + among % per_owner));
     }
 }
 

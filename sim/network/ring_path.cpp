@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
 #include "sim/network/link_loads.h"
 #include "sim/network/mesh_rings.h"
@@ -21,8 +22,8 @@ int floor_mod(int a, int b) { return a - floor_div(a, b) * b; }
 struct Run {
     int node = 0;
     std::vector<int> locals;
-    [[nodiscard]] int size() const { return static_cast<int>(locals.size()); }
-    [[nodiscard]] int at(int i) const { return locals[static_cast<std::size_t>(i)]; }
+    [[nodiscard]] int size() const { return as_int(locals.size()); }
+    [[nodiscard]] int at(int i) const { return locals[as_index(i)]; }
 };
 using Runs = std::vector<Run>;  // by node
 
@@ -141,11 +142,11 @@ void for_exchange(const Runs& runs, double share, std::size_t places, const Link
     std::vector<int> below_leaf(places), beyond(places);
     for (const Run& run : runs)
         for (const int local : run.locals)
-            ++(focus.holds(run.node) ? below_leaf : beyond)[static_cast<std::size_t>(local)];
+            ++(focus.holds(run.node) ? below_leaf : beyond)[as_index(local)];
     for (const Run& run : runs) {
         if (!focus.holds(run.node)) continue;
         auto siblings = below_leaf;
-        for (const int local : run.locals) --siblings[static_cast<std::size_t>(local)];
+        for (const int local : run.locals) --siblings[as_index(local)];
         const int neighbour = run.node == focus.begin() ? focus.begin() + 1 : focus.begin();
         const int stranger = focus.begin() == 0 ? focus.end() : 0;
         for (const int local : run.locals) {
@@ -155,8 +156,8 @@ void for_exchange(const Runs& runs, double share, std::size_t places, const Link
                 for (const auto& [node, counts] :
                      {std::pair{neighbour, &siblings}, std::pair{stranger, &beyond}})
                     if (const double weight = share * (*counts)[at]; weight > 0) {
-                        call({run.node, local, node, static_cast<int>(at)}, weight, 0);
-                        call({node, static_cast<int>(at), run.node, local}, 0, weight);
+                        call({run.node, local, node, as_int(at)}, weight, 0);
+                        call({node, as_int(at), run.node, local}, 0, weight);
                     }
         }
     }
@@ -206,7 +207,7 @@ BytesPerSecond in_mesh(const std::set<std::vector<int>>& members_of_nodes, bool 
                        const Cluster& cluster, BytesPerSecond counted) {
     BytesPerSecond slowest = unlimited;
     for (const auto& locals : members_of_nodes) {
-        const auto m = static_cast<double>(locals.size());
+        const auto m = real(locals.size());
         if (m < 2) continue;
         const BytesPerSecond rings = mesh_rings(locals, cluster);
         if (rings == BytesPerSecond(0)) return counted;
@@ -241,14 +242,14 @@ RingPath counted(const Group& group, const Cluster& cluster, const Topology& top
         for_neighbours(of, group.block == 0, focus, call);
     });
     const Rates all = rates([&](const Runs& of, const LinkLoads& focus, const auto& call) {
-        for_exchange(of, share, static_cast<std::size_t>(topology.ranks_per_node), focus, call);
+        for_exchange(of, share, as_index(topology.ranks_per_node), focus, call);
     });
     // A side without traffic has no limit, so no share of it is taken.
     const auto shared = [&](BytesPerSecond rate, int others) {
         return rate == unlimited ? rate : others * share * rate;
     };
     return {.ranks = ranks,
-            .nodes = static_cast<int>(runs.size()),
+            .nodes = as_int(runs.size()),
             .ring = ring.inside,
             .inter = ring.between * ring_share(per_node, cluster),
             .pair = std::min(pair.inside, pair.between),
@@ -273,11 +274,10 @@ BytesPerSecond of_mesh(std::span<const int> members, const Cluster& cluster) {
 }  // namespace
 
 RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
-    RingPath path{static_cast<int>(members.size()), 1, {}, unlimited, {}, {}, {},
-                  nodes_of(members, cluster)};
+    RingPath path{as_int(members.size()), 1, {}, unlimited, {}, {}, {}, nodes_of(members, cluster)};
     std::map<int, int> members_on;
     for (const int node : path.node_of) ++members_on[node];
-    path.nodes = static_cast<int>(members_on.size());
+    path.nodes = as_int(members_on.size());
     const bool joined = path.ranks == 2 && members[0] / 2 == members[1] / 2;
     path.ring = cluster.fabric == Fabric::nvlink_pairs && joined ? cluster.intra.pair_bandwidth
                 : cluster.fabric == Fabric::nvlink_mesh          ? of_mesh(members, cluster)

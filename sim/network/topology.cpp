@@ -11,6 +11,7 @@
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -90,7 +91,7 @@ private:
             for (int s = 0; s < pcie_switches(); ++s) add(Kind::pcie_switch, n, s);
             for (int s = 0; s < sockets(); ++s) add(Kind::socket, n, s);
         }
-        t_.vertices_per_node = static_cast<int>(t_.vertices.size()) / (n + 1);
+        t_.vertices_per_node = as_int(t_.vertices.size()) / (n + 1);
     }
     [[nodiscard]] int leaves() const { return t_.rails ? t_.nics : 1; }
     [[nodiscard]] int first_leaf(int group) const {
@@ -110,7 +111,7 @@ private:
                 for (int r = 0; r < t_.ranks_per_node; ++r)
                     join(base + r, base + t_.ranks_per_node + t_.nics, c_.intra.bandwidth);
             join_nics(n, base);
-            t_.links_per_node = static_cast<int>(t_.links.size()) / (n + 1);
+            t_.links_per_node = as_int(t_.links.size()) / (n + 1);
         }
     }
     void join_tree(int base) {
@@ -161,16 +162,15 @@ private:
     }
     [[nodiscard]] BytesPerSecond nic_bandwidth() const {
         const int there = c_.network.nics == 0 ? c_.gpus_per_node : c_.network.nics;
-        return c_.inter.bandwidth * (static_cast<double>(there) / t_.nics);
+        return c_.inter.bandwidth * (real(there) / t_.nics);
     }
     void join_spine(int group) {
-        const double nics_of_leaf =
-            static_cast<double>(t_.nodes_per_leaf) * (t_.rails ? 1 : t_.nics);
-        const int before = static_cast<int>(t_.links.size());
+        const double nics_of_leaf = real(t_.nodes_per_leaf) * (t_.rails ? 1 : t_.nics);
+        const int before = as_int(t_.links.size());
         for (int i = 0; i < leaves(); ++i)
-            join(first_leaf(group) + i, static_cast<int>(t_.vertices.size()) - 1,
+            join(first_leaf(group) + i, as_int(t_.vertices.size()) - 1,
                  nic_bandwidth() * (nics_of_leaf / c_.network.oversubscription));
-        t_.links_per_leaf_group = static_cast<int>(t_.links.size()) - before;
+        t_.links_per_leaf_group = as_int(t_.links.size()) - before;
     }
 
     const Cluster& c_;
@@ -182,7 +182,7 @@ void check_connected(const Topology& topology) {
         topology.vertices.size());
     for (const auto& link : topology.links)
         if (link.bandwidth > BytesPerSecond(0))
-            add_edge(static_cast<std::size_t>(link.from), static_cast<std::size_t>(link.to), graph);
+            add_edge(as_index(link.from), as_index(link.to), graph);
     std::vector<int> part(topology.vertices.size());
     boost::connected_components(graph, part.data());
     for (std::size_t v = 0; v < part.size(); ++v) {
@@ -225,7 +225,7 @@ struct Routes::Search {
             // A route between NICs must not pass through a host, because it can use the network.
             const bool at_host = link.bandwidth == unlimited;
             add_edge(static_cast<Vertex>(link.from), static_cast<Vertex>(link.to),
-                     Weight(at_host ? 3 : 1, {static_cast<int>(l)}), graph);
+                     Weight(at_host ? 3 : 1, {as_int(l)}), graph);
         }
     }
 
@@ -248,11 +248,11 @@ struct Routes::Search {
         const auto& last = arrivals_from(from);
         const auto begin = static_cast<std::ptrdiff_t>(route.size());
         for (int at = to; at != from;) {
-            const int link = last[static_cast<std::size_t>(at)];
+            const int link = last[as_index(at)];
             if (link < 0)
                 throw std::logic_error("Routes: no route, though the topology is connected");
             route.push_back(link);
-            at = topology.links[static_cast<std::size_t>(link)].from;
+            at = topology.links[as_index(link)].from;
         }
         std::reverse(route.begin() + begin, route.end());
     }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/base/numbers.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
 
@@ -16,7 +17,7 @@ double parse_count(const std::string& text) {
     constexpr double largest = 1e18;  // 1000 times any training; larger sums would lose precision
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    std::string_view unit(end, as_index(text.data() + text.size() - end));
     unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
     const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, double>::first);
     if (error != std::errc() || found == std::end(units) || !(value >= 0))

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -44,9 +45,9 @@ std::string proof_text(const SweepAnswer& r) {
     const int draws = r.best.empty() ? 1 : r.best.front().forecast.draws;
     const std::string over =
         draws > 1 ? fmt::format(", each by its median over {} common draws", draws) : "";
-    const auto proven = static_cast<std::size_t>(
-        std::ranges::find_if(r.best, [](const SweepRow& row) { return row.gap > 0; }) -
-        r.best.begin());
+    const auto proven =
+        as_index(std::ranges::find_if(r.best, [](const SweepRow& row) { return row.gap > 0; }) -
+                 r.best.begin());
     const std::string best = r.second ? "this front"
                                       : fmt::format("the best {}{}", proven,
                                                     !r.distinct   ? ""

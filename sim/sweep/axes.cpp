@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/keys.h"
 
@@ -155,7 +156,7 @@ void set_varied(Experiment& e, const std::string& key, const std::string& value,
             "{}x{}",
             value, e.cluster.name, of_node, std::min(*count / of_node + 1, most_nodes) * of_node,
             value.substr(x + 1)));
-    e.cluster.nodes = static_cast<int>(*count / of_node);
+    e.cluster.nodes = as_int(*count / of_node);
 }
 
 void set_varied(Experiment& e, const Settings& settings, std::span<const Override> stated) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/split_keys.h"
 
@@ -56,9 +57,7 @@ constexpr Quantity quantities[] = {
      [](const PointFacts& facts, Seconds step) { return facts.flops / step / facts.peak_flops; },
      false, true}};
 
-const Quantity& quantity(const Constraint& c) {
-    return quantities[static_cast<std::size_t>(c.measure)];
-}
+const Quantity& quantity(const Constraint& c) { return quantities[as_index(c.measure)]; }
 
 void read_quantity(Constraint& c, std::string_view name) {
     const auto found = std::ranges::find(quantities, name, &Quantity::name);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
+
 namespace stepcast {
 namespace {
 

@@ -1,10 +1,11 @@
-// The points of a search's map, walked once more.
-#include "sim/sweep/search.h"
+#include "sim/sweep/map_points.h"
 
 #include <algorithm>
 #include <atomic>
 
+#include "model/base/numbers.h"
 #include "sim/on_threads.h"
+#include "sim/sweep/search.h"
 
 namespace stepcast {
 namespace {
@@ -36,7 +37,7 @@ void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKe
         if (values.size() < 2) continue;
         MapKey& named = map.keys.emplace_back(MapKey{keys[k].name, {}});
         for (const std::uint32_t value : values)
-            named.values.push_back(space.value_at(keys[k], static_cast<int>(value)));
+            named.values.push_back(space.value_at(keys[k], as_int(value)));
         for (std::size_t i = 0; i < at.size(); ++i)
             map.points[i].at.push_back(static_cast<std::uint16_t>(
                 std::ranges::lower_bound(values, at[i][k]) - values.begin()));

@@ -10,6 +10,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/launcher.h"
+#include "model/base/numbers.h"
 #include "sim/sweep/records.h"
 
 namespace stepcast {
@@ -43,7 +44,7 @@ void start_mpi() {
 
 void send(int to, Tag tag, const std::string& text) {
     if (text.size() > 2'000'000'000) throw DeviceError("sweep: a message is too long for MPI");
-    check(MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, tag, MPI_COMM_WORLD));
+    check(MPI_Send(text.data(), as_int(text.size()), MPI_CHAR, to, tag, MPI_COMM_WORLD));
 }
 
 struct Message {
@@ -61,8 +62,7 @@ std::optional<Message> receive(int from) {
     if (there == 0) return std::nullopt;
     int count = 0;
     check(MPI_Get_count(&status, MPI_CHAR, &count));
-    Message message{status.MPI_SOURCE, status.MPI_TAG,
-                    std::string(static_cast<std::size_t>(count), '\0')};
+    Message message{status.MPI_SOURCE, status.MPI_TAG, std::string(as_index(count), '\0')};
     check(MPI_Recv(message.text.data(), count, MPI_CHAR, message.from, message.tag, MPI_COMM_WORLD,
                    &status));
     return message;

@@ -1,6 +1,4 @@
-// How many nodes a training within a given time may need: the counts that `sweep --within` tries if
-// none are stated.
-#include "sim/sweep/sweep.h"
+#include "sim/sweep/node_counts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "sim/predict.h"
 
 namespace stepcast {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
-#include "model/step.h"
+#include "sim/memory/memory_use.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
 
@@ -52,8 +53,7 @@ StepBound PointEvaluator::memory_alone(const ParallelPlan& split) {
 }
 
 PointFacts PointEvaluator::facts(const ParallelPlan& split, Bytes peak) const {
-    const double tokens =
-        static_cast<double>(sequences_of_step(split.parallelism)) * experiment_.workload.seq;
+    const double tokens = real(sequences_of_step(split.parallelism)) * experiment_.workload.seq;
     return {split, peak, tokens, price_, tokens * flops_of_token_, peak_flops_};
 }
 

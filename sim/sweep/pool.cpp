@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "model/base/launcher.h"
+#include "model/base/numbers.h"
 #include "sim/on_threads.h"
 
 namespace stepcast {
@@ -18,8 +19,7 @@ RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int th
                      const std::function<void(const SweepJobResult&)>& on_done) {
         SweepJobs taken(jobs, on_done);
         std::atomic<std::size_t> next_worker = 0;
-        on_threads(static_cast<int>(workers->size()),
-                   [&] { taken.work((*workers)[next_worker++]); });
+        on_threads(as_int(workers->size()), [&] { taken.work((*workers)[next_worker++]); });
         return taken.results();
     };
 }

@@ -1,9 +1,9 @@
-// Why points of a search were left out, counted; messages that differ only in numbers are one,
-// with their range.
-#include "sim/sweep/worker.h"
+#include "sim/sweep/reasons.h"
 
 #include <algorithm>
 #include <cctype>
+
+#include "sim/sweep/worker.h"
 
 namespace stepcast {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/input/key_values.h"
 
 namespace stepcast {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
 
 namespace stepcast {
@@ -71,15 +72,12 @@ private:
         const double elapsed =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
         std::string text =
-            fmt::format("{}: {:.3g} of {:.3g} points ({:.3g} legal, {:.3g}/s)", what,
-                        static_cast<double>(walked_), static_cast<double>(points_),
-                        static_cast<double>(legal_), static_cast<double>(legal_) / elapsed);
+            fmt::format("{}: {:.3g} of {:.3g} points ({:.3g} legal, {:.3g}/s)", what, real(walked_),
+                        real(points_), real(legal_), real(legal_) / elapsed);
         if (simulated_ > 0)
             text += fmt::format(", {} simulated, best {}", simulated_, to_string(best_));
         if (walked_ < points_)
-            text += fmt::format(
-                ", {:.0f} s left",
-                elapsed * (static_cast<double>(points_) / static_cast<double>(walked_) - 1));
+            text += fmt::format(", {:.0f} s left", elapsed * (real(points_) / real(walked_) - 1));
         else
             text += fmt::format(", at most {} to simulate", open_);
         show_(text);
@@ -114,11 +112,8 @@ void SweepSearch::screen_all() {
         simulate_promising();
         drop_excluded();
         first = last;
-        const double legal_of_item =
-            std::max(1.0, static_cast<double>(all_.legal) / static_cast<double>(last));
-        if (map_ &&
-            legal_of_item * static_cast<double>(items) > 1.2 * static_cast<double>(most_mapped))
-            map_->stop();
+        const double legal_of_item = std::max(1.0, real(all_.legal) / real(last));
+        if (map_ && legal_of_item * real(items) > 1.2 * real(most_mapped)) map_->stop();
         size = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(round_points / legal_of_item),
                                          1, items / 4 + 1);
     }

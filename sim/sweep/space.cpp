@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
@@ -25,7 +26,7 @@ std::vector<int> divisors(int n) {
 }
 
 std::vector<int> up_to(int first, int last) {
-    std::vector<int> values(static_cast<std::size_t>(std::max(0, last - first + 1)));
+    std::vector<int> values(as_index(std::max(0, last - first + 1)));
     std::iota(values.begin(), values.end(), first);
     return values;
 }
@@ -45,22 +46,22 @@ bool left_out(const ScheduleTraits& schedule) { return schedule.copies > 1; }
 std::vector<int> every_schedule() {
     std::vector<int> schedules;
     for (const ScheduleTraits& s : known_schedules)
-        if (!left_out(s)) schedules.push_back(static_cast<int>(s.schedule));
+        if (!left_out(s)) schedules.push_back(as_int(s.schedule));
     return schedules;
 }
 
 // light_first and balanced seldom come before these: only an axis of their own asks for them.
 std::vector<int> usual_layouts(const Parallelism& p) {
     if (!p.stage_layers.empty()) return {};
-    return {static_cast<int>(StageLayout::even), static_cast<int>(StageLayout::light_last),
-            static_cast<int>(StageLayout::light_ends)};
+    return {as_int(StageLayout::even), as_int(StageLayout::light_last),
+            as_int(StageLayout::light_ends)};
 }
 
 // What the framework has, else Megatron's words: none, selective, full.
 std::vector<int> every_recompute(const std::vector<Recompute>& can) {
     if (can.empty()) return up_to(0, 2);
     std::vector<int> values;
-    for (const Recompute one : can) values.push_back(static_cast<int>(one));
+    for (const Recompute one : can) values.push_back(as_int(one));
     std::ranges::sort(values);
     return values;
 }
@@ -110,7 +111,7 @@ std::uint64_t inner_points(const SweepBase& base) {
     double product = 1;
     std::uint64_t points = 1;
     for (const auto& values : base.values) {
-        product *= static_cast<double>(values.size());
+        product *= real(values.size());
         if (product > most_points)
             throw ConfigError(
                 fmt::format("sweep: {:.3g} points or more are asked for; expected at most {:g}",
@@ -146,10 +147,10 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
     for (std::size_t i = 0; i < axes_.size(); ++i) {
         if (axes_[i].key == "parallelism" || is_inner(axes_[i].key)) continue;
         outer_.push_back(i);
-        bases *= static_cast<double>(axes_[i].values.size());
+        bases *= real(axes_[i].values.size());
         if (i >= asked_axes_) switched_ *= axes_[i].values.size();
     }
-    if (bases > static_cast<double>(most_bases))
+    if (bases > real(most_bases))
         throw ConfigError(fmt::format(
             "sweep: {:.3g} settings of keys that each need a cost model of their own; expected "
             "at most {} (keys of [parallelism] are not limited)",
@@ -161,8 +162,7 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
         if (b == 0 || every_split_) {
             const SweepBase first = base(b);
             const std::uint64_t points = inner_points(first);
-            product = static_cast<double>(points_) +
-                      static_cast<double>(points) * (every_split_ ? 1 : bases);
+            product = real(points_) + real(points) * (every_split_ ? 1 : bases);
             if (product > most_points)
                 throw ConfigError(
                     fmt::format("sweep: {:.3g} points are asked for; expected at most {:g}",
@@ -258,7 +258,7 @@ void SweepSpace::pass_over_idle(std::uint64_t number, SweepBase& base) const {
         if (is_inner(axes_[i].key))
             base.needs[split_index(axes_[i].key)] = split_field(*needed).get;
         else if (outer_value(i, number) > 0)
-            std::erase(base.values[static_cast<std::size_t>(*needed)], 1);
+            std::erase(base.values[as_index(*needed)], 1);
     }
 }
 
@@ -362,12 +362,11 @@ Settings SweepSpace::settings_of(PointId id) const {
 int SweepSpace::position(const VariedKey& key, std::uint64_t base,
                          const ParallelPlan& split) const {
     return key.split < split_key_count ? split_fields[key.split].get(split)
-                                       : static_cast<int>(outer_value(key.axis, base));
+                                       : as_int(outer_value(key.axis, base));
 }
 
 std::string SweepSpace::value_at(const VariedKey& key, int position) const {
-    if (key.split == split_key_count)
-        return axes_[key.axis].values[static_cast<std::size_t>(position)];
+    if (key.split == split_key_count) return axes_[key.axis].values[as_index(position)];
     Experiment e = experiment_;
     ParallelPlan plan = plan_of(e);
     split_fields[key.split].set(plan, position);

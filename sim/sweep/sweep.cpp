@@ -9,11 +9,13 @@
 
 #include "model/base/errors.h"
 #include "model/base/launcher.h"
+#include "model/input/check_experiment.h"
 #include "model/input/split_rules.h"
 #include "sim/campaign.h"
 #include "sim/interval.h"
 #include "sim/on_threads.h"
 #include "sim/predict.h"
+#include "sim/sweep/map_points.h"
 #include "sim/sweep/pool.h"
 #include "sim/sweep/search.h"
 
@@ -144,7 +146,7 @@ std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& sear
                 .columns = {},
                 .step = {},
                 .of_token = tokens};
-    Cells cells = search.screened().cells;
+    MapCells cells = search.screened().cells;
     if (cells.empty()) {
         map.simulated = true;
         for (const auto& [id, found] : search.simulated()) {

@@ -25,11 +25,6 @@ struct SweepOptions {
 // threads or processes.
 SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options = {});
 
-// If a question has `within` and varies no number of ranks, adds an axis cluster.nodes: from what
-// the useful arithmetic needs at the datasheet's peak to sixteen times as many, with four
-// significant bits (8, 9 .. 16, 18 .. 32, 36 ..). Throws ConfigError if no training is asked for.
-void add_node_counts(SweepQuestion& question);
-
 // For the processes that an MPI launcher started beside the first one.
 bool is_sweep_helper();
 void help_sweep(const SweepQuestion& question);

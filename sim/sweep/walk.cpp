@@ -1,9 +1,11 @@
 // Walks a search's axes in nested loops, and leaves out what no rule allows.
-#include "sim/sweep/space.h"
 
 #include <algorithm>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
+#include "sim/sweep/space.h"
 
 namespace stepcast {
 namespace {
@@ -78,7 +80,7 @@ private:
         if (static_cast<SplitKey>(level) == SplitKey::dp && value == SweepBase::rest) {
             const Parallelism& p = split_.parallelism;
             const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
-            value = static_cast<int>(std::max(1L, rank_count(base_.experiment.cluster) / taken));
+            value = as_int(std::max(1L, rank_count(base_.experiment.cluster) / taken));
         }
         split_fields[level].set(split_, value);
     }

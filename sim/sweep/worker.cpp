@@ -4,8 +4,11 @@
 #include <stdexcept>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
 #include "sim/campaign.h"
 #include "sim/memory/allocator_forecast.h"
+#include "sim/sweep/reasons.h"
 
 namespace stepcast {
 namespace {
@@ -63,7 +66,7 @@ Score lower_scores(const SweepQuestion& question, const Candidate& c) {
     return scores(question, c, c.lower * (1 - rounding));
 }
 
-void merge(Cells& cells, const Cells& more) {
+void merge(MapCells& cells, const MapCells& more) {
     for (const auto& [at, step] : more) {
         const auto [cell, is_new] = cells.try_emplace(at, step);
         if (!is_new) cell->second = std::min(cell->second, step);
@@ -88,7 +91,7 @@ Grouping grouping(const SweepQuestion& q) {
     bool machines = q.within.has_value(), ranks = false;
     for (const Axis& axis : q.axes) {
         if (axis.key != "parallelism" && split_index(axis.key) == split_key_count)
-            settings *= static_cast<double>(axis.values.size());
+            settings *= real(axis.values.size());
         machines = machines || (axis.values.size() > 1 &&
                                 std::ranges::find(series, axis.key) != std::end(series));
         ranks = ranks || axis.key == "cluster.nodes" || axis.key == "cluster.gpus_per_node" ||
@@ -109,7 +112,7 @@ Incumbent incumbent(const Candidate& c, const Score& score, Grouping grouping) {
 }
 
 Wanted wanted(const SweepQuestion& q) {
-    return {static_cast<std::size_t>(q.top), q.second.has_value(), grouping(q) != Grouping::none,
+    return {as_index(q.top), q.second.has_value(), grouping(q) != Grouping::none,
             varies_every_split(q.axes) && !q.second};
 }
 
@@ -233,7 +236,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPl
 
 // Neighbours in the walk mostly share a cell.
 void SweepWorker::note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate,
-                            Cells& cells) {
+                            MapCells& cells) {
     if (map_keys_.empty()) return;
     const std::pair at{space_.position(map_keys_[0], base, split),
                        space_.position(map_keys_[1], base, split)};

@@ -22,12 +22,6 @@ namespace stepcast {
 // = 64..256".
 using Reasons = std::map<std::string, std::uint64_t, std::less<>>;
 
-void count_reason(Reasons& reasons, std::string_view reason, std::uint64_t points);
-
-// If two texts differ only in numbers: the text with ranges that cover the numbers of both.
-// Otherwise "".
-std::string with_ranges(std::string_view a, std::string_view b);
-
 // The whole question: every process derives the same space from it.
 struct SweepQuestion {
     Experiment experiment;
@@ -59,6 +53,7 @@ enum class Grouping : std::uint8_t { none, ranks, settings };
 Grouping grouping(const SweepQuestion& question);
 std::uint64_t group_of(Grouping grouping, const Candidate& candidate);
 Score scores(const SweepQuestion& question, const Candidate& candidate, Seconds step);
+
 // scores() of the lower bound, with a margin for rounding.
 Score lower_scores(const SweepQuestion& question, const Candidate& candidate);
 
@@ -66,14 +61,14 @@ Incumbent incumbent(const Candidate& candidate, const Score& score, Grouping gro
 
 // Positions along two varied keys -> the best estimate of the step, or of the time of a token if
 // tokens rank.
-using Cells = std::map<std::pair<int, int>, Seconds>;
-void merge(Cells& cells, const Cells& more);
+using MapCells = std::map<std::pair<int, int>, Seconds>;
+void merge(MapCells& cells, const MapCells& more);
 
 struct Screened {
     std::uint64_t legal = 0, bounded_away = 0, tight = 0;
     Reasons illegal, infeasible;
     std::vector<Candidate> candidates;
-    Cells cells;
+    MapCells cells;
     friend bool operator==(const Screened&, const Screened&) = default;
 };
 void merge(Screened& all, Screened&& more);
@@ -132,7 +127,8 @@ private:
                                    Screened& out) const;
     void screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                       const Incumbents& incumbents, Screened& out);
-    void note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate, Cells& cells);
+    void note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate,
+                   MapCells& cells);
     SimulatedPoint simulate(const Candidate& candidate) const;
 
     const SweepSpace& space_;
@@ -148,6 +144,7 @@ private:
 };
 
 Wanted wanted(const SweepQuestion& question);
+
 // The two keys of the heat map: the first two that vary.
 std::vector<VariedKey> map_keys(const SweepSpace& space);
 

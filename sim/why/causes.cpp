@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/input/check_experiment.h"
 #include "model/input/fields.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/input/presets.h"
 #include "model/runtime_rules.h"
@@ -98,8 +101,8 @@ double billions_of_node(const Experiment& e) {
 double expert_passes(const Experiment& e) {
     int layers = 0;
     for (int l = 0; l < e.workload.layers; ++l) layers += has_experts(e.workload, l);
-    return static_cast<double>(layers) / e.parallelism.pp * e.workload.moe.experts /
-           e.parallelism.ep * micro_batches(e.parallelism);
+    return real(layers) / e.parallelism.pp * e.workload.moe.experts / e.parallelism.ep *
+           micro_batches(e.parallelism);
 }
 
 void scale_all(Cluster& cluster, const std::string& key, double factor) {
@@ -153,7 +156,7 @@ std::vector<Cause> read_causes(const std::string& path) {
 
 bool is_possible(const Cause& cause, const Experiment& e) {
     return std::ranges::all_of(cause.when, [&](const std::string& need) {
-        return needs[static_cast<std::size_t>(parse_name<CauseNeeds>(need))].second(e);
+        return needs[as_index(parse_name<CauseNeeds>(need))].second(e);
     });
 }
 
@@ -175,8 +178,7 @@ std::vector<double> severities_of(const Cause& cause) {
         for (double s = cause.least; s <= cause.most; s *= 2) found.push_back(s);
     else
         for (int i = 0; i < count; ++i)
-            found.push_back(cause.least *
-                            std::pow(cause.most / cause.least, i / static_cast<double>(count - 1)));
+            found.push_back(cause.least * std::pow(cause.most / cause.least, i / real(count - 1)));
     return found;
 }
 
@@ -193,11 +195,11 @@ std::optional<UnderCause> under(const Cause& cause, double severity, const Exper
 }
 
 std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs) {
-    std::vector<double> times(static_cast<std::size_t>(graph.rank_count()));
+    std::vector<double> times(as_index(graph.rank_count()));
     for (TaskId t = 0; t < graph.size(); ++t)
         if (!is_collective(graph.op(t)))
             for (const Place place : graph.places(t))
-                times[static_cast<std::size_t>(place.rank())] += costs.duration[t].si();
+                times[as_index(place.rank())] += costs.duration[t].si();
     return times;
 }
 
@@ -207,8 +209,7 @@ QuickStep quick_step(const Experiment& e) {
     Timeline timeline;
     run(graph, costs, e.cluster.interference, timeline);
     const int rank = reporting_rank(graph);
-    return {step_times(graph, timeline, rank),
-            Seconds(kernel_times(graph, costs)[static_cast<std::size_t>(rank)])};
+    return {step_times(graph, timeline, rank), Seconds(kernel_times(graph, costs)[as_index(rank)])};
 }
 
 }  // namespace stepcast

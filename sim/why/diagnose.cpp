@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
@@ -105,7 +106,7 @@ double log_mean_exp(const std::vector<Judged>& guesses) {
     double most = -INFINITY, sum = 0;
     for (const Judged& g : guesses) most = std::max(most, g.log_likelihood);
     for (const Judged& g : guesses) sum += std::exp(g.log_likelihood - most);
-    return most + std::log(sum / static_cast<double>(guesses.size()));
+    return most + std::log(sum / real(guesses.size()));
 }
 
 std::string ms(Seconds t) {
@@ -226,7 +227,7 @@ std::vector<CauseGuess> refined(const std::vector<CauseGuess>& few) {
     std::vector<CauseGuess> found;
     for (std::size_t i = 0; i + 1 < few.size(); ++i)
         for (int p = 0; p < pieces; ++p)
-            found.push_back(between(few[i], few[i + 1], p / static_cast<double>(pieces)));
+            found.push_back(between(few[i], few[i + 1], p / real(pieces)));
     found.push_back(few.back());
     return found;
 }
@@ -257,8 +258,8 @@ void weigh(std::vector<Suspect>& suspects) {
 }
 
 std::size_t likeliest(const Suspect& s) {
-    return static_cast<std::size_t>(
-        std::ranges::max_element(s.guesses, {}, &Judged::log_likelihood) - s.guesses.begin());
+    return as_index(std::ranges::max_element(s.guesses, {}, &Judged::log_likelihood) -
+                    s.guesses.begin());
 }
 
 std::string with_values(std::string text, double severity, const Cluster& c) {
@@ -428,7 +429,7 @@ StepPattern pattern_of(const std::vector<Seconds>& steps) {
     if (steps.size() < fewest_steps) return p;
     std::vector<double> times;
     for (const Seconds s : steps) times.push_back(s.si());
-    p.steps = static_cast<int>(times.size());
+    p.steps = as_int(times.size());
     // the fastest tenth and quarter are quiet even if half of all steps are slow
     const double quarter = quantile(times, 0.25), tenth = quantile(times, 0.1);
     const double spread = std::max(0.002 * quarter, (quarter - tenth) / 0.607);  // of a normal law
@@ -439,15 +440,14 @@ StepPattern pattern_of(const std::vector<Seconds>& steps) {
         if (times[i] <= bound)
             quiet.push_back(times[i]);
         else
-            slow.push_back(static_cast<int>(i));
+            slow.push_back(as_int(i));
     }
-    p.quiet = Seconds(std::reduce(quiet.begin(), quiet.end()) / static_cast<double>(quiet.size()));
-    const double mean = std::reduce(times.begin(), times.end()) / static_cast<double>(times.size());
+    p.quiet = Seconds(std::reduce(quiet.begin(), quiet.end()) / real(quiet.size()));
+    const double mean = std::reduce(times.begin(), times.end()) / real(times.size());
     p.lost = std::max(0.0, mean / p.quiet.si() - 1);
-    p.slow_share = static_cast<double>(slow.size()) / static_cast<double>(times.size());
+    p.slow_share = real(slow.size()) / real(times.size());
     if (slow.size() < 2) return p;
-    p.every =
-        static_cast<double>(slow.back() - slow.front()) / static_cast<double>(slow.size() - 1);
+    p.every = real(slow.back() - slow.front()) / real(slow.size() - 1);
     p.regular = slow.size() >= 3;
     for (std::size_t i = 1; i < slow.size(); ++i)
         p.regular &= std::abs(slow[i] - slow[i - 1] - p.every) <= 0.15 * p.every;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/scatter.h"
 
@@ -25,7 +26,7 @@ std::vector<double> logarithms(const std::vector<Seconds>& steps) {
 }
 
 double deviation(const std::vector<double>& values) {
-    const double n = static_cast<double>(values.size());
+    const double n = real(values.size());
     const double mean = std::reduce(values.begin(), values.end()) / n;
     double squares = 0;
     for (const double v : values) squares += (v - mean) * (v - mean);
@@ -60,14 +61,12 @@ LevelScatter scatter_between(const GateRun& run, const std::vector<GateRun>& his
     const double own = square(level_error(run.steps));
     double theirs = 0;
     for (const GateRun& h : history) theirs += square(level_error(h.steps));
-    const double runs = static_cast<double>(history.size());
+    const double runs = real(history.size());
     theirs /= runs;
     const double least = square(least_scatter);
     if (history.size() == 1)
         return {theirs + least, own,
-                std::max(2.0, static_cast<double>(
-                                  std::min(run.steps.size(), history.front().steps.size())) /
-                                  2)};
+                std::max(2.0, real(std::min(run.steps.size(), history.front().steps.size())) / 2)};
     // the levels' scatter holds that of their own steps
     const double seen = square(deviation(levels));
     const double between = std::max(seen - theirs, least);
@@ -113,8 +112,8 @@ double level_error(const std::vector<Seconds>& steps) {
     const std::vector<double> logs = logarithms(steps);
     const std::size_t n = logs.size();
     if (n < 2) return 1;
-    const auto block = std::clamp<std::size_t>(
-        static_cast<std::size_t>(std::lround(std::cbrt(static_cast<double>(n)) * 1.5)), 1, n);
+    const auto block =
+        std::clamp<std::size_t>(as_index(std::lround(std::cbrt(real(n)) * 1.5)), 1, n);
     std::mt19937_64 random(n);  // the same answer for the same run
     std::vector<double> medians, drawn(n);
     for (int d = 0; d < draws; ++d) {
@@ -135,8 +134,8 @@ GateAnswer judge_run(const GateRun& run, const std::vector<GateRun>& history, do
         throw ConfigError(fmt::format(
             "--false-alarms: found {}; expected a share between 0 and 0.5", false_alarms));
     GateAnswer a{.run = run.name,
-                 .steps = static_cast<int>(run.steps.size()),
-                 .runs = static_cast<int>(history.size()),
+                 .steps = as_int(run.steps.size()),
+                 .runs = as_int(history.size()),
                  .false_alarms = false_alarms,
                  .tolerance = tolerance};
     std::vector<double> levels;

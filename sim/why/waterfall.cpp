@@ -10,6 +10,9 @@
 #include <stdexcept>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "model/input/check_experiment.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "sim/interval.h"
 #include "sim/on_threads.h"
@@ -292,14 +295,13 @@ std::vector<double> shapley_values(std::size_t players, const std::vector<double
     // weight[k]: share of the orders in which exactly a given set of k comes before a given player
     std::vector<double> weight(players);
     for (std::size_t k = 0; k < players; ++k)
-        weight[k] = std::exp(std::lgamma(static_cast<double>(k + 1)) +
-                             std::lgamma(static_cast<double>(players - k)) -
-                             std::lgamma(static_cast<double>(players) + 1));
+        weight[k] = std::exp(std::lgamma(real(k + 1)) + std::lgamma(real(players - k)) -
+                             std::lgamma(real(players) + 1));
     std::vector<double> found(players, 0.0);
     for (std::size_t s = 0; s < value.size(); ++s)
         for (std::size_t p = 0; p < players; ++p)
             if ((s >> p & 1U) == 0)
-                found[p] += weight[static_cast<std::size_t>(std::popcount(s))] *
+                found[p] += weight[as_index(std::popcount(s))] *
                             (value[s | std::size_t(1) << p] - value[s]);
     return found;
 }

@@ -1,13 +1,12 @@
 // Counts of the constants that influence a fitted cluster's forecasts without being fitted.
-#include "calibrate/from_measurements.h"
-
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <map>
 
+#include <catch2/catch.hpp>
+
+#include "calibrate/from_measurements.h"
 #include "calibrate/table_record.h"
-#include "model/experiment.h"
 
 using namespace stepcast;
 

@@ -1,16 +1,16 @@
-#include "calibrate/earlier_fit.h"
-
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 
+#include <fmt/format.h>
+
+#include "calibrate/earlier_fit.h"
 #include "calibrate/fit_parameter.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/named_kernels.h"
 #include "calibrate/table_cases.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"
 

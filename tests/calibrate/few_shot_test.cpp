@@ -1,20 +1,20 @@
 // Few measured steps of a known machine: the rows are predicted with one constant changed, and the
 // fit must find that constant.
-#include "calibrate/few_shot.h"
-
-#include <catch2/catch.hpp>
 
 #include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
+#include "calibrate/few_shot.h"
 #include "calibrate/fit.h"
 #include "calibrate/fit_parameter.h"
 #include "calibrate/left_out.h"
 #include "calibrate/step_constants.h"
 #include "calibrate/step_fit.h"
 #include "calibrate/step_model.h"
+#include "import/tables/case_files.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

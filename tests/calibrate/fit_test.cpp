@@ -1,13 +1,11 @@
-#include "calibrate/fit.h"
-
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 
+#include <catch2/catch.hpp>
+
+#include "calibrate/fit.h"
 #include "model/base/errors.h"
-#include "model/experiment.h"
 #include "tests/literals.h"
 
 using namespace stepcast;

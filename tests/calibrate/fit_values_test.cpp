@@ -1,9 +1,9 @@
 // What rows tell a fit, on small hand-made rows.
-#include <catch2/catch.hpp>
 
 #include <cmath>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include "calibrate/fit.h"
 #include "calibrate/fit_tables.h"
@@ -12,9 +12,9 @@
 #include "calibrate/traced_tables.h"
 #include "import/logs/block_attribution.h"
 #include "import/profiles/table_words.h"
-#include "model/experiment.h"
 #include "model/records/measurement_file.h"
 #include "sim/costs/costs.h"
+#include "sim/costs/op_costs.h"
 #include "sim/network/ring_path.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/literals.h"

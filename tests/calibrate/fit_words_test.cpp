@@ -1,8 +1,9 @@
 // The exact texts that describe a fit and its constants.
-#include <catch2/catch.hpp>
 
 #include <cmath>
 #include <limits>
+
+#include <catch2/catch.hpp>
 
 #include "calibrate/fit.h"
 #include "calibrate/fit_moe.h"
@@ -10,7 +11,6 @@
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/table_cases.h"
-#include "model/experiment.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
 #include "sim/costs/gemm_law.h"

@@ -1,5 +1,6 @@
 // Whole texts of what `calibrate` runs on a device, task by task, and of what it fits to made-up
 // times.
+
 #include <array>
 #include <map>
 
@@ -9,6 +10,7 @@
 #include "calibrate/host_fit.h"
 #include "calibrate/host_sweep.h"
 #include "model/graph/op.h"
+#include "model/machine/cluster_file.h"
 #include "sim/costs/costs.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/golden_text.h"

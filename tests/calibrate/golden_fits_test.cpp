@@ -1,10 +1,10 @@
 // Whole texts of `calibrate` for small tables of every kind.
+
 #include <cmath>
 
 #include "calibrate/fit_noise.h"
 #include "calibrate/from_measurements.h"
-#include "import/logs/import.h"
-#include "import/profiles/import_profiles.h"
+#include "model/machine/cluster_file.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/golden_text.h"
 #include "tests/model/files.h"

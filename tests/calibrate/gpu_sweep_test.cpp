@@ -1,9 +1,10 @@
 // The sweeps of a calibration on a GPU, and the points made from their measurements.
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+
+#include <catch2/catch.hpp>
 
 #include "calibrate/gpu_fit.h"
 #include "calibrate/gpu_sweep.h"

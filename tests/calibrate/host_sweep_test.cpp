@@ -1,13 +1,14 @@
-#include <catch2/catch.hpp>
-
-#include <unistd.h>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
 #include "calibrate/host_fit.h"
 #include "calibrate/host_sweep.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "sim/costs/collective_costs.h"
 #include "tests/simulated.h"
 

@@ -6,6 +6,7 @@
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/table_cases.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

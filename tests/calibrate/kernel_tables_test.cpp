@@ -1,8 +1,9 @@
 // Tables of single kernels: what a row becomes, what predicts it, and the priors.
-#include <catch2/catch.hpp>
 
 #include <cmath>
 #include <numeric>
+
+#include <catch2/catch.hpp>
 
 #include "calibrate/exchange_tables.h"
 #include "calibrate/fit.h"
@@ -14,6 +15,7 @@
 #include "calibrate/table_cases.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
+#include "model/machine/nearest.h"
 #include "model/machine/priors.h"
 #include "model/routing.h"
 #include "sim/costs/attention_law.h"

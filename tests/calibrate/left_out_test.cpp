@@ -1,16 +1,20 @@
 // How well constants fitted to measured steps predict a block of steps that the fit has not seen: a
 // family of models, a table of another source. Only such errors, and the share of steps inside
 // p10..p90, tell about new runs.
-#include <catch2/catch.hpp>
 
 #include <cmath>
 #include <fstream>
 #include <functional>
 
+#include <catch2/catch.hpp>
+
 #include "calibrate/few_shot.h"
 #include "calibrate/step_constants.h"
+#include "import/tables/case_files.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"
+#include "reports/compare_page.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"
 #include "tests/truth.h"

@@ -1,14 +1,15 @@
 // Folders with small logs for the importers' tests.
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include "import/logs/import.h"
+#include "import/logs/stream_log.h"
 
 namespace stepcast {
 

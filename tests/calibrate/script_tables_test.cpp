@@ -11,8 +11,10 @@
 #include "calibrate/from_measurements.h"
 #include "calibrate/script_tables.h"
 #include "calibrate/table_cases.h"
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
+#include "reports/compare_page.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"
 

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "import/tables/case_files.h"
 #include "import/tables/cases.h"
 #include "model/step.h"
+#include "reports/compare_page.h"
 #include "sim/engine/simulate.h"
 #include "tests/model/files.h"
 

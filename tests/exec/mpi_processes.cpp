@@ -1,5 +1,6 @@
 // Started by mpirun as two processes: the collectives' results, then a whole graph. Exit code 0
 // when all is right.
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/mpi_group.h"
+#include "exec/mpi_ops.h"
 #include "tests/exec/all_ops.h"
 #include "tests/literals.h"
 

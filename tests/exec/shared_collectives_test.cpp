@@ -1,11 +1,12 @@
-#include <catch2/catch.hpp>
-
 #include <functional>
 #include <thread>
 #include <vector>
 
+#include <catch2/catch.hpp>
+
 #include "exec/footprint.h"
 #include "exec/rank_group.h"
+#include "exec/shared_collectives.h"
 #include "tests/literals.h"
 
 using namespace stepcast;

@@ -1,28 +1,38 @@
 #include "tests/fuzz/targets.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+
 #include "calibrate/building_blocks.h"
 #include "calibrate/replay.h"
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
 #include "import/logs/import.h"
 #include "import/logs/line_pattern.h"
+#include "import/logs/stream_log.h"
 #include "import/machine/machine.h"
+#include "import/machine/nccl_topology.h"
+#include "import/machine/node_listings.h"
+#include "import/profiles/collective_times.h"
+#include "import/profiles/import_profiles.h"
 #include "import/profiles/nccl_tests.h"
 #include "import/profiles/profile_times.h"
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/experiment.h"
-#include "model/input/families.h"
+#include "model/graph/trace_file.h"
+#include "model/input/check_experiment.h"
+#include "model/input/hub_config.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"
 #include "model/records/run_folder.h"
+#include "model/routing_file.h"
 #include "sim/sweep/axes.h"
 #include "sim/sweep/constraints.h"
 

@@ -1,11 +1,13 @@
 // Digests of the task graphs of the shipped experiments and variants, by task name: number,
 // arithmetic and bytes, host calls, dependencies.
+
 #include <array>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "model/graph/op.h"
+#include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "tests/golden_text.h"
 

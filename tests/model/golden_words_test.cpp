@@ -1,11 +1,14 @@
 // Texts for users: the message of every key for a wrong value and a misspelt name, and what is read
 // from config.json files.
+
 #include <set>
 
 #include <fmt/format.h>
 
 #include "model/base/errors.h"
 #include "model/input/families.h"
+#include "model/input/hub_config.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "tests/golden_text.h"
 #include "tests/model/files.h"

@@ -2,6 +2,7 @@
 
 #include "model/experiment.h"
 #include "model/routing.h"
+#include "model/routing_file.h"
 #include "model/step.h"
 #include "tests/model/files.h"
 

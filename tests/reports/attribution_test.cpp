@@ -1,9 +1,10 @@
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
-#include "reports/plots.h"
-#include "reports/tables.h"
+#include "reports/error_plots.h"
+#include "reports/explain_tables.h"
 #include "tests/literals.h"
 #include "tests/reports/samples.h"
 

@@ -1,7 +1,9 @@
-#include "reports/tables.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+
+#include "reports/campaign_tables.h"
+#include "reports/forecast_tables.h"
+#include "reports/json.h"
 
 using namespace stepcast;
 

@@ -1,10 +1,10 @@
 #include <catch2/catch.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "reports/compare.h"
+#include "reports/comparison_json.h"
+#include "reports/comparison_tables.h"
 #include "reports/json.h"
-#include "reports/tables.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

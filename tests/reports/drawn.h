@@ -2,6 +2,7 @@
 // whole reports.
 #pragma once
 
+#include "reports/compare_page.h"
 #include "sim/results/gantt.h"
 #include "sim/results/sweep_answer.h"
 #include "tests/random_graphs.h"

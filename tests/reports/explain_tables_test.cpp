@@ -1,12 +1,12 @@
-#include "reports/tables.h"
+#include <filesystem>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "model/base/errors.h"
+#include "reports/explain_tables.h"
 #include "reports/json.h"
-#include "reports/plots.h"
+#include "reports/step_plots.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

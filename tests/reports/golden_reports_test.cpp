@@ -1,13 +1,23 @@
 // Whole reports of drawn results as texts, CSV, JSON, Markdown, pages and scripts of plots, against
 // tests/reports/golden: what a wanted change does to them is read in git diff (samples.h says how
 // they are renewed).
-#include <catch2/catch.hpp>
+
 #include <filesystem>
 #include <sstream>
 
+#include <catch2/catch.hpp>
+
+#include "reports/campaign_tables.h"
+#include "reports/compare_page.h"
+#include "reports/comparison_json.h"
+#include "reports/comparison_tables.h"
+#include "reports/explain_tables.h"
 #include "reports/json.h"
-#include "reports/pages.h"
-#include "reports/plots.h"
+#include "reports/kernel_tables.h"
+#include "reports/step_page.h"
+#include "reports/sweep_json.h"
+#include "reports/sweep_page.h"
+#include "reports/sweep_tables.h"
 #include "tests/golden_text.h"
 #include "tests/reports/drawn.h"
 

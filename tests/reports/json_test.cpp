@@ -1,10 +1,11 @@
-#include "reports/json.h"
-
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+
+#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "reports/comparison_json.h"
+#include "reports/json.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

@@ -1,12 +1,15 @@
 // Values of JSON reports, each different from the others, so that none can stand in another's
 // place.
-#include "reports/json.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "reports/comparison_json.h"
+#include "reports/explain_tables.h"
+#include "reports/forecast_tables.h"
+#include "reports/json.h"
 #include "reports/json_parts.h"
-#include "reports/tables.h"
+#include "reports/sweep_json.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"
 

@@ -1,13 +1,15 @@
 // Tables and pictures of single kernels and collectives, of rows made up by hand.
-#include "reports/plots.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "model/base/errors.h"
+#include "reports/compare_page.h"
+#include "reports/comparison_json.h"
+#include "reports/forecast_tables.h"
 #include "reports/json.h"
-#include "reports/pages.h"
-#include "reports/tables.h"
+#include "reports/kernel_plots.h"
+#include "reports/kernel_tables.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

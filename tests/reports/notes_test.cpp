@@ -1,6 +1,6 @@
-#include "reports/tables.h"
-
 #include <catch2/catch.hpp>
+
+#include "reports/forecast_tables.h"
 
 using namespace stepcast;
 

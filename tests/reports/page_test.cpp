@@ -1,12 +1,14 @@
-#include "reports/page.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "model/base/whole_files.h"
 #include "reports/compare.h"
-#include "reports/pages.h"
-#include "reports/plot_frame.h"
+#include "reports/compare_page.h"
+#include "reports/gnuplot.h"
+#include "reports/page.h"
+#include "reports/step_page.h"
+#include "reports/sweep_json.h"
+#include "reports/sweep_page.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"
 

@@ -1,9 +1,13 @@
 // What gnuplot is told to draw (samples::script_of).
-#include <catch2/catch.hpp>
+
 #include <cmath>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
+#include "reports/error_plots.h"
 #include "reports/plots.h"
+#include "reports/step_plots.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

@@ -1,13 +1,16 @@
-#include "reports/plots.h"
-
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
+#include "reports/error_plots.h"
+#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
+#include "reports/plots.h"
+#include "reports/step_plots.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

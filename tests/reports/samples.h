@@ -9,7 +9,9 @@
 #include <string>
 
 #include "import/tables/cases.h"
+#include "model/cluster.h"
 #include "model/records/measurement.h"
+#include "reports/compare_page.h"
 
 namespace stepcast::samples {
 

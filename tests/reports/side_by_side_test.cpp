@@ -1,6 +1,7 @@
-#include "reports/tables.h"
-
 #include <catch2/catch.hpp>
+
+#include "reports/compare_page.h"
+#include "reports/comparison_tables.h"
 
 using namespace stepcast;
 

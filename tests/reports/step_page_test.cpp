@@ -1,11 +1,10 @@
-#include "reports/pages.h"
-
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
+#include "reports/step_page.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

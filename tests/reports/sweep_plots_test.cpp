@@ -1,12 +1,12 @@
-#include "reports/plots.h"
-
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "reports/pages.h"
+#include <catch2/catch.hpp>
+
+#include "reports/sweep_page.h"
+#include "reports/sweep_plots.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"
 

@@ -1,9 +1,9 @@
-#include "reports/tables.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "reports/json.h"
+#include "reports/sweep_json.h"
+#include "reports/sweep_tables.h"
 #include "tests/reports/sweeps.h"
 
 using namespace stepcast;

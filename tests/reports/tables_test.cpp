@@ -1,13 +1,16 @@
-#include "reports/tables.h"
-
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <sstream>
+
+#include <catch2/catch.hpp>
 
 #include "model/experiment.h"
 #include "model/framework.h"
 #include "model/input/presets.h"
-#include "reports/pages.h"
+#include "reports/compare_page.h"
+#include "reports/comparison_tables.h"
+#include "reports/comparison_words.h"
+#include "reports/forecast_tables.h"
+#include "reports/list_tables.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

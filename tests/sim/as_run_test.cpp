@@ -1,10 +1,11 @@
-#include "sim/as_run.h"
-
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 
+#include <catch2/catch.hpp>
+
 #include "model/experiment.h"
+#include "model/input/check_experiment.h"
+#include "sim/as_run.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"
 

@@ -1,8 +1,9 @@
-#include <catch2/catch.hpp>
-
 #include <array>
 
+#include <catch2/catch.hpp>
+
 #include "sim/breakdown.h"
+#include "sim/engine/contention.h"
 #include "tests/literals.h"
 #include "tests/random_graphs.h"
 

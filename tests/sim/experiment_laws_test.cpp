@@ -1,16 +1,19 @@
 // Laws of any legal experiment, checked on random ones (tests/random_experiments.h).
-#include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
 #include "sim/explain/cluster_parameters.h"
 #include "sim/explain/explain.h"
+#include "sim/memory/memory_use.h"
 #include "sim/predict.h"
 #include "sim/sweep/sweep.h"
 #include "tests/random_experiments.h"

@@ -1,10 +1,11 @@
-#include "sim/gantt.h"
-
 #include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "model/step.h"
+#include "sim/gantt.h"
 #include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 #include "tests/graphs.h"
 #include "tests/transformers.h"
 

@@ -1,7 +1,9 @@
 // Forecasts of experiments drawn from all keys that a transformer's step depends on, compared with
 // a checked-in table. It shows any change of a step, a phase, a part of the breakdown, the memory
 // or the closed forms by a millionth.
+
 #include "sim/bounds/bounds.h"
+#include "sim/memory/memory_use.h"
 #include "sim/predict.h"
 #include "tests/golden_table.h"
 #include "tests/sim/drawn_experiments.h"

@@ -1,14 +1,15 @@
 // The largest experiments, the refusals of larger ones, and forecasts at the legal extremes of
 // every key.
-#include <catch2/catch.hpp>
 
 #include <cmath>
 #include <string>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include "model/base/errors.h"
 #include "model/graph/task_graph.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/step.h"
 #include "sim/campaign.h"

@@ -1,11 +1,14 @@
 // Pipelines with blocking messages, and the recorded Llama run compared with its figures.
-#include <catch2/catch.hpp>
 
 #include <map>
 
+#include <catch2/catch.hpp>
+
+#include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/measured_tables.h"
+#include "sim/engine/contention.h"
 #include "sim/pipeline_notes.h"
 #include "sim/predict.h"
 #include "tests/transformers.h"

@@ -1,14 +1,15 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include <catch2/catch.hpp>
+
 #include "model/input/presets.h"
-#include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/blocks.h"
 #include "model/step.h"
 #include "sim/levers.h"
 #include "sim/memory/allocator_forecast.h"
+#include "sim/memory/memory_use.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
 #include "sim/sweep/point_evaluator.h"

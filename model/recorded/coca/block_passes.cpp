@@ -1,19 +1,9 @@
-// Attention forward: scale, scores, (mask), softmax, values, back to rows. The backward is that of
-// automatic differentiation: each bias gradient is a sum over rows, and a norm's backward reads
-// input and gradient twice, for the gradients of its input and of its weights. Passes in units of
-// the 16-bit tensor (r reads, w writes):
-//   scale r1 w1; mask added in place r1 w1; softmax r1 w1, under autocast fp32 results (w2), cast
-//   for the next product (r2 w1); softmax backward r2 w1, under autocast cast r1 w2, softmax r4 w1
-//   packed projections: three contiguous copies r3 w3; backward: joined again r3 w3
-//   rotary, for queries and for keys: x cos r1 w1, every second element negated r1 w.5, interleaved
-//   with the others r1.5 w1, times sin r1 w1, sum r2 w1, class token put in front r1 w1; backward:
-//   two products, negation and interleaving again, sum, two gradients of slices (zeros, copy) and
-//   their sum: r9.5 w8.5. Values are copied for the product; the backward copies three gradients
-//   into row order GELU r1 w1, backward r2 w1; gated: SiLU r1 w1, product r2 w1; backward: two
-//   products r2 w1, SiLU r2 w1
-// Reading every second 16-bit element moves all bytes. Launch gaps are ignored.
+#include "model/recorded/coca/block_passes.h"
+
 #include <algorithm>
 
+#include "model/base/numbers.h"
+#include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
 
 namespace stepcast {
@@ -86,7 +76,7 @@ private:
         return b.name + "_" + std::string(part);
     }
     [[nodiscard]] Bytes elements(long rows, long width) const {
-        return static_cast<double>(rows) * static_cast<double>(width) * c.element();
+        return real(rows) * real(width) * c.element();
     }
     void forward(std::string_view part, double read, double written, Bytes tensor,
                  float calls = 1) const {
@@ -106,7 +96,7 @@ private:
 
 BlockSizes sizes_of(const TowerBlock& b, const TowerContext& c) {
     const auto tensor = [&](long rows, long width) {
-        return static_cast<double>(c.batch() * rows * width) * c.element();
+        return real(c.batch() * rows * width) * c.element();
     };
     return {tensor(b.seq, b.hidden), tensor(b.keys, b.key_width), tensor(b.seq, b.ffn),
             tensor(b.seq, b.heads * b.keys)};

@@ -1,4 +1,6 @@
-// CoCa's towers as blocks of operators, and their FLOPs.
+#include "model/recorded/coca/blocks.h"
+
+#include "model/base/numbers.h"
 #include "model/recorded/coca/parts.h"
 
 namespace stepcast {
@@ -27,7 +29,7 @@ void add_projections(Block& block, const TowerBlock& b, Make linear, double rows
 template <typename Make>
 void add_feed_forward(Block& block, const TowerBlock& b, long batch, Make linear, double rows) {
     const long positions = batch * b.seq;
-    const double inner = static_cast<double>(positions * b.ffn);
+    const double inner = real(positions * b.ffn);
     block.push_back(Fork{"residual_backward", rows});
     block.push_back(Normalize{.name = "norm2", .rows = positions, .width = b.hidden});
     if (b.gated) block.push_back(Fork{"projection_sum", rows});
@@ -97,8 +99,7 @@ Block operators_of(const TowerBlock& b, long batch, Dtype dtype) {
                       .dtype = dtype,
                       .bias = true};
     };
-    const double rows = static_cast<double>(batch * b.seq * b.hidden),
-                 keys = static_cast<double>(batch * b.keys * b.key_width);
+    const double rows = real(batch * b.seq * b.hidden), keys = real(batch * b.keys * b.key_width);
     Block block;
     if (!b.pools()) {
         block.push_back(Fork{"residual_backward", rows});
@@ -131,15 +132,15 @@ long patches(const Workload& w) { return w.vision.seq - 1; }
 long patch_width(const Workload& w) { return 3L * w.patch * w.patch; }
 
 Flops block_flops(const TowerBlock& b) {
-    double sum = 4 * static_cast<double>(b.seq * b.keys * b.hidden);
+    double sum = 4 * real(b.seq * b.keys * b.hidden);
     for (const Operator& op : operators_of(b, 1, Dtype::fp16))
         if (const auto* l = std::get_if<Linear>(&op))
-            sum += 2 * static_cast<double>(l->tokens * l->out.whole * l->in.whole);
+            sum += 2 * real(l->tokens * l->out.whole * l->in.whole);
     return Flops(b.layers * sum);
 }
 
 Flops tower_flops(const Workload& w) {
-    Flops sum(2.0 * static_cast<double>(patches(w) * patch_width(w)) * w.vision.hidden +
+    Flops sum(2.0 * real(patches(w) * patch_width(w)) * w.vision.hidden +
               2.0 * w.decoder.seq * w.decoder.hidden * w.vocab);
     for (const TowerBlock& b : tower_blocks(w)) sum += block_flops(b);
     return sum;

@@ -1,6 +1,8 @@
-// Rules for models of several towers, one function each. A complaint begins with the key at fault.
+#include "model/recorded/coca/check.h"
+
+#include "model/input/check_experiment.h"
 #include "model/input/checks.h"
-#include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/tensors.h"
 
 namespace stepcast {
 namespace {

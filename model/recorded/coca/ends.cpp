@@ -1,15 +1,15 @@
-// What precedes and follows the blocks of a model of several towers, and its two losses. Patches
-// are copied into rows (a convolution whose stride equals its width) and multiplied; then the class
-// token is put in front and positions are added. Under autocast the caption loss is in fp32: logits
-// cast (r2 w4 bytes), log-softmax (r4 w4). Its backward sets a gradient of that size to zero (w4),
-// reads it with the probabilities (r8 w4) and casts back (r4 w2).
+#include "model/recorded/coca/ends.h"
+
+#include "model/base/numbers.h"
+#include "model/recorded/coca/block_passes.h"
+#include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
 
 namespace stepcast {
 namespace {
 
 Bytes tensor(const TowerContext& c, long positions, long width) {
-    return static_cast<double>(c.batch() * positions) * static_cast<double>(width) * c.element();
+    return real(c.batch() * positions) * real(width) * c.element();
 }
 
 // A norm followed by a linear layer. The backward runs in reverse order, with `between` in the
@@ -62,8 +62,7 @@ void plan_patches(const PassWriter& out, const TowerContext& c) {
 // The gradient of the table is dense: it is set to zero, then rows are added.
 void plan_tokens(const PassWriter& out, const TowerContext& c) {
     const Workload& w = c.workload();
-    const Bytes x = tensor(c, w.seq, w.hidden),
-                table = static_cast<double>(w.vocab) * w.hidden * c.element();
+    const Bytes x = tensor(c, w.seq, w.hidden), table = real(w.vocab) * w.hidden * c.element();
     out.forward("embedding", MemoryPass{x, x});
     out.forward("positions", MemoryPass{x, x});
     out.backward("positions_gradient", MemoryPass{x, Bytes(0)});
@@ -102,7 +101,7 @@ void plan_losses(const PassWriter& out, const TowerContext& c) {
                 features = tensor(c, c.data.size(), w.hidden);
     const Bytes e = c.element();
     // number of caption logits
-    const double n = static_cast<double>(c.batch() * w.decoder.seq) * w.vocab;
+    const double n = real(c.batch() * w.decoder.seq) * w.vocab;
     if (out.ahead != nullptr) {
         out.ahead->host("input", HostWork{HostWork::Kind::input, 1}, true);
         for (const char* name : {"gather_images", "gather_texts"})

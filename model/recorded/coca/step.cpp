@@ -1,10 +1,14 @@
-// A training step of CoCa as its recorded program ran it.
-#include "model/step.h"
+#include "model/recorded/coca/step.h"
 
 #include <functional>
 
+#include "model/base/numbers.h"
 #include "model/rank_groups.h"
+#include "model/recorded/coca/block_passes.h"
+#include "model/recorded/coca/blocks.h"
+#include "model/recorded/coca/ends.h"
 #include "model/recorded/coca/zero_one.h"
+#include "model/step.h"
 
 namespace stepcast {
 namespace {
@@ -24,7 +28,7 @@ public:
           graph_(folded ? 1 : e.parallelism.dp, e.cluster.launch_blocking),
           context_{e, rank_groups(e.parallelism).data},
           stage_(graph_, members({graph_.rank_count()}, 0),
-                 std::vector<int>(static_cast<std::size_t>(graph_.rank_count()))),
+                 std::vector<int>(as_index(graph_.rank_count()))),
           zero_(graph_, context_, stage_) {
         if (folded) graph_.set_multiplicity({e.parallelism.dp});
         const Workload& w = e.workload;

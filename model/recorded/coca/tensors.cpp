@@ -1,10 +1,12 @@
-// CoCa's parameters as tensors, and how its ZeRO-1 cuts them into slices.
-#include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/tensors.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/numbers.h"
 #include "model/input/checks.h"
+#include "model/recorded/coca/blocks.h"
+#include "model/recorded/coca/parts.h"
 
 namespace stepcast {
 namespace {
@@ -17,17 +19,14 @@ void add(std::vector<double>& to, std::initializer_list<double> tensors) {
     to.insert(to.end(), tensors);
 }
 // Adds scale and shift.
-void add_norm(Tensors& t, long width) {
-    t.plain.insert(t.plain.end(), 2, static_cast<double>(width));
-}
+void add_norm(Tensors& t, long width) { t.plain.insert(t.plain.end(), 2, real(width)); }
 
 // With rotary positions the projections are separate tensors, and that of keys has no bias (EVA-02,
 // arXiv 2303.11331); otherwise they are one tensor. Keys of another width have separate matrices
 // and one bias. A pooler's queries are parameters.
 void add_block(Tensors& t, const TowerBlock& b) {
-    const auto h = static_cast<double>(b.hidden), k = static_cast<double>(b.key_width),
-               f = static_cast<double>(b.ffn);
-    if (b.pools()) add(t.decaying, {static_cast<double>(b.seq) * h});
+    const auto h = real(b.hidden), k = real(b.key_width), f = real(b.ffn);
+    if (b.pools()) add(t.decaying, {real(b.seq) * h});
     if (!b.pools()) add_norm(t, b.hidden);
     if (b.rotary) {
         add(t.plain, {h, h});
@@ -77,9 +76,8 @@ std::vector<ParameterGroup> parameter_groups(const Experiment& e) {
     const Workload& w = e.workload;
     std::vector<ParameterGroup> groups;
     const double vision = w.vision.hidden, h = w.hidden;
-    add_groups(
-        groups, "vision.start",
-        {{vision, w.vision.seq * vision, vision}, {static_cast<double>(patch_width(w)) * vision}});
+    add_groups(groups, "vision.start",
+               {{vision, w.vision.seq * vision, vision}, {real(patch_width(w)) * vision}});
     add_layers(groups, "vision", {vision_block(w)});
     Tensors end{{}, {h * h}};
     add_block(end, pooler(w));
@@ -94,7 +92,7 @@ std::vector<ParameterGroup> parameter_groups(const Experiment& e) {
     const double decoder = w.decoder.hidden;
     add_groups(groups, "decoder.end", {{decoder, decoder}, {decoder * w.vocab}});
     groups.push_back({{1, "scale"}});
-    const auto wanted = static_cast<std::size_t>(optimizer_groups(e));
+    const auto wanted = as_index(optimizer_groups(e));
     if (wanted > groups.size())
         refuse(
             "runtime.optimizer.groups: {}, but the layers make {} groups; expected at most those",
@@ -140,7 +138,7 @@ std::vector<std::vector<Slice>> slices_of(const ParameterGroup& group, int ranks
 int tensors_on(const ParameterGroup& group, int ranks, int rank) {
     int count = 0;
     for (const auto& slices : slices_of(group, ranks))
-        count += static_cast<int>(std::ranges::count(slices, rank, &Slice::rank));
+        count += as_int(std::ranges::count(slices, rank, &Slice::rank));
     return count;
 }
 

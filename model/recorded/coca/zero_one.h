@@ -16,7 +16,9 @@
 
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/tensors.h"
 #include "model/transformer/stage.h"
 
 namespace stepcast {
@@ -28,11 +30,10 @@ public:
           context_(context),
           stage_(stage),
           groups_(parameter_groups(context.experiment)) {
-        std::vector<int> tensors(static_cast<std::size_t>(ranks()));
+        std::vector<int> tensors(as_index(ranks()));
         for (const ParameterGroup& group : groups_)
-            for (int r = 0; r < ranks(); ++r)
-                tensors[static_cast<std::size_t>(r)] += tensors_on(group, ranks(), r);
-        fullest_ = static_cast<int>(std::ranges::max_element(tensors) - tensors.begin());
+            for (int r = 0; r < ranks(); ++r) tensors[as_index(r)] += tensors_on(group, ranks(), r);
+        fullest_ = as_int(std::ranges::max_element(tensors) - tensors.begin());
     }
 
     // Call after the backward of a unit was written.
@@ -131,10 +132,8 @@ private:
             MemoryPass{piece_elements(group, ranks()) * size_of(gradient_type(context_.experiment)),
                        Bytes(0)},
             0);
-        planner.host(read,
-                     HostWork{HostWork::Kind::read,
-                              static_cast<double>(tensors_on(group, ranks(), fullest_))},
-                     true);
+        planner.host(
+            read, HostWork{HostWork::Kind::read, real(tensors_on(group, ranks(), fullest_))}, true);
     }
     void add_up(Planner& planner, std::string_view send, std::string_view sum,
                 std::string_view read) const {

@@ -2,6 +2,9 @@
 // back, weighted sum. The backward mirrors this with data and weight gradients. overlap_chunks = c
 // cuts every all-to-all and the experts into c chunks: chunk i computes on the compute lane while
 // chunk i + 1 is exchanged on the collective lane.
+
+#include "model/base/numbers.h"
+#include "model/recorded/moe/alltoall_unfused.h"
 #include "model/recorded/moe/layer.h"
 
 namespace stepcast {
@@ -12,23 +15,21 @@ Routing chunk_of(const MoeLayer& layer, Routing routing, int c) {
     const auto until = [&](long slots, long chunks) {
         return slots * chunks / layer.overlap_chunks;
     };
-    for (int& slots : routing.counts)
-        slots = static_cast<int>(until(slots, c + 1) - until(slots, c));
+    for (int& slots : routing.counts) slots = as_int(until(slots, c + 1) - until(slots, c));
     return routing;
 }
 
 Bytes moved(const MoeLayer& layer, const Routing& routing, int source, int owner) {
-    return static_cast<double>(slots_between(routing, source, owner)) * layer.row();
+    return real(slots_between(routing, source, owner)) * layer.row();
 }
 
 // Adds all-to-all, experts and all-to-all back of every chunk. Each chunk follows the tasks before
 // the layer, not the previous chunk.
 void add_chunks(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
-    std::vector<Program> programs(static_cast<std::size_t>(layer.overlap_chunks), program);
+    std::vector<Program> programs(as_index(layer.overlap_chunks), program);
     std::vector<Routing> chunks;
     for (Program& of_chunk : programs) {
-        const Routing& part =
-            chunks.emplace_back(chunk_of(layer, routing, static_cast<int>(chunks.size())));
+        const Routing& part = chunks.emplace_back(chunk_of(layer, routing, as_int(chunks.size())));
         of_chunk.on_all("dispatch", phase, all_to_all(layer.ranks, [&](int source, int owner) {
                             return moved(layer, part, source, owner);
                         }));

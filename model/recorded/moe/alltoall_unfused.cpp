@@ -1,12 +1,8 @@
-// alltoall operation by operation (runtime.kernels), as Tutel's first releases run it (arXiv
-// 2206.03382; its tutel/impls of November 2021). Every expert takes a fixed capacity of top_k
-// ceil(T / E) slots from each rank, whatever the routing. Encode fills a buffer with zeros and
-// writes the tokens into it, with one kernel for each of the top_k choices. After one all-to-all
-// the local experts run as batched products, with separate passes for bias and ReLU. Decode reads
-// one choice after the other and sums them. The backward mirrors each step, and for every choice
-// computes the gates' gradients by a product of gradient and result.
+#include "model/recorded/moe/alltoall_unfused.h"
+
 #include <numeric>
 
+#include "model/base/numbers.h"
 #include "model/recorded/moe/layer.h"
 
 namespace stepcast {
@@ -20,8 +16,7 @@ struct Capacity {
 Capacity capacity_of(const MoeLayer& layer) {
     const long slots =
         static_cast<long>(layer.top_k) * ((layer.tokens + layer.experts - 1) / layer.experts);
-    return {slots, static_cast<double>(layer.tokens) * layer.row(),
-            static_cast<double>(slots * layer.experts) * layer.row()};
+    return {slots, real(layer.tokens) * layer.row(), real(slots * layer.experts) * layer.row()};
 }
 
 void exchange(Program& program, const MoeLayer& layer, const Capacity& c, std::string_view name,
@@ -52,9 +47,9 @@ void sum_choices(Program& program, const MoeLayer& layer, const Capacity& c, std
 // Biases are added after each product. In the backward they are summed over the slots before the
 // product.
 void add_batched_experts(Program& program, const MoeLayer& layer, const Capacity& c, Phase phase) {
-    const auto local = static_cast<std::size_t>(layer.experts_per_rank());
+    const auto local = as_index(layer.experts_per_rank());
     const std::vector<long> rows(local, c.slots * layer.ranks);
-    const auto all = static_cast<double>(std::accumulate(rows.begin(), rows.end(), 0L));
+    const auto all = real(std::accumulate(rows.begin(), rows.end(), 0L));
     for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, rows, "expert_", true)) {
         const Bytes result = all * (kernel.name.ends_with("1") ? layer.ffn_row() : layer.row());
         if (kernel.name.starts_with("dgrad"))

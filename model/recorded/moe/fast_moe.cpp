@@ -1,13 +1,6 @@
-// FastMoE and its successor FasterMoE, which adds a scheduler. Source: notes/recorded-runs.md.
-// fast_moe: gate, exchange of counts, permute. Each all-to-all is one group of sends and receives
-// per local expert index, for which the host waits (FastMoE's smgr->sync). Experts run one by one
-// in a host loop, which calls every module, even those without tokens. The backward mirrors this,
-// so a step has four all-to-alls. faster_moe: every rank computes the most loaded (shadowed)
-// experts for its own tokens. Their owner broadcasts the weights, and in the backward receives the
-// reduced gradients. An expert's module is called only if it has tokens. The pipelining group is
-// the world, so no all-to-all overlaps experts. Unless launches block, the host calls modules while
-// the device communicates. It waits for the device to read the counts (before it chooses the
-// shadowed experts), and at the end of a pass.
+#include "model/recorded/moe/fast_moe.h"
+
+#include "model/base/numbers.h"
 #include "model/recorded/moe/layer.h"
 
 namespace stepcast {
@@ -24,10 +17,10 @@ std::vector<long> rows_of_rank(const MoeLayer& layer, const Routing& routing,
     const std::vector<int> load = world_load(routing);
     std::vector<long> rows;
     for (int e = 0; e < layer.experts; ++e)
-        if (const auto i = static_cast<std::size_t>(e); !shadowed[i] && layer.owner(e) == rank)
+        if (const auto i = as_index(e); !shadowed[i] && layer.owner(e) == rank)
             rows.push_back(load[i]);
     for (int e = 0; e < layer.experts; ++e)
-        if (shadowed[static_cast<std::size_t>(e)]) rows.push_back(routing.count(rank, e));
+        if (shadowed[as_index(e)]) rows.push_back(routing.count(rank, e));
     return rows;
 }
 
@@ -63,11 +56,10 @@ void add_layer(Program& program, const MoeLayer& layer, const Routing& routing, 
                bool scheduled) {
     const bool forward = phase == Phase::forward;
     const std::vector<bool> shadowed =
-        scheduled ? shadowed_experts(layer, routing)
-                  : std::vector<bool>(static_cast<std::size_t>(layer.experts));
+        scheduled ? shadowed_experts(layer, routing) : std::vector<bool>(as_index(layer.experts));
     const auto for_shadowed = [&](auto add) {
         for (int e = 0; e < layer.experts; ++e)
-            if (shadowed[static_cast<std::size_t>(e)]) add(e);
+            if (shadowed[as_index(e)]) add(e);
     };
     program.ahead("framework", phase, HostWork{HostWork::Kind::framework, framework_calls});
     if (forward) {
@@ -109,7 +101,7 @@ void add_layer(Program& program, const MoeLayer& layer, const Routing& routing, 
 // and shadows the next expert while this decreases, that is while the gap B_i - B_(i+1) exceeds
 // t_model / (3 t_mm + 4 t_slot): more than 558 slots for d = 1024.
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing) {
-    const double d = static_cast<double>(layer.hidden);
+    const double d = real(layer.hidden);
     const double bytes_per_second = 50e9 / 8, flops_per_second = 11.5e12, element_bytes = 4;
     const double model_seconds = 2 * (2 * d * d) * element_bytes / bytes_per_second;
     const double slot_seconds =

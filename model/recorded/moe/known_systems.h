@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "model/base/names.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 
@@ -36,7 +37,7 @@ inline constexpr MoeSystemTraits known_systems[] = {
 };
 
 constexpr const MoeSystemTraits& traits(MoeSystem system) {
-    return known_systems[static_cast<std::size_t>(system)];
+    return known_systems[as_index(system)];
 }
 constexpr auto names_of(MoeSystem) {
     return names_of_rows<MoeSystem>("an MoE system", known_systems, &MoeSystemTraits::system);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/base/numbers.h"
 #include "model/input/checks.h"
+#include "model/recorded/moe/fast_moe.h"
+#include "model/recorded/moe/mix_moe.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 
@@ -26,7 +29,7 @@ MoeLayer moe_layer_of(const Experiment& e) {
 }
 
 void add_gate_forward(Program& program, const MoeLayer& layer) {
-    const Bytes scores = static_cast<double>(layer.tokens) * layer.experts * size_of(layer.dtype);
+    const Bytes scores = real(layer.tokens) * layer.experts * size_of(layer.dtype);
     program.on_each("gate", Phase::forward,
                     Gemm{layer.tokens, layer.experts, layer.hidden, 1, layer.dtype});
     program.on_each("top_k", Phase::forward, MemoryPass{scores, scores});
@@ -58,9 +61,8 @@ void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routin
     for (int local = 0; local < layer.experts_per_rank(); ++local) {
         AllToAll group = all_to_all(layer.ranks, [&](int from, int to) {
             const int expert = (back ? from : to) * layer.experts_per_rank() + local;
-            return skip[static_cast<std::size_t>(expert)]
-                       ? Bytes(0)
-                       : routing.count(back ? to : from, expert) * layer.row();
+            return skip[as_index(expert)] ? Bytes(0)
+                                          : routing.count(back ? to : from, expert) * layer.row();
         });
         if (std::ranges::count(group.bytes, Bytes(0)) == std::ssize(group.bytes)) continue;
         program.ahead("exchange_setup", phase, HostWork{HostWork::Kind::exchange_setup, 1});
@@ -69,10 +71,9 @@ void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routin
 }
 
 std::vector<int> world_load(const Routing& routing) {
-    std::vector<int> load(static_cast<std::size_t>(routing.experts));
+    std::vector<int> load(as_index(routing.experts));
     for (int r = 0; r < routing.ranks; ++r)
-        for (int e = 0; e < routing.experts; ++e)
-            load[static_cast<std::size_t>(e)] += routing.count(r, e);
+        for (int e = 0; e < routing.experts; ++e) load[as_index(e)] += routing.count(r, e);
     return load;
 }
 
@@ -85,16 +86,15 @@ std::vector<std::size_t> by_load(const std::vector<int>& load) {
 }
 
 std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing& routing) {
-    std::vector<bool> everywhere(static_cast<std::size_t>(routing.experts));
+    std::vector<bool> everywhere(as_index(routing.experts));
     if (system == MoeSystem::faster_moe) everywhere = shadowed_experts({.hidden = hidden}, routing);
     if (system == MoeSystem::mix_moe) everywhere = popular_experts(routing);
-    std::vector<double> slots(static_cast<std::size_t>(routing.ranks));
+    std::vector<double> slots(as_index(routing.ranks));
     for (int source = 0; source < routing.ranks; ++source)
         for (int expert = 0; expert < routing.experts; ++expert) {
-            const int rank = everywhere[static_cast<std::size_t>(expert)]
-                                 ? source
-                                 : expert / routing.experts_per_rank();
-            slots[static_cast<std::size_t>(rank)] += routing.count(source, expert);
+            const int rank =
+                everywhere[as_index(expert)] ? source : expert / routing.experts_per_rank();
+            slots[as_index(rank)] += routing.count(source, expert);
         }
     return slots;
 }

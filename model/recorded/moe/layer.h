@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "model/experiment.h"
 #include "model/recorded/moe/known_systems.h"
 #include "model/recorded/moe/perceptron.h"
@@ -25,24 +26,20 @@ struct MoeLayer {
     [[nodiscard]] int experts_per_rank() const { return experts / ranks; }
     [[nodiscard]] int owner(int expert) const { return expert / experts_per_rank(); }
     // one slot's vector
-    [[nodiscard]] Bytes row() const { return static_cast<double>(hidden) * size_of(dtype); }
+    [[nodiscard]] Bytes row() const { return real(hidden) * size_of(dtype); }
     // its inner vector
-    [[nodiscard]] Bytes ffn_row() const { return static_cast<double>(ffn) * size_of(dtype); }
+    [[nodiscard]] Bytes ffn_row() const { return real(ffn) * size_of(dtype); }
     // one rank's slots
-    [[nodiscard]] Bytes slots_bytes() const { return static_cast<double>(tokens) * top_k * row(); }
+    [[nodiscard]] Bytes slots_bytes() const { return real(tokens) * top_k * row(); }
     // Bytes of both stored matrices of an expert.
     [[nodiscard]] Bytes expert_weights() const {
-        return 2.0 * static_cast<double>(ffn) * static_cast<double>(hidden) * size_of(weight_dtype);
+        return 2.0 * real(ffn) * real(hidden) * size_of(weight_dtype);
     }
 };
 
 // The layer of a step that has only such layers, or of a whole model's step.
 MoeLayer moe_layer_of(const Experiment& experiment);
 
-// The experts that faster_moe shadows (public for its test and for --explain).
-std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);
-// The experts that mix_moe computes on every rank, each rank for its own tokens.
-std::vector<bool> popular_experts(const Routing& routing);
 // Slots that each rank computes: those of its own experts, and its own tokens' slots of the experts
 // that every rank computes.
 std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing& routing);
@@ -50,11 +47,10 @@ std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing&
 // Gate GEMM and top-k over a rank's tokens, on every rank.
 void add_gate_forward(Program& program, const MoeLayer& layer);
 void add_gate_backward(Program& program, const MoeLayer& layer);
+
 // A pass that reads and writes all slots of a rank once: permute, un-permute, and their backward.
 void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view name, Phase phase);
-// Defined in alltoall_unfused.cpp. Ignores the routing, because slots beyond an expert's capacity
-// are dropped.
-void add_unfused_alltoall(Program& program, const MoeLayer& layer, Phase phase);
+
 // Throws ConfigError with the system's name if the routing holds only block totals.
 void need_counts(const Routing& routing, std::string_view system);
 

@@ -1,15 +1,8 @@
-// mix_moe: tokens form blocks of 64 rows. Every rank computes the three most loaded experts for its
-// own tokens. Kernel AG is GEMM1 fused with reads of remote rows; GA is GEMM2 fused with writes of
-// results to their owners. There is no all-to-all. The host builds the block lists (gate, counts,
-// lists) during the layer's attention, outside a timed layer; `assignment` is the part that the
-// step waits for. Weights are transposed in every forward: E + 3 experts. Unless launches block,
-// the device does not wait for the rest of the host's work. The block lists of a rank have its own
-// rows of popular experts and all rows of its own experts. The recorded totals (1064 and 1032
-// blocks for 1024 full ones) show that rows of one expert share blocks across source ranks.
-// Block totals are known only of runs that printed them, with the timers of their phases: nine
-// lines a forward and five a backward on each rank, each of which reads a clock and prints.
+#include "model/recorded/moe/mix_moe.h"
+
 #include <algorithm>
 
+#include "model/base/numbers.h"
 #include "model/recorded/moe/layer.h"
 
 namespace stepcast {
@@ -30,24 +23,23 @@ long blocks_of(long rows) { return (rows + block_rows - 1) / block_rows; }
 std::vector<RankBlocks> rank_blocks(const MoeLayer& layer, const Routing& routing) {
     std::vector<RankBlocks> ranks;
     for (const BlockTotals& t : routing.totals)
-        ranks.push_back(
-            {t.blocks, t.remote, t.remote * (static_cast<double>(block_rows) * layer.row())});
+        ranks.push_back({t.blocks, t.remote, t.remote * (real(block_rows) * layer.row())});
     if (!ranks.empty()) return ranks;
     const std::vector<int> load = world_load(routing);
     const std::vector<bool> popular = popular_experts(routing);
-    ranks.resize(static_cast<std::size_t>(layer.ranks));
+    ranks.resize(as_index(layer.ranks));
     for (std::size_t i = 0; i < load.size(); ++i) {
-        const int expert = static_cast<int>(i);
+        const int expert = as_int(i);
         if (popular[i]) {
             for (int r = 0; r < layer.ranks; ++r)
-                ranks[static_cast<std::size_t>(r)].blocks += blocks_of(routing.count(r, expert));
+                ranks[as_index(r)].blocks += blocks_of(routing.count(r, expert));
             continue;
         }
-        RankBlocks& owner = ranks[static_cast<std::size_t>(layer.owner(expert))];
+        RankBlocks& owner = ranks[as_index(layer.owner(expert))];
         const long remote_rows = load[i] - routing.count(layer.owner(expert), expert);
         owner.blocks += blocks_of(load[i]);
         owner.remote_blocks += blocks_of(remote_rows);
-        owner.remote_bytes += static_cast<double>(remote_rows) * layer.row();
+        owner.remote_bytes += real(remote_rows) * layer.row();
     }
     return ranks;
 }
@@ -64,7 +56,7 @@ FusedGemm fused(const MoeLayer& layer, const RankBlocks& rank, FusedGemm::Transf
                  .transfer = transfer,
                  .dtype = layer.dtype};
     if (rank.remote_blocks > 0)
-        op.remote_bytes_per_block = rank.remote_bytes / static_cast<double>(rank.remote_blocks);
+        op.remote_bytes_per_block = rank.remote_bytes / real(rank.remote_blocks);
     return op;
 }
 
@@ -106,8 +98,8 @@ void add_mix_moe(Program& program, const MoeLayer& layer, const Routing& routing
     else
         add_slot_pass(program, layer, "weighted_sum_backward", phase);
     for (int r = 0; r < layer.ranks; ++r) {
-        const RankBlocks& rank = ranks[static_cast<std::size_t>(r)];
-        const Bytes inner = static_cast<double>(rank.blocks * block_rows) * layer.ffn_row();
+        const RankBlocks& rank = ranks[as_index(r)];
+        const Bytes inner = real(rank.blocks * block_rows) * layer.ffn_row();
         program.on_rank(r, "AG", phase,
                         fused(layer, rank, FusedGemm::Transfer::gather, layer.ffn, layer.hidden));
         if (!forward) program.on_rank(r, "wgrad2", phase, weight_gradient(layer, rank));
@@ -117,13 +109,12 @@ void add_mix_moe(Program& program, const MoeLayer& layer, const Routing& routing
     program.on_all("barrier", phase, Barrier{});
     for (int r = 0; r < layer.ranks; ++r)
         program.on_rank(r, "GA", phase,
-                        fused(layer, ranks[static_cast<std::size_t>(r)],
-                              FusedGemm::Transfer::scatter, layer.hidden, layer.ffn));
+                        fused(layer, ranks[as_index(r)], FusedGemm::Transfer::scatter, layer.hidden,
+                              layer.ffn));
     program.on_all("barrier", phase, Barrier{});
     if (forward) return add_slot_pass(program, layer, "weighted_sum", phase);
     for (int r = 0; r < layer.ranks; ++r)
-        program.on_rank(r, "wgrad1", phase,
-                        weight_gradient(layer, ranks[static_cast<std::size_t>(r)]));
+        program.on_rank(r, "wgrad1", phase, weight_gradient(layer, ranks[as_index(r)]));
     add_slot_pass(program, layer, "index_add", phase);
     add_gate_backward(program, layer);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -34,8 +35,8 @@ inline std::vector<NamedOp> perceptron_kernels(const Perceptron& p, Phase phase,
         return grouped ? Op(GroupedGemm{rows, p.ffn, p.hidden, p.dtype, true})
                        : Op(Gemm{m, n, rows.front(), 1, p.dtype});
     };
-    const auto all = static_cast<double>(std::accumulate(rows.begin(), rows.end(), 0L));
-    const Bytes inner = all * (static_cast<double>(p.ffn) * size_of(p.dtype));
+    const auto all = real(std::accumulate(rows.begin(), rows.end(), 0L));
+    const Bytes inner = all * (real(p.ffn) * size_of(p.dtype));
     if (phase == Phase::forward)
         return {{prefix + "gemm1", product(p.ffn, p.hidden)},
                 {"gelu", MemoryPass{inner, inner}},

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/numbers.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -14,7 +15,7 @@ namespace stepcast {
 class Program {
 public:
     explicit Program(TaskGraph& graph)
-        : Program(graph, TasksByRank(static_cast<std::size_t>(graph.rank_count()), no_task)) {}
+        : Program(graph, TasksByRank(as_index(graph.rank_count()), no_task)) {}
     // Continues after the given last task of each rank.
     Program(TaskGraph& graph, TasksByRank last) : graph_(graph), last_(std::move(last)) {}
 
@@ -56,14 +57,14 @@ private:
     TaskId append(std::string_view name, Phase phase, Op op, std::span<const Place> places) {
         std::vector<TaskId> after;
         for (const Place& place : places) {
-            const TaskId last = last_[static_cast<std::size_t>(place.rank())];
+            const TaskId last = last_[as_index(place.rank())];
             if (last != no_task && std::ranges::find(after, last) == after.end())
                 after.push_back(last);
         }
         const bool on_host = places.front().lane() == Lane::host;
         const TaskId task =
             graph_.add(name, phase, std::move(op), places, after, on_host ? 0.0F : 1.0F);
-        for (const Place& place : places) last_[static_cast<std::size_t>(place.rank())] = task;
+        for (const Place& place : places) last_[as_index(place.rank())] = task;
         return task;
     }
 

@@ -1,9 +1,11 @@
-// Training steps written out as small scripts run them, one kernel for each operation.
+#include "model/recorded/script/steps.h"
+
+#include "model/base/numbers.h"
 #include "model/input/checks.h"
 #include "model/input/keys.h"
 #include "model/recorded/script/rules.h"
-#include "model/step.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/rank_shape.h"
 
 namespace stepcast {
 namespace {
@@ -25,7 +27,7 @@ Block expert_loop(const Workload& w, long tokens, const Routing& routing) {
     for (int expert = 0; expert < routing.experts; ++expert) {
         const long rows = routing.count(0, expert);
         if (rows == 0) continue;
-        const auto inner = static_cast<double>(rows * w.ffn);
+        const auto inner = real(rows * w.ffn);
         block.insert(block.end(), {ToExperts{},
                                    Linear{.name = "expert_up",
                                           .tokens = rows,

@@ -1,15 +1,18 @@
 // YAML, JSON and TOML of other tools: whose they are, what is read of them, and what is said of the
 // rest.
-#include <catch2/catch.hpp>
-
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
 #include "import/launch/tool_files.h"
+#include "import/launch/trainer.h"
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
+#include "import/launch/unknown.h"
 #include "model/base/errors.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"

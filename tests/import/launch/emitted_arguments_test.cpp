@@ -1,5 +1,4 @@
 // Every name that --emit writes is an argument of its tool, with a value of its type.
-#include <catch2/catch.hpp>
 
 #include <fstream>
 #include <map>
@@ -7,8 +6,10 @@
 #include <set>
 #include <sstream>
 
-#include "import/launch/readers.h"
+#include <catch2/catch.hpp>
+
 #include "model/base/plain_text.h"
+#include "model/input/key_table.h"
 #include "tests/import/launch/imported_again.h"
 
 using namespace stepcast;

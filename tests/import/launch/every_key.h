@@ -2,17 +2,19 @@
 // keys.
 #pragma once
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <catch2/catch.hpp>
+
 #include "import/launch/emit.h"
 #include "import/launch/lost_keys.h"
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
 #include "model/input/keys.h"
+#include "sim/memory/memory_use.h"
 #include "sim/predict.h"
 
 namespace stepcast::every_key {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "import/launch/lost_keys.h"
+#include "import/launch/translation.h"
 #include "tests/import/launch/every_key.h"
 #include "tests/model/files.h"
 

@@ -1,9 +1,11 @@
 // Launches of Megatron's relatives, NeMo and torchtitan, and scripts that start others.
-#include <catch2/catch.hpp>
 
 #include <filesystem>
 
+#include <catch2/catch.hpp>
+
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
 #include "model/transformer/counts.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"

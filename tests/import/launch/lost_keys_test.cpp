@@ -1,7 +1,4 @@
 // No key that changes the forecast is dropped in silence by --emit.
-#include "import/launch/lost_keys.h"
-
-#include <fmt/format.h>
 
 #include <fstream>
 #include <map>
@@ -9,7 +6,10 @@
 #include <set>
 #include <sstream>
 
-#include "import/launch/readers.h"
+#include <fmt/format.h>
+
+#include "import/launch/lost_keys.h"
+#include "model/input/key_table.h"
 #include "tests/import/launch/every_key.h"
 #include "tests/import/launch/imported_again.h"
 #include "tests/import/launch/shared_configs.h"

@@ -1,5 +1,3 @@
-#include "import/machine/machine.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +5,11 @@
 #include <catch2/catch.hpp>
 
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
+#include "import/machine/machine.h"
+#include "import/machine/nccl_topology.h"
+#include "import/machine/node_listings.h"
+#include "import/machine/smi_listings.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
 #include "tests/import/launch/shared_configs.h"

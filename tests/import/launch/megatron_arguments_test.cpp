@@ -1,7 +1,9 @@
-#include "import/launch/readers.h"
-#include "tests/model/files.h"
-
 #include <catch2/catch.hpp>
+
+#include "import/launch/document.h"
+#include "import/launch/shell_launch.h"
+#include "import/launch/translate.h"
+#include "tests/model/files.h"
 
 using namespace stepcast;
 

@@ -5,6 +5,7 @@
 
 #include "import/launch/tool_files.h"
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
 #include "model/base/errors.h"
 #include "model/experiment.h"
 #include "tests/import/launch/told.h"

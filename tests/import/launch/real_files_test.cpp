@@ -1,7 +1,8 @@
 // Published files of other tools, which lie beside the project.
-#include <catch2/catch.hpp>
 
 #include <filesystem>
+
+#include <catch2/catch.hpp>
 
 #include "import/launch/translate.h"
 #include "tests/import/launch/shared_configs.h"

@@ -1,6 +1,7 @@
-#include "import/launch/readers.h"
-
 #include <catch2/catch.hpp>
+
+#include "import/launch/shell.h"
+#include "import/launch/shell_launch.h"
 
 using namespace stepcast;
 

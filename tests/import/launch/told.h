@@ -1,11 +1,11 @@
 // What a translation says, as tests compare it.
 #pragma once
 
-#include <catch2/catch.hpp>
-
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <catch2/catch.hpp>
 
 #include "import/launch/translate.h"
 

@@ -1,10 +1,12 @@
 // Launches of programs on Hugging Face's Trainer and of accelerate, and the files that they name.
-#include <catch2/catch.hpp>
 
 #include <filesystem>
 
+#include <catch2/catch.hpp>
+
 #include "import/launch/tool_files.h"
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
 #include "model/experiment.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"

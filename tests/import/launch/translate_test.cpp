@@ -1,12 +1,11 @@
-#include "import/launch/translate.h"
-#include "model/experiment.h"
-
-#include <catch2/catch.hpp>
-
 #include <filesystem>
 
 #include <fmt/ranges.h>
+#include <catch2/catch.hpp>
 
+#include "import/launch/translate.h"
+#include "import/launch/translation.h"
+#include "model/experiment.h"
 #include "model/runtime_rules.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"

@@ -1,8 +1,10 @@
 // What the files of other tools state that the forecast has not, has under another name, or has
 // from two places that disagree.
+
 #include <catch2/catch.hpp>
 
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"
 

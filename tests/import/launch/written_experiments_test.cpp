@@ -1,12 +1,12 @@
 // Whatever `import` writes, `simulate` reads, or the import said which key is missing or wrong.
-#include <catch2/catch.hpp>
 
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
-#include "import/launch/readers.h"
 #include "import/launch/translate.h"
+#include "import/launch/translation.h"
 #include "model/base/errors.h"
 #include "tests/import/launch/shared_configs.h"
 #include "tests/import/launch/told.h"

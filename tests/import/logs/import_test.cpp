@@ -1,15 +1,16 @@
-#include "import/logs/import.h"
-
-#include <catch2/catch.hpp>
-
-#include <unistd.h>
 #include <algorithm>
-
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include "import/logs/import.h"
+#include "import/logs/run_summary.h"
+#include "import/tables/recorded.h"
 #include "model/base/errors.h"
 #include "model/input/presets.h"
+#include "model/routing_file.h"
 #include "tests/calibrate/logs.h"
 
 using namespace stepcast;

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "import/logs/import.h"
+#include "import/logs/run_summary.h"
 
 using namespace stepcast;
 

@@ -1,9 +1,10 @@
 // What is made of a trace's records: which work belongs to which operator and phase, what is kept
 // and what is said. Records are written down as values.
-#include <catch2/catch.hpp>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
+#include "import/profiles/link_records.h"
 #include "import/profiles/operators.h"
 #include "import/profiles/profile_times.h"
 #include "import/profiles/trace_records.h"

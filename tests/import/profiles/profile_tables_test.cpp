@@ -1,8 +1,9 @@
 // The tables that a profile becomes, line by line, on a profile written down as values.
+
 #include <catch2/catch.hpp>
 
-#include "import/profiles/import_profiles.h"
-#include "import/profiles/profile_times.h"
+#include "import/profiles/collective_times.h"
+#include "import/profiles/profile_tables.h"
 
 using namespace stepcast;
 

@@ -1,9 +1,10 @@
 // What a profile says of times, on profiles written down as values: every figure is told by hand.
-#include <catch2/catch.hpp>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
-#include "import/profiles/import_profiles.h"
+#include "import/profiles/collective_times.h"
+#include "import/profiles/profile_tables.h"
 #include "import/profiles/profile_times.h"
 #include "tests/model/files.h"
 

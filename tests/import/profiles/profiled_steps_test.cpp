@@ -1,13 +1,14 @@
 // Which marks are steps, whose clock times them, and which phases are told: from records written
 // down as values.
-#include "import/profiles/trace_records.h"
-
-#include <catch2/catch.hpp>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
-#include "import/profiles/import_profiles.h"
+#include "import/profiles/link_records.h"
+#include "import/profiles/profile_tables.h"
 #include "import/profiles/profile_times.h"
+#include "import/profiles/profiled_steps.h"
+#include "import/profiles/trace_records.h"
 
 using namespace stepcast;
 

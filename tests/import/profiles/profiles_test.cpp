@@ -1,12 +1,13 @@
-#include "import/profiles/profile_times.h"
-
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include <zlib.h>
+
+#include "import/profiles/collective_times.h"
 #include "import/profiles/import_profiles.h"
+#include "import/profiles/kineto.h"
 #include "import/profiles/operators.h"
+#include "import/profiles/profile_times.h"
 #include "import/profiles/trace_records.h"
 #include "tests/model/files.h"
 

@@ -1,8 +1,11 @@
 // Real traces with the figures that were computed for them by other tools: shared/traces beside the
 // source tree.
+
 #include <map>
 #include <set>
 
+#include "import/profiles/collective_times.h"
+#include "import/profiles/import_profiles.h"
 #include "import/profiles/profile_times.h"
 #include "model/base/csv.h"
 #include "tests/model/files.h"

@@ -1,14 +1,16 @@
 // What the readers of either profiler keep of a file, field by field, and a replay told task by
 // task.
-#include <sqlite3.h>
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
+#include <sqlite3.h>
+#include <catch2/catch.hpp>
 
 #include "calibrate/replay.h"
+#include "import/profiles/kineto.h"
+#include "import/profiles/nsight.h"
 #include "import/profiles/trace_events.h"
 #include "import/profiles/trace_records.h"
 #include "tests/model/files.h"

@@ -1,7 +1,10 @@
 #include <catch2/catch.hpp>
 
+#include "import/tables/case_of.h"
 #include "import/tables/cases.h"
+#include "import/tables/recorded.h"
 #include "model/runtime_rules.h"
+#include "reports/compare_page.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,10 +1,12 @@
 // The law of a framework's keys: for each an experiment exists that it changes. A key without one
 // fails here, so that no framework file can state what nothing reads.
+
 #include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "sim/predict.h"
 #include "sim/sweep/axes.h"

@@ -1,13 +1,18 @@
 // Memory as published tables measured it, against sim/memory.
-#include <catch2/catch.hpp>
+
 #include <cmath>
 #include <filesystem>
 
+#include <catch2/catch.hpp>
+
+#include "import/tables/case_files.h"
+#include "import/tables/case_of.h"
 #include "import/tables/cases.h"
 #include "model/step.h"
+#include "reports/compare_page.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/memory/lifetimes.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 #include "tests/model/files.h"
 #include "tests/truth.h"
 

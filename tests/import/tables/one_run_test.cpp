@@ -1,5 +1,7 @@
 // One run of 13 billion weights on 16 H100 as an experiment, as a row of a cases file and as a
 // point of a sweep: one step and one interval, to the digit.
+
+#include "import/tables/case_of.h"
 #include "import/tables/cases.h"
 #include "model/experiment.h"
 #include "sim/predict.h"

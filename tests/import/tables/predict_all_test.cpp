@@ -1,7 +1,6 @@
-#include "sim/predict_all.h"
-#include "import/tables/cases.h"
-
 #include <catch2/catch.hpp>
+
+#include "sim/predict_all.h"
 
 using namespace stepcast;
 

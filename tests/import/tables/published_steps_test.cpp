@@ -1,10 +1,9 @@
-#include <catch2/catch.hpp>
-
 #include <cmath>
 
-#include "import/tables/cases.h"
+#include <catch2/catch.hpp>
+
+#include "import/tables/case_files.h"
 #include "model/records/measurements.h"
-#include "sim/predict.h"
 #include "sim/predict_all.h"
 #include "tests/truth.h"
 

@@ -1,6 +1,5 @@
-#include "import/tables/cases.h"
-
-#include "model/experiment.h"
+#include "import/tables/pytorch.h"
+#include "model/routing_file.h"
 #include "model/runtime_rules.h"
 #include "tests/model/files.h"
 

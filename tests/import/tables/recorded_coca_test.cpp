@@ -1,5 +1,6 @@
 // The shipped coca_zero1 against the recorded run (notes/recorded-runs.md). Its cluster's host
 // costs and noise were fitted on steps 30 to 465: what is measured here are the later ones.
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +8,7 @@
 
 #include "model/input/presets.h"
 #include "model/records/measurements.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/coca_memory.h"
 #include "sim/predict.h"
 
 using namespace stepcast;

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
+#include "import/tables/recorded.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,8 +1,7 @@
-#include "import/tables/row_hashes.h"
-
 #include <fstream>
 
-#include "import/tables/cases.h"
+#include "import/tables/case_files.h"
+#include "import/tables/row_hashes.h"
 #include "model/base/errors.h"
 #include "model/records/provenance.h"
 #include "tests/import/tables/cases_home.h"

@@ -1,5 +1,5 @@
 // What the words of a row say of its split: shards, recompute, stages, experts and positions.
-#include "import/tables/cases.h"
+
 #include "model/runtime_rules.h"
 #include "tests/import/tables/cases_home.h"
 #include "tests/import/tables/transformer_rows.h"

@@ -1,4 +1,5 @@
 // Words of cells as data: model/presets/table_words.toml, and how its phrases are found.
+
 #include "import/tables/row_words.h"
 #include "import/tables/shelf.h"
 #include "tests/literals.h"

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "import/tables/case_of.h"
 #include "import/tables/cases.h"
 #include "tests/model/files.h"
 

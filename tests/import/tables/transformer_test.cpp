@@ -1,9 +1,11 @@
 #include <array>
 
 #include <fmt/format.h>
-#include "import/tables/cases.h"
 
+#include "import/tables/case_files.h"
+#include "import/tables/case_of.h"
 #include "model/runtime_rules.h"
+#include "reports/compare_page.h"
 #include "tests/import/tables/cases_home.h"
 #include "tests/import/tables/transformer_rows.h"
 #include "tests/truth.h"

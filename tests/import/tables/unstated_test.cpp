@@ -1,10 +1,9 @@
-#include "import/tables/row_parts.h"
-
 #include <catch2/catch.hpp>
 
-#include "sim/predict.h"
-
+#include "import/tables/memory_choices.h"
+#include "import/tables/row_parts.h"
 #include "sim/memory/allocator_forecast.h"
+
 using namespace stepcast;
 
 namespace {

@@ -1,10 +1,12 @@
 // Rows as tables write them: each variant of a cell is made by hand, and must become the experiment
 // that it means.
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <tuple>
 
+#include <catch2/catch.hpp>
+
+#include "import/tables/case_of.h"
 #include "import/tables/cases.h"
 #include "model/base/errors.h"
 #include "model/runtime_rules.h"
@@ -13,39 +15,39 @@ using namespace stepcast;
 
 namespace {
 
-using Cells = std::vector<std::pair<std::string, std::string>>;
-
 // A row of eight Llama blocks, with some cells replaced.
-Case case_with(const Cells& changes) {
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+Case case_with(const Changes& changes) {
     CaseRow row{"c.csv", 2, {}};
-    const Cells cells{{"source", "megatron_bridge_perf"},
-                      {"case_id", "a"},
-                      {"model", "llama3-8b"},
-                      {"layers", "32"},
-                      {"hidden", "4096"},
-                      {"heads", "32"},
-                      {"kv_heads", "8"},
-                      {"ffn", "14336"},
-                      {"vocab", "128256"},
-                      {"seq", "8192"},
-                      {"gpus", "8"},
-                      {"gpu", "H100"},
-                      {"tp", "1"},
-                      {"pp", "1"},
-                      {"dp", "8"},
-                      {"cp", "1"},
-                      {"zero", "0/1 (DDP, distributed optimizer by default)"},
-                      {"mbs", "1"},
-                      {"gbs", "128"},
-                      {"recompute", "none"},
-                      {"precision", "BF16"},
-                      {"step_s", "1"}};
+    const Changes cells{{"source", "megatron_bridge_perf"},
+                        {"case_id", "a"},
+                        {"model", "llama3-8b"},
+                        {"layers", "32"},
+                        {"hidden", "4096"},
+                        {"heads", "32"},
+                        {"kv_heads", "8"},
+                        {"ffn", "14336"},
+                        {"vocab", "128256"},
+                        {"seq", "8192"},
+                        {"gpus", "8"},
+                        {"gpu", "H100"},
+                        {"tp", "1"},
+                        {"pp", "1"},
+                        {"dp", "8"},
+                        {"cp", "1"},
+                        {"zero", "0/1 (DDP, distributed optimizer by default)"},
+                        {"mbs", "1"},
+                        {"gbs", "128"},
+                        {"recompute", "none"},
+                        {"precision", "BF16"},
+                        {"step_s", "1"}};
     for (const auto& [column, text] : cells) row.cells[column] = text;
     for (const auto& [column, text] : changes) row.cells[column] = text;
     return case_of(row, "");
 }
-Experiment with(const Cells& changes) { return case_with(changes).experiment; }
-std::string refused(const Cells& changes) {
+Experiment with(const Changes& changes) { return case_with(changes).experiment; }
+std::string refused(const Changes& changes) {
     try {
         case_with(changes);
     } catch (const ConfigError& e) {
@@ -234,8 +236,8 @@ TEST_CASE("a recipe is of its precisions, and from its first container on") {
 
 TEST_CASE("a model that presets know by name needs no sizes") {
     const auto named = [](const std::string& model) {
-        Cells cells{{"model", model}, {"gpus", "64"}, {"dp", "64"},
-                    {"ep", "8"},      {"zero", "1"},  {"gbs", "512"}};
+        Changes cells{{"model", model}, {"gpus", "64"}, {"dp", "64"},
+                      {"ep", "8"},      {"zero", "1"},  {"gbs", "512"}};
         for (const char* column : {"layers", "hidden", "heads", "kv_heads", "ffn", "vocab"})
             cells.push_back({column, ""});
         return with(cells).workload;
@@ -269,16 +271,16 @@ TEST_CASE("LoRA freezes the weights, fine-tuning of all weights is pretraining's
 }
 
 TEST_CASE("dropless expert rows of recipes dispatch once, those with a capacity by all-to-all") {
-    const Cells moe{{"model", "qwen3-30b-a3b"},
-                    {"layers", "48"},
-                    {"hidden", "2048"},
-                    {"heads", "32"},
-                    {"kv_heads", "4"},
-                    {"ffn", "768"},
-                    {"vocab", ""},
-                    {"experts", "128"},
-                    {"topk", "8"},
-                    {"ep", "8"}};
+    const Changes moe{{"model", "qwen3-30b-a3b"},
+                      {"layers", "48"},
+                      {"hidden", "2048"},
+                      {"heads", "32"},
+                      {"kv_heads", "4"},
+                      {"ffn", "768"},
+                      {"vocab", ""},
+                      {"experts", "128"},
+                      {"topk", "8"},
+                      {"ep", "8"}};
     auto dropless = moe, dropped = moe, other = moe;
     dropless.push_back({"notes", "routing force-balanced, dropless unless tagged tokendrop"});
     dropped.push_back(
@@ -299,19 +301,19 @@ TEST_CASE("dropless expert rows of recipes dispatch once, those with a capacity 
 }
 
 TEST_CASE("a single layer is experts or the dense layer that is as wide as they are together") {
-    const Cells layer{{"source", "tutel_readme_2021"},
-                      {"model", "single-moe-layer"},
-                      {"layers", "1"},
-                      {"hidden", "2048"},
-                      {"ffn", "2048"},
-                      {"seq", "1024"},
-                      {"gpus", "1"},
-                      {"dp", "1"},
-                      {"gpu", "A100-40GB"},
-                      {"mbs", "8"},
-                      {"gbs", "8"},
-                      {"precision", "fp32 (TF32 state unknown)"},
-                      {"notes", "2 local experts, fp32"}};
+    const Changes layer{{"source", "tutel_readme_2021"},
+                        {"model", "single-moe-layer"},
+                        {"layers", "1"},
+                        {"hidden", "2048"},
+                        {"ffn", "2048"},
+                        {"seq", "1024"},
+                        {"gpus", "1"},
+                        {"dp", "1"},
+                        {"gpu", "A100-40GB"},
+                        {"mbs", "8"},
+                        {"gbs", "8"},
+                        {"precision", "fp32 (TF32 state unknown)"},
+                        {"notes", "2 local experts, fp32"}};
     auto experts = layer, deepspeed = layer;
     experts.push_back({"experts", "2"});
     experts.push_back({"topk", "2"});
@@ -331,18 +333,18 @@ TEST_CASE("a single layer is experts or the dense layer that is as wide as they 
 // two. Moonlight's "mlp" is the one dense layer of its 27.
 TEST_CASE("modules that are computed again by themselves cost the host a call") {
     const auto again = [](const std::string& recompute) {
-        const Cells moonlight{{"model", "moonlight-16b"},
-                              {"layers", "27"},
-                              {"hidden", ""},
-                              {"heads", ""},
-                              {"kv_heads", ""},
-                              {"ffn", ""},
-                              {"vocab", ""},
-                              {"tp", "2"},
-                              {"dp", "4"},
-                              {"ep", "8"},
-                              {"gbs", "4"},
-                              {"recompute", recompute}};
+        const Changes moonlight{{"model", "moonlight-16b"},
+                                {"layers", "27"},
+                                {"hidden", ""},
+                                {"heads", ""},
+                                {"kv_heads", ""},
+                                {"ffn", ""},
+                                {"vocab", ""},
+                                {"tp", "2"},
+                                {"dp", "4"},
+                                {"ep", "8"},
+                                {"gbs", "4"},
+                                {"recompute", recompute}};
         return with(moonlight);
     };
     const Experiment none = again("none");

@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include <limits>
+
+#include <catch2/catch.hpp>
 
 #include "model/base/units.h"
 #include "tests/literals.h"

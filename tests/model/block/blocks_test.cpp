@@ -1,14 +1,15 @@
 // The expectations follow from a block's list of operators, whatever the style of its kernels.
-#include "model/block/blocks.h"
 
 #include <algorithm>
 
 #include <catch2/catch.hpp>
 
+#include "model/block/blocks.h"
 #include "model/block/kernels.h"
 #include "model/experiment.h"
 #include "model/rank_groups.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/rank_shape.h"
 #include "tests/model/block/plan_lines.h"
 #include "tests/model/block/small_model.h"
 

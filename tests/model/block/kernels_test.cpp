@@ -1,10 +1,12 @@
 // Every kernel of a block with its numbers, from the formulas above the code. T tokens, A = T x
 // hidden, two bytes per element.
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 
+#include <catch2/catch.hpp>
+
 #include "model/block/blocks.h"
+#include "model/transformer/rank_shape.h"
 #include "tests/model/block/listed_block.h"
 #include "tests/model/block/small_model.h"
 

@@ -1,8 +1,9 @@
-#include <catch2/catch.hpp>
-
 #include <functional>
 
+#include <catch2/catch.hpp>
+
 #include "model/experiment.h"
+#include "model/input/check_cluster.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,9 +1,9 @@
-#include "model/input/framework_file.h"
-
 #include <catch2/catch.hpp>
 
 #include "model/experiment.h"
+#include "model/input/framework_file.h"
 #include "model/input/keys.h"
+#include "model/input/older_keys.h"
 #include "model/runtime_rules.h"
 #include "tests/model/files.h"
 #include "tests/transformers.h"

@@ -1,7 +1,6 @@
+#include "model/input/hub_config.h"
 #include "model/experiment.h"
 #include "model/input/families.h"
-
-#include "model/experiment.h"
 #include "model/transformer/counts.h"
 #include "tests/model/files.h"
 

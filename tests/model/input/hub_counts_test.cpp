@@ -1,12 +1,14 @@
 // What a config.json that states sizes only means: each type against the model that its own library
 // builds from the same file (tests/model/input/hub_counts.csv), and published models of types
 // that the library or only its users know, with counts by hand.
-#include <catch2/catch.hpp>
 
 #include <cmath>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/csv.h"
 #include "model/input/families.h"
+#include "model/input/hub_config.h"
 #include "model/input/presets.h"
 #include "model/transformer/counts.h"
 #include "tests/model/files.h"

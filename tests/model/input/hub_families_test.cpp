@@ -1,10 +1,12 @@
 // Each rule of model/input/hub_families.cpp: which field sets what. All sizes differ.
-#include <catch2/catch.hpp>
 
 #include <filesystem>
 
+#include <catch2/catch.hpp>
+
 #include "model/experiment.h"
 #include "model/input/families.h"
+#include "model/input/hub_config.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

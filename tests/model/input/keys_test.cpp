@@ -1,13 +1,12 @@
-#include "model/input/keys.h"
-
-#include <catch2/catch.hpp>
-
 #include <cmath>
 #include <set>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include "model/base/errors.h"
+#include "model/input/key_table.h"
+#include "model/input/keys.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,8 +1,8 @@
-#include "model/input/remarks.h"
-
 #include <algorithm>
 
+#include "model/input/check_experiment.h"
 #include "model/input/presets.h"
+#include "model/input/remarks.h"
 #include "model/machine/libraries.h"
 #include "model/runtime_rules.h"
 #include "tests/model/files.h"

@@ -1,8 +1,8 @@
-#include "model/input/split_rules.h"
-
 #include <catch2/catch.hpp>
 
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
+#include "model/input/split_rules.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/provenance.h"
 #include "tests/model/files.h"
 

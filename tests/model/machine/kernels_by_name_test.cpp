@@ -1,8 +1,7 @@
-#include "model/machine/nearest.h"
-
-#include "model/machine/priors.h"
-
 #include <catch2/catch.hpp>
+
+#include "model/machine/kernels_by_name.h"
+#include "model/machine/transfer.h"
 
 using namespace stepcast;
 

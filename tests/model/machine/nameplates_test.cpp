@@ -3,6 +3,7 @@
 #include "model/cluster.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
+#include "model/machine/cluster_file.h"
 #include "model/machine/priors.h"
 #include "tests/model/files.h"
 

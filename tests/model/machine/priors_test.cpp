@@ -1,11 +1,11 @@
-#include "model/machine/priors.h"
-
 #include <algorithm>
-#include <catch2/catch.hpp>
-
 #include <cmath>
 
-#include "model/machine/nearest.h"
+#include <catch2/catch.hpp>
+
+#include "model/machine/kernels_by_name.h"
+#include "model/machine/priors.h"
+#include "model/machine/transfer.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

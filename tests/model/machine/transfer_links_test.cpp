@@ -1,6 +1,6 @@
-#include "model/machine/nearest.h"
-
 #include <catch2/catch.hpp>
+
+#include "model/machine/transfer_links.h"
 
 using namespace stepcast;
 

@@ -1,11 +1,12 @@
-#include "model/machine/priors.h"
-
-#include "model/experiment.h"
-#include "model/machine/transfer_spreads.h"
-#include "tests/model/files.h"
+#include <cmath>
 
 #include <catch2/catch.hpp>
-#include <cmath>
+
+#include "model/experiment.h"
+#include "model/machine/priors.h"
+#include "model/machine/transfer.h"
+#include "model/machine/transfer_spreads.h"
+#include "tests/model/files.h"
 
 using namespace stepcast;
 

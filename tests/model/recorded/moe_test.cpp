@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "model/base/errors.h"
+#include "model/recorded/moe/fast_moe.h"
 #include "model/recorded/moe/layer.h"
 #include "tests/model/block/plan_lines.h"
 

@@ -1,10 +1,11 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <filesystem>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
 #include "model/experiment.h"
+#include "model/machine/cluster_file.h"
 #include "model/records/provenance.h"
 #include "tests/model/files.h"
 

@@ -1,11 +1,13 @@
 // The recorded Llama pipeline: which modules are on which stage and what crosses each cut, counted
 // by hand.
-#include <catch2/catch.hpp>
 
 #include <functional>
 #include <set>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/hops.h"
 #include "model/transformer/step.h"

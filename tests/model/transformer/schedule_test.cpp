@@ -1,12 +1,12 @@
-#include "model/transformer/schedule.h"
-
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 #include <optional>
 #include <tuple>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
+#include "model/transformer/schedule.h"
 
 using namespace stepcast;
 

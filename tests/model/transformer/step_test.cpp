@@ -1,11 +1,11 @@
-#include "model/transformer/step.h"
+#include <map>
 
 #include <catch2/catch.hpp>
 
-#include <map>
-
+#include "import/launch/translate.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/step.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

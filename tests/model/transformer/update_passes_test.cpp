@@ -1,9 +1,11 @@
 // Bytes per parameter that an update reads and writes, from the lists above the code: gradient 4,
 // master weight and two moments 12, 16-bit weight 2; LAMB's update is written, read and applied: 8
 // and 4.
+
 #include <catch2/catch.hpp>
 
 #include "model/transformer/data_parallel.h"
+#include "model/transformer/rank_shape.h"
 
 using namespace stepcast;
 

@@ -1,13 +1,12 @@
-#include "sim/bounds/bounds.h"
-
-#include <catch2/catch.hpp>
-
 #include <cmath>
 #include <random>
 
+#include <catch2/catch.hpp>
+
 #include "model/step.h"
+#include "sim/bounds/bounds.h"
 #include "sim/engine/simulate.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 #include "tests/split_space.h"
 #include "tests/transformers.h"
 

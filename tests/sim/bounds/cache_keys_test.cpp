@@ -1,12 +1,14 @@
 // The bounds keep what they priced for one base of a sweep. A key that changes a step and not what
 // they look it up by would give the price of another split in silence. So every key is changed
 // here, by name from the table of keys.
-#include <catch2/catch.hpp>
 
 #include <map>
 #include <set>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
+#include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/step.h"
 #include "sim/bounds/bounds.h"

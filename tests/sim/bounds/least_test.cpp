@@ -1,11 +1,11 @@
-#include "sim/bounds/least.h"
+#include <random>
 
 #include <catch2/catch.hpp>
 
-#include <random>
-
 #include "model/step.h"
 #include "sim/bounds/bounds.h"
+#include "sim/bounds/least.h"
+#include "sim/engine/contention.h"
 #include "tests/graphs.h"
 #include "tests/literals.h"
 #include "tests/split_space.h"

@@ -1,12 +1,13 @@
 // The longest paths through the slots of a pipeline, compared with counts by hand and with the ends
 // of its slots.
-#include "sim/bounds/slots.h"
-
-#include <catch2/catch.hpp>
 
 #include <map>
 #include <random>
 
+#include <catch2/catch.hpp>
+
+#include "sim/bounds/paths.h"
+#include "sim/bounds/slots.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

@@ -1,13 +1,13 @@
-#include "sim/bounds/shape.h"
+#include <set>
 
 #include <catch2/catch.hpp>
-
-#include <set>
 
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer_plans.h"
 #include "model/transformer/stage.h"
+#include "sim/bounds/shape.h"
+#include "sim/costs/op_costs.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

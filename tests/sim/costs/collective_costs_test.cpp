@@ -1,10 +1,8 @@
-#include "sim/costs/collective_costs.h"
-
 #include <cmath>
 
 #include <catch2/catch.hpp>
 
-#include "sim/costs/costs.h"
+#include "sim/costs/collective_costs.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/extrapolations.h"
 #include "tests/literals.h"

@@ -4,6 +4,7 @@
 #include "sim/costs/costs.h"
 #include "sim/costs/extrapolations.h"
 #include "sim/costs/gemm_law.h"
+#include "sim/costs/op_costs.h"
 #include "tests/literals.h"
 
 using namespace stepcast;

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "model/base/errors.h"
-#include "sim/costs/costs.h"
 #include "sim/costs/measured_tables.h"
+#include "sim/costs/op_costs.h"
 #include "tests/literals.h"
 
 using namespace stepcast;

@@ -1,9 +1,10 @@
 // Effects that the tables of a PyTorch script show beyond the published laws, each compared with
 // the law without it.
+
 #include <catch2/catch.hpp>
 
-#include "sim/costs/costs.h"
 #include "sim/costs/gemm_law.h"
+#include "sim/costs/op_costs.h"
 
 using namespace stepcast;
 

@@ -1,11 +1,12 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 
+#include <catch2/catch.hpp>
+
+#include "sim/engine/contention.h"
 #include "sim/engine/simulate.h"
 #include "tests/literals.h"
 #include "tests/random_graphs.h"

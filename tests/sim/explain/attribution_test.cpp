@@ -1,11 +1,10 @@
-#include "sim/explain/explain.h"
+#include <map>
 
 #include <catch2/catch.hpp>
 
-#include <map>
-
 #include "model/step.h"
 #include "sim/costs/costs.h"
+#include "sim/explain/attribution.h"
 #include "tests/literals.h"
 #include "tests/model/files.h"
 

@@ -1,10 +1,9 @@
-#include "sim/explain/explain.h"
-
-#include <catch2/catch.hpp>
-
 #include <array>
 #include <map>
 
+#include <catch2/catch.hpp>
+
+#include "sim/explain/basis.h"
 #include "tests/graphs.h"
 #include "tests/literals.h"
 

@@ -1,8 +1,6 @@
-#include "model/input/key_values.h"
-
 #include <catch2/catch.hpp>
 
-#include "model/experiment.h"
+#include "model/input/key_values.h"
 #include "sim/calibration.h"
 #include "sim/explain/cluster_parameters.h"
 

@@ -1,8 +1,8 @@
-#include "sim/explain/critical_path.h"
-
 #include <catch2/catch.hpp>
 
 #include "sim/breakdown.h"
+#include "sim/engine/contention.h"
+#include "sim/explain/critical_path.h"
 #include "tests/literals.h"
 #include "tests/random_graphs.h"
 #include "tests/sim/clusters.h"

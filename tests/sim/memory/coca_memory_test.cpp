@@ -1,10 +1,12 @@
 // Memory of a captioner, tensor by tensor. 5 samples of 6 positions, width 8, inner width 16, 2
 // heads of 4, two bytes: rows are 480 bytes, inner rows 960, scores 720. The other towers are
 // smaller; 5 x 4 words of 10 are 200 logits.
+
 #include <catch2/catch.hpp>
 
 #include "model/recorded/coca/parts.h"
-#include "sim/memory/memory.h"
+#include "model/recorded/coca/tensors.h"
+#include "sim/memory/coca_memory.h"
 
 using namespace stepcast;
 

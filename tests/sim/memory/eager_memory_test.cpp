@@ -1,6 +1,6 @@
-#include "sim/memory/memory.h"
-
 #include <catch2/catch.hpp>
+
+#include "sim/memory/eager_memory.h"
 
 using namespace stepcast;
 

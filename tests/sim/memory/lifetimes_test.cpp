@@ -1,12 +1,12 @@
-#include "sim/memory/lifetimes.h"
+#include <chrono>
 
 #include <catch2/catch.hpp>
-#include <chrono>
 
 #include "model/input/presets.h"
 #include "model/step.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/lifetimes.h"
 #include "sim/memory/memory_parts.h"
+#include "sim/memory/transformer_memory.h"
 #include "tests/sim/drawn_experiments.h"
 
 using namespace stepcast;

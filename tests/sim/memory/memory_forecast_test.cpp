@@ -1,10 +1,12 @@
 // What a forecast says of memory: the replay of the allocator, and the chance to run out of it.
-#include <catch2/catch.hpp>
+
 #include <cmath>
+
+#include <catch2/catch.hpp>
 
 #include "model/input/presets.h"
 #include "sim/memory/allocator_forecast.h"
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_use.h"
 #include "sim/predict.h"
 #include "sim/scatter.h"
 

@@ -1,8 +1,7 @@
-#include "sim/memory/memory_parts.h"
-
 #include <catch2/catch.hpp>
 
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_parts.h"
+#include "sim/memory/transformer_memory.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

@@ -1,12 +1,12 @@
-#include "sim/memory/memory_points.h"
+#include <algorithm>
 
 #include <catch2/catch.hpp>
-
-#include <algorithm>
 
 #include "model/step.h"
 #include "sim/engine/simulate.h"
 #include "sim/memory/memory.h"
+#include "sim/memory/memory_points.h"
+#include "sim/memory/transformer_memory.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

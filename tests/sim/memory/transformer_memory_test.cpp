@@ -1,10 +1,11 @@
-#include "sim/memory/memory.h"
-
 #include <catch2/catch.hpp>
 
 #include "model/transformer/counts.h"
+#include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
 #include "sim/memory/layer_memory.h"
+#include "sim/memory/memory.h"
+#include "sim/memory/transformer_memory.h"
 
 using namespace stepcast;
 

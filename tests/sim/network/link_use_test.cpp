@@ -1,10 +1,10 @@
-#include "sim/network/link_use.h"
+#include <cmath>
 
 #include <catch2/catch.hpp>
 
-#include <cmath>
-
+#include "sim/engine/contention.h"
 #include "sim/engine/simulate.h"
+#include "sim/network/link_use.h"
 #include "tests/graphs.h"
 #include "tests/literals.h"
 #include "tests/transformers.h"

@@ -1,6 +1,7 @@
-#include "sim/sweep/worker.h"
-
 #include <catch2/catch.hpp>
+
+#include "sim/sweep/reasons.h"
+#include "sim/sweep/worker.h"
 
 using namespace stepcast;
 

@@ -1,10 +1,11 @@
-#include "sim/sweep/space.h"
-
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <set>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
+#include "model/input/check_experiment.h"
+#include "sim/sweep/space.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

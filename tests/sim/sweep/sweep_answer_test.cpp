@@ -1,14 +1,15 @@
 // What a sweep's answer contains beside its best: rows of machines, maps, progress, and why there
 // is no best.
-#include "sim/sweep/sweep.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include "model/base/errors.h"
 #include "sim/predict.h"
+#include "sim/sweep/node_counts.h"
+#include "sim/sweep/sweep.h"
 #include "tests/sim/sweep/whole_sweeps.h"
 
 using namespace stepcast;

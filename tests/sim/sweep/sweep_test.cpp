@@ -1,15 +1,17 @@
 // A sweep finds the same as simulating every point, however it is run.
-#include "sim/sweep/sweep.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
+#include <catch2/catch.hpp>
+
 #include "model/input/keys.h"
 #include "model/records/measurements.h"
+#include "sim/memory/memory_use.h"
 #include "sim/predict.h"
+#include "sim/sweep/sweep.h"
 #include "tests/model/files.h"
 #include "tests/sim/sweep/whole_sweeps.h"
 

@@ -1,10 +1,13 @@
 // Every kernel of a tower's block, from the table of passes above the code. 5 samples of 6
 // positions, width 8, inner width 16, 2 heads of 4, two bytes: rows 480 bytes, inner 960, scores 5
 // x 2 x 6 x 6 x 2 = 720.
+
 #include <functional>
 
 #include <catch2/catch.hpp>
 
+#include "model/recorded/coca/block_passes.h"
+#include "model/recorded/coca/ends.h"
 #include "model/recorded/coca/parts.h"
 #include "tests/model/block/plan_lines.h"
 

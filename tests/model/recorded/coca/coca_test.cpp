@@ -1,10 +1,13 @@
 // A contrastive captioner: parameters, groups, pieces and arithmetic by hand, and the step that
 // follows from them.
+
 #include <map>
 
 #include <catch2/catch.hpp>
 
+#include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
+#include "model/recorded/coca/tensors.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"
 

@@ -1,12 +1,12 @@
 // Counts of the operators that PyTorch 2.11 dispatches for scripts of these shapes
 // (notes/pytorch.md).
 
-#include <catch2/catch.hpp>
-
 #include <map>
 
+#include <catch2/catch.hpp>
+
 #include "model/base/errors.h"
-#include "model/input/checks.h"
+#include "model/recorded/script/steps.h"
 #include "model/step.h"
 #include "tests/model/block/plan_lines.h"
 

@@ -1,4 +1,4 @@
-#include "reports/tables.h"
+#include "reports/forecast_tables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,15 +10,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
-#include "reports/pages.h"
+#include "reports/campaign_tables.h"
 #include "sim/scatter.h"
 
 namespace stepcast {
 namespace {
 
 std::string bar(double share) {
-    const auto width = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 50));
+    const auto width = as_index(std::lround(std::clamp(share, 0.0, 1.0) * 50));
     return width == 0 ? "" : "  " + std::string(width, '#');
 }
 
@@ -201,8 +202,8 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
                     percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops,
                     masked_text(f)));
     if (f.energy > Joules(0)) text += energy_line(f);
-    text += fmt::format("{} tasks on {} simulated ranks\n\n",
-                        count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
+    text += fmt::format("{} tasks on {} simulated ranks\n\n", count_text(real(f.tasks)),
+                        f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
     text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) +
             breakdown_lines(f.breakdown);
@@ -265,81 +266,6 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
                         percent_text(m.idle_share));
     for (const std::string& line : m.kernels) text += wrapped("ran " + line);
     for (const std::string& warning : m.warnings) text += wrapped("warning: " + warning);
-    return text;
-}
-
-std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word) {
-    const std::string wanted = lower_case(word);
-    std::string text;
-    for (const KeyDoc& key : keys) {
-        const std::string line =
-            fmt::format("{:<40} {:<10} {:<12} {}{}", key.key, key.kind, key.default_value,
-                        key.meaning, key.values.empty() ? "" : ": " + key.values);
-        if (lower_case(line).find(wanted) != std::string::npos) text += wrapped(line, 64);
-    }
-    return text;
-}
-
-std::string entries_with(const std::string& table, const std::string& word) {
-    const std::string wanted = lower_case(word);
-    std::string text, heading, entry;
-    bool whole = false;  // the heading has the word: take all entries below it
-    const auto has_it = [&](const std::string& lines) {
-        return lower_case(lines).find(wanted) != std::string::npos;
-    };
-    const auto close = [&] {
-        if (!entry.empty() && (whole || has_it(entry))) text += std::exchange(heading, "") + entry;
-        entry.clear();
-    };
-    std::istringstream lines(table);
-    for (std::string line; std::getline(lines, line);) {
-        const auto indent = line.find_first_not_of(' ');
-        if (indent <= 2) close();
-        if (indent == 0)
-            heading = line + "\n", whole = has_it(heading);
-        else
-            entry += line + "\n";
-    }
-    close();
-    return text;
-}
-
-std::string presets_table(const std::vector<Experiment>& experiments,
-                          const std::vector<std::string>& workloads,
-                          const std::vector<std::string>& families,
-                          const std::vector<Framework>& frameworks,
-                          const std::vector<Cluster>& clusters,
-                          const std::vector<std::string>& nameplates) {
-    std::string text = "experiments\n";
-    const auto add = [&](const std::string& name, const std::string& what) {
-        text += wrapped(fmt::format("  {:<28} {}", name, what), 31);
-    };
-    for (const Experiment& e : experiments) {
-        const Workload& w = e.workload;
-        std::string what =
-            fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers,
-                        to_string(w.kind), w.hidden, w.ffn, to_string(w.dtype));
-        if (w.moe.experts > 0)
-            what += fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k,
-                                to_string(e.parallelism.moe_system));
-        add(e.name, what + ", on " + e.cluster.name);
-    }
-    text += "workloads\n";
-    for (const std::string& name : workloads) text += "  " + name + "\n";
-    text += "families (workload.family)\n";
-    for (const std::string& name : families) text += "  " + name + "\n";
-    text += "frameworks (--framework)\n";
-    const auto fitted = [](const auto& fit) {
-        return fmt::format("fitted {} to {} samples", fit.date, fit.samples);
-    };
-    for (const Framework& f : frameworks)
-        add(f.name, f.about + (f.fitted ? "; " + fitted(*f.fitted) : ""));
-    text += "clusters\n";
-    for (const Cluster& c : clusters)
-        add(c.name, fmt::format("{} x {}, {}", rank_count(c), c.gpu.name,
-                                c.fitted ? fitted(*c.fitted) : "uncalibrated"));
-    text += "clusters of a datasheet alone\n" +
-            wrapped(fmt::format("  {}", fmt::join(nameplates, ", ")), 2);
     return text;
 }
 

@@ -1,5 +1,4 @@
-// Each command's answer as a page, and the facts that pages state. Writers of folders write tables
-// first, so that they exist when gnuplot fails (ConfigError).
+// The page of one step: simulate and execute.
 #pragma once
 
 #include <optional>
@@ -7,14 +6,15 @@
 
 #include "model/experiment.h"
 #include "model/records/measurement.h"
+#include "reports/forecast_tables.h"
 #include "reports/page.h"
-#include "reports/tables.h"
+#include "sim/levers.h"
+#include "sim/results/allocator_forecast.h"
 #include "sim/results/campaign.h"
 #include "sim/results/explanation.h"
 #include "sim/results/forecast.h"
 #include "sim/results/gantt.h"
-#include "sim/results/kernel_comparison.h"
-#include "sim/results/sweep_answer.h"
+#include "sim/results/lever.h"
 
 namespace stepcast {
 
@@ -22,19 +22,19 @@ namespace stepcast {
 // utilization, how far it is calibrated.
 std::vector<Fact> facts_of(const Forecast& forecast);
 Fact training_fact(const Campaign& training);
+
 // "p10 .. p90 12.1 .. 13.0 s", or why there is none.
 std::string interval_text(const Forecast& forecast);
+
 // Notes in plain words, where similar ones become one sentence.
 std::vector<std::string> plain_warnings(const std::vector<Note>& notes);
+
 // For a cluster and a framework: what they were fitted to, and their errors on what was left out.
 std::vector<Fact> provenance_of(const Cluster& cluster);
 std::vector<Fact> provenance_of(const Framework& framework);
 
-// What made a page: the text of --version and the command line, "" if there was none.
-struct Invocation {
-    std::string version, command = {};
-};
 std::vector<Fact> facts_of(const Invocation& program);
+
 // "128 sequences of 4,096 tokens, .."
 Fact work_fact(int sequences, int seq, int micro_batch);
 
@@ -58,30 +58,5 @@ void write_columns(const std::string& folder, const std::vector<ForecastColumn>&
 
 // Where the numbers of an experiment come from.
 std::vector<Fact> origin_of(const Experiment& experiment, const Invocation& program);
-
-// A sweep's answer as a page. `origin`: where its numbers come from (cluster, framework, program).
-Page sweep_page(const SweepAnswer& result, const std::vector<Fact>& origin);
-
-// Writes top.csv, summary.md, the plots that the answer allows, and report.html with all of them.
-void write_sweep(const std::string& folder, const SweepAnswer& result,
-                 const std::vector<Fact>& origin = {});
-
-// The data of a sweep's map for page/map.js, one JSON object: the keys with their values, the
-// limits of memory, and the points. A point has its index along each key, then step, peak memory,
-// ranks, tokens/s, and whether it was simulated. "" if there is no map.
-std::string map_json(const SweepAnswer& result);
-
-// A comparison as a page: what stepcast predicted of what was measured.
-struct Comparison;
-
-// `inputs`: the compared files, as named by the user. The caller adds the plots.
-Page compare_page(const std::string& title, const std::vector<std::string>& inputs,
-                  const std::vector<Comparison>& comparisons, const KernelComparisons& kernels);
-
-// Writes compare.csv (kernels.csv), summary.md (kernels.md), the plots that the cases allow, and
-// report.html. `program`: name and version.
-void write_comparison(const std::string& folder, const std::vector<std::string>& inputs,
-                      const std::vector<Comparison>& comparisons, const KernelComparisons& kernels,
-                      const Invocation& program);
 
 }  // namespace stepcast

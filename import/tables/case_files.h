@@ -1,0 +1,27 @@
+// Reads paths that hold measurements (run folders, imported measurements, tables of cases) into
+// comparisons to predict.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "import/tables/cases.h"
+#include "sim/results/comparison.h"
+
+namespace stepcast {
+
+// The [recorded] tables of all experiment presets, by name. Nothing else of the presets is read.
+std::vector<RecordedExperiment> recorded_experiments();
+
+// The experiment preset of a run, or `model` if that names an experiment (preset or .toml file).
+// Throws ConfigError with what is recorded.
+std::string experiment_of_recorded(const std::string& system, const std::string& model,
+                                   const std::vector<RecordedExperiment>& known);
+
+// Reads a path by its content: a run folder, imported measurements (recorded routing is looked up
+// in the folder routing/ beside them), or a table of cases, some of which may be refused. Predicts
+// nothing.
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
+                                         const std::string& framework = "");
+
+}  // namespace stepcast

@@ -1,0 +1,18 @@
+// What the columns value and unit of a row say of its step, in any unit that throughput is printed
+// in.
+#pragma once
+
+#include "import/tables/cases.h"
+#include "model/experiment.h"
+
+namespace stepcast {
+
+// Refuses a step that the columns value and unit contradict by over 2 %, whatever they count: times
+// of a step, steps, sequences or tokens per time, of one GPU or of all. A run's total time says
+// nothing of a step.
+void check_value(const CaseRow& row, Seconds step);
+
+// Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.
+void check_rate(const CaseRow& row, const Experiment& e, Seconds step);
+
+}  // namespace stepcast

@@ -1,0 +1,17 @@
+// Memory as PyTorch's allocator sees it, for a terminal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/table.h"
+#include "sim/results/allocator_forecast.h"
+
+namespace stepcast {
+
+// Peaks, the tensor that fails and what would help, the fullest moment by kind, layer and stage.
+std::string allocator_table(const AllocatorForecast& forecast);
+std::string allocator_words(const AllocatorForecast& forecast);
+std::vector<Table> allocator_tables(const AllocatorForecast& forecast);
+
+}  // namespace stepcast

@@ -1,0 +1,21 @@
+// The memory of a transformer's fullest rank in closed form.
+#pragma once
+
+#include <vector>
+
+#include "model/experiment.h"
+#include "sim/memory/memory.h"
+#include "sim/results/forecast.h"
+
+namespace stepcast {
+
+// A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and
+// buffers. The first function returns the fullest stage. `routing` is of one expert-parallel group,
+// and its fullest rank counts; an empty routing is balanced.
+MemoryUse transformer_memory(const Experiment& experiment, const Routing& routing = {});
+std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Routing& routing = {});
+
+std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage,
+                                        const Routing& routing = {});
+
+}  // namespace stepcast
