@@ -253,10 +253,15 @@ void put_above(const ShellLaunch& launch, const Document& flags, Document& d) {
 std::string tool_file_of(const ShellLaunch& launch, const std::string& path) {
     for (const ShellArgument& argument : launch.arguments) {
         const std::string name = argument.text.substr(argument.text.find('=') + 1);
-        const auto file = is_configuration(name) ? found_file(name, path) : "";
+        const bool yaml = name.ends_with(".yaml") || name.ends_with(".yml");
+        const auto file = yaml ? found_file(name, path) : "";
         if (file.empty()) continue;
-        const Tool* tool = tool_of(read_yaml(plain_utf8(read_text(file, "a configuration")), file));
-        if (tool && !is_of_trainer(*tool)) return file;
+        try {
+            const Tool* tool =
+                tool_of(read_yaml(plain_utf8(read_text(file, "a configuration")), file));
+            if (tool && !is_of_trainer(*tool)) return file;
+        } catch (const ConfigError&) {  // the program's own, in whatever notation
+        }
     }
     return "";
 }

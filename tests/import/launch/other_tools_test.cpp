@@ -234,6 +234,11 @@ TEST_CASE("a launch takes its tool's file, with what the line says above it") {
                                "nano.yaml\n"),
                   {});
     CHECK(nano.format == "nanotron");
+    folder.write("own.yaml", "{% set a = 3 %}\n- [\n");  // no file of these tools, nor YAML
+    CHECK(refusal(folder, "own.sh",
+                  "torchrun --nproc_per_node 4 pretrain_gpt.py --own-file own.yaml --num-layers 3 "
+                  "--hidden-size 96 --num-attention-heads 3 --seq-length 96 --micro-batch-size 3 "
+                  "--max-position-embeddings 96 --vocab-size 96\n") == "");
     check_values(nano, {{"parallelism.tp", "2"},
                         {"parallelism.dp", "4"},
                         {"cluster.nodes", "2"},
