@@ -266,6 +266,8 @@ private:
     }
 
     void keep(Event& e) {
+        const bool untimed = e.dur < 0;
+        e.dur = std::max<std::int64_t>(e.dur, 0);
         if (e.category == Category::memory) {
             if (e.args.device_type == 0) return;  // host memory
             r_.profile.peak_reserved = std::max(r_.profile.peak_reserved, Bytes(e.args.reserved));
@@ -279,8 +281,7 @@ private:
         r_.first = std::min(r_.first, e.ts);
         const bool on_device = e.category == Category::kernel || e.category == Category::copy ||
                                e.category == Category::set;
-        r_.untimed += on_device && e.dur < 0 ? 1 : 0;
-        e.dur = std::max<std::int64_t>(e.dur, 0);
+        r_.untimed += on_device && untimed ? 1 : 0;
         if (e.category == Category::call && launches_kernel(e.name))
             launching_.insert(e.thread.substr(0, e.thread.find('/')));
         if (e.category == Category::host)
