@@ -205,8 +205,7 @@ bool concerns_megatron(const Document& d) {
     drop_bridge_sections(plain);
     return std::ranges::any_of(plain.values, [&](const NamedValue& v) {
         if (std::ranges::find(names, v.name) != names.end()) return true;
-        const bool of_section =
-            d.values[static_cast<std::size_t>(&v - plain.values.data())].name != v.name;
+        const bool of_section = d.values[as_index(&v - plain.values.data())].name != v.name;
         return of_section && launch_flags().knows(v.name);
     });
 }
