@@ -31,11 +31,14 @@ struct Half {
     double cost = 0;
 };
 
-// Concentrates: solves for the nearest half on the lines of a point, until the half stays the same.
-Half concentrated(const std::vector<Prior>& priors, const Vector& from, const RowErrors& at) {
+// Concentrates: solves for the half that is nearest to `first`, on the lines of a point, until the
+// half stays the same.
+Half concentrated(const std::vector<Prior>& priors, const Vector& from, const RowErrors& at,
+                  const Vector& first) {
     constexpr int most_rounds = 20;
     const RowModel lines = straight_lines(from, at);
-    Half found{nearest_half(at.errors), from};
+    const std::vector<bool> every(at.errors.size(), true);
+    Half found{nearest_half(lines(first, every).errors), first};
     for (int n = 0; n < most_rounds; ++n) {
         found.x = most_probable(lines, priors, found.rows, found.x).x;
         std::vector<bool> next = nearest_half(lines(found.x, found.rows).errors);
@@ -65,9 +68,26 @@ RowModel with_common_error(const RowModel& model) {
 
 constexpr double little_noise = 1.5 * usual_noise;  // rows that scatter no more agree
 
+// Three rows each, evenly among all triples: constants that so few rows give are right where these
+// are, whatever the others say (elemental starts: Rousseeuw and Van Driessen, 1999).
+std::vector<std::vector<bool>> triples(std::size_t rows) {
+    constexpr std::size_t most = 120;  // of ten rows all
+    const std::size_t all = rows * (rows - 1) * (rows - 2) / 6, step = (all + most - 1) / most;
+    std::vector<std::vector<bool>> found;
+    std::size_t number = 0;
+    for (std::size_t a = 0; a < rows; ++a)
+        for (std::size_t b = a + 1; b < rows; ++b)
+            for (std::size_t c = b + 1; c < rows; ++c) {
+                if (number++ % step != 0) continue;
+                auto& three = found.emplace_back(rows, false);
+                three[a] = three[b] = three[c] = true;
+            }
+    return found;
+}
+
 struct Minority {
     std::vector<bool> away;  // none if the others do not agree, or if these are too few or too many
-    bool told = false;       // half of the rows or more agree
+    bool told = false;       // more than half of the rows agree
 };
 
 // The rows far from those that the best half of the starts leads to.
@@ -79,14 +99,19 @@ Minority minority(const RowModel& own, std::vector<Prior> priors, const std::vec
     const RowModel model = with_common_error(own);
     priors.push_back({});
     Half best;
+    const auto keep = [&](Half found) {
+        if (best.rows.empty() || found.cost < best.cost) best = std::move(found);
+    };
     for (Vector start : starts) {
         start.push_back(0);
         RowErrors at = model(start, every);
         start.back() = -middle_of(at.errors);  // most rows' error, whichever the others have
         for (double& error : at.errors) error += start.back();
-        if (Half found = concentrated(priors, start, at);
-            best.rows.empty() || found.cost < best.cost)
-            best = std::move(found);
+        keep(concentrated(priors, start, at, start));
+        if (starts.size() == 1) continue;  // nothing to move
+        const RowModel lines = straight_lines(start, at);
+        for (const std::vector<bool>& three : triples(rows))
+            keep(concentrated(priors, start, at, most_probable(lines, priors, three, start).x));
     }
     std::vector<bool> away = none;
     double noise = 0;
@@ -105,7 +130,7 @@ Minority minority(const RowModel& own, std::vector<Prior> priors, const std::vec
     const auto count = as_index(std::ranges::count(away, true));
     const bool agree = noise <= little_noise;
     return {agree && count * borne >= rows && count * 2 < rows ? away : none,
-            agree && count * 2 <= rows};
+            agree && count * 2 < rows};
 }
 
 }  // namespace

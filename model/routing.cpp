@@ -110,7 +110,9 @@ void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int
         std::vector<double> drawn(p.size());
         for (std::size_t e = 0; e < p.size(); ++e)
             drawn[e] = std::binomial_distribution<int>(tokens, p[e])(random);
-        const std::vector<int> row = split_exactly(drawn, tokens * top_k, tokens);
+        // Of few tokens no expert may be drawn, though each chooses `top_k`: then the chances tell.
+        const bool some = std::ranges::any_of(drawn, [](double count) { return count > 0; });
+        const std::vector<int> row = split_exactly(some ? drawn : p, tokens * top_k, tokens);
         routing.counts.insert(routing.counts.end(), row.begin(), row.end());
     }
 }

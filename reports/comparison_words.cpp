@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/base/numbers.h"
+#include "model/machine/priors.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"
 #include "reports/comparison_tables.h"
@@ -140,7 +141,7 @@ std::vector<Cell> fit_row(const std::string& name, const Fitted& fitted,
 
 std::string provenance_text(const Cluster& cluster) {
     const std::string name = "cluster " + cluster.name;
-    if (!cluster.fitted) return name + ": UNCALIBRATED: datasheet values and assumed costs";
+    if (!cluster.fitted) return name + ": " + uncalibrated_text(unmeasured_maker(cluster.gpu));
     const auto row = fit_row(name, *cluster.fitted, unmeasured_kinds(cluster));
     return fmt::format(
                "{}: fitted {} to {} samples of {}; errors by the program of that day (mean, "

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/base/numbers.h"
+#include "model/machine/priors.h"
 #include "model/records/measurements.h"
 #include "reports/campaign_tables.h"
 #include "reports/comparison_words.h"
@@ -406,7 +407,7 @@ std::vector<Fact> provenance_of(const Cluster& cluster) {
             fit_fact("cluster " + cluster.name, *cluster.fitted, unmeasured_kinds(cluster)));
     else
         facts.push_back(
-            {"cluster " + cluster.name, "UNCALIBRATED: datasheet values and assumed costs"});
+            {"cluster " + cluster.name, uncalibrated_text(unmeasured_maker(cluster.gpu))});
     if (!cluster.source.empty())
         facts.push_back({"datasheet values of " + cluster.name, cluster.source});
     return facts;

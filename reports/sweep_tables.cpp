@@ -101,9 +101,15 @@ std::vector<std::string> machines_shown(const SweepAnswer& r, bool uncalibrated_
 std::string calibration_shown(const SweepAnswer& r) {
     if (r.calibrated) return "calibrated";
     const auto without = machines_shown(r, true);
+    std::string makers;
+    for (const SweepRow& row : r.best)
+        if (const std::string& maker = row.forecast.maker;
+            !maker.empty() && makers.find(maker) == std::string::npos)
+            makers += (makers.empty() ? ", no machine of " : ", ") + maker;
+    if (!makers.empty()) makers += " is measured";
     return without == machines_shown(r)
-               ? "UNCALIBRATED"
-               : fmt::format("UNCALIBRATED on {}", fmt::join(without, ", "));
+               ? "UNCALIBRATED" + makers
+               : fmt::format("UNCALIBRATED on {}{}", fmt::join(without, ", "), makers);
 }
 
 }  // namespace

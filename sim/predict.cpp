@@ -14,6 +14,7 @@
 #include "model/input/check_experiment.h"
 #include "model/input/remarks.h"
 #include "model/input/split_rules.h"
+#include "model/machine/priors.h"
 #include "model/recorded/coca/blocks.h"
 #include "model/records/measurements.h"
 #include "model/step.h"
@@ -213,6 +214,7 @@ void describe(const Experiment& e, Forecast& f) {
     f.micro_batch = e.parallelism.micro_batch;
     f.split = degrees_text(e.parallelism);
     f.calibrated = e.cluster.fitted.has_value();
+    if (!f.calibrated) f.maker = unmeasured_maker(e.cluster.gpu);
     f.cluster_steps = fitted_steps(e.cluster.fitted);
     f.framework_steps = fitted_steps(e.framework.fitted);
     f.framework_as_begun = e.framework.fitted && e.framework.fitted->parameters.empty();

@@ -83,10 +83,10 @@ void read_zero(Document& d, Translation& t) {
     t.take("runtime.exchanges.gradients", stated(d, "zero_optimization.overlap_comm", t),
            always_text, always(stage == 3));
     if (stage < 3) t.take_default("runtime.exchanges.parameters", "false");
-    t.take(
+    t.take(  // counted in elements, whatever their type
         "runtime.gradients.bucket", stated(d, "zero_optimization.reduce_bucket_size", t),
-        [](const NamedValue& v) { return fmt::format("{} B", integer_in(v) * 2); },
-        stage > 0 ? "1000000000 B" : "");
+        [](const NamedValue& v) { return fmt::format("{} weights", integer_in(v)); },
+        stage > 0 ? "500000000 weights" : "");
     if (const auto* v = stated(d, "zero_optimization.mics_shard_size", t);
         v && integer_in(*v) > 0 && stage == 3) {
         if (integer_in(*v) > 1)

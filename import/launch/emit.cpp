@@ -82,7 +82,7 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
         e.run.offload_optimizer
             ? "    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true},\n"
             : "",
-        bucket_bytes(e).si() / 2);
+        bucket_bytes(e) / size_of(gradient_type(e)));
     return text;
 }
 

@@ -208,6 +208,11 @@ std::string word_of(const ShellLaunch& launch, const std::string& flag) {
 
 // A run of 0.3: what its function of Python sets beside the flags is not known here.
 Document of_function(const ShellLaunch& launch, Document stated) {
+    // torchtitan/trainer.py of 0.3: selective, which is by operator since then
+    const std::string at = "default of torchtitan 0.3";
+    stated.values.insert(stated.values.begin(),
+                         {{"activation_checkpoint.mode", "selective", at},
+                          {"activation_checkpoint.selective_ac_option", "op", at}});
     stated.add("model.name", word_of(launch, "--module"), stated.path);
     stated.add("model.flavor", word_of(launch, "--config"), stated.path);
     return stated;

@@ -8,19 +8,26 @@
 
 #include "import/launch/deepspeed.h"
 #include "import/launch/document.h"
+#include "import/launch/launch_flags.h"
 #include "import/launch/launch_lines.h"
 #include "import/launch/megatron.h"
 #include "import/launch/megatron_source.h"
 #include "import/launch/megatron_yaml.h"
 #include "import/launch/shell.h"
 #include "import/launch/shell_launch.h"
+#include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
+#include "import/launch/variables.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/machine/allocator_settings.h"
 
 namespace stepcast {
+
+bool is_configuration(const std::string& name) {
+    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+}
 
 // A file that a launch names: as it stands, beside the script, or in a folder above it, as names
 // begin at the root of a repository.
@@ -186,25 +193,27 @@ bool names(const ShellLaunch& launch, std::string_view word) {
     });
 }
 
-// A size, a degree or a batch of Megatron-LM, a recipe's override, or sizes that stand in a
-// checkpoint.
+// A size, a degree or a batch of Megatron-LM, an override of Megatron-Bridge's recipe, or sizes
+// that stand in a checkpoint. Other tools' lines have a --batch-size, and overrides, too.
 bool concerns_megatron(const Document& d) {
-    static constexpr std::array<std::string_view, 12> names{"num_layers",
-                                                            "encoder_num_layers",
-                                                            "hidden_size",
-                                                            "seq_length",
-                                                            "micro_batch_size",
-                                                            "batch_size",
-                                                            "global_batch_size",
-                                                            "use_checkpoint_args",
-                                                            "tensor_model_parallel_size",
-                                                            "pipeline_model_parallel_size",
-                                                            "model_parallel_size",
-                                                            "context_parallel_size"};
-    return std::ranges::any_of(d.values, [](const NamedValue& v) {
-        return v.name.find('.') != std::string::npos ||
-               std::ranges::find(names, v.name) != names.end();
+    static constexpr std::array<std::string_view, 11> names{
+        "num_layers",          "encoder_num_layers",         "hidden_size",
+        "seq_length",          "micro_batch_size",           "global_batch_size",
+        "use_checkpoint_args", "tensor_model_parallel_size", "pipeline_model_parallel_size",
+        "model_parallel_size", "context_parallel_size"};
+    Document plain = d;
+    drop_bridge_sections(plain);
+    return std::ranges::any_of(plain.values, [&](const NamedValue& v) {
+        if (std::ranges::find(names, v.name) != names.end()) return true;
+        const bool of_section = d.values[as_index(&v - plain.values.data())].name != v.name;
+        return of_section && launch_flags().knows(v.name);
     });
+}
+
+// Programs of other tools, whose flags only look alike.
+void require_own_program(const ShellLaunch& launch) {
+    if (const Tool* tool = tool_started(launch.arguments))
+        require_read(*tool, launch.arguments.front().at);
 }
 
 // Flags of Megatron-LM and Megatron-DeepSpeed, or overrides of Megatron-Bridge's recipe.
@@ -224,6 +233,56 @@ Translation translate_flags(const ShellLaunch& launch, Document d) {
                         "are not known",
                         file->at, file->value));
     machine.take(t);
+    return t;
+}
+
+// "key=value" and "--key value" above the values of the file: the last of a name counts.
+void put_above(const ShellLaunch& launch, const Document& flags, Document& d) {
+    d.values.insert(d.values.end(), flags.values.begin(), flags.values.end());
+    for (const auto& [text, at] : launch.arguments) {
+        const auto equals = text.find('=');
+        const bool name = equals != std::string::npos && equals > 0 && text[0] != '-' &&
+                          text.find_first_of("/.") > equals;
+        if (name) d.add(text.substr(0, equals), text.substr(equals + 1), at);
+    }
+}
+
+// A launch whose file is of a tool that is data (config_files.toml): composer train.py run.yaml,
+// run_train.py --config-file run.yaml. "" = no such file.
+std::string tool_file_of(const ShellLaunch& launch, const std::string& path) {
+    for (const ShellArgument& argument : launch.arguments) {
+        const std::string name = argument.text.substr(argument.text.find('=') + 1);
+        const bool yaml = name.ends_with(".yaml") || name.ends_with(".yml");
+        const auto file = yaml ? found_file(name, path) : "";
+        if (file.empty()) continue;
+        try {
+            const Tool* tool =
+                tool_of(read_yaml(plain_utf8(read_text(file, "a configuration")), file));
+            if (tool && !is_of_trainer(*tool)) return file;
+        } catch (const ConfigError&) {  // the program's own, in whatever notation
+        }
+    }
+    return "";
+}
+
+Translation translate_tool_launch(const ShellLaunch& launch, const std::string& file,
+                                  const Document& flags, const Machine& machine,
+                                  const TranslateOptions& options) {
+    Document d = read_yaml(plain_utf8(read_text(file, "a configuration")), file);
+    const Tool& tool = *tool_of(d);
+    put_above(launch, flags, d);
+    fill_variables(d, options.environment);
+    Translation t = translate_tool(tool, d, options.replicas);
+    if (const long split = t.ranks_of_split();
+        machine.ranks > 0 && options.replicas == 0 && machine.ranks % split == 0)
+        t = translate_tool(tool, d, machine.ranks / split);
+    t.path = flags.path;
+    if (machine.ranks == 0) return t;
+    machine.take(t);
+    if (!t.find("parallelism.dp"))
+        t.set("parallelism.dp", machine.ranks / std::max(1L, t.ranks_of_split()), machine.at);
+    std::erase_if(t.open,
+                  [](const std::string& line) { return line.starts_with("how many GPUs"); });
     return t;
 }
 
@@ -247,6 +306,7 @@ Translation translate_script(const std::string& text, const std::string& path,
                              const TranslateOptions& options) {
     const auto launch = read_launch(text, path, options.environment);
     Translation t = naming_unknown(launch, [&] {
+        require_own_program(launch);
         Document d = arguments_of(launch, path);
         if (is_titan_launch(launch))
             return translate_titan_launch(launch, machine_of(d).per_node, machine_of(d).ranks, path,
@@ -255,6 +315,8 @@ Translation translate_script(const std::string& text, const std::string& path,
             return translate_nemo_launch(program_of(launch), std::move(d), path);
         if (names(launch, "nemo")) return translate_nemo_recipe(std::move(d));
         if (is_trainer_launch(launch, path)) return translate_trainer_launch(launch, path, options);
+        if (const auto file = tool_file_of(launch, path); !file.empty())
+            return translate_tool_launch(launch, file, d, machine_of(d), options);
         if (!concerns_megatron(d))
             throw ConfigError(fmt::format(
                 "{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, "

@@ -14,6 +14,7 @@ Translation translate_script(const std::string& text, const std::string& path,
 bool is_argument_block(const std::string& text);
 Translation translate_argument_block(Document document);
 
+bool is_configuration(const std::string& name);  // YAML or JSON
 // beside the script or above it; "" = none
 std::string found_file(const std::string& name, const std::string& script);
 

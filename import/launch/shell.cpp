@@ -13,6 +13,7 @@
 #include "import/launch/shell_parts.h"
 #include "import/launch/shell_variables.h"
 #include "import/launch/shell_words.h"
+#include "import/launch/tool_files.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -50,7 +51,10 @@ bool is_script(const std::string& text) {
 // Launchers that need no flag: all of the run may stand in a file.
 bool takes_file(const ShellPieces& all) {
     static constexpr std::pair<const char*, const char*> launchers[] = {
-        {"accelerate", "launch"}, {"llamafactory-cli", "train"}, {"trl", "sft"}};
+        {"accelerate", "launch"}, {"llamafactory-cli", "train"}, {"trl", "sft"},
+        {"axolotl", "train"},     {"litgpt", "pretrain"},        {"litgpt", "finetune"},
+        {"tune", "run"}};
+    if (!all.empty() && has_name(all.front().text, "composer")) return true;
     for (std::size_t i = 0; i < all.size(); ++i)
         if (has_name(all[i].text, "run_train.sh") ||
             (i + 1 < all.size() && std::ranges::any_of(launchers, [&](const auto& words) {
@@ -129,6 +133,8 @@ public:
     Reader(std::string path, const std::map<std::string, std::string>& given)
         : path_(std::move(path)), variables_(given) {}
     [[nodiscard]] const std::vector<std::string>& unknown() const { return variables_.unknown(); }
+    // The command with most flags that starts no program that is known; "" = none.
+    [[nodiscard]] const std::string& passed_over() const { return passed_over_; }
     ShellLaunch launch;
 
     void read(const std::string& text, const std::string& path) {
@@ -177,12 +183,16 @@ private:
         const auto flags = as_index(std::ranges::count_if(all, [](const ShellArgument& a) {
             return a.text.starts_with("--") || is_override(a.text);
         }));
-        const bool whole = takes_file(all);
+        const bool whole = takes_file(all) || tool_started(all);
         const bool trains =
             whole || std::ranges::any_of(all, [](const ShellArgument& a) {
                 return a.text.ends_with(".py") || a.text.find("torchrun") != std::string::npos ||
                        a.text == "deepspeed" || a.text == "srun" || a.text == "nemo";
             });
+        if (!trains && flags > passed_) {
+            passed_ = flags;
+            passed_over_ = fmt::format("{} ({})", all.front().text, all.front().at);
+        }
         if (!trains || (flags == 0 && !whole)) return;
         for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE",
                                  "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
@@ -520,10 +530,10 @@ private:
         return at;
     }
 
-    std::string path_;
+    std::string path_, passed_over_;
     ShellVariables variables_;
     bool active_ = true, skip_next_ = false, exports_all_ = false;
-    std::size_t best_ = 0, read_ = 0, commands_ = 0;
+    std::size_t best_ = 0, passed_ = 0, read_ = 0, commands_ = 0;
     int nesting_ = 0, depth_ = 0;  // depth of blocks; depth of files and functions
     std::map<std::string, Commands> functions_;
     std::set<std::string> called_;
@@ -541,9 +551,10 @@ ShellLaunch read_launch(const std::string& text, const std::string& path,
     reader.launch.unknown = reader.unknown();
     if (reader.launch.arguments.empty())
         throw ConfigError(fmt::format(
-            "{}: launches no training; expected a line with torchrun, python or srun and its "
-            "flags{}{}",
-            path, reader.launch.notes.empty() ? "" : "; ", fmt::join(reader.launch.notes, "; ")));
+            "{}: launches no training that is known; expected a line with torchrun, python or srun "
+            "and its flags{}{}{}{}",
+            path, reader.passed_over().empty() ? "" : "; not known: ", reader.passed_over(),
+            reader.launch.notes.empty() ? "" : "; ", fmt::join(reader.launch.notes, "; ")));
     return std::move(reader.launch);
 }
 

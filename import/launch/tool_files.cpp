@@ -71,7 +71,20 @@ void take_entry(ToolKey& key, const std::string& name, const TomlEntry& entry) {
             " is no part of a key; expected key, names, as, words, default or source");
 }
 
-void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry) {
+// What another tool's files have in common with this one's: all but its name and signs.
+void take_like(Tool& tool, const std::string& id, const TomlEntry& entry,
+               const std::vector<Tool>& others) {
+    const auto other = std::ranges::find(others, id, &Tool::id);
+    if (other == others.end() || &*other == &tool)
+        throw ConfigError(entry.value_at + ": " + id + " is no tool above this one");
+    const Tool own = tool;
+    tool = *other;
+    tool.id = own.id;
+    tool.signs.clear();
+}
+
+void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry,
+                const std::vector<Tool>& others) {
     if (name.starts_with("take.")) {
         const auto dot = name.find('.', 5);
         if (name.substr(dot + 1) == "key") tool.keys.emplace_back();  // the first of each
@@ -93,6 +106,12 @@ void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry) {
         tool.quiet = list_of(entry);
     else if (name == "open")
         tool.open = list_of(entry);
+    else if (name == "starts")
+        tool.starts = list_of(entry);
+    else if (name == "refused")
+        tool.refused = text_of(entry);
+    else if (name == "like")
+        take_like(tool, text_of(entry), entry, others);
     else if (name == "programs")
         tool.programs = words_in(entry);
     else
@@ -117,7 +136,7 @@ ConfigFiles read_config_files() {
             const auto id = entry.path.substr(6, dot - 6);
             if (files.tools.empty() || files.tools.back().id != id)
                 files.tools.emplace_back().id = id;
-            take_entry(files.tools.back(), entry.path.substr(dot + 1), entry);
+            take_entry(files.tools.back(), entry.path.substr(dot + 1), entry, files.tools);
         } else
             throw ConfigError(entry.key_at + ": " + entry.path + " is not expected");
     }
@@ -247,7 +266,10 @@ void take_batch(const Batch& b, Translation& t, long replicas) {
         throw ConfigError(
             fmt::format("{}: found a step of {} x {} x {} sequences; expected at most 10^9", at,
                         b.micro, b.accumulation, replicas));
-    if (b.micro > 0) t.set("parallelism.micro_batch", b.micro, at);
+    if (b.micro > 0)
+        t.set("parallelism.micro_batch", b.micro, at);
+    else
+        t.open.emplace_back("sequences of a micro-batch: not stated; say --set micro_batch=N");
     if (b.global > 0)
         t.set("parallelism.global_batch", b.global, at);
     else if (b.micro > 0 && replicas > 0)
@@ -263,6 +285,16 @@ void take_batch(const Batch& b, Translation& t, long replicas) {
 const ConfigFiles& config_files() {
     static const ConfigFiles files = read_config_files();
     return files;
+}
+
+void shard_in_node(long gpus, const Setting& by, Translation& t) {
+    if (gpus == 1) return;
+    if (gpus == 0)
+        t.open.emplace_back("shards are of one node's GPUs; say --set parallelism.shard=N");
+    else if (by.at.starts_with("default of "))
+        t.take_default("parallelism.shard", std::to_string(gpus));
+    else
+        t.set("parallelism.shard", gpus, by.at);
 }
 
 const Tool* tool_of(const Document& document) {
@@ -281,6 +313,28 @@ const Tool* tool_of(const Document& document) {
         if (!tool.signs.empty() && std::ranges::all_of(tool.signs, has)) return &tool;
     }
     return nullptr;
+}
+
+const Tool* tool_started(const std::vector<ShellArgument>& words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (i > 0 && words[i - 1].text.starts_with("--") && words[i - 1].text != "--module")
+            continue;  // the value of a flag
+        const std::string& word = words[i].text;
+        const std::string name = std::filesystem::path(word).filename().string();
+        for (const Tool& tool : config_files().tools)
+            for (const std::string& start : tool.starts)
+                if (word == start || name == start || word.starts_with(start + ".") ||
+                    word.ends_with("/" + start))
+                    return &tool;
+        if (word.ends_with(".py")) return nullptr;  // behind the program are its own words
+    }
+    return nullptr;
+}
+
+void require_read(const Tool& tool, const std::string& at) {
+    if (!tool.refused.empty())
+        throw ConfigError(fmt::format("{}: found {}, whose files and launch lines are not read; {}",
+                                      at, tool.name, tool.refused));
 }
 
 const Tool& tool_named(std::string_view id) {
@@ -308,6 +362,9 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
         else if (!key.otherwise.empty())
             t.take_default(key.key, key.otherwise);
     }
+    const auto zero = std::ranges::find(t.settings, "parallelism.zero", &Setting::key);
+    const bool hybrid = zero != t.settings.end() && zero->value == "hybrid";
+    if (hybrid) zero->value = "3";
     const auto fix = [&](const std::string& fixed) {
         t.take_default(fixed.substr(0, fixed.find('=')), fixed.substr(fixed.find('=') + 1));
     };
@@ -316,6 +373,8 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
     if (const auto* layers = t.find("workload.layers"))
         t.set("workload.kind", "transformer", std::string(layers->at));
     take_machine(batch, t, replicas);
+    if (hybrid)
+        shard_in_node(t.count("cluster.gpus_per_node", 0), Setting(*t.find("parallelism.zero")), t);
     take_batch(batch, t, replicas);
     t.open.insert(t.open.end(), tool.open.begin(), tool.open.end());
 }
@@ -332,6 +391,7 @@ void set_aside(const Tool& tool, Document& d, Translation& t) {
 }
 
 Translation translate_tool(const Tool& tool, Document d, long replicas) {
+    require_read(tool, d.path);
     Translation t{.path = d.path, .format = tool.name, .framework = tool.framework};
     take_listed(tool, d, t, replicas);
     if (!t.find("workload.layers") && !t.find("workload.preset"))

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "import/launch/document.h"
+#include "import/launch/shell_launch.h"
 #include "import/launch/translate.h"
 
 namespace stepcast {
@@ -29,6 +30,9 @@ struct Tool {
     std::vector<std::string> of_sizes;  // the same, where the file states the sizes itself
     std::vector<std::string> quiet;     // names and sections that do not change a step
     std::vector<std::string> open;
+    std::vector<std::string> starts;  // programs and modules that a launch line of it names
+    // of a tool whose files and lines are not read: what to do; "" = they are
+    std::string refused;
     // programs that are of the tool, and what the forecast of each is without
     std::vector<std::pair<std::string, std::string>> programs;
     std::vector<ToolKey> keys;
@@ -50,6 +54,11 @@ const ConfigFiles& config_files();
 // The tool whose signs the document has; nullptr if none.
 const Tool* tool_of(const Document& document);
 const Tool& tool_named(std::string_view id);
+// The tool that a launch line starts by its own program or module ("swift sft", "-m
+// verl.trainer.main_ppo"); nullptr if none is known.
+const Tool* tool_started(const std::vector<ShellArgument>& words);
+// Throws ConfigError if files and lines of the tool are not read.
+void require_read(const Tool& tool, const std::string& at);
 
 // Takes what the data lists: values, defaults, batch and machine. `replicas`: those of the machine;
 // 0 = unknown.
@@ -57,6 +66,9 @@ void take_listed(const Tool& tool, Document& document, Translation& translation,
 // what the data calls quiet
 void set_aside(const Tool& tool, Document& document, Translation& translation);
 Translation translate_tool(const Tool& tool, Document document, long replicas);
+
+// Shards within a node, replicas across nodes; `gpus` of a node, 0 = not said.
+void shard_in_node(long gpus, const Setting& by, Translation& translation);
 
 // Whether a name says that it is a size, a degree or a switch of a step's work.
 bool speaks_of_work(const std::string& name);

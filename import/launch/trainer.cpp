@@ -20,6 +20,7 @@
 #include "model/base/whole_files.h"
 
 namespace stepcast {
+
 namespace {
 
 using Arguments = std::vector<ShellArgument>;
@@ -36,7 +37,7 @@ std::size_t behind_program(const Arguments& all) {
         if (all[i].text.ends_with(".py")) return i + 1;
         if ((all[i].text == "-m" || all[i].text == "--module") && i + 1 < all.size())
             module = i + 2;
-        if (all[i].text == "llamafactory-cli" || all[i].text == "trl")
+        if (all[i].text == "llamafactory-cli" || all[i].text == "trl" || all[i].text == "axolotl")
             return std::min(i + 2, all.size());
     }
     return std::min(module, all.size());
@@ -48,10 +49,6 @@ std::string name_of_program(const Arguments& all) {
     const std::string last = end > 0 ? all[end - 1].text : "";
     if (last.ends_with(".py")) return std::filesystem::path(last).stem().string();
     return last.substr(last.find_last_of('.') + 1);
-}
-
-bool is_configuration(const std::string& name) {
-    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
 }
 
 // accelerate puts what its file has in tables beside its flags, under the flags' names: of
@@ -286,10 +283,8 @@ void decide_fsdp(const Decisions& what, long each, Translation& t) {
             "HYBRID_SHARD_ZERO2 ({}): the forecast shards gradients and states over all "
             "ranks, not within a node",
             what.sharding.at));
-    else if (way == "hybrid" && each > 0)
-        conclude("parallelism.shard", std::to_string(each), what.sharding, t);
     else if (way == "hybrid")
-        t.open.emplace_back("shards are of one node's GPUs; say --set parallelism.shard=N");
+        shard_in_node(each, what.sharding, t);
     conclude("workload.dtype", what.computing().value, what.computing(), t);
     conclude("runtime.optimizer.master_weights", truth(what.is_mixed()), what.mixed, t);
     if (what.is_mixed() && what.mixed.value != "fp8")
@@ -300,7 +295,12 @@ void decide_fsdp(const Decisions& what, long each, Translation& t) {
 // loaded.
 void decide_replicas(const Decisions& what, Document& d, Translation& t) {
     const bool wide = what.loaded.value == "fp32";
-    if (what.is_mixed() && wide) t.framework = "transformers-autocast";
+    if (what.is_mixed() && wide) {
+        t.framework = "transformers-autocast";
+        // compiled kernels cast as they read
+        if (const auto* kernels = t.find("runtime.kernels"); kernels && kernels->value == "fused")
+            t.set("runtime.autocast", "false", std::string(kernels->at));
+    }
     const auto* narrow = d.on("tf32");
     if (!what.is_mixed() && wide && narrow)
         t.set("workload.dtype", "tf32", narrow->at);
@@ -447,6 +447,7 @@ Translation translate_trainer_launch(const ShellLaunch& launch, const std::strin
     Translation t{.path = path};
     Document d = launched_values(launch, t);
     const Tool* tool = tool_of(d);
+    if (tool) require_read(*tool, path);
     const std::string program = name_of_program(launch.arguments);
     const Tool& trl = tool_named("trl");
     const auto script = std::ranges::find(trl.programs, program, &Words::value_type::first);

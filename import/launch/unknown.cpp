@@ -18,7 +18,9 @@ namespace {
 std::string known_tools() {
     std::string names =
         "Megatron-LM, NeMo, Megatron-Bridge, Primus, torchtitan (TOML up to 0.2.2), DeepSpeed";
-    for (const Tool& tool : config_files().tools) names += ", " + tool.name;
+    for (const Tool& tool : config_files().tools)
+        if (tool.refused.empty() && names.find(tool.name) == std::string::npos)
+            names += ", " + tool.name;
     return names;
 }
 

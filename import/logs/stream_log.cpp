@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
@@ -86,6 +87,42 @@ bool is_line_of(const LogPattern& pattern, std::string_view line) {
     });
 }
 
+// Files that people have beside logs and traces, by their first bytes or their name, and what to do
+// with them; "" = none of these.
+std::string what_else(const std::string& path) {
+    struct Kind {
+        std::string_view begins, ends, says;
+    };
+    static constexpr Kind kinds[] = {
+        {"PK\x03\x04", "", "a zip archive; expected the files in it: unzip it"},
+        {"\x28\xb5\x2f\xfd", "", "packed by zstd; expected plain text or gzip: unzstd it"},
+        {"\xfd"
+         "7zXZ",
+         "", "packed by xz; expected plain text or gzip: unxz it"},
+        {"BZh", "", "packed by bzip2; expected plain text or gzip: bunzip2 it"},
+        {"\xff\xfe", "", "UTF-16; expected UTF-8: iconv -f UTF-16 -t UTF-8"},
+        {"\xfe\xff", "", "UTF-16; expected UTF-8: iconv -f UTF-16 -t UTF-8"},
+        {"\x80", ".pickle",
+         "a pickle, as PyTorch's memory snapshots: scripts/memory-snapshot.py reads it"},
+        {"\x80", ".pkl",
+         "a pickle, as PyTorch's memory snapshots: scripts/memory-snapshot.py reads it"},
+        {"", ".nsys-rep",
+         "a report of Nsight Systems; expected its export: nsys export --type sqlite"},
+        {"", ".qdrep",
+         "a report of Nsight Systems; expected its export: nsys export --type sqlite"},
+        {"", ".ncu-rep", "a report of Nsight Compute, which has single kernels: not read"},
+        {"", ".pftrace", "Perfetto's binary trace; expected PyTorch's own JSON"},
+        {"", ".tar", "an archive; expected the files in it"},
+        {"", ".tgz", "an archive; expected the files in it"}};
+    std::ifstream file(path, std::ios::binary);
+    std::string head(8, '\0');
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    for (const Kind& kind : kinds)
+        if (head.starts_with(kind.begins) && path.ends_with(kind.ends))
+            return std::string(kind.says);
+    return "";
+}
+
 // Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its
 // file.
 LogFormat recognise(const std::string& path, std::string& pattern) {
@@ -113,6 +150,8 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
     });
     if (found) return *found;
     if (lines == 0) throw ConfigError(path + ": is empty; expected a training log");
+    if (const std::string other = what_else(path); !other.empty())
+        throw ConfigError(path + ": " + other);
     if (signs.benchmark) return signs.phases ? LogFormat::moe_phases : LogFormat::moe_steps;
     std::string names;
     for (const LogPattern& one : patterns) names += ", " + one.name;

@@ -286,11 +286,15 @@ bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
                           ": no preset or nameplate has its datasheet; expected a device "
                           "of these (stepcast list presets), or a cluster file with gpu.peak, "
                           "gpu.memory and gpu.memory_bandwidth written by hand");
+    const std::string from = m.from.empty() ? name : m.from.front();
+    if (from.find("xGMI") != std::string::npos)
+        throw ConfigError(from +
+                          ": which GPU is not told; expected --gpu NAME, for example --gpu MI300X, "
+                          "or the output of rocm-smi --showproductname or lspci -nn as well");
     throw ConfigError(fmt::format(
         "{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
         "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
-        m.from.empty() ? name : m.from.front(), m.nvlinks, m.sm,
-        m.pci.empty() ? "" : ", PCI " + m.pci));
+        from, m.nvlinks, m.sm, m.pci.empty() ? "" : ", PCI " + m.pci));
 }
 
 }  // namespace

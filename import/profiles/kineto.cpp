@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <simdjson.h>
 
@@ -9,6 +13,7 @@
 #include "import/profiles/json_numbers.h"
 #include "import/profiles/trace_events.h"
 #include "import/profiles/trace_records.h"
+#include "model/base/errors.h"
 #include "model/base/numbers.h"
 
 namespace stepcast {
@@ -38,6 +43,13 @@ std::int64_t nanoseconds(std::string_view token) {
          digit != end && unit > 0 && *digit >= '0' && *digit <= '9'; ++digit, unit /= 10)
         fraction += (*digit - '0') * unit;
     return whole * 1000 + (token.front() == '-' ? -fraction : fraction);
+}
+
+// -1 for what is no time: NaN, null, a negative number.
+std::int64_t duration(std::string_view token) {
+    const auto digit = token.find_first_not_of('"');
+    const bool told = digit != std::string_view::npos && token[digit] >= '0' && token[digit] <= '9';
+    return told ? nanoseconds(token) : -1;
 }
 
 // The JSON without blanks between values; blanks inside quotes stay.
@@ -80,7 +92,7 @@ struct Arguments {
 struct Event {
     std::string_view ph, name;
     Category category = Category::other;
-    std::int64_t ts = 0, dur = 0;
+    std::int64_t ts = 0, dur = -1;  // dur: negative where none is told
     std::string thread;
     Arguments args;
 };
@@ -155,6 +167,7 @@ void read_argument(std::string_view key, od::value& value, Arguments& args) {
 class Reader {
 public:
     Reader(TraceRecords& records, std::size_t most) : r_(records), most_(most) {}
+    [[nodiscard]] const std::set<std::string>& launching() const { return launching_; }
 
     void event(const TraceText& trace) {
         try {
@@ -226,7 +239,7 @@ private:
             } else if (key == "ts")
                 e.ts = nanoseconds(value.raw_json_token());
             else if (key == "dur")
-                e.dur = nanoseconds(value.raw_json_token());
+                e.dur = duration(value.raw_json_token());
             else if (key == "pid")
                 pid = value.raw_json_token();
             else if (key == "tid")
@@ -241,6 +254,9 @@ private:
                 }
             }
         }
+        r_.begins_and_ends += e.ph == "B" ? 1 : 0;
+        if (e.ph == "M" && e.name == "process_name")
+            r_.of_xla = r_.of_xla || trace.json.find("\"/device:") != std::string_view::npos;
         // In old traces allocations have no category.
         if (e.category == Category::other && e.ph == "i" && e.name == "[memory]")
             e.category = Category::memory;
@@ -250,6 +266,8 @@ private:
     }
 
     void keep(Event& e) {
+        const bool untimed = e.dur < 0;
+        e.dur = std::max<std::int64_t>(e.dur, 0);
         if (e.category == Category::memory) {
             if (e.args.device_type == 0) return;  // host memory
             r_.profile.peak_reserved = std::max(r_.profile.peak_reserved, Bytes(e.args.reserved));
@@ -261,6 +279,11 @@ private:
         if (e.category == Category::module) return keep_module(e);
         if (e.ts >= r_.window_end) return;
         r_.first = std::min(r_.first, e.ts);
+        const bool on_device = e.category == Category::kernel || e.category == Category::copy ||
+                               e.category == Category::set;
+        r_.untimed += on_device && untimed ? 1 : 0;
+        if (e.category == Category::call && launches_kernel(e.name))
+            launching_.insert(e.thread.substr(0, e.thread.find('/')));
         if (e.category == Category::host)
             keep_host(e);
         else if (e.category == Category::call)
@@ -331,6 +354,7 @@ private:
     std::size_t most_;
     long kept_ = 0;
     std::map<CollectiveCall, std::int32_t> collectives_;
+    std::set<std::string> launching_;  // processes
     od::parser parser_;
 };
 
@@ -342,6 +366,11 @@ TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes
     const TraceReading reading = read_trace_events(
         path, [&](const TraceText& e) { reader.event(e); },
         [&](std::string_view key, const TraceText& m) { reader.member(key, m); });
+    if (const auto& processes = reader.launching(); processes.size() > 1)
+        throw ConfigError(fmt::format(
+            "{}: {} processes (pid {}) launch kernels: traces of several ranks in one file, whose "
+            "calls share numbers; expected a file for each rank",
+            path, processes.size(), fmt::join(processes, ", ")));
     records.profile.broken = reading.broken;
     records.profile.counts.events = reading.events;
     records.keep_below(most_bytes);

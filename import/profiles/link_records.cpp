@@ -175,6 +175,9 @@ void add_notes(const TraceRecords& records, Profile& p) {
     note(p.counts.unlinked,
          "kernels were launched before the window or by a thread that was not profiled (phase "
          "unlinked)");
+    note(records.untimed, "pieces of the GPU's work have no duration: they count as nothing");
+    note(records.begins_and_ends,
+         "events are a begin and an end (ph B, E), which is not read: only whole ones (X) are");
     note(records.whole_graphs,
          "launches of CUDA graphs are recorded as one piece each: what computes and what "
          "communicates inside is not told "
@@ -231,8 +234,11 @@ Profile link_records(TraceRecords records, const std::string& path) {
     p.path = path;
     if (records.device.empty())
         throw ConfigError(fmt::format(
-            "{}: {} events, none of them work on a GPU; expected a trace with the GPU's activity{}",
-            path, p.counts.events, p.broken.empty() ? "" : " (" + p.broken + ")"));
+            "{}: {} events, {}; expected a trace with the GPU's activity{}", path, p.counts.events,
+            records.of_xla
+                ? "whose processes are devices of XLA (JAX's profiler), which is not read"
+                : "none of them work on a GPU",
+            p.broken.empty() ? "" : " (" + p.broken + ")"));
     const std::uint32_t device = keep_one_device(records, p);
     if (const auto known = records.devices.find(device); known != records.devices.end())
         p.device = known->second;

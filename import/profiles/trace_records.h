@@ -110,7 +110,10 @@ struct TraceRecords {
     long whole_graphs = 0;  // number of launches of CUDA graphs that are recorded as one piece
     // number of NCCL ranges whose sizes are in a binary payload of Nsight's export
     long nccl_payloads = 0;
-    int processes = 1;  // number in the file; the records are those of one
+    long untimed = 0;          // work on the GPU without a duration
+    long begins_and_ends = 0;  // events that begin here and end in another
+    bool of_xla = false;       // JAX's profiler
+    int processes = 1;         // number in the file; the records are those of one
     std::int64_t first = std::numeric_limits<std::int64_t>::max();  // start of the earliest record
     std::int64_t window_end = std::numeric_limits<std::int64_t>::max();
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <ranges>
+#include <set>
 
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
@@ -36,6 +37,8 @@ bool is_fitted(const TomlFile& file) {
 struct PriorLists {
     KEY(std::vector<std::string>, machines, {}, "whose constants others are taken from");
     KEY(std::vector<std::string>, sisters, {}, "lists of machines whose chips have the same SMs");
+    KEY(std::vector<std::string>, other_makers, {},
+        "words in the names of devices that are not NVIDIA's, and whose they are");
     KEY(double, rings_between_sockets, 1,
         "share of a PCIe link that a ring over both sockets of a node reaches", 1e-3, 1);
 };
@@ -145,8 +148,32 @@ Machines fitted_machines(const std::string& left_out) {
     return found;
 }
 
+std::string maker_of(const Gpu& gpu) {
+    static const std::vector<std::string> words = read_lists().other_makers;
+    for (const std::string& word : words) {
+        const auto equals = word.find('=');
+        const std::string_view named = std::string_view(word).substr(0, equals);
+        if (gpu.name.find(named) != std::string::npos ||
+            gpu.aliases.find(named) != std::string::npos)
+            return word.substr(equals + 1);
+    }
+    return "NVIDIA";
+}
+
+std::string unmeasured_maker(const Gpu& gpu) {
+    static const std::set<std::string> measured = [] {
+        std::set<std::string> makers;
+        for (const Cluster& machine : fitted_machines({})) makers.insert(maker_of(machine.gpu));
+        return makers;
+    }();
+    const std::string maker = maker_of(gpu);
+    return measured.empty() || measured.contains(maker) ? "" : maker;
+}
+
 bool any_of_its_kind(const Machines& machines, const Cluster& cluster) {
-    return !at_least(same_generation, machines, cluster).empty();
+    return std::ranges::any_of(at_least(same_generation, machines, cluster), [&](const Cluster& c) {
+        return maker_of(c.gpu) == maker_of(cluster.gpu);
+    });
 }
 
 Machines of_like_rate(const Machines& from, const Gpu& to) {

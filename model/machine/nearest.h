@@ -43,8 +43,8 @@ double rings_between_sockets();
 
 std::string names_of(const Machines& machines);
 
-// True if a machine has the same fabric and generation; forecasts from it are as good as those
-// between measured machines.
+// True if a machine has the same maker, fabric and generation; forecasts from it are as good as
+// those between measured machines.
 bool any_of_its_kind(const Machines& machines, const Cluster& cluster);
 
 // The machines whose SM rate is nearest to that of `to`, with all others about as near.

@@ -29,7 +29,13 @@ bool is_nameplate(std::string_view key);
 // well constants transfer.
 Cluster cluster_from_others(const std::string& preset);
 
-// True if the other measured machines include one of its fabric and generation.
+// Whose device it is, by its names (model/presets/priors.toml).
+std::string maker_of(const Gpu& gpu);
+// Its maker, if no machine of that was measured, so that its kernels and links are forecast as
+// another maker's; else "".
+std::string unmeasured_maker(const Gpu& gpu);
+
+// True if the other measured machines include one of its maker, fabric and generation.
 bool has_like_machine(const Cluster& cluster);
 
 // the largest share of a datasheet rate that a prior may be

@@ -18,9 +18,16 @@ double prior_share(const Forecast& forecast) {
     return share;
 }
 
+std::string uncalibrated_text(const std::string& maker) {
+    if (maker.empty()) return "UNCALIBRATED: datasheet values and assumed costs";
+    return fmt::format(
+        "UNCALIBRATED: datasheet values, kernels and links as NVIDIA's: no machine of {} is "
+        "measured",
+        maker);
+}
+
 std::string calibrated_text(const Forecast& forecast) {
-    if (!forecast.calibrated)
-        return "UNCALIBRATED: datasheet values and assumed costs, error not known";
+    if (!forecast.calibrated) return uncalibrated_text(forecast.maker) + ", error not known";
     constexpr double worth_saying = 0.05;
     const double priors = prior_share(forecast);
     std::string on = forecast.cluster_steps > 0

@@ -105,6 +105,7 @@ struct Forecast {
     int sequences = 0, seq = 0, micro_batch = 0;
     // the cluster has a fit; `basis` says how much of this step rests on it
     bool calibrated = false;
+    std::string maker = {};  // of the device, where no machine of that maker was measured
     // whole steps that the cluster's constants were fitted to, where its file states it
     int cluster_steps = 0;
     int framework_steps = 0;          // the same for the framework's constants
@@ -137,6 +138,8 @@ struct Forecast {
 };
 // share of the step priced by constants that nothing measured on this device
 double prior_share(const Forecast& forecast);
+// "UNCALIBRATED: ..": of a machine without a fit; `maker` as in Forecast
+std::string uncalibrated_text(const std::string& maker);
 // "calibrated", "calibrated for 38 % of the step, the rest on priors: host 62 %", "UNCALIBRATED:
 // ..".
 std::string calibrated_text(const Forecast& forecast);

@@ -58,3 +58,19 @@ TEST_CASE("an error that all rows share makes none of them far") {
     CHECK(far(0.4, -0.4) == four);
     CHECK(far(0.4, 0) == none);
 }
+
+// As the base is, five rows agree, four are 0.4 and one is 0.8 away: neither side is most. An
+// unknown moves the last alone, and with it six agree against four.
+TEST_CASE("a row that an unknown explains hides no wrong ones") {
+    std::vector<Vector> slopes;
+    Vector truth;
+    for (int i = 0; i < 10; ++i) {
+        slopes.push_back({i == 9 ? 1.0 : 0.0});
+        truth.push_back(0.1 + 0.02 * (i % 2 == 0 ? 1 : -1) + (i < 4 ? 0.4 : i == 9 ? 0.8 : 0.0));
+    }
+    const RowModel rows = linear(slopes, truth);
+    const std::vector<Prior> priors{{0, 0.5, -3, 3}};
+    const std::vector<bool> four{true, true, true, true, false, false, false, false, false, false};
+    CHECK(far_from_most(rows, priors,
+                        most_probable(rows, priors, std::vector<bool>(10, true), {0})) == four);
+}

@@ -111,3 +111,24 @@ TEST_CASE("a routing of more counts than can be held is refused with their numbe
         Catch::Matchers::Contains(
             "65536 ranks x 65536 experts = 4294967296 counts; expected at most 67108864"));
 }
+
+// A token alone chooses two of eight experts that are equally likely. That none of eight drawn
+// counts is above 0 has a chance of (1 - 2/8)^8 = 10 %: of 60 seeds and three ranks some surely.
+TEST_CASE("the slots of one token, and of none, sum to what they must, whatever is drawn") {
+    RoutingSpec spec = spec_of(RoutingSpec::Kind::random_gate);
+    spec.skew = 0;
+    for (spec.seed = 1; spec.seed <= 60; ++spec.seed)
+        for (const int tokens : {1, 0}) {
+            CAPTURE(spec.seed, tokens);
+            const Routing routing = make_routing(spec, 3, 8, tokens, 2);
+            for (int rank = 0; rank < 3; ++rank) {
+                int sum = 0;
+                for (int expert = 0; expert < 8; ++expert) {
+                    const int count = routing.count(rank, expert);
+                    CHECK((count >= 0 && count <= tokens));
+                    sum += count;
+                }
+                CHECK(sum == 2 * tokens);
+            }
+        }
+}

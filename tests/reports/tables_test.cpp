@@ -89,6 +89,8 @@ TEST_CASE("A forecast says how much of its step rests on priors") {
     CHECK(calibrated_text(f) == "calibrated");
     f.calibrated = false;
     CHECK(calibrated_text(f).starts_with("UNCALIBRATED"));
+    f.maker = "AMD";
+    CHECK_THAT(calibrated_text(f), Catch::Contains("as NVIDIA's: no machine of AMD is measured"));
 }
 
 namespace {

@@ -145,58 +145,6 @@ TEST_CASE("a dump's unknown arguments are named in one line") {
                Contains("enable_mhc_connections ("));
 }
 
-// Files that state no more than sizes, of each reader: what it assumes is the table's, which says
-// where the tool's source has it.
-TEST_CASE("each reader's defaults are those of its tool's source") {
-    const TestFolder folder;
-    const std::string sizes =
-        " --num-layers 8 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
-        "--micro-batch-size 1";
-    const auto script = [&](const std::string& launcher, const std::string& flags) {
-        return translate(
-            folder.write("run.sh", launcher + " pretrain_gpt.py" + sizes + flags + "\n"), {});
-    };
-    const std::string yaml =
-        "  num_layers: 8\n  hidden_size: 64\n  num_attention_heads: 4\n  SEQ: 16\n";
-    const auto sized = [&](const std::string& head, const std::string& seq,
-                           const std::string& rest) {
-        std::string text = yaml;
-        text.replace(text.find("SEQ"), 3, seq);
-        return translate(folder.write("run.yaml", head + text + rest), {});
-    };
-    const std::map<std::string, Translation> readers{
-        {"Megatron-LM", script("torchrun", "")},
-        {"Megatron-LM, fp16", script("torchrun", " --fp16")},
-        {"Megatron-LM, gated", script("torchrun", " --swiglu")},
-        {"Megatron-LM, experts", script("torchrun", " --num-experts 4")},
-        {"Megatron-LM, latent", script("torchrun", " --multi-latent-attention")},
-        {"Megatron-LM, groups", script("torchrun", " --group-query-attention")},
-        {"Megatron-DeepSpeed", script("deepspeed", " --deepspeed")},
-        {"Megatron-DeepSpeed, experts", script("deepspeed", " --deepspeed --num-experts 4")},
-        {"NeMo 1",
-         sized("trainer:\n  devices: 8\nmodel:\n  mcore_gpt: true\n  micro_batch_size: 1\n",
-               "encoder_seq_length", "")},
-        {"Megatron-Bridge", sized("train:\n  micro_batch_size: 1\nmodel:\n", "seq_length", "")}};
-    std::map<std::string, std::set<std::string>> table;
-    for (const std::string& line : lines_of(test_data() + "/launch/reader_defaults.csv")) {
-        const auto cells = cells_of(line);
-        REQUIRE(cells.size() == 3);
-        CHECK_FALSE(cells[2].empty());  // the source
-        table[cells[0]].insert(cells[1]);
-    }
-    for (const auto& [reader, t] : readers) {
-        INFO(reader);
-        std::set<std::string> own(t.defaulted.begin(), t.defaulted.end());
-        const auto common = table.find(reader.substr(0, reader.find(',')));
-        REQUIRE(common != table.end());
-        // beside those of the reader, whatever replaces one of them
-        if (reader.find(',') != std::string::npos)
-            for (const auto& line : common->second) own.erase(line);
-        CHECK(own == table[reader]);
-    }
-    for (const auto& [reader, rows] : table) CHECK(readers.contains(reader));
-}
-
 // A run prints what it derives of its arguments beside them: 4 ranks / tp 2 = 2 replicas.
 TEST_CASE("what a dump derives of other arguments is no unknown argument") {
     const TestFolder folder;

@@ -99,7 +99,7 @@ TEST_CASE("Megatron-DeepSpeed's sequence parallelism, schedule and partition") {
           "1408");
 }
 
-// 3e6 elements of two bytes; the stage is the configuration's, the batch the flag's.
+// 3e6 elements; the stage is the configuration's, the batch the flag's.
 TEST_CASE(
     "what DeepSpeed's configuration of a launch says is taken, whether written by the script or "
     "beside it") {
@@ -118,7 +118,7 @@ TEST_CASE(
           translate(folder.write("run.sh", launch + "--zero-stage 1\n"), {})}) {
         check_values(t, {{"parallelism.zero", "2"},
                          {"runtime.exchanges.gradients", "always"},
-                         {"runtime.gradients.bucket", "6000000 B"},
+                         {"runtime.gradients.bucket", "3000000 weights"},
                          {"runtime.gradients.type", "fp32"},
                          {"parallelism.global_batch", "16"}});
         CHECK_THAT(lines(t.problems), Contains("parallelism.zero is 1 by a flag (") &&

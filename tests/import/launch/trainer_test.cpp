@@ -136,7 +136,7 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
                Contains("fsdp_cpu_offload ("));
 }
 
-// 8 GPUs x 1 x 16 = 128. reduce_bucket_size "auto" is hidden^2 = 4096^2 elements of 2 bytes.
+// 8 GPUs x 1 x 16 = 128. reduce_bucket_size "auto" is hidden^2 = 4096^2 elements.
 TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
     const Launch at;
     at.folder.write(
@@ -150,7 +150,7 @@ TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
     CHECK(t.framework == "deepspeed-transformers");
     check_values(t, {{"parallelism.zero", "2"},
                      {"runtime.exchanges.gradients", "always"},
-                     {"runtime.gradients.bucket", "33554432 B"},
+                     {"runtime.gradients.bucket", "16777216 weights"},
                      {"parallelism.global_batch", "128"},
                      {"workload.dtype", "bf16"}});
     CHECK(t.problems.empty());

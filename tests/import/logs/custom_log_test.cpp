@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 
 #include "import/logs/line_pattern.h"
@@ -208,6 +209,23 @@ TEST_CASE("another tool's log is not taken for a known one") {
                           Contains("not a log that stepcast recognises") && Contains(near) &&
                               Contains("--format custom --pattern FILE"));
     }
+}
+
+// What people have beside logs and traces is told from its first bytes or its name.
+TEST_CASE("files that are no text are named with what to do") {
+    const LogFolder folder;
+    for (const auto& [name, text, says] : std::vector<std::array<std::string, 3>>{
+             {"t.zip", "PK\x03\x04 abc", "unzip it"},
+             {"t.json.zst", "\x28\xb5\x2f\xfd abc", "unzstd it"},
+             {"t.json", "\xff\xfe{ }", "iconv -f UTF-16"},
+             {"r.nsys-rep", "NVIDIA\nabc", "nsys export --type sqlite"},
+             {"s.pickle", "\x80\x04\x95 abc", "scripts/memory-snapshot.py"},
+             {"p.pftrace", "\n abc", "PyTorch's own JSON"}}) {
+        CAPTURE(name);
+        CHECK_THROWS_WITH(import_log(folder.file(name, text)), Contains(says));
+    }
+    CHECK_THROWS_WITH(import_log(folder.file("s.txt", "\x80 abc")),
+                      Contains("not a log that stepcast recognises"));
 }
 
 // Megatron-LM states memory once, after its first logged step, in units of 2^20 bytes and by rank:

@@ -211,6 +211,39 @@ TEST_CASE("times beyond all clocks do not overflow") {
     CHECK(found.device[2].length.ns() == 0);
 }
 
+// Two ranks' traces merged into one file have calls of the same numbers. A kernel whose duration is
+// NaN or negative has none, which is told; so are events that only begin.
+TEST_CASE("traces of several processes are refused, and what has no duration is told") {
+    const TestFolder folder;
+    const auto trace = [](const std::string& pid, const std::string& length,
+                          const std::string& more) {
+        return R"({"traceEvents": [{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":4,"tid":2,"ts":1,"dur":1,"args":{"correlation":5}},
+ {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":)" +
+               pid + R"(,"tid":3,"ts":2,"dur":1,"args":{"correlation":6}},
+ {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":9,"dur":)" +
+               length + R"(,"args":{"device":0,"stream":7,"correlation":5}})" + more + "]}";
+    };
+    REQUIRE_THROWS_WITH(read(folder, trace("71", "30", "")),
+                        Contains("2 processes (pid 4, 71) launch kernels"));
+    const auto notes = [&](const std::string& length, const std::string& more) {
+        std::string all;
+        for (const std::string& note : read(folder, trace("4", length, more)).notes)
+            all += note + "\n";
+        return all;
+    };
+    CHECK_THAT(notes("30", ""), !Contains("have no duration") && !Contains("ph B"));
+    for (const char* length : {"-30", "NaN", "null"})
+        CHECK_THAT(notes(length, ""), Contains("1 pieces of the GPU's work have no duration"));
+    CHECK_THAT(
+        notes("30", R"(,{"ph":"B","cat":"cpu_op","name":"aten::mm","pid":4,"tid":2,"ts":3})"),
+        Contains("1 events are a begin and an end"));
+    REQUIRE_THROWS_WITH(
+        read(
+            folder,
+            R"({"traceEvents":[{"ph":"M","name":"process_name","pid":1,"args":{"name":"/device:GPU:0"}},{"ph":"X","pid":1,"tid":2,"name":"fusion","ts":1,"dur":2}]})"),
+        Contains("JAX's profiler"));
+}
+
 TEST_CASE("what is no profile is refused, and pipes and devices are") {
     const TestFolder folder;
     REQUIRE_THROWS_WITH(read_profiles(folder.write("a.txt", "hello")).front(),

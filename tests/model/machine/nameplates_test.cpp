@@ -15,8 +15,15 @@ TEST_CASE("every shipped nameplate states a machine and its source, and is fitte
     CHECK(has_like_machine(read_cluster("H20")));              // H100, H200
     CHECK_FALSE(has_like_machine(read_cluster("A10")));        // no Ampere over PCIe
     CHECK_FALSE(has_like_machine(read_cluster("V100-PCIe")));  // neither Volta
+    CHECK_FALSE(has_like_machine(read_cluster("MI300X")));     // nothing of AMD's
+    CHECK(unmeasured_maker(read_cluster("MI300X").gpu) == "AMD");
+    CHECK(unmeasured_maker(read_cluster("arc-b60-x8").gpu).empty());  // measured
+    CHECK(unmeasured_maker(read_cluster("H20").gpu).empty());
+    int of_amd = 0;
     for (const std::string& name : names) {
         INFO(name);
+        CHECK((maker_of(read_cluster(name).gpu) == "AMD") == name.starts_with("mi"));
+        of_amd += name.starts_with("mi");
         const Cluster c = read_cluster(name);
         CHECK(c.name == name);
         CHECK_FALSE(c.source.empty());
@@ -35,6 +42,7 @@ TEST_CASE("every shipped nameplate states a machine and its source, and is fitte
         CHECK(preset_path(PresetKind::cluster, c.gpu.name) ==
               preset_path(PresetKind::nameplate, name));
     }
+    CHECK(of_amd == 5);
 }
 
 // The written file leaves the constants to the priors, so that it reads like the nameplate itself.

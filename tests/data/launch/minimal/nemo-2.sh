@@ -1,0 +1,1 @@
+nemo llm pretrain --factory llama3_8b
