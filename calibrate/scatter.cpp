@@ -192,21 +192,27 @@ struct Off {
     double off, weight;
 };
 
-// The measured steps, each predicted with the default framework as if nobody had named its own,
-// grouped by (its own framework, device).
+// Rows of an unnamed framework ran in many, so a fit to some says nothing of the others.
+bool of_named_framework(const Experiment& e) {
+    return !e.framework.name.empty() && e.framework.name != "native" &&
+           e.framework.name != default_framework && e.workload.kind == Workload::Kind::transformer;
+}
+
+// The rows, each read with the default framework as if nobody had named its own, grouped by (its
+// own framework, device).
 std::map<std::pair<std::string, std::string>, std::vector<Case>> from_default(
-    const std::vector<std::string>& measurements) {
+    const std::vector<std::string>& measurements, const std::vector<ScatterRow>& rows) {
+    std::map<std::pair<std::string, std::string>, std::pair<std::string, std::string>> own;
+    for (const ScatterRow& row : rows)
+        if (of_named_framework(row.what.experiment))
+            own[{row.what.source, row.what.case_id}] = group_of(row);
     std::map<std::pair<std::string, std::string>, std::vector<Case>> groups;
     for (const std::string& path : measurements) {
         if (holds_kernels(path)) continue;
-        const std::vector<Comparison> own = read_comparisons(path, "");
-        std::vector<Comparison> anew = read_comparisons(path, "", std::string(default_framework));
-        for (std::size_t i = 0; i < own.size(); ++i) {
-            const Experiment& e = own[i].what.experiment;
-            const bool named = !e.framework.name.empty() && e.framework.name != "native" &&
-                               e.workload.kind == Workload::Kind::transformer;
-            if (named && own[i].refused_because.empty() && anew[i].refused_because.empty())
-                groups[{e.framework.name, e.cluster.gpu.name}].push_back(std::move(anew[i].what));
+        for (Comparison& c : read_comparisons(path, "", std::string(default_framework))) {
+            const auto group = own.find({c.what.source, c.what.case_id});
+            if (group != own.end() && c.refused_because.empty())
+                groups[group->second].push_back(std::move(c.what));
         }
     }
     return groups;
@@ -316,7 +322,7 @@ std::string calibrate_scatter(const std::vector<std::string>& measurements, cons
                               const std::string& date, const Progress& progress) {
     const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
     ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
-    table.few_shot = few_shot_scatter(measurements);
+    table.few_shot = few_shot_scatter(measurements, rows);
     table.date = date;
     for (const std::string& path : measurements)
         if (!holds_kernels(path))
@@ -339,10 +345,11 @@ std::string cross_validate_scatter(const std::vector<std::string>& measurements,
     return block_table(blocks, by);
 }
 
-Scatter few_shot_scatter(const std::vector<std::string>& measurements) {
+Scatter few_shot_scatter(const std::vector<std::string>& measurements,
+                         const std::vector<ScatterRow>& rows) {
     // over all devices, as a framework is off by the same on each
     std::map<std::string, std::vector<double>> by_framework;
-    for (auto& [group, cases] : from_default(measurements)) {
+    for (auto& [group, cases] : from_default(measurements, rows)) {
         std::vector<double>& offs = by_framework[group.first];
         for (const double off : errors_on_others(cases)) offs.push_back(off);
     }

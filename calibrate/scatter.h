@@ -33,7 +33,8 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
 // How far off forecasts of other models are when a framework's costs were fitted to the rows of one
 // model, starting from the default framework. Each end leaves a tenth of the rows beyond it on its
 // side; each framework has the same weight.
-Scatter few_shot_scatter(const std::vector<std::string>& measurements);
+Scatter few_shot_scatter(const std::vector<std::string>& measurements,
+                         const std::vector<ScatterRow>& rows);
 
 // The interval that the table gives a row.
 Interval interval_by(const ScatterTable& table, const ScatterRow& row);
