@@ -288,7 +288,8 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
                             std::max(0.0, quantile(medians, 1 - tail))};
     table.pairs = pair_scatter(pairs_of(rows, used));
     table.classes = classes_of(rows, used, table.frameworks);
-    table.network = shipped_scatter().network;  // set by hand, as the next two
+    table.few_shot = shipped_scatter().few_shot;  // calibrate_few_shot_widths()
+    table.network = shipped_scatter().network;    // set by hand, as the next two
     table.memory = shipped_scatter().memory;
     table.untuned = shipped_scatter().untuned;
     return table;
@@ -322,7 +323,6 @@ std::string calibrate_scatter(const std::vector<std::string>& measurements, cons
                               const std::string& date, const Progress& progress) {
     const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
     ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
-    table.few_shot = few_shot_scatter(measurements, rows);
     table.date = date;
     for (const std::string& path : measurements)
         if (!holds_kernels(path))
@@ -331,6 +331,18 @@ std::string calibrate_scatter(const std::vector<std::string>& measurements, cons
     return fmt::format("scatter of {} steps in {} pairs of framework and device written to {}\n",
                        rows.size(), table.groups.size(), out) +
            block_table(leave_out_scatter(rows, LeftOut::model), LeftOut::model);
+}
+
+std::string calibrate_few_shot_widths(const std::vector<std::string>& measurements,
+                                      const std::string& out, const Progress& progress) {
+    const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
+    ScatterTable table = shipped_scatter();
+    table.few_shot = few_shot_scatter(measurements, rows, progress);
+    write_whole({{out, write_scatter(table)}});
+    return fmt::format(
+        "widths of fits to one model's steps: {:.4f} faster, {:.4f} slower; the "
+        "others are the shipped ones; written to {}\n",
+        table.few_shot.faster, table.few_shot.slower, out);
 }
 
 std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
@@ -346,10 +358,13 @@ std::string cross_validate_scatter(const std::vector<std::string>& measurements,
 }
 
 Scatter few_shot_scatter(const std::vector<std::string>& measurements,
-                         const std::vector<ScatterRow>& rows) {
+                         const std::vector<ScatterRow>& rows, const Progress& progress) {
     // over all devices, as a framework is off by the same on each
     std::map<std::string, std::vector<double>> by_framework;
     for (auto& [group, cases] : from_default(measurements, rows)) {
+        if (progress)
+            progress(fmt::format("fitting {} steps of {} on {}", cases.size(), group.first,
+                                 group.second));
         std::vector<double>& offs = by_framework[group.first];
         for (const double off : errors_on_others(cases)) offs.push_back(off);
     }

@@ -112,6 +112,26 @@ double overlapped(double work, double collective, double slowdown) {
     return std::max(work + lost_to_overlap(work, collective, slowdown), collective);
 }
 
+// The share of a stage's forwards and backwards that gather their parameters: in a pipeline those
+// that follow a forward of their chunk. The first forward of each stage does, and with one
+// micro-batch after the other in flight each backward of the last stage.
+struct Gathering {
+    double forwards = 1, backwards = 1;
+};
+Gathering gathering_of(const Parallelism& p) {
+    if (shards_each_pass(p)) return {};
+    const ScheduleTraits& schedule = traits(p.schedule);
+    const double n = std::max(1, micro_batches(p)), stages = p.pp;
+    if (schedule.forwards_first) return {1, 1 / n};
+    if (schedule.chunks == StageChunks::rounds && p.vp > 1)
+        return {(stages - 1) / stages, 1 / stages};
+    return {stages / (n + stages - 1), n / (n + stages - 1)};
+}
+
+double mixed(double share, double with, double without) {
+    return share * with + (1 - share) * without;
+}
+
 // What lies between two slots of a stage, for its most frequent kind of layer. `last_plan` ends the
 // slot, `alone` is the same with what is recomputed, and `slowed` is the slowdown scaled with their
 // kernels' share.
@@ -151,15 +171,16 @@ double slowdown_of(const FeatureTimes& times, const FeatureTimes& computing,
 
 // zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients
 // of the unit before go first. The gather for the next slot waits for the gradients of the last
-// unit, and overlaps nothing. Pipelines gather for backwards alone and scatter once a step.
+// unit, and overlaps nothing. Pipelines gather for some passes alone and scatter once a step.
 FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
                            const ParallelPlan& plan, const DataTimes& data, const UnitCounts& units,
                            double slowdown) {
     const Parallelism& p = plan.parallelism;
     const bool overlaps = overlaps_gradients(plan.exchanges, p), each = shards_each_pass(p);
     if (p.zero != 3) return times;
+    const Gathering gathering = gathering_of(p);
     for (const UnitKind kind : all_kinds) {
-        const double gather = data.gathered[at(kind)], ahead = each ? gather : 0,
+        const double gather = data.gathered[at(kind)],
                      scatter = each && overlaps ? data.exchanged[at(kind)] : 0;
         const double again = kind <= UnitKind::experts ? times[feature::again(kind)] : 0;
         double& forward = times[feature::unit(kind, Pass::forward)];
@@ -176,11 +197,14 @@ FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
         };
         const double of_forward = slowed(Pass::forward), of_backward = slowed(Pass::backward),
                      of_inputs = slowed(Pass::input_backward);
-        const double slowed_forward = forward + lost_to_overlap(forward, ahead, of_forward);
+        const double slowed_forward = forward + lost_to_overlap(forward, gather, of_forward);
         const Boundary between{gather, scatter, backward + again, backward, of_backward};
-        forward = overlapped(forward, ahead, of_forward);
-        backward = overlapped(backward + again, gather + scatter, of_backward) - again;
-        inputs = overlapped(inputs + again, gather, of_inputs) - again;
+        forward = mixed(gathering.forwards, overlapped(forward, gather, of_forward), forward);
+        backward =
+            mixed(gathering.backwards,
+                  overlapped(backward + again, gather + scatter, of_backward) - again, backward);
+        inputs = mixed(gathering.backwards, overlapped(inputs + again, gather, of_inputs) - again,
+                       inputs);
         if (!each || kind != (units[1] > units[0] ? UnitKind::experts : UnitKind::dense)) continue;
         times[feature::opened] = forward - slowed_forward;
         set_boundary(times, between, overlaps);

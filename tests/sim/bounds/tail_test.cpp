@@ -242,3 +242,32 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     CHECK(with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing) ==
           tail_times());
 }
+
+// A gather of 1 s takes a fifth of itself from a forward of 3 and from a backward of 7 and 2. Of 5
+// micro-batches on 4 stages the longest path has 8 forwards and 8 backwards; 4 forwards, the first
+// of each stage, and 5 backwards, those of the last stage, come behind a forward. GPipe: all
+// forwards and the first of 5 backwards. Two chunks in rounds of 4: 3 of 4 forwards, 1 of 4
+// backwards.
+TEST_CASE("under zero 3 a pipeline gathers for passes that follow a forward") {
+    Parallelism p;
+    Exchanges x;
+    p.zero = 3;
+    p.pp = 4;
+    p.global_batch = 5;
+    DataTimes data;
+    data.gathered.fill(1);
+    data.exchanged.fill(2);
+    const auto check = [&](double forwards, double backwards) {
+        const FeatureTimes f =
+            with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
+        CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + forwards * lost_part));
+        CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + backwards * lost_part));
+        CHECK(f[feature::filled] == 0);
+    };
+    check(4 / 8.0, 5 / 8.0);
+    p.schedule = Schedule::gpipe;
+    check(1, 1 / 5.0);
+    p.schedule = Schedule::one_f_one_b;
+    p.vp = 2;
+    check(3 / 4.0, 1 / 4.0);
+}
