@@ -69,22 +69,6 @@ TEST_CASE("micro-batches that a row leaves open are those of its software's year
     CHECK(batch("vtrain_multi", "llama3_h100_202412_torchtitan.md") == 1);
 }
 
-// PyTorch's stages exchange gradients after their last backward; without a pipeline FSDP's hooks
-// do it meanwhile.
-TEST_CASE("torchtitan's gradients wait for the last backward in a pipeline") {
-    const CasesHome home;
-    const auto overlaps = [](const std::string& pp) {
-        return overlaps_gradients(gpt_case_with({{"source", "torchtitan"},
-                                                 {"zero", "3"},
-                                                 {"pp", pp},
-                                                 {"dp", pp == "2" ? "16" : "32"},
-                                                 {"recompute", "full"}})
-                                      .experiment);
-    };
-    CHECK(overlaps("1"));
-    CHECK_FALSE(overlaps("2"));
-}
-
 // llm.c has an attention of its own where cuDNN's is not built in; "with" says nothing.
 TEST_CASE("a row that ran without a fused attention says so in its notes") {
     const CasesHome home;
