@@ -15,6 +15,7 @@
 #include "calibrate/step_fit.h"
 #include "import/tables/cases.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/records/measurements.h"
 #include "sim/interval.h"
@@ -100,7 +101,7 @@ Scatter scatter_of_group(const Rows& of) {
 
 // The next source is one more than those that the widths are of: Student's t of that many.
 double for_next_source(double width, std::size_t sources) {
-    return width * student_p90(static_cast<double>(sources)) / p90_of_normal;
+    return width * student_p90(real(sources)) / p90_of_normal;
 }
 
 // No narrower than the medians of recipes' frameworks lie apart.
@@ -112,8 +113,8 @@ ClassScatter scatter_of_class(const std::string& name, const Rows& of, const Sca
         return std::max(at_least, for_next_source(width_of(rows, slower), sources.size()));
     };
     return {name,
-            static_cast<int>(of.size()),
-            static_cast<int>(sources.size()),
+            as_int(of.size()),
+            as_int(sources.size()),
             {end(false, least.faster), end(true, least.slower)}};
 }
 
@@ -134,7 +135,7 @@ std::vector<ClassScatter> classes_of(const std::vector<ScatterRow>& rows,
 int blocks_in(const Rows& rows) {
     std::set<std::string> blocks;
     for (const ScatterRow* row : rows) blocks.insert(model_of(*row));
-    return static_cast<int>(blocks.size());
+    return as_int(blocks.size());
 }
 
 struct Pair {
@@ -155,8 +156,7 @@ std::vector<Pair> pairs_of(const std::vector<ScatterRow>& rows, const std::vecto
         for (std::size_t i = 0; i < of.size(); ++i)
             for (std::size_t j = 0; j < i; ++j)
                 pairs.push_back({distance(of[i]->forecast.basis, of[j]->forecast.basis),
-                                 std::abs(of[i]->off - of[j]->off),
-                                 1 / static_cast<double>(of.size())});
+                                 std::abs(of[i]->off - of[j]->off), 1 / real(of.size())});
     return pairs;
 }
 
@@ -277,8 +277,8 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
     ScatterTable table;
     std::vector<double> medians;
     for (const auto& [name, of] : groups_of(rows, used)) {
-        table.groups.push_back({name.first, name.second, static_cast<int>(of.size()), blocks_in(of),
-                                scatter_of_group(of)});
+        table.groups.push_back(
+            {name.first, name.second, as_int(of.size()), blocks_in(of), scatter_of_group(of)});
         std::vector<double> offs;
         for (const ScatterRow* row : of) offs.push_back(row->off);
         if (offs.size() >= least_rows) medians.push_back(quantile(offs, 0.5));
@@ -370,7 +370,7 @@ Scatter few_shot_scatter(const std::vector<std::string>& measurements,
     }
     std::vector<Off> all;
     for (const auto& [framework, offs] : by_framework)
-        for (const double off : offs) all.push_back({off, 1 / static_cast<double>(offs.size())});
+        for (const double off : offs) all.push_back({off, 1 / real(offs.size())});
     return {weighted_end(all, -1), weighted_end(all, 1)};
 }
 

@@ -8,6 +8,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/presets.h"
 #include "model/runtime_rules.h"
 
@@ -80,9 +81,9 @@ std::vector<double> shipped_values(const std::string& key, const std::vector<Exp
 
 double spread(const std::vector<double>& values) {
     double mean = 0, squares = 0;
-    for (const double v : values) mean += std::log(v) / static_cast<double>(values.size());
+    for (const double v : values) mean += std::log(v) / real(values.size());
     for (const double v : values) squares += (std::log(v) - mean) * (std::log(v) - mean);
-    return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
+    return values.size() < 2 ? 0 : std::sqrt(squares / real(values.size() - 1));
 }
 
 // Every shipped cluster without a framework, and every shipped framework with measured costs on the

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
@@ -100,7 +101,7 @@ std::optional<Recomputed> recomputed_modules(const std::string& stated, const Wo
     const double attention = 2.0 * head_dim(w) * (w.heads + kv_heads(w)) * w.hidden;
     const double width = w.moe.experts > 0 ? w.moe.top_k * expert_ffn(w) + shared_ffn(w) : w.ffn;
     const double block = (w.gated ? 3.0 : 2.0) * width * w.hidden;
-    const double dense = w.moe.experts > 0 ? static_cast<double>(w.moe.dense_layers) / w.layers : 1;
+    const double dense = w.moe.experts > 0 ? real(w.moe.dense_layers) / w.layers : 1;
     const std::map<std::string, double> share_of{
         {"", 0},
         {"dense", dense * block / (attention + block)},
@@ -165,7 +166,7 @@ void set_recompute(const CaseRow& row, const Experiment& e, Shelf& shelf, Parall
     if (!again)
         throw ConfigError("recompute: \"" + stated +
                           "\" is not understood; expected none, selective or full");
-    p.recompute_layers = static_cast<int>(std::lround(again->share * e.workload.layers / p.pp));
+    p.recompute_layers = as_int(std::lround(again->share * e.workload.layers / p.pp));
     p.recompute = p.recompute_layers > 0 ? Recompute::full : Recompute::none;
     assumptions.push_back(
         again->share > 0
@@ -182,14 +183,14 @@ void set_recompute(const CaseRow& row, const Experiment& e, Shelf& shelf, Parall
 // (logits alone).
 std::vector<int> balanced_stages(const Workload& w, int stages) {
     const double layer = 4.0 * w.hidden * w.hidden + (w.gated ? 3.0 : 2.0) * w.hidden * w.ffn;
-    const double whole = w.layers * layer + static_cast<double>(w.hidden) * w.vocab;
-    std::vector<int> layers(static_cast<std::size_t>(stages), 0);
+    const double whole = w.layers * layer + real(w.hidden) * w.vocab;
+    std::vector<int> layers(as_index(stages), 0);
     std::size_t stage = 0;
     for (int l = 1; l <= w.layers; ++l) {
         ++layers[stage];
-        const bool full = l * layer >= whole * static_cast<double>(stage + 1) / stages;
+        const bool full = l * layer >= whole * real(stage + 1) / stages;
         // leaves one layer for each later stage except the last
-        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 2;
+        const bool needed = w.layers - l <= stages - as_int(stage) - 2;
         if ((full || needed) && stage + 1 < layers.size()) ++stage;
     }
     return layers;

@@ -11,6 +11,7 @@
 
 #include "model/base/csv.h"
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/input/presets.h"
 #include "model/transformer/counts.h"
 
@@ -212,7 +213,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, const Overl
     };
     w.layers = size("layers", preset.layers);
     if (states(row, "layers") && family.blocks_a_layer > 1)
-        w.layers = std::max(1, static_cast<int>(std::lround(w.layers / family.blocks_a_layer)));
+        w.layers = std::max(1, as_int(std::lround(w.layers / family.blocks_a_layer)));
     w.hidden = size("hidden", preset.hidden);
     w.heads = size("heads", preset.heads);
     w.kv_heads = count_in(row, "kv_heads", preset.hidden == w.hidden ? preset.kv_heads : 0);
@@ -264,7 +265,7 @@ int ranks_of(const CaseRow& row, Assumptions& assumptions) {
     const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
     const auto product = of("tp") * of("pp") * of("dp") * of("cp");
     assumptions.push_back(fmt::format("gpus not stated: {}, the product of the split", product));
-    return static_cast<int>(product);
+    return as_int(product);
 }
 
 void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
@@ -309,8 +310,7 @@ void complete_batch(CaseRow& row, Assumptions& assumptions) {
     const double rate = at_place("value", [&] { return csv_number(row.cell("value")); });
     if (!(rate > 0)) return;
     row.cells["gbs"] = std::to_string(batch);
-    row.cells["step_s"] =
-        fmt::format("{:.9g}", static_cast<double>(batch) * seq / (rate * (of_gpu ? gpus : 1)));
+    row.cells["step_s"] = fmt::format("{:.9g}", real(batch) * seq / (rate * (of_gpu ? gpus : 1)));
     assumptions.push_back(fmt::format(
         "gbs not stated: {} sequences, and the step that the stated rate makes of them", batch));
 }
