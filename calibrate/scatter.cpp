@@ -191,21 +191,27 @@ struct Off {
     double off, weight;
 };
 
-// The measured steps, each predicted with the default framework as if nobody had named its own,
-// grouped by (its own framework, device).
+// Rows of an unnamed framework ran in many, so a fit to some says nothing of the others.
+bool of_named_framework(const Experiment& e) {
+    return !e.framework.name.empty() && e.framework.name != "native" &&
+           e.framework.name != default_framework && e.workload.kind == Workload::Kind::transformer;
+}
+
+// The rows, each read with the default framework as if nobody had named its own, grouped by (its
+// own framework, device).
 std::map<std::pair<std::string, std::string>, std::vector<Case>> from_default(
-    const std::vector<std::string>& measurements) {
+    const std::vector<std::string>& measurements, const std::vector<ScatterRow>& rows) {
+    std::map<std::pair<std::string, std::string>, std::pair<std::string, std::string>> own;
+    for (const ScatterRow& row : rows)
+        if (of_named_framework(row.what.experiment))
+            own[{row.what.source, row.what.case_id}] = group_of(row);
     std::map<std::pair<std::string, std::string>, std::vector<Case>> groups;
     for (const std::string& path : measurements) {
         if (holds_kernels(path)) continue;
-        const std::vector<Comparison> own = read_comparisons(path, "");
-        std::vector<Comparison> anew = read_comparisons(path, "", std::string(default_framework));
-        for (std::size_t i = 0; i < own.size(); ++i) {
-            const Experiment& e = own[i].what.experiment;
-            const bool named = !e.framework.name.empty() && e.framework.name != "native" &&
-                               e.workload.kind == Workload::Kind::transformer;
-            if (named && own[i].refused_because.empty() && anew[i].refused_because.empty())
-                groups[{e.framework.name, e.cluster.gpu.name}].push_back(std::move(anew[i].what));
+        for (Comparison& c : read_comparisons(path, "", std::string(default_framework))) {
+            const auto group = own.find({c.what.source, c.what.case_id});
+            if (group != own.end() && c.refused_because.empty())
+                groups[group->second].push_back(std::move(c.what));
         }
     }
     return groups;
@@ -281,7 +287,8 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
                             std::max(0.0, quantile(medians, 1 - tail))};
     table.pairs = pair_scatter(pairs_of(rows, used));
     table.classes = classes_of(rows, used, table.frameworks);
-    table.network = shipped_scatter().network;  // set by hand, as the next two
+    table.few_shot = shipped_scatter().few_shot;  // calibrate_few_shot_widths()
+    table.network = shipped_scatter().network;    // set by hand, as the next two
     table.memory = shipped_scatter().memory;
     table.untuned = shipped_scatter().untuned;
     return table;
@@ -315,7 +322,6 @@ std::string calibrate_scatter(const std::vector<std::string>& measurements, cons
                               const std::string& date, const Progress& progress) {
     const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
     ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
-    table.few_shot = few_shot_scatter(measurements);
     table.date = date;
     for (const std::string& path : measurements)
         if (!holds_kernels(path))
@@ -324,6 +330,18 @@ std::string calibrate_scatter(const std::vector<std::string>& measurements, cons
     return fmt::format("scatter of {} steps in {} pairs of framework and device written to {}\n",
                        rows.size(), table.groups.size(), out) +
            block_table(leave_out_scatter(rows, LeftOut::model), LeftOut::model);
+}
+
+std::string calibrate_few_shot_widths(const std::vector<std::string>& measurements,
+                                      const std::string& out, const Progress& progress) {
+    const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
+    ScatterTable table = shipped_scatter();
+    table.few_shot = few_shot_scatter(measurements, rows, progress);
+    write_whole({{out, write_scatter(table)}});
+    return fmt::format(
+        "widths of fits to one model's steps: {:.4f} faster, {:.4f} slower; the "
+        "others are the shipped ones; written to {}\n",
+        table.few_shot.faster, table.few_shot.slower, out);
 }
 
 std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
@@ -338,10 +356,14 @@ std::string cross_validate_scatter(const std::vector<std::string>& measurements,
     return block_table(blocks, by);
 }
 
-Scatter few_shot_scatter(const std::vector<std::string>& measurements) {
+Scatter few_shot_scatter(const std::vector<std::string>& measurements,
+                         const std::vector<ScatterRow>& rows, const Progress& progress) {
     // over all devices, as a framework is off by the same on each
     std::map<std::string, std::vector<double>> by_framework;
-    for (auto& [group, cases] : from_default(measurements)) {
+    for (auto& [group, cases] : from_default(measurements, rows)) {
+        if (progress)
+            progress(fmt::format("fitting {} steps of {} on {}", cases.size(), group.first,
+                                 group.second));
         std::vector<double>& offs = by_framework[group.first];
         for (const double off : errors_on_others(cases)) offs.push_back(off);
     }

@@ -33,7 +33,8 @@ ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<
 // How far off forecasts of other models are when a framework's costs were fitted to the rows of one
 // model, starting from the default framework. Each end leaves a tenth of the rows beyond it on its
 // side; each framework has the same weight.
-Scatter few_shot_scatter(const std::vector<std::string>& measurements);
+Scatter few_shot_scatter(const std::vector<std::string>& measurements,
+                         const std::vector<ScatterRow>& rows, const Progress& progress = {});
 
 // The interval that the table gives a row.
 Interval interval_by(const ScatterTable& table, const ScatterRow& row);
@@ -43,9 +44,13 @@ Interval interval_by(const ScatterTable& table, const ScatterRow& row);
 // shipped forecasts.
 std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, LeftOut by);
 
-// Writes the table to `out` and returns a description.
+// Writes the table to `out` and returns a description. Widths of fits to few steps stay the shipped
+// ones: hundreds of simulations a row.
 std::string calibrate_scatter(const std::vector<std::string>& measurements, const std::string& out,
                               const std::string& date, const Progress& progress = {});
+// Writes the shipped table with new widths of fits to few steps.
+std::string calibrate_few_shot_widths(const std::vector<std::string>& measurements,
+                                      const std::string& out, const Progress& progress = {});
 // Returns the table of leave_out_scatter(); writes nothing.
 std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
                                    const Progress& progress = {});

@@ -127,7 +127,7 @@ FitTarget parse_fit_target(std::string_view text) {
     if (text == "hardware") return FitTarget::hardware;
     if (text == "both") return FitTarget::both;
     throw ConfigError("--fit: \"" + std::string(text) +
-                      "\" is no target; expected framework, hardware, both or scatter");
+                      "\" is no target; expected framework, hardware, both, scatter or few-shot");
 }
 
 std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Case>& cases) {

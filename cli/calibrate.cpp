@@ -41,13 +41,21 @@ std::string calibrate_steps(const Options& options, CalibrationRequest request,
     return text;
 }
 
+// The widths of intervals; few-shot: those of fits to few steps, which take an hour.
+bool fits_widths(const Options& options) {
+    return options.fit == "scatter" || options.fit == "few-shot";
+}
+
 // Without a cluster, every row is predicted as shipped.
 std::string calibrate_intervals(const Options& options, const Progress& progress) {
-    const std::string text =
-        options.cross_validate.empty()
-            ? calibrate_scatter(options.measurements, options.out, current_date(), progress)
-            : cross_validate_scatter(options.measurements, parse_block(options.cross_validate),
-                                     progress);
+    std::string text;
+    if (!options.cross_validate.empty())
+        text = cross_validate_scatter(options.measurements, parse_block(options.cross_validate),
+                                      progress);
+    else if (options.fit == "few-shot")
+        text = calibrate_few_shot_widths(options.measurements, options.out, progress);
+    else
+        text = calibrate_scatter(options.measurements, options.out, current_date(), progress);
     progress("");
     return text;
 }
@@ -155,8 +163,12 @@ void refuse_unread(const Options& o) {
          "--device host fits all that a host's file holds; expected no --cluster"},
         {!device && (o.ranks > 0 || o.steps > 0),
          "--ranks and --steps are of --device; expected neither with --measurements"},
-        {o.fit == "scatter" && (named || !o.framework.empty()),
-         "--fit scatter predicts every row as shipped; expected no --cluster and no --framework"},
+        {fits_widths(o) && (named || !o.framework.empty()),
+         o.fit == "scatter"
+             ? "--fit scatter predicts every row as shipped; expected no --cluster and no "
+               "--framework"
+             : "--fit few-shot predicts every row as shipped; expected no --cluster and no "
+               "--framework"},
         {left_out && !named && !o.framework.empty(),
          "--cross-validate without --cluster predicts every row as shipped; expected no "
          "--framework, or --cluster next to it"},
@@ -206,7 +218,7 @@ std::string calibrate(const Options& options, const Progress& progress) {
     }
     if (!options.cross_validate.empty() && std::ranges::all_of(options.measurements, holds_kernels))
         return cross_validate_kernels(options, progress);
-    if (options.fit == "scatter" || (options.cluster.empty() && !options.cross_validate.empty()))
+    if (fits_widths(options) || (options.cluster.empty() && !options.cross_validate.empty()))
         return calibrate_intervals(options, progress);
     if (options.cluster.empty())
         throw ConfigError(
@@ -266,8 +278,9 @@ Verb calibrate_verb() {
          .group = recorded},
         {.name = "--fit",
          .value = &Options::fit,
-         .type = "framework|hardware|both|scatter",
-         .help = "what measured steps move; scatter: the widths of intervals",
+         .type = "framework|hardware|both|scatter|few-shot",
+         .help = "what measured steps move; scatter, few-shot: the widths of intervals, of those "
+                 "after a fit to few steps",
          .group = recorded},
         {.name = "--cross-validate",
          .value = &Options::cross_validate,

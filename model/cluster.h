@@ -270,13 +270,13 @@ struct Interference {
 
 // A node's main memory, for an optimizer there. Rates: notes/published-steps.md, "Optimizers on the
 // host".
-struct HostMemory {
+struct MainMemory {
     KEY(BytesPerSecond, link, BytesPerSecond(20e9),
         "what a rank and the host's memory exchange, each way", 1e6, upto::rate);
     KEY(BytesPerSecond, update, BytesPerSecond(50e9),
         "what optimizers on the host read and write, those of all ranks of a node together", 1e6,
         upto::rate);
-    friend bool operator==(const HostMemory&, const HostMemory&) = default;
+    friend bool operator==(const MainMemory&, const MainMemory&) = default;
 };
 
 struct MemoryOverheads {
@@ -337,7 +337,7 @@ struct Cluster {
     KEY(Power, power, {}, "");
     KEY(HostCosts, host, {}, "");
     KEY(Interference, interference, {}, "");
-    KEY(HostMemory, host_memory, {}, "");
+    KEY(MainMemory, host_memory, {}, "");
     KEY(MemoryOverheads, overheads, {}, "");
     KEY(Noise, noise, {}, "");
     std::optional<Fitted> fitted;

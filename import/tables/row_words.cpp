@@ -93,6 +93,7 @@ bool is_free_text(const std::string& column) {
 const std::vector<std::string>& cells_of_words() {
     static const std::vector<std::string> cells{"adapter_on",
                                                 "adapter_rank",
+                                                "attention",
                                                 "by",
                                                 "calls_again",
                                                 "capacity_factor",

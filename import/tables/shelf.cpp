@@ -79,6 +79,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
         {"module", {"name", "products", "calls"}},
         {"script", {"cluster"}},
         {"rule", {"source", "word", "names", "zero", "since", "until", "framework"}},
+        {"batches", {"source", "since", "until"}},
         {"device", {"family", "form", "cluster", "year"}},
         {"size", {"model", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "source"}},
         {"measured", {"source"}},
@@ -136,13 +137,14 @@ std::string joined(std::string text) {
     return text;
 }
 
-// The latest year in a date as "2025-10-21" of what the row says of its origin; 0 if it has none.
+// The latest year in a date as "2025-10-21" or "_202510_" of what the row says of its origin; 0 if
+// it has none.
 int stated_year(const CaseRow& row) {
-    static const std::regex date(R"(\b(20[12]\d)-[01]\d-[0-3]\d\b)");
+    static const std::regex date(R"(\b(20[12]\d)-[01]\d-[0-3]\d\b|_(20[12]\d)[01]\d_)");
     const auto text = row.cell("ref") + " " + row.cell("notes");
     int latest = 0;
     for (std::sregex_iterator at(text.begin(), text.end(), date), end; at != end; ++at)
-        latest = std::max(latest, std::stoi((*at)[1]));
+        latest = std::max(latest, std::stoi((*at)[(*at)[1].matched ? 1 : 2]));
     return latest;
 }
 
@@ -178,6 +180,14 @@ std::pair<int, std::string> Shelf::software_year(const CaseRow& row) {
         if (device.at("family") == family && !device.at("year").empty())
             return {std::stoi(device.at("year")), "the year of its device, " + family};
     return {0, "no year known"};
+}
+
+bool Shelf::batches_as_stages(const CaseRow& row) {
+    const auto from = joined(lower_case(row.cell("source")));
+    const int year = software_year(row).first;
+    return std::ranges::any_of(sources("batches"), [&](const SourceRow& rule) {
+        return contains(from, joined(rule.at("source"))) && in_years(rule, year);
+    });
 }
 
 const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {

@@ -40,6 +40,9 @@ public:
     const std::string& stated_framework(const CaseRow& row) const;
     // Rules hold for software of certain years; `why` receives how the year decided, if it did.
     const Framework& framework_of(const CaseRow& row, std::string* why = nullptr);
+    // Software of the row's source and year cut a pipeline's batch into as many micro-batches as it
+    // has stages unless told otherwise ([[batches]]).
+    bool batches_as_stages(const CaseRow& row);
 
 private:
     std::pair<int, std::string> software_year(const CaseRow& row);

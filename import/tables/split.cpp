@@ -87,8 +87,11 @@ void choose_zero(const CaseRow& row, const Experiment& e, Parallelism& p,
 }
 
 // Tables write 3 for FSDP. Where a framework can leave weights gathered (zero 2), it does so by
-// default in a pipeline, so that micro-batches need not gather them again (torchtitan,
-// distributed/fsdp.py: "default" reshards after the forward without pipelines alone).
+// default in a pipeline, so that micro-batches need not gather them again: torchtitan 0.2.0
+// (models/llama3/infra/parallelize.py: "default" is reshard_after_forward = not pp_enabled) and
+// NeMo AutoModel 0.2.0 (a stage's layers are a ModuleDict, of which
+// apply_fsdp2_sharding_recursively wraps none, so the chunk is one unit with
+// reshard_after_forward = False). In both a backward reshards nothing before the last one.
 void keep_gathered(const CaseRow& row, const Framework& f, Parallelism& p,
                    Assumptions& assumptions) {
     if (p.zero != 3 || p.pp == 1 || p.shard > 0 || std::ranges::count(f.can.zero, 2) == 0 ||
@@ -273,11 +276,15 @@ void set_framework(const CaseRow& row, Experiment& e, Assumptions& assumptions) 
 }
 
 // With pipeline stages, larger micro-batches make larger kernels but fewer of them, so the bubble
-// grows: the default there is 1.
-void set_micro_batch(const CaseRow& row, const Experiment& experiment, Parallelism& p,
+// grows: the default there is 1, but for software that cut a batch by its stages.
+void set_micro_batch(const CaseRow& row, const Experiment& experiment, Shelf& shelf, Parallelism& p,
                      Assumptions& assumptions) {
     if (const auto stated = count_in(row, "mbs")) {
         p.micro_batch = *stated;
+    } else if (p.pp > 1 && p.global_batch % (p.dp * p.pp) == 0 && shelf.batches_as_stages(row)) {
+        p.micro_batch = p.global_batch / (p.dp * p.pp);
+        assumptions.push_back(
+            fmt::format("mbs not stated: {}, as many micro-batches as stages", p.micro_batch));
     } else if (p.pp > 1) {
         p.micro_batch = 1;
         assumptions.push_back("mbs not stated: 1, with pipeline stages");
@@ -335,7 +342,7 @@ void set_split(const CaseRow& row, int ranks, double room, Experiment& experimen
     p.global_batch = *batch;
     const bool recompute_stated = states(row, "recompute") && row.cell("recompute") != "some";
     if (recompute_stated) set_recompute(row, experiment, room, shelf, p, assumptions);
-    set_micro_batch(row, experiment, p, assumptions);
+    set_micro_batch(row, experiment, shelf, p, assumptions);
     set_stage_layers(experiment.workload, framework, p, assumptions);
     choose_zero(row, experiment, p, assumptions);
     if (!recompute_stated) set_recompute(row, experiment, room, shelf, p, assumptions);

@@ -393,6 +393,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     e.framework = shelf.framework_of(row, &why);
     if (states(row, "tied")) e.overlay.stated.emplace_back("workload.tied");
     e.workload = workload_of(row, e.framework, e.overlay, shelf, said);
+    if (states(row, "attention")) set_key(e, {"workload.attention", row.cell("attention")});
     said.push_back("framework " + e.framework.name + ": " + e.framework.about);
     if (!why.empty()) said.push_back(why);
     result.circumstances = circumstances_of(row, shelf);

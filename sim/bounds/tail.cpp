@@ -6,6 +6,7 @@
 //   zero 2     n C run during all backwards
 //   zero 3     collectives run inside the slots; the step waits for the first gather and the last
 //   collective
+// Pipelines under zero 2 and 3 end as under zero 1 (StepBounds::estimate_ends).
 // With overlap_params (zero 1, 2) G runs during the first forwards: a layer waits for its own
 // parameters and for all before them.
 #include "sim/bounds/tail.h"
@@ -81,50 +82,17 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
                              in.data.gradients - running - (chunks - 1) * between});
 }
 
-// The time until the first backward fills a bucket. The first micro-batch goes through all chunks,
-// with GPipe behind all others. Under dualpipe a copy's path is one chunk of each stage. Under
-// dualpipe and zb-v the path ends at the first stage.
-double first_bucket(const TailInputs& in, const Work& work) {
-    const ScheduleTraits& schedule = traits(in.plan.parallelism.schedule);
-    const bool ends_first = schedule.chunks == StageChunks::there_and_back;
-    const double forward = work.forward / schedule.copies;
-    const double sends =
-        in.plan.parallelism.pp * in.chunks *
-        (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
-    const double ahead = schedule.forwards_first ? in.micro_batches - 1 : 0;
-    // Split backwards: a stage makes weight gradients after its own input gradients, and other
-    // stages only pass on input gradients.
-    const double inputs = schedule.splits_backward ? (work.whole - work.backward) / in.chunks : 0;
-    const double handed = schedule.splits_backward ? inputs : work.whole / in.chunks;
-    const double back =
-        in.group.first_stage == 0 && !ends_first ? (in.plan.parallelism.pp - 1) * handed : 0;
-    return (in.plan.parallelism.pp > 1 ? sends : 0) + (in.plan.parallelism.pp + ahead) * forward +
-           back + inputs + in.data.first_layers * work.layer_backward;
-}
-
-// zero 2: collectives run from the first backward on, during all that a stage does, but in the last
-// slot only once its first bucket is full. Stages wait for the last backwards of the stages after
-// them.
+// zero 2: there is no pipeline. Collectives run from the first backward on that fills a bucket,
+// during all that a stage does, but in the last backward only once its first bucket is full.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
-    const double n = in.micro_batches, all = n * in.data.gradients;
+    const double n = in.micro_batches, gradients = in.data.gradients;
     const LastBackward last = last_backward(in, work);
-    // Interleaved stages end with (chunks - 1) * pp backwards in a row, as they began with as many
-    // forwards.
-    const ScheduleTraits& schedule = traits(in.plan.parallelism.schedule);
-    const bool interleaved = schedule.chunks == StageChunks::rounds && in.chunks > 1;
-    const double apart = schedule.forwards_first ? n
-                         : interleaved           ? (in.chunks - 1) * in.plan.parallelism.pp
-                                                 : in.group.last_weights;
-    const double draining = std::clamp(apart - 1, 0.0, n * in.chunks - 1);
-    const double lost_draining = lost_to_overlap(last.slot, last.gradients, in.slowdown);
-    const double steady = n * in.chunks - 1 - draining;
-    tail.delay += lost_to_overlap(steady * (work.whole + work.forward) / in.chunks,
-                                  steady * last.gradients, in.slowdown) +
-                  draining * lost_draining + last.lost + lost_by_later_stages(in, last.lost);
-    const double left = last.gradients - last.window - last.lost;
-    tail.exposed = std::max({in.data.last_bucket, left,
-                             left + draining * (last.gradients - last.slot - lost_draining),
-                             first_bucket(in, work) + all - end - tail.delay});
+    const double first_bucket = work.forward + in.data.first_layers * work.layer_backward;
+    tail.delay +=
+        lost_to_overlap((n - 1) * (work.whole + work.forward), (n - 1) * gradients, in.slowdown) +
+        last.lost;
+    tail.exposed = std::max({in.data.last_bucket, gradients - last.window - last.lost,
+                             first_bucket + n * gradients - end - tail.delay});
 }
 
 void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
@@ -144,20 +112,39 @@ double overlapped(double work, double collective, double slowdown) {
     return std::max(work + lost_to_overlap(work, collective, slowdown), collective);
 }
 
+// The share of a stage's forwards and backwards that gather their parameters: in a pipeline those
+// that follow a forward of their chunk. The first forward of each stage does, and with one
+// micro-batch after the other in flight each backward of the last stage.
+struct Gathering {
+    double forwards = 1, backwards = 1;
+};
+Gathering gathering_of(const Parallelism& p) {
+    if (shards_each_pass(p)) return {};
+    const ScheduleTraits& schedule = traits(p.schedule);
+    const double n = std::max(1, micro_batches(p)), stages = p.pp;
+    if (schedule.forwards_first) return {1, 1 / n};
+    if (schedule.chunks == StageChunks::rounds && p.vp > 1)
+        return {(stages - 1) / stages, 1 / stages};
+    return {stages / (n + stages - 1), n / (n + stages - 1)};
+}
+
+double mixed(double share, double with, double without) {
+    return share * with + (1 - share) * without;
+}
+
 // What lies between two slots of a stage, for its most frequent kind of layer. `last_plan` ends the
 // slot, `alone` is the same with what is recomputed, and `slowed` is the slowdown scaled with their
 // kernels' share.
 struct Boundary {
-    double gather, scatter, alone, last_plan, slowed, ungathered;
-    bool split;
+    double gather, scatter, alone, last_plan, slowed;
 };
 void set_boundary(FeatureTimes& times, const Boundary& b, bool overlap) {
-    const double first = overlapped(b.alone, b.split ? 0 : b.gather, b.slowed);
-    const double middle = overlapped(b.alone, b.scatter + (b.split ? 0 : b.gather), b.slowed);
+    const double first = overlapped(b.alone, b.gather, b.slowed);
+    const double middle = overlapped(b.alone, b.scatter + b.gather, b.slowed);
     const double last = b.alone + lost_to_overlap(b.alone, b.scatter, b.slowed);
     if (overlap) {
-        times[feature::filling_single] = b.alone - middle - b.ungathered;
-        times[feature::filling] = first + last - 2 * middle - b.ungathered;
+        times[feature::filling_single] = b.alone - middle;
+        times[feature::filling] = first + last - 2 * middle;
         times[feature::filled_single] = b.gather + b.scatter;
         times[feature::filled] = b.gather + b.scatter + std::max(0.0, b.scatter - last);
         return;
@@ -165,7 +152,7 @@ void set_boundary(FeatureTimes& times, const Boundary& b, bool overlap) {
     // The gather for the next slot begins with the last plan of this slot, after the recomputation.
     const double slowed_plan = b.last_plan + lost_to_overlap(b.last_plan, b.gather, b.slowed);
     times[feature::filling] = times[feature::filling_single] =
-        b.alone - b.last_plan + slowed_plan - middle - b.ungathered;
+        b.alone - b.last_plan + slowed_plan - middle;
     times[feature::filled] = times[feature::filled_single] = std::max(0.0, b.gather - slowed_plan);
 }
 
@@ -184,22 +171,21 @@ double slowdown_of(const FeatureTimes& times, const FeatureTimes& computing,
 
 // zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients
 // of the unit before go first. The gather for the next slot waits for the gradients of the last
-// unit, and overlaps nothing. Pipelines gather for backwards alone and scatter once a step.
+// unit, and overlaps nothing. Pipelines gather for some passes alone and scatter once a step.
 FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
                            const ParallelPlan& plan, const DataTimes& data, const UnitCounts& units,
                            double slowdown) {
     const Parallelism& p = plan.parallelism;
     const bool overlaps = overlaps_gradients(plan.exchanges, p), each = shards_each_pass(p);
     if (p.zero != 3) return times;
-    const bool split = traits(p.schedule).splits_backward;
+    const Gathering gathering = gathering_of(p);
     for (const UnitKind kind : all_kinds) {
-        const double gather = data.gathered[at(kind)], ahead = each ? gather : 0,
+        const double gather = data.gathered[at(kind)],
                      scatter = each && overlaps ? data.exchanged[at(kind)] : 0;
         const double again = kind <= UnitKind::experts ? times[feature::again(kind)] : 0;
         double& forward = times[feature::unit(kind, Pass::forward)];
         double& backward = times[feature::unit(kind, Pass::backward)];
         double& inputs = times[feature::unit(kind, Pass::input_backward)];
-        double& weights = times[feature::unit(kind, Pass::weight_backward)];
         // The slowdown, scaled with the kernels' share of a pass and of what it recomputes.
         const auto slowed = [&](Pass pass) {
             const std::size_t f = feature::unit(kind, pass);
@@ -210,23 +196,15 @@ FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
             return (all > 0 ? kernels / all : 0) * slowdown;
         };
         const double of_forward = slowed(Pass::forward), of_backward = slowed(Pass::backward),
-                     of_inputs = slowed(Pass::input_backward),
-                     of_weights = slowed(Pass::weight_backward);
-        const double slowed_forward = forward + lost_to_overlap(forward, ahead, of_forward);
-        // Nothing is gathered between split backwards.
-        const double ungathered =
-            split ? overlapped(inputs + again, gather, of_inputs) - (inputs + again) : 0;
-        const Boundary between{gather,
-                               scatter,
-                               split ? weights : backward + again,
-                               split ? weights : backward,
-                               split ? of_weights : of_backward,
-                               ungathered,
-                               split};
-        forward = overlapped(forward, ahead, of_forward);
-        backward = overlapped(backward + again, gather + scatter, of_backward) - again;
-        inputs = overlapped(inputs + again, gather, of_inputs) - again;
-        weights = overlapped(weights, scatter, of_weights);
+                     of_inputs = slowed(Pass::input_backward);
+        const double slowed_forward = forward + lost_to_overlap(forward, gather, of_forward);
+        const Boundary between{gather, scatter, backward + again, backward, of_backward};
+        forward = mixed(gathering.forwards, overlapped(forward, gather, of_forward), forward);
+        backward =
+            mixed(gathering.backwards,
+                  overlapped(backward + again, gather + scatter, of_backward) - again, backward);
+        inputs = mixed(gathering.backwards, overlapped(inputs + again, gather, of_inputs) - again,
+                       inputs);
         if (!each || kind != (units[1] > units[0] ? UnitKind::experts : UnitKind::dense)) continue;
         times[feature::opened] = forward - slowed_forward;
         set_boundary(times, between, overlaps);

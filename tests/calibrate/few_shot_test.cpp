@@ -376,7 +376,7 @@ TEST_CASE("words of --fit and --cross-validate") {
     CHECK(parse_fit_target("both") == FitTarget::both);
     CHECK(parse_block("device") == LeftOut::device);
     CHECK_THAT(complaint([] { parse_fit_target("all"); }),
-               Contains("expected framework, hardware, both or scatter"));
+               Contains("expected framework, hardware, both, scatter or few-shot"));
     CHECK_THAT(complaint([] { parse_block("row"); }), Contains("expected model, ranks, framework, "
                                                                "device or source"));
     CHECK_THAT(complaint([] { parse_block("fold"); }),

@@ -49,6 +49,37 @@ TEST_CASE("FSDP in a pipeline keeps its weights gathered, unless the row says th
     CHECK(zero("vtrain_multi", "2") == 3);
 }
 
+// Until 2024 torchtitan cut the 32 sequences of each of 16 replicas into as many micro-batches as
+// there are stages: two of 16. 0.1.0 of 2025 has micro-batches of one sequence, and so has all
+// other software here.
+TEST_CASE("micro-batches that a row leaves open are those of its software's year") {
+    const CasesHome home;
+    const auto batch = [](const std::string& source, const std::string& ref) {
+        return gpt_case_with({{"source", source},
+                              {"ref", ref},
+                              {"pp", "2"},
+                              {"dp", "16"},
+                              {"gbs", "512"},
+                              {"mbs", ""},
+                              {"recompute", "full"}})
+            .experiment.parallelism.micro_batch;
+    };
+    CHECK(batch("torchtitan", "benchmarks/llama3_h100_202412_torchtitan.md") == 16);
+    CHECK(batch("torchtitan", "benchmarks/llama3_h100_202506_torchtitan.md") == 1);
+    CHECK(batch("vtrain_multi", "llama3_h100_202412_torchtitan.md") == 1);
+}
+
+// llm.c has an attention of its own where cuDNN's is not built in; "with" says nothing.
+TEST_CASE("a row that ran without a fused attention says so in its notes") {
+    const CasesHome home;
+    const auto attention = [](const std::string& notes) {
+        return gpt_case_with({{"source", "llm.c"}, {"notes", notes}}).experiment.workload.attention;
+    };
+    CHECK(attention("without cuDNN attention; 249k tokens/s") == AttentionKind::plain);
+    CHECK(attention("with cuDNN attention") == attention(""));
+    CHECK(attention("") != AttentionKind::plain);
+}
+
 // NeMo 2 runs experts whole, unless a row states otherwise.
 TEST_CASE("a row states over how many tensor-parallel ranks an expert is split") {
     const CasesHome home;

@@ -123,6 +123,9 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(rule("deeplearningexamples_bert", "", "workload.optimizer") == "lamb");
     CHECK(framework("torchtitan", "FSDP+TP+PP+AsyncTP").name == "torchtitan-async");
     CHECK(framework("torchtitan", "asynctp_vanilla; compile").name == "torchtitan");
+    CHECK(framework("torchtitan", "FSDP2; compile off").name == "torchtitan-eager");
+    CHECK(framework("fms-fsdp", "eager (compile off), dummy data").name == "fsdp-eager");
+    CHECK(framework("fms-fsdp", "torch.compile on").name == "fsdp");
     CHECK(framework("nemo_automodel", "Transformer Engine linears/attention").name == "torchtitan");
     CHECK(framework("nemo_automodel", "LoRA").name == "torchtitan-eager");
     CHECK(framework("my_cluster", "").name == "default");

@@ -93,7 +93,7 @@ TEST_CASE("without sharding gradients go beside the last backwards") {
     // all gradients after the backward
     stage.x.gradients = GradientOverlap::never;
     check_tail(stage.tail(), 0, 400);
-    stage.p.zero = 2;
+    stage.p.zero = 2;  // in every micro-batch, without a pipeline
     check_tail(stage.tail(), 0, 6 * 400);
 }
 
@@ -127,80 +127,29 @@ TEST_CASE("split backwards fill buckets in slots of their own") {
     check_tail(stage.tail(), slowing * window, 115 - window * (1 + slowing));
 }
 
-// zero 2: 6 micro-batches of two chunks, in 12 slots of 36.5 each with its forward. Interleaved,
-// the last four are single backwards, of which three drain and the last loses what the first bucket
-// leaves, as on three later stages; eight are steady. The first bucket is full at 186.9 s: after
-// the forwards of four stages (20 each), eight sends of 0.875, three backwards of a chunk of later
-// stages and two layers. From then on 204 s are exchanged, until 47.4 s after the slots.
+// zero 2, which shards in every pass without a pipeline alone. Six backwards of 53 s, each after a
+// forward of 20, exchange 34 s of gradients. Five lose a fifth of that wherever it lies; the last
+// one the same, as its first bucket leaves 32.6 s, or 40.75 slowed. The first bucket is full
+// at 40.4 s, and from then on 204 s are exchanged: with slots of 150 s and 40.8 s of delay
+// until 53.6 s after them.
 TEST_CASE("under zero 2 gradients go beside every backward") {
     TailStage stage;
+    stage.p.pp = 1;
     stage.p.zero = 2;
     stage.x.parameters = false;
-    const double lost = slowing * 6.1, delay = lost_part * 8 * 17 + 3 * lost_part * 17 + 4 * lost;
-    const double full = 8 * 0.875 + 4 * 20 + 3 * 26.5 + 2 * 10.2;
-    check_tail(stage.tail(300), delay, full + 6 * 34 - 300 - delay);
-    check_tail(stage.tail(400), delay, 17 - 6.1 - lost);
+    stage.chunks = 1;
+    const double delay = 6 * lost_part * 34, full = 20 + 2 * 10.2, window = 53 - 2 * 10.2;
+    check_tail(stage.tail(150), delay, full + 6 * 34 - 150 - delay);
+    check_tail(stage.tail(400), delay, 5);
     stage.data.last_bucket = 12;
     check_tail(stage.tail(400), delay, 12);
-    // a later stage waits for none of the others' backwards
-    stage.group.first_stage = 1;
-    check_tail(stage.tail(230), delay, full - 3 * 26.5 + 6 * 34 - 230 - delay);
-    // gradients that take longer than slots slow the steady slots throughout, and each draining
-    // slot leaves a rest
+    // gradients that take longer than backwards slow them throughout and leave a rest
     stage.data.gradients = 100;
-    const double kept = slowing * 8 * 36.5 + 3 * slowing * 26.5 + 4 * lost;
-    check_tail(stage.tail(1000), kept, 50 - 6.1 * (1 + slowing) + 3 * (50 - 26.5 * (1 + slowing)));
+    const double kept = slowing * 5 * 73 + slowing * window;
+    check_tail(stage.tail(1000), kept, 100 - window * (1 + slowing));
+    // parameters of 46 s beside the first forward, slowed to 25 s
     stage.x.parameters = true;
-    CHECK(stage.tail(1000).delay == Approx(kept + lost_part * 46 + 23 + 3.8 - 12.5));
-}
-
-// GPipe: one chunk; all six backwards come last and five of them drain. The first comes after six
-// forwards and those of three other stages. A single stage sends nothing.
-TEST_CASE("under zero 2 with all forwards first all backwards drain") {
-    TailStage stage;
-    stage.p.zero = 2;
-    stage.x.parameters = false;
-    stage.p.schedule = Schedule::gpipe;
-    stage.chunks = 1;
-    const double window = 53 - 2 * 10.2, delay = 5 * lost_part * 34 + 4 * lost_part * 34;
-    CHECK(window * (1 + slowing) > 34);
-    check_tail(stage.tail(300), delay,
-               4 * 0.875 + 9 * 20 + 3 * 53 + 2 * 10.2 + 6 * 34 - 300 - delay);
-    stage.p.pp = 1;
-    check_tail(stage.tail(200), 5 * lost_part * 34 + lost_part * 34,
-               6 * 20 + 2 * 10.2 + 6 * 34 - 200 - 6 * lost_part * 34);
-}
-
-// zb-h1 splits 53 into 32 for inputs and 21 for weights; other stages wait only for the inputs'
-// part. Two slots of weight gradients end the order, and one of them drains.
-TEST_CASE("under zero 2 split backwards wait for gradients of inputs alone") {
-    TailStage stage;
-    stage.p.zero = 2;
-    stage.x.parameters = false;
-    stage.p.schedule = Schedule::zb_h1;
-    stage.chunks = 1;
-    stage.group.last_weights = 2;
-    stage.data.gradients = 15;
-    set_passes(stage.f, UnitKind::dense, 3, 7, 4, 3);
-    const double whole = 3 * 9 + 2 * 12 + 2,
-                 delay = 4 * lost_part * 15 + lost_part * 15 + lost_part * 15;
-    check_tail(
-        stage.tail(200), delay,
-        4 * 0.875 + 4 * 20 + 3 * (whole - 21) + (whole - 21) + 2 * 3.8 + 6 * 15 - 200 - delay);
-    // zb-v: two chunks; the last backward ends on the first stage
-    stage.p.schedule = Schedule::zb_v;
-    stage.chunks = 2;
-    const double lost = lost_part * 7.5, other = lost_part * 10 * 7.5 + lost + lost;
-    CHECK(21 / 2.0 - 2 * 3.8 < 7.5 / (1 + slowing));
-    const double window = 21 / 2.0 - 2 * 3.8;
-    check_tail(stage.tail(150), other - lost + slowing * window,
-               8 * 0.875 + 4 * 20 + (whole - 21) / 2 + 2 * 3.8 + 6 * 15 - 150 -
-                   (other - lost + slowing * window));
-    // dualpipe: half of a stage's forwards belong to a copy of another stage
-    stage.p.schedule = Schedule::dualpipe;
-    check_tail(stage.tail(130), other - lost + slowing * window,
-               8 * 0.875 + 4 * 10 + (whole - 21) / 2 + 2 * 3.8 + 6 * 15 - 130 -
-                   (other - lost + slowing * window));
+    CHECK(stage.tail(1000).delay == Approx(kept + slowing * 20 + 46 + 3.8 - 25));
 }
 
 TEST_CASE("under zero 3 the first gather and the last collective are waited for") {
@@ -241,8 +190,6 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     FeatureTimes f = with_sharding(tail_times(), computing, {p, x}, data, {3, 2, 1, 1}, slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + lost(forward) * 1));
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + lost(backward) * 5));
-    // the scatter outlasts it: slowed it would end after 3.75
-    CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == 4);
     CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
     CHECK(f[unit(UnitKind::embedding, Pass::backward)] == Approx(2 + lost_part * 0.75));
     CHECK(f[unit(UnitKind::head, Pass::forward)] == 40);
@@ -296,23 +243,31 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
           tail_times());
 }
 
-// Split backwards: a slot of input gradients takes 4 + 2 beside a gather of 1, one of weight
-// gradients 3 beside a scatter of 2. Nothing is gathered between them, so the loss of the input
-// slot is subtracted there.
-TEST_CASE("under zero 3 split backwards gather for the inputs and scatter from the weights") {
+// A gather of 1 s takes a fifth of itself from a forward of 3 and from a backward of 7 and 2. Of 5
+// micro-batches on 4 stages the longest path has 8 forwards and 8 backwards; 4 forwards, the first
+// of each stage, and 5 backwards, those of the last stage, come behind a forward. GPipe: all
+// forwards and the first of 5 backwards. Two chunks in rounds of 4: 3 of 4 forwards, 1 of 4
+// backwards.
+TEST_CASE("under zero 3 a pipeline gathers for passes that follow a forward") {
     Parallelism p;
     Exchanges x;
     p.zero = 3;
-    p.schedule = Schedule::zb_h1;
+    p.pp = 4;
+    p.global_batch = 5;
     DataTimes data;
     data.gathered.fill(1);
     data.exchanged.fill(2);
-    const FeatureTimes f =
-        with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
-    CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
-    CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == Approx(3 + lost_part * 2));
-    const double middle = 3 + lost_part * 2, ungathered = lost_part * 1;
-    CHECK(f[feature::filling_single] == Approx(3 - middle - ungathered));
-    CHECK(f[feature::filling] == Approx(3 + middle - 2 * middle - ungathered));
-    CHECK(f[feature::filled] == Approx(1 + 2));
+    const auto check = [&](double forwards, double backwards) {
+        const FeatureTimes f =
+            with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
+        CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + forwards * lost_part));
+        CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + backwards * lost_part));
+        CHECK(f[feature::filled] == 0);
+    };
+    check(4 / 8.0, 5 / 8.0);
+    p.schedule = Schedule::gpipe;
+    check(1, 1 / 5.0);
+    p.schedule = Schedule::one_f_one_b;
+    p.vp = 2;
+    check(3 / 4.0, 1 / 4.0);
 }
