@@ -152,7 +152,7 @@ struct CudaRank::Compute {
     void operator()(const Attention& op) const { rank.attentions_->run(op, at, workspace, stream); }
     void operator()(const MemoryPass& op) const {
         const auto read = static_cast<std::size_t>(op.read.si()),
-                   written = as_index(op.written.si());
+                   written = static_cast<std::size_t>(op.written.si());
         const auto pass = op.access == MemoryPass::Access::optimizer   ? optimizer_memory
                           : op.access == MemoryPass::Access::transpose ? transpose_memory
                                                                        : stream_memory;
