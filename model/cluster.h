@@ -272,9 +272,9 @@ struct Interference {
 // host".
 struct MainMemory {
     KEY(BytesPerSecond, link, BytesPerSecond(20e9),
-        "what a rank and the host's memory exchange, each way", 1e6, upto::rate);
+        "what a rank and the host's memory exchange, each way", 1e-3, upto::rate);
     KEY(BytesPerSecond, update, BytesPerSecond(50e9),
-        "what optimizers on the host read and write, those of all ranks of a node together", 1e6,
+        "what optimizers on the host read and write, those of all ranks of a node together", 1e-3,
         upto::rate);
     friend bool operator==(const MainMemory&, const MainMemory&) = default;
 };

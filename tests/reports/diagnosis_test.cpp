@@ -57,8 +57,10 @@ TEST_CASE("two causes as likely are both named, and nothing beside them where it
     Diagnosis d = slow_run();
     d.verdict = Verdict::cannot_tell;
     d.causes[1].probability = 0.6;
+    d.alike = {"one", "two"};
     CHECK(has(verdict_text(d), "cannot tell: one, two may be why"));
     d.probability_of_nothing = 0.5;
+    d.alike = {"nothing at all", "one", "two"};
     CHECK(has(verdict_text(d), "nothing at all, one, two"));
     d.causes.clear();
     CHECK(has(verdict_text(d), "no cause of the list explains it"));

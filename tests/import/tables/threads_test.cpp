@@ -53,7 +53,10 @@ TEST_CASE("causes of users' threads are among the likely ones") {
         for (const Thread& t : threads) {
             if (c.what.case_id != t.row) continue;
             REQUIRE(c.refused_because.empty());
-            const Diagnosis d = diagnose(try_causes(c.what.experiment, read_causes()),
+            // The row's remark tells what the thread found out; who asked did not know it.
+            Experiment asked = c.what.experiment;
+            asked.run.offload_optimizer = false;
+            const Diagnosis d = diagnose(try_causes(asked, read_causes()),
                                          {.name = t.row, .step = c.what.measured_step});
             const std::size_t place = place_of(t.cause, d);
             const std::string name = *t.cause != '\0' ? t.cause : std::string(nothing_at_all);
