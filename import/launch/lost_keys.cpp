@@ -12,6 +12,7 @@
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/schedule.h"
 
 namespace stepcast {
 namespace {
@@ -69,7 +70,7 @@ const Feature features[] = {
     {{"workload.inner_dropout", "workload.score_dropout"},
      [](const Experiment& e) { return e.workload.dropout > 0; }},
     {{"parallelism.layout"},
-     [](const Experiment& e) { return e.parallelism.pp * e.parallelism.vp > 1; }},
+     [](const Experiment& e) { return e.parallelism.pp * chunks_per_stage(e.parallelism) > 1; }},
     {{"workload.activation"}, [](const Experiment& e) { return !e.workload.gated; }},
     {{"workload.adapter_on", "workload.frozen"},
      [](const Experiment& e) { return e.workload.adapter_rank > 0; }},

@@ -204,10 +204,14 @@ TEST_CASE(
             const Experiment e = any_experiment(from, format, random, drawn_keys);
             const Emission emission = emit(e, format);
             const Experiment back = imported_again(e, emission, format, folder);
-            INFO(to_string(format) << " " << i << "\n"
-                                   << difference(e, back) << "\n"
-                                   << emission.text << all_lines(emission));
-            CHECK(forecast(back) == forecast(e));
+            const auto written = forecast(e), read = forecast(back);
+            INFO(to_string(format)
+                 << " " << i << "\n"
+                 << fmt::format("{} s, {} B; read back {} s, {} B\n", written.first,
+                                written.second.si(), read.first, read.second.si())
+                 << difference(e, back) << "\n"
+                 << emission.text << all_lines(emission));
+            CHECK(read == written);
         }
     }
     // No base has a legal change of these that is emitted: other kinds of models, styles of one
