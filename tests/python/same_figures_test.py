@@ -99,7 +99,8 @@ class OtherVerbs(unittest.TestCase):
         asked = stepcast.sweep("llama3-8b", {"parallelism": "all"}, set=batch, top=2, **both)
         self.assertEqual(asked.to_dict(), json_of("sweep", *line, "--top", 2))
         self.assertEqual({one.settings["framework.preset"] for one in asked.of_each}, {"megatron-core", "fsdp"})
-        self.assertEqual(asked.each_of, ["framework.preset"])
+        # parallelism=all compares frameworks and, in each, its stages of ZeRO
+        self.assertEqual(asked.each_of, ["framework.preset", "parallelism.zero"])
         self.assertIsNotNone(asked.of_each[1].behind_first)
 
     def test_front(self):
