@@ -155,7 +155,7 @@ void refuse_unread(const Options& o) {
                named = !o.cluster.empty();
     const bool transfer =
         o.cross_validate == "device" && std::ranges::all_of(o.measurements, holds_kernels);
-    const std::pair<bool, const char*> rules[] = {
+    const std::pair<bool, std::string> rules[] = {
         {device && (!o.framework.empty() || !o.fit.empty() || left_out),
          "--device measures this machine; expected no --framework, --fit or --cross-validate, "
          "which are of recorded steps"},
@@ -164,11 +164,8 @@ void refuse_unread(const Options& o) {
         {!device && (o.ranks > 0 || o.steps > 0),
          "--ranks and --steps are of --device; expected neither with --measurements"},
         {fits_widths(o) && (named || !o.framework.empty()),
-         o.fit == "scatter"
-             ? "--fit scatter predicts every row as shipped; expected no --cluster and no "
-               "--framework"
-             : "--fit few-shot predicts every row as shipped; expected no --cluster and no "
-               "--framework"},
+         "--fit " + o.fit +
+             " predicts every row as shipped; expected no --cluster and no --framework"},
         {left_out && !named && !o.framework.empty(),
          "--cross-validate without --cluster predicts every row as shipped; expected no "
          "--framework, or --cluster next to it"},

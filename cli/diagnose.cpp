@@ -179,15 +179,12 @@ void take_links(const std::string& path, AskedRun& run) {
 // Of several ranks also how they differ.
 void take_profile(const std::string& path, Observed& seen) {
     const std::vector<KernelShares> ranks = read_kernel_shares(path);
-    const auto kinds_of = [](const KernelShares& s) {
-        return KernelKinds{s.products, s.attention, s.passes};
-    };
-    seen.kinds = kinds_of(ranks.front());
+    seen.kinds = ranks.front();
     if (seen.kinds->total() <= 0)
         throw ConfigError("--profile " + path + ": no kernel computes within its steps");
     if (ranks.size() < 2 || !seen.rank_times.empty()) return;
     for (const KernelShares& rank : ranks)
-        seen.rank_times.push_back((seen.step * kinds_of(rank).total()).si());
+        seen.rank_times.push_back((seen.step * rank.total()).si());
 }
 
 // GPUs of a busy run seldom reach their highest clock: between 0.8 of it (power-limited Hopper) and

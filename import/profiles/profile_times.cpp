@@ -60,7 +60,7 @@ KernelShares kernel_shares(const Profile& profile) {
     } else {
         for (const DeviceSpan& span : profile.spans) end = std::max(end, span.finish);
     }
-    KernelShares shares{.rank = profile.rank};
+    KernelShares shares;
     if (end <= begin) return shares;
     for (const DeviceSpan& span : profile.spans) {
         const auto inside = std::min(span.finish, end) - std::max(span.start, begin);

@@ -12,6 +12,7 @@
 
 #include "import/profiles/profile.h"
 #include "model/base/numbers.h"
+#include "sim/results/kernel_shares.h"
 
 namespace stepcast {
 
@@ -39,11 +40,6 @@ DeviceTimes device_times(const Profile& profile);
 // Sums of computing kernels over the time of the profiled steps, or without any over the time from
 // the first work to the last: matrix products, fused attention, all others. By the operator that
 // launched a kernel where its sizes were recorded, else by the kernel's name.
-struct KernelShares {
-    int rank = 0;
-    double products = 0, attention = 0, passes = 0;
-    friend bool operator==(const KernelShares&, const KernelShares&) = default;
-};
 KernelShares kernel_shares(const Profile& profile);
 
 inline Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }

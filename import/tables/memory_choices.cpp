@@ -40,7 +40,7 @@ int fitting_micro_batch(const Experiment& experiment) {
     return 1;
 }
 
-int fitting_zero(const Experiment& experiment) {
+std::optional<int> fitting_zero(const Experiment& experiment) {
     Experiment e = experiment;
     auto& p = e.parallelism;
     p.recompute = Recompute::full;
@@ -48,7 +48,7 @@ int fitting_zero(const Experiment& experiment) {
         p.zero = stage;
         if (takes_at_most(e, 1)) return stage;
     }
-    return 0;
+    return std::nullopt;
 }
 
 ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {

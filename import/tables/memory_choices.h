@@ -15,7 +15,7 @@ int fitting_micro_batch(const Experiment& experiment);
 ChosenRecompute fitting_recompute(const Experiment& experiment, double room = 1);
 
 // Of a step that ran: the least stage, of those that the framework has, with which it fits when all
-// layers are computed again; 0 when none does.
-int fitting_zero(const Experiment& experiment);
+// layers are computed again; empty when none does.
+std::optional<int> fitting_zero(const Experiment& experiment);
 
 }  // namespace stepcast

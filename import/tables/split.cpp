@@ -80,10 +80,15 @@ void choose_zero(const CaseRow& row, const Experiment& e, Parallelism& p,
     if (!row.cell("zero").empty()) return;
     Experiment chosen = e;
     chosen.parallelism = p;
-    p.zero = p.dp * p.cp > 1 ? fitting_zero(chosen) : 0;
-    assumptions.push_back(p.zero > 0
-                              ? fmt::format("zero not stated: {}, the least that fits", p.zero)
-                              : "zero not stated: 0");
+    if (p.dp * p.cp == 1 || e.framework.can.zero.empty()) {
+        assumptions.emplace_back("zero not stated: 0");
+        return;
+    }
+    const std::optional<int> least = fitting_zero(chosen);
+    p.zero = least.value_or(e.framework.can.zero.back());
+    assumptions.push_back(fmt::format(
+        "zero not stated: {}, {}", p.zero,
+        least ? "the least that fits" : "the framework's most, as by the forecast none fits"));
 }
 
 // Tables write 3 for FSDP. Where a framework can leave weights gathered (zero 2), it does so by

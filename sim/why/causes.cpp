@@ -226,8 +226,9 @@ std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs) {
 
 namespace {
 
-KernelKinds kinds_of(const TaskGraph& graph, const Costs& costs, int rank) {
-    KernelKinds kinds;
+// Seconds by kind are shares of one second.
+KernelShares kinds_of(const TaskGraph& graph, const Costs& costs, int rank) {
+    KernelShares kinds;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const Op& op = graph.op(t);
         double* const kind = std::holds_alternative<Attention>(op)    ? &kinds.attention
@@ -251,10 +252,15 @@ QuickStep quick_step(const Experiment& e) {
     const int rank = reporting_rank(graph);
     const std::vector<double> times = kernel_times(graph, costs);
     const double typical = median(times), most = *std::ranges::max_element(times);
+    KernelShares kinds = kinds_of(graph, costs, rank);
+    const Seconds computing(kinds.total());
+    if (computing > Seconds(0))
+        for (double KernelShares::*kind : kernel_kinds) kinds.*kind /= computing.si();
     return {.times = step_times(graph, timeline, rank),
             .kernels = Seconds(times[as_index(rank)]),
-            .kinds = kinds_of(graph, costs, rank),
-            .typical = typical,
+            .computing = computing,
+            .kinds = kinds,
+            .typical = Seconds(typical),
             .uneven = typical > 0 ? most / typical : 1};
 }
 

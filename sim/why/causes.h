@@ -9,6 +9,7 @@
 #include "model/experiment.h"
 #include "model/graph/step_times.h"
 #include "sim/costs/costs.h"
+#include "sim/results/kernel_shares.h"
 
 namespace stepcast {
 
@@ -74,22 +75,16 @@ std::optional<UnderCause> under(const Cause& cause, double severity, const Exper
 // What each simulated rank computes, in seconds.
 std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs);
 
-// What a rank computes in a step, in seconds, as its profile divides it: matrix products, fused
-// attention, passes over memory.
-struct KernelKinds {
-    double products = 0, attention = 0, passes = 0;
-    [[nodiscard]] double total() const { return products + attention + passes; }
-    friend bool operator==(const KernelKinds&, const KernelKinds&) = default;
-};
-
 // One step of the experiment, without noise: what `diagnose` compares. `kernels`: the sum of what
-// the reporting rank computes, `kinds` the same without the host's work. `typical`: what the median
-// rank computes; `uneven`: what the busiest one does, over that.
+// the reporting rank computes, `computing` the same without the host's work, and `kinds` the shares
+// of that. `typical`: what the median rank computes; `uneven`: what the busiest one does, over
+// that.
 struct QuickStep {
     StepTimes times;
-    Seconds kernels;
-    KernelKinds kinds;
-    double typical = 0, uneven = 1;
+    Seconds kernels, computing;
+    KernelShares kinds;
+    Seconds typical;
+    double uneven = 1;
 };
 QuickStep quick_step(const Experiment& e);
 

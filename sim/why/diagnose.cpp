@@ -57,25 +57,18 @@ double log_mean_exp(const std::vector<Judged>& guesses) {
     return most + std::log(sum / real(guesses.size()));
 }
 
-KernelKinds shares_of(const KernelKinds& kinds) {
-    const double all = std::max(kinds.total(), 1e-300);
-    return {kinds.products / all, kinds.attention / all, kinds.passes / all};
-}
-
 std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Experiment& e,
                                    const QuickStep& plain, double scale) {
     const auto changed = under(cause, severity, e);
     if (!changed) return std::nullopt;
-    CauseGuess g{.severity = severity,
-                 .times = plain.times,
-                 .ranks = cause.ranks,
-                 .kinds = shares_of(plain.kinds)};
+    CauseGuess g{
+        .severity = severity, .times = plain.times, .ranks = cause.ranks, .kinds = plain.kinds};
     if (!changed->same) {
         try {
             const QuickStep step = quick_step(changed->experiment);
             g.times = scaled(step.times, scale);
             g.kernels = scale * step.typical / plain.typical;
-            g.kinds = shares_of(step.kinds);
+            g.kinds = step.kinds;
             if (cause.ranks == SlowRanks::each) g.slowest_rank = step.uneven / plain.uneven;
         } catch (const ConfigError&) {
             return std::nullopt;
@@ -92,12 +85,12 @@ std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Ex
         g.link_between = was.inter.bandwidth / now.inter.bandwidth;
     if (now.intra.bandwidth > BytesPerSecond(0))
         g.link_inside = was.intra.bandwidth / now.intra.bandwidth;
-    if (is_of_few(g)) g.slowest_rank = 1 / severity;
+    if (is_of_few(g.ranks)) g.slowest_rank = 1 / severity;
     if (cause.clock) g.clock = severity;
     g.device_share = std::pow(changed->device_share, share_of_slowness);
     g.link_between /= changed->device_share;
     g.link_inside /= changed->device_share;
-    g.kernels = is_of_few(g) ? 1 : g.kernels * changed->work / changed->device_share;
+    g.kernels = is_of_few(g.ranks) ? 1 : g.kernels * changed->work / changed->device_share;
     return g;
 }
 
@@ -437,7 +430,7 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     g.clock = mix(a.clock, b.clock);
     g.device_share = mix(a.device_share, b.device_share);
     g.kernels = mix(a.kernels, b.kernels);
-    for (double KernelKinds::*kind : kernel_kinds)
+    for (double KernelShares::*kind : kernel_kinds)
         g.kinds.*kind = mix(a.kinds.*kind, b.kinds.*kind);
     return g;
 }
@@ -450,11 +443,11 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, in
     plain.times = scaled(plain.times, scale);
     plain.kernels *= scale;
     plain.typical *= scale;
-    for (double KernelKinds::*kind : kernel_kinds) plain.kinds.*kind *= scale;
+    plain.computing *= scale;
     TriedCauses found{.forecast = forecast,
                       .cluster = e.cluster,
                       .kernels = plain.kernels,
-                      .kinds = plain.kinds,
+                      .computing = plain.computing,
                       .rank_times = forecast_rank_times(e, scale),
                       .all = {},
                       .of_some_steps = {}};
@@ -463,7 +456,7 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, in
         if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale);
     });
     found.all.push_back(
-        {std::nullopt, {{.severity = 1, .times = plain.times, .kinds = shares_of(plain.kinds)}}});
+        {std::nullopt, {{.severity = 1, .times = plain.times, .kinds = plain.kinds}}});
     for (auto& t : tried)
         if (t) found.all.push_back(std::move(*t));
     for (TriedCause& t : found.all) take_memory(t, e, whole.memory);

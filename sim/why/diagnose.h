@@ -40,7 +40,7 @@ struct Observed {
     std::optional<Seconds> forward = {}, backward = {}, gradient_sync = {}, optimizer = {};
     std::vector<double> rank_times = {};  // what each rank computes in a step
     // what one rank's kernels take by their kind, as shares of the step
-    std::optional<KernelKinds> kinds = {};
+    std::optional<KernelShares> kinds = {};
     std::optional<Bytes> peak = {};  // memory that tensors took on the fullest device
     std::vector<MeasuredLink> links = {};
     std::vector<MeasuredClock> clocks = {};  // of devices
@@ -59,7 +59,7 @@ struct CauseGuess {
     double link_between = 1, link_inside = 1, slowest_rank = 1;
     SlowRanks ranks = SlowRanks::all;  // which are slow
     double kernels = 1;                // what ranks compute, over the forecast
-    KernelKinds kinds = {};            // shares of what a rank computes
+    KernelShares kinds = {};           // of what a rank computes
     double clock = 1;                  // over its usual one
     double device_share = 1;           // of the time
 };
@@ -78,7 +78,7 @@ struct TriedCauses {
     Interval forecast;
     Cluster cluster;
     Seconds kernels;                 // what the reporting rank computes as forecast
-    KernelKinds kinds;               // and its kernels by kind
+    Seconds computing;               // the same without the host's work
     std::vector<double> rank_times;  // what each rank computes; empty: as much
     std::vector<TriedCause> all;     // the first: nothing is wrong
     std::vector<Cause> of_some_steps;

@@ -92,13 +92,11 @@ double chance_of(SlowRanks shape, SlowRanks of_cause) {
     return shape == of_cause ? as_it_is : else_so;
 }
 
-bool of_few(SlowRanks ranks) { return ranks == SlowRanks::one || ranks == SlowRanks::some; }
-
 // A profile's kernels: each kind's share of them, and their sum beside the step. One rank's profile
 // says little where ranks differ.
-void add_kinds(const KernelKinds& seen, const CauseGuess& g, const TriedCauses& tried,
+void add_kinds(const KernelShares& seen, const CauseGuess& g, const TriedCauses& tried,
                const auto& add_robust) {
-    const double strange = of_few(g.ranks) ? 1 : strange_phase;
+    const double strange = is_of_few(g.ranks) ? 1 : strange_phase;
     constexpr std::array names{"products", "fused attention", "passes over memory"};
     for (std::size_t i = 0; i < names.size(); ++i) {
         const auto kind = kernel_kinds[i];
@@ -109,7 +107,7 @@ void add_kinds(const KernelKinds& seen, const CauseGuess& g, const TriedCauses& 
             fmt::format("{:.0f} % of the kernels, {:.0f} % expected", 100 * found, 100 * said),
             std::log((found + least_kind / 2) / (said + least_kind / 2)), kind_width, strange);
     }
-    const double all = seen.total(), said = tried.kinds.total() * g.kernels / g.times.step.si();
+    const double all = seen.total(), said = tried.computing * g.kernels / g.times.step;
     add_robust("the profile's kernels",
                fmt::format("{:.0f} % of the step, {:.0f} % expected", 100 * all, 100 * said),
                std::log(all / said), profile_width, strange);
@@ -146,7 +144,7 @@ StepError error_of(const Interval& step) {
             std::max(least, std::log(step.p90 / step.p50) / p90_of_normal)};
 }
 
-bool is_of_few(const CauseGuess& g) { return of_few(g.ranks); }
+bool is_of_few(SlowRanks ranks) { return ranks == SlowRanks::one || ranks == SlowRanks::some; }
 
 Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& tried,
              const Observed& observed, Seconds step) {
@@ -172,7 +170,7 @@ Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& t
         const double floor = 0.01 * step.si();
         add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
                    std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width,
-                   is_of_few(g) ? 1 : strange_phase);
+                   is_of_few(g.ranks) ? 1 : strange_phase);
     }
     if (observed.rank_times.size() > 1) {
         const auto [slowest, others, shape] = relative(observed.rank_times, tried);
@@ -187,7 +185,8 @@ Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& t
                    fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, g.kernels),
                    std::log(others / g.kernels) - off, kernel_width, strange_phase);
     }
-    if (observed.kinds && tried.kinds.total() > 0) add_kinds(*observed.kinds, g, tried, add_robust);
+    if (observed.kinds && tried.computing > Seconds(0))
+        add_kinds(*observed.kinds, g, tried, add_robust);
     if (!observed.clocks.empty()) {
         std::vector<double> shares;
         for (const MeasuredClock& clock : observed.clocks)

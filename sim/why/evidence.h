@@ -11,8 +11,6 @@ namespace stepcast {
 inline constexpr std::array parts_of_step{&StepTimes::step, &StepTimes::forward,
                                           &StepTimes::backward, &StepTimes::gradient_sync,
                                           &StepTimes::optimizer};
-inline constexpr std::array kernel_kinds{&KernelKinds::products, &KernelKinds::attention,
-                                         &KernelKinds::passes};
 
 // The interval's two widths, as a density of log(measured / expected).
 struct StepError {
@@ -28,7 +26,7 @@ struct Judged {
 };
 
 // Of whose phases it matters which rank logs.
-bool is_of_few(const CauseGuess& guess);
+bool is_of_few(SlowRanks ranks);
 
 // How well one guess agrees with each thing that was measured. `step` is the quiet step, `memory`
 // the cause's (two causes: their product over that of none).

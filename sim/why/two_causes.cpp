@@ -62,11 +62,11 @@ CauseGuess combined(const CauseGuess& a, const CauseGuess& b, const CauseGuess& 
     for (Seconds StepTimes::*part : parts_of_step)
         g.times.*part =
             Seconds(both((a.times.*part).si(), (b.times.*part).si(), (plain.times.*part).si()));
-    for (double KernelKinds::*kind : kernel_kinds)
+    for (double KernelShares::*kind : kernel_kinds)
         g.kinds.*kind =
             plain.kinds.*kind > 0 ? a.kinds.*kind * b.kinds.*kind / plain.kinds.*kind : 0;
     if (const double sum = g.kinds.total(); sum > 0)
-        for (double KernelKinds::*kind : kernel_kinds) g.kinds.*kind /= sum;
+        for (double KernelShares::*kind : kernel_kinds) g.kinds.*kind /= sum;
     for (double CauseGuess::*factor :
          {&CauseGuess::link_between, &CauseGuess::link_inside, &CauseGuess::slowest_rank,
           &CauseGuess::kernels, &CauseGuess::clock, &CauseGuess::device_share})

@@ -37,6 +37,17 @@ std::vector<StepRow> large_steps() {
             {.id = "d", .hidden = 8192, .tp = 4, .dp = 2, .micro_batch = 8}};
 }
 
+std::vector<StepRow> ten_rows() {
+    std::vector<StepRow> rows;
+    for (int i = 0; i < 10; ++i)
+        rows.push_back({.id = std::string(1, static_cast<char>('a' + i)),
+                        .hidden = 1024 << i % 3,
+                        .micro_batch = 1 + i % 2,
+                        .batches = 1 + i % 4});
+    for (StepRow& r : rows) r.framework = "default";
+    return rows;
+}
+
 CalibrationRequest request(const TestFolder& folder, const std::vector<StepRow>& rows,
                            FitTarget target) {
     return {.measurements = {folder.write("steps.csv", steps_table(rows))},
@@ -224,13 +235,7 @@ TEST_CASE("a base that a fit does not bring nearer to rows left out stays, with 
 // % is what the file says of it. Other rows are forecast as the base forecasts them.
 TEST_CASE("rows that most of the others contradict move nothing, and are named") {
     const TestFolder folder;
-    std::vector<StepRow> rows;
-    for (int i = 0; i < 10; ++i)
-        rows.push_back({.id = std::string(1, static_cast<char>('a' + i)),
-                        .hidden = 1024 << i % 3,
-                        .micro_batch = 1 + i % 2,
-                        .batches = 1 + i % 4});
-    for (StepRow& r : rows) r.framework = "default";
+    std::vector<StepRow> rows = ten_rows();
     rows = as_forecast(folder, rows);
     for (std::size_t i = 0; i < rows.size(); ++i)
         rows[i].seconds *=
@@ -266,13 +271,7 @@ TEST_CASE("rows that most of the others contradict move nothing, and are named")
 // constant explains would be believed, as b, c, g and h by a host that is slower at a micro-batch.
 TEST_CASE("wrong rows are told from the others where the base is far from both") {
     const TestFolder folder;
-    std::vector<StepRow> rows;
-    for (int i = 0; i < 10; ++i)
-        rows.push_back({.id = std::string(1, static_cast<char>('a' + i)),
-                        .hidden = 1024 << i % 3,
-                        .micro_batch = 1 + i % 2,
-                        .batches = 1 + i % 4});
-    for (StepRow& r : rows) r.framework = "default";
+    std::vector<StepRow> rows = ten_rows();
     const auto right = as_forecast(folder, rows, {{"cluster.host.layer", "3 ms"}});
     for (const std::string wrong : {"adfi", "efij", "acdg"}) {
         CAPTURE(wrong);

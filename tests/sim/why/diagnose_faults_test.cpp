@@ -133,8 +133,7 @@ void take_all(const TriedCauses& tried, const Fault& f, double error, Seconds qu
               Random& r) {
     const CauseGuess& g = f.guess;
     if (f.peak > Bytes(0)) seen.peak = f.peak * std::exp(normal(r, 0.1));
-    const double all =
-        tried.kinds.total() * g.kernels * std::exp(error + normal(r, 0.1)) / quiet.si();
+    const double all = tried.computing * g.kernels * std::exp(error + normal(r, 0.1)) / quiet;
     const auto part = [&](double share) { return all * share * std::exp(normal(r, 0.15)); };
     seen.kinds = {part(g.kinds.products), part(g.kinds.attention), part(g.kinds.passes)};
     for (int device = 0; device < 8; ++device)

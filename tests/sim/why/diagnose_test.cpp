@@ -234,7 +234,7 @@ TEST_CASE("a profile tells kernels that are not fused") {
     Observed seen{.name = "run", .step = unfused.times.step};
     const double before =
         cause_of(diagnose(tried, seen), "attention without a fused kernel").probability;
-    const double share = tried.kinds.total() * unfused.kernels / seen.step.si();
+    const double share = tried.computing * unfused.kernels / seen.step;
     seen.kinds = {unfused.kinds.products * share, 0, unfused.kinds.passes * share};
     const Diagnosis d = diagnose(tried, seen);
     CHECK(d.causes.front().name == "attention without a fused kernel");
