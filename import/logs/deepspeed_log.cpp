@@ -160,8 +160,13 @@ private:
             return value ? LineUse::used : LineUse::unknown;
         };
         if (cursor.find("OVERFLOW!")) return keep("overflow", "1", step, 1);
-        if (cursor.find("CurrSamplesPerSec="))
-            return keep("samples_per_s", "1", last, cursor.number());
+        if (cursor.find("CurrSamplesPerSec=")) {
+            const LineUse use = keep("samples_per_s", "1", last, cursor.number());
+            // behind it since version 0.7 (utils/timer.py), in binary gigabytes
+            if (cursor.find("MaxMemAllocated="))
+                if (const auto most = cursor.number()) keep_memory("memory", *most);
+            return use;
+        }
         // the values are means since the line before, except the rate behind them: it is the last
         // step's
         if (cursor.find("Batch (t):")) {
@@ -207,7 +212,9 @@ private:
             const auto gigabytes = cursor.number();
             if (gigabytes && !memory_of_.empty()) keep_memory("memory." + memory_of_, *gigabytes);
             // "Max_MA": most that tensors took, "Max_CA": most that the allocator held, since the
-            // line before (runtime/utils.py: see_memory_usage resets them)
+            // line before (runtime/utils.py: see_memory_usage resets them). Before the first step
+            // that is the model's making.
+            if (log_.run.steps == 0) return gigabytes ? LineUse::used : LineUse::unknown;
             for (const auto& [word, phase] :
                  {std::pair("Max_MA ", "memory"), std::pair("Max_CA ", "memory_reserved")}) {
                 LineCursor later = cursor;

@@ -38,8 +38,9 @@ std::string at(const std::string& clock) { return "[2024-02-20 " + clock + "] [R
 
 }  // namespace
 
-// Binary gigabytes; the count of parameters once, though every rank says it; the samples a second
-// are of the step before.
+// Binary gigabytes, of which the peaks before the first step are of the model's making and no
+// step's; the count of parameters once, though every rank says it; the samples a second are of the
+// step before.
 TEST_CASE("DeepSpeed's log tells memory, parameters and rates beside its steps") {
     const ReadLog result = imported(
         at("09:00:00,000") + "[utils.py:821:see_memory_usage] Before Init 2\n" +
@@ -57,8 +58,7 @@ TEST_CASE("DeepSpeed's log tells memory, parameters and rates beside its steps")
         "Loaded something else\n");
     REQUIRE(result.runs.size() == 1);
     CHECK(values_of(result.runs[0]) ==
-          "memory.before_init_2 -1 -1 805306368 B\nmemory -1 -1 1073741824 B\n"
-          "memory_reserved -1 -1 2147483648 B\nparameters -1 -1 1500 1\n"
+          "memory.before_init_2 -1 -1 805306368 B\nparameters -1 -1 1500 1\n"
           "forward -1 1 0.011 s\nbackward_and_sync -1 1 0.022 s\noptimizer -1 1 0.003 "
           "s\nsamples_per_s -1 1 17.5 1\n"
           "forward -1 2 0.013 s\nbackward_and_sync -1 2 0.026 s\noptimizer -1 2 0.005 s\nstep -1 2 "
@@ -68,6 +68,32 @@ TEST_CASE("DeepSpeed's log tells memory, parameters and rates beside its steps")
     CHECK(result.runs[0].first_line == 6);
     CHECK(result.runs[0].last_line == 8);
     CHECK(result.runs[0].notes.empty());
+}
+
+// A breakdown of memory before the first step and after it (2 and 3 GiB, 4 held), and the rate's
+// own line (2.5 GiB); the most counts.
+TEST_CASE("DeepSpeed's peaks of memory are those of steps") {
+    const auto memory = [](const char* when, const char* values) {
+        return at(when) + "[utils.py:829:see_memory_usage] Engine after step\n" + at(when) +
+               "[utils.py:830:see_memory_usage] " + values + "\n";
+    };
+    const auto step = [](const char* when) {
+        return at(when) + "time (ms) | forward: 11.00 | backward: 22.00 | step: 3.00\n";
+    };
+    const ReadLog result = imported(
+        memory("09:00:00,000", "MA 1 GB  Max_MA 9 GB  CA 9 GB  Max_CA 9 GB") +
+        step("09:00:01,500") +
+        memory("09:00:01,600", "MA 1 GB  Max_MA 2 GB  CA 3 GB  Max_CA 3 GB") +
+        step("09:00:03,250") +
+        memory("09:00:03,300", "MA 1 GB  Max_MA 3 GB  CA 3 GB  Max_CA 4 GB") + at("09:00:03,400") +
+        "epoch=0/micro_step=2/global_step=2, CurrSamplesPerSec=17.5, MemAllocated=1.0GB, "
+        "MaxMemAllocated=2.5GB\n");
+    REQUIRE(result.runs.size() == 1);
+    const std::string values = values_of(result.runs[0]);
+    CHECK_THAT(values, !Contains("9663676416"));  // 9 GiB
+    CHECK_THAT(values, Contains("memory -1 -1 3221225472 B"));
+    CHECK_THAT(values, Contains("memory_reserved -1 -1 4294967296 B"));
+    CHECK_THAT(values, Contains("memory -1 -1 2684354560 B"));
 }
 
 // Rank 1 prints its own lines; its own clock counts. A second start of the program is another run.
