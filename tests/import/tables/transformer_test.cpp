@@ -76,7 +76,7 @@ TEST_CASE("what a row does not state is listed with what was taken instead") {
     CHECK(takes_for_granted(c, "memory of a100 not stated: 80 GiB of dgx-a100"));
     CHECK(takes_for_granted(c, "network between nodes not stated: 8 NICs of 20 GB/s of dgx-a100"));
     CHECK(takes_for_granted(c, "vp not stated: 1"));
-    CHECK(takes_for_granted(c, "zero not stated: 0"));
+    CHECK(takes_for_granted(c, "zero not stated: 0, the least that fits"));
     CHECK(takes_for_granted(c, "precision: fp16 (assumed)"));
     CHECK(takes_for_granted(gpt_case_with({{"vp", "n/a"}}), "vp not stated: 1"));
     CHECK(takes_for_granted(gpt_case_with({{"sp", ""}}), "sp not stated: off"));
