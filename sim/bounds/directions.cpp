@@ -10,9 +10,10 @@ namespace stepcast {
 namespace {
 
 // How much each part weighs in a direction. A send is relative to the forward of a chunk, a host to
-// that of a layer; the others scale the reference.
+// that of a layer, and so is what the last gradients add to the layers beside them; the others
+// scale the reference.
 struct Weights {
-    double send = 0, again = 0, host = 0, backward = 1, weights = 1;
+    double send = 0, again = 0, host = 0, backward = 1, weights = 1, last = 0;
 };
 
 class DirectionWriter {
@@ -39,6 +40,9 @@ public:
         for (const double again : {0.0, 1.0})
             for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5})
                 add({.send = send, .again = again});
+        // Gradients beside the last backwards of a chunk: the way through all stages meets them at
+        // each, and is otherwise no longer than one that stays on a stage.
+        for (const double again : {0.0, 1.0}) add({.send = 0.03, .again = again, .last = 0.2});
         // Backwards of little work (frozen layers): forwards decide.
         for (const double send : {0.05, 0.3}) add({.send = send, .backward = 0.6});
         if (traits(key_.schedule).chunks == StageChunks::there_and_back) there_and_back();
@@ -91,6 +95,7 @@ private:
             f[feature::unit(k, Pass::weight_backward)] *= by.weights;
             f[feature::host_again(k)] = by.again * by.host * layer_;
         }
+        f[feature::inside_last] = f[feature::after_last] = by.last * layer_;
         f[feature::send_far] = f[feature::send_wrap] = by.send * chunk_;
         f[feature::send_near] = (key_.node == 0 ? 1 : 0.1) * by.send * chunk_;  // if any, cheaper
         return f;

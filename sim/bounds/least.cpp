@@ -36,7 +36,8 @@ struct Section {
     double kernels = 0, collectives = 0, start = 0, end = 0;
 };
 
-// Empty if the plan has no such points: a task skips one, or the host waits for the device.
+// Empty if the plan has no such points, because a task skips one. A host that waits for the device
+// is a task like others: what it issues then waits for it.
 std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs,
                                  const Timeline& timeline) {
     std::vector<Section> sections;
@@ -44,10 +45,7 @@ std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs,
     std::vector<TaskId> entry, open;
     for (TaskId t = 0; t < plan.size(); ++t) {
         const auto before = plan.predecessors(t);  // ascending
-        if (plan.on_host(t)) {
-            if (!before.empty()) return {};
-            continue;
-        }
+        if (plan.on_host(t) && before.empty()) continue;
         const auto follows = [&](const std::vector<TaskId>& all) {
             return before.size() == all.size() && std::ranges::is_permutation(before, all);
         };
@@ -58,8 +56,9 @@ std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs,
             return {};
         }
         Section& section = sections.back();
-        const bool kernel = plan.places(t).front().lane() == Lane::compute;
-        (kernel ? section.kernels : section.collectives) += costs.duration[t].si();
+        const Lane lane = plan.places(t).front().lane();
+        if (lane == Lane::compute) section.kernels += costs.duration[t].si();
+        if (lane == Lane::collective) section.collectives += costs.duration[t].si();
         section.start = std::min(section.start, timeline.start[t].si());
         section.end = std::max(section.end, timeline.finish[t].si());
         std::erase_if(open, [&](TaskId o) { return std::ranges::find(before, o) != before.end(); });

@@ -59,7 +59,7 @@ private:
         }
         const FeatureCounts& slot = slots_.features(n);
         for (std::size_t f = 0; f < feature::none; ++f) path[f] += slot[f];
-        if (n.fills_last) path[feature::inside_last] += slots_.layers_of(n) - 1;
+        path[feature::inside_last] += times_.filled_inside(n);
         const bool was_sent = n.source >= 0 && node(n.source).sends();
         if (was_sent) ++path[feature::entry];
         if (step.cause == SlotTimes::from_own_send) return {n.before, true};

@@ -180,7 +180,10 @@ template <class Call>
 void SlotTimes::each_wait(const SlotNode& n, const Call& call) const {
     const Lanes& nothing = feature_[feature::none];
     if (n.before >= 0) {
-        call(from_stage, end_[at(n.before)], feature_[after(n.before)]);
+        Lanes more = feature_[after(n.before)];
+        for (std::size_t d = 0; slots_.node(n.before).fills_last && d < width; ++d)
+            more[d] += feature_[feature::after_last][d];
+        call(from_stage, end_[at(n.before)], more);
         if (!key_.overlap_p2p && slots_.node(n.before).sends())
             call(from_own_send, sent_[at(n.before)], nothing);
     }
@@ -205,10 +208,10 @@ void SlotTimes::run(std::span<const FeatureTimes> directions) {
         each_wait(n, [&](Cause, const Lanes& end, const Lanes& more) {
             for (std::size_t d = 0; d < width; ++d) ready[d] = std::max(ready[d], end[d] + more[d]);
         });
-        const Lanes &before = entry(n), &device = device_[at(n.kind)], &host = host_[at(n.kind)];
+        const Lanes &before = entry(n), &host = host_[at(n.kind)];
         for (std::size_t d = 0; d < width; ++d) {
             hosts[at(n.stage)][d] += host[d];
-            end_[i][d] = std::max(ready[d] + before[d] + device[d], hosts[at(n.stage)][d]);
+            end_[i][d] = std::max(ready[d] + before[d] + device(n, d), hosts[at(n.stage)][d]);
         }
         if (!n.sends()) continue;
         sent_[i] = end_[i];
@@ -228,9 +231,8 @@ SlotTimes::Cause SlotTimes::cause(int i, std::size_t direction) const {
         const double until = end[direction] + more[direction];
         if (until > ready) ready = until, cause = by;
     });
-    return end_[at(i)][direction] > ready + entry(n)[direction] + device_[at(n.kind)][direction]
-               ? from_host
-               : cause;
+    return end_[at(i)][direction] > ready + entry(n)[direction] + device(n, direction) ? from_host
+                                                                                       : cause;
 }
 
 int SlotTimes::send_waited_for(int i, std::size_t direction) const {

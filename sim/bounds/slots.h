@@ -52,6 +52,8 @@ SlotGraph slot_graph(const PipelineKey& key, const Workload& workload);
 //   F(i) = max(F + filled or opened, of the slot before it on its stage; S + arrival, of the slot
 //   whose result it takes)
 //          + entry + duration, but no less than the host's time for all slots of the stage so far
+// The slot that makes the last gradients of its chunk also takes `inside_last` for all its layers
+// but one, and the stage's next slot waits `after_last` longer.
 //   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
 // If sends are not overlapped, F(i) also waits for S of the slot before. Not counted: host time
 // between plans, and hosts of sends.
@@ -76,6 +78,10 @@ public:
     }
     // The feature that the stage waits for after slot i.
     [[nodiscard]] std::size_t after(int i) const;
+    // For how many layers a slot takes `inside_last`.
+    [[nodiscard]] double filled_inside(const SlotNode& n) const {
+        return n.fills_last ? slots_.layers_of(n) - 1 : 0;
+    }
 
 private:
     using Lanes = std::array<double, width>;
@@ -83,6 +89,10 @@ private:
     template <class Call>
     void each_wait(const SlotNode& n, const Call& call) const;
     [[nodiscard]] const Lanes& entry(const SlotNode& n) const;
+    [[nodiscard]] double device(const SlotNode& n, std::size_t direction) const {
+        return device_[at(n.kind)][direction] +
+               filled_inside(n) * feature_[feature::inside_last][direction];
+    }
 
     const PipelineKey& key_;
     const SlotGraph& slots_;

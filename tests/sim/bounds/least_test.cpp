@@ -85,6 +85,25 @@ TEST_CASE("a plan takes no less than its kernels and what they lose beside its e
     CHECK(exchange_bound.alone == Approx(3));
 }
 
+// Slowdown 0.5. The host waits for the first gemm (2 s) and reads for 1 s; only then it issues the
+// exchange of 3 s and the gemm of 4 s beside it: 2 + 1 + 4 + 3 / 3, as in the engine. All of the
+// first gemm and 2 s of the other run alone.
+TEST_CASE("a host that waits for the device is one more task that all others of a plan pass") {
+    TaskGraph plan;
+    const TaskId first = plan.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
+    const TaskId read = plan.add("read", Phase::forward, HostWork{HostWork::Kind::read, 1},
+                                 {Place{0, Lane::host}}, {first});
+    plan.add("sum", Phase::forward, AllReduce{1024_B}, {collective(0)}, {read});
+    plan.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {read});
+    const Costs costs = free_issue({2_s, 1_s, 3_s, 4_s});
+    const LeastTimes least = least_times(plan, costs, 0.5);
+    CHECK(least.all == Approx(8));
+    CHECK(least.alone == Approx(2 + 2));
+    Timeline timeline;
+    run_with_contention(plan, costs, {0.5, 0}, timeline);
+    CHECK(timeline.end.si() == Approx(8));
+}
+
 // The last pass does not wait for the exchange, which may then run beside anything, so only the
 // order of tasks counts.
 TEST_CASE(
