@@ -2,6 +2,7 @@
 // of anybody else take longer and scatter more (model/presets/scatter.toml, [[class]]).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct AsRun {
     Circumstances circumstances = {};
     std::vector<OtherReading> readings = {};
     std::vector<std::string> said = {};  // for the row's assumptions
+    // Of a neighbouring step, in place of this one's own where experts would be drawn: a simulation
+    // of all ranks, of which p10 and p90 alone depend.
+    std::optional<DrawnExperts> drawn = std::nullopt;
 };
 
 // Of steps of others: reads an unnamed framework as that one of its kinds (framework.may_be), and

@@ -16,12 +16,14 @@ Experiment drawn_by(const Experiment& e, RoutingSpec::Kind kind) {
 
 }  // namespace
 
-std::optional<DrawnExperts> drawn_experts(const Experiment& e, Seconds balanced) {
+bool balances_experts(const Experiment& e) {
     const bool unstated =
         e.routing.kind == RoutingSpec::Kind::uniform && !is_stated(e, "routing.kind");
-    if (!unstated || e.workload.kind != Workload::Kind::transformer || e.parallelism.ep == 1 ||
-        e.routing.draws > 1 || e.workload.moe.capacity_factor > 0)
-        return std::nullopt;
+    return unstated && e.workload.kind == Workload::Kind::transformer && e.parallelism.ep > 1 &&
+           e.routing.draws <= 1 && e.workload.moe.capacity_factor == 0;
+}
+
+DrawnExperts drawn_experts(const Experiment& e, Seconds balanced) {
     DrawnExperts found;
     try {
         found.step = steps_of_draws(drawn_by(e, RoutingSpec::Kind::random_gate)).front() / balanced;

@@ -164,7 +164,7 @@ std::vector<Lever> levers(const Experiment& experiment) {
     for (const auto& [set, hardware] : all_changes(base)) try {
             const Experiment changed = with_lever(base, set);
             check_experiment(changed);
-            const Forecast f = predict(changed);
+            const Forecast f = predict({.experiment = changed, .drawn = now.drawn});
             if (f.step.p50 == now.step.p50 && f.memory == now.memory) continue;
             Lever lever{.set = set,
                         .from = text_of(*find_key(set.front().key), base),

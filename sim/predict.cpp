@@ -286,7 +286,7 @@ Prediction predict_step(const AsRun& as) {
     if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
     if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline, Record::waits);
     std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
-    f.drawn = drawn_experts(e, s.timeline.end);
+    if (balances_experts(e)) f.drawn = as.drawn ? *as.drawn : drawn_experts(e, s.timeline.end);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
