@@ -54,9 +54,20 @@ const FeatureTimes& FoundPipelines::reference() {
     std::call_once(priced_, [&] {
         set_plan(base_, {});
         OpPrices prices(base_.cluster);
-        reference_ = bound_shape(base_, {}, prices).estimate;
+        BoundShape shape = bound_shape(base_, {});
+        add_times(shape, base_, prices);
+        reference_ = shape.estimate;
     });
     return reference_;
+}
+
+const std::vector<StageGroup>& FoundPipelines::Entry::groups(const PipelineKey& key,
+                                                             FoundPipelines& all) {
+    std::call_once(grouped_, [&] {
+        const Workload& workload = all.base_.workload;
+        groups_ = find_groups(key, workload, search_directions(key, workload, all.reference()));
+    });
+    return groups_;
 }
 
 StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
@@ -119,13 +130,24 @@ void StepBounds::bind(const ParallelPlan& plan) {
     const bool pipeline = ranks || micro_batches(p) != micro_batches(last) ||
                           pipeline_of(plan) != pipeline_of(before);
     if (pipeline) bind_pipeline();
-    const bool times = pipeline || shape || x.scatter_sends != last_x.scatter_sends;
-    if (times) bind_sends();
+    if (shape || pipeline) bind_units();
     if (shape || pipeline) bind_memory();
-    if (times) bind_slots();
+    const bool times = pipeline || shape || x.scatter_sends != last_x.scatter_sends;
     const bool data = times || p.zero != last.zero;
-    if (data) bind_data();
-    if (data || x.gradients != last_x.gradients) bind_least_paths();
+    stale_.paths |= pipeline;
+    stale_.sends |= times;
+    stale_.data |= data;
+    stale_.gradients |= data || x.gradients != last_x.gradients;
+}
+
+void StepBounds::bind_times() {
+    if (!shape_->timed) add_times(*shape_, now_, prices_);
+    if (stale_.paths) bind_paths();
+    if (stale_.sends) bind_sends();
+    if (stale_.sends) bind_slots();
+    if (stale_.data) bind_data();
+    if (stale_.gradients) bind_least_paths();
+    stale_ = {false, false, false, false};
     bind_lower_ends();
     estimate_ends();
 }
@@ -143,7 +165,7 @@ void StepBounds::bind_groups() {
 
 void StepBounds::bind_shape() {
     const auto [known, is_new] = shapes_.try_emplace(shape_key(plan_of(now_)));
-    if (is_new) known->second = bound_shape(now_, routing_of(now_, draw_), prices_);
+    if (is_new) known->second = bound_shape(now_, routing_of(now_, draw_));
     shape_ = &known->second;
 }
 
@@ -151,25 +173,33 @@ void StepBounds::bind_pipeline() {
     const Parallelism& p = now_.parallelism;
     key_ = pipeline_key(plan_of(now_));
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
-    const Pipeline*& entry = met_[key_];
-    if (!entry)
-        entry = &pipelines_->find(key_, [&] {
-            return find_pipeline(key_, base_.workload,
-                                 search_directions(key_, base_.workload, pipelines_->reference()));
-        });
-    pipeline_ = entry;
-    ends_.resize(pipeline_->groups.size());
+    FoundPipelines::Entry*& entry = met_[key_];
+    if (!entry) entry = &pipelines_->find(key_);
+    entry_ = entry;
+    pipeline_ = &entry->pipeline(key_, base_.workload);
+}
+
+void StepBounds::bind_units() {
+    units_ = shape_->units;
+    if (now_.parallelism.pp > 1 && !traits(now_.parallelism.schedule).ends_meet())
+        units_.weights[at(UnitKind::head)] = shape_->copied_head;
+}
+
+void StepBounds::bind_paths() {
+    const std::vector<StageGroup>& groups = entry_->groups(key_, *pipelines_);
+    ends_.resize(groups.size());
     for (std::size_t g = 0; g < ends_.size(); ++g) {
         GroupEnd& end = ends_[g];
-        end.group = &pipeline_->groups[g];
-        end.paths.clear();
-        for (const auto* paths : {&end.group->paths, &end.group->sharded_paths})
+        end.group = &groups[g];
+        end.paths.resize(groups[g].paths.size() + groups[g].sharded_paths.size());
+        std::size_t i = 0;
+        for (const auto* paths : {&groups[g].paths, &groups[g].sharded_paths})
             for (const PipelinePath& path : *paths) {
-                FeatureCounts& meets =
-                    end.paths.emplace_back(RunPath{path.once, path.by_host}).meets;
+                RunPath& run = end.paths[i++];
+                run.by_host = path.by_host;
                 const double rounds = rounds_.count;
-                for (std::size_t f = 0; rounds > 0 && f < feature::count; ++f)
-                    meets[f] += rounds * path.round[f];
+                for (std::size_t f = 0; f < feature::count; ++f)
+                    run.meets[f] = path.once[f] + rounds * path.round[f];
             }
     }
 }
@@ -240,8 +270,6 @@ void StepBounds::bind_memory() {
 StepBound StepBounds::operator()(const ParallelPlan& plan) {
     bind(plan);
     StepBound bound;
-    bound.lower = Seconds(lower_time());
-    bound.estimate = std::max(Seconds(estimated_time()), bound.lower);
     for (const FullStage& stage : full_) {
         const MemoryUse use = memory_of(*context_, stage.weights, stage.moment);
         if (use.peak <= bound.peak) continue;
@@ -249,6 +277,10 @@ StepBound StepBounds::operator()(const ParallelPlan& plan) {
         bound.fits = use.fits;
         bound.tight = use.tight;
     }
+    if (!bound.fits) return bound;
+    bind_times();
+    bound.lower = Seconds(lower_time());
+    bound.estimate = std::max(Seconds(estimated_time()), bound.lower);
     return bound;
 }
 

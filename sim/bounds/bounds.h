@@ -14,8 +14,8 @@
 namespace stepcast {
 
 // `lower` is at most the step of the event engine without jitter. `estimate` is near that step and
-// no less than `lower`. `peak` and `fits` are those of transformer_memory(); `fits` counts
-// cluster.overheads.
+// no less than `lower`. Both are 0 for what does not fit. `peak` and `fits` are those of
+// transformer_memory(); `fits` counts cluster.overheads.
 struct StepBound {
     Seconds lower, estimate;
     Bytes peak;
@@ -32,23 +32,27 @@ public:
     // Of one layer on one rank: what pipelines are searched with.
     [[nodiscard]] const FeatureTimes& reference();
 
-    // While one thread searches a pipeline, other threads that want it wait.
-    template <class Search>
-    const Pipeline& find(const PipelineKey& key, const Search& search) {
-        Entry* entry = nullptr;
-        {
-            const std::lock_guard lock(mutex_);
-            entry = &entries_[key];
+    // A pipeline, and its groups once somebody asks for them: splits that do not fit need none.
+    // While one thread searches, other threads that want the same wait.
+    class Entry {
+    public:
+        const Pipeline& pipeline(const PipelineKey& key, const Workload& workload) {
+            std::call_once(once_, [&] { found_ = find_pipeline(key, workload); });
+            return found_;
         }
-        std::call_once(entry->once, [&] { entry->found = search(); });
-        return entry->found;
+        const std::vector<StageGroup>& groups(const PipelineKey& key, FoundPipelines& all);
+
+    private:
+        std::once_flag once_, grouped_;
+        Pipeline found_;
+        std::vector<StageGroup> groups_;
+    };
+    Entry& find(const PipelineKey& key) {
+        const std::lock_guard lock(mutex_);
+        return entries_[key];
     }
 
 private:
-    struct Entry {
-        std::once_flag once;
-        Pipeline found;
-    };
     Experiment base_;
     std::once_flag priced_;
     FeatureTimes reference_{};
@@ -120,13 +124,17 @@ private:
 
     [[nodiscard]] ShapeKey shape_key(const ParallelPlan& plan) const;
     [[nodiscard]] PipelineKey pipeline_key(const ParallelPlan& plan) const;
-    // Each computes what depends on the parallelism of this call.
+    // Each computes what depends on the parallelism of this call: bind() what memory needs,
+    // bind_times() the rest.
     void bind(const ParallelPlan& plan);
+    void bind_times();
     void bind_shape();
     void bind_groups();
     void bind_pipeline();
-    void bind_sends();
+    void bind_units();
     void bind_memory();
+    void bind_paths();
+    void bind_sends();
     void bind_slots();
     void bind_data();
     // lower.cpp
@@ -155,11 +163,17 @@ private:
     DataPrices data_;
     std::map<ShapeKey, BoundShape> shapes_;
     std::shared_ptr<FoundPipelines> pipelines_;
-    std::map<PipelineKey, const Pipeline*> met_;  // entries of pipelines_, found without a lock
+    // entries of pipelines_, found without a lock
+    std::map<PipelineKey, FoundPipelines::Entry*> met_;
 
     // State of the last call.
-    const BoundShape* shape_ = nullptr;
+    BoundShape* shape_ = nullptr;
+    FoundPipelines::Entry* entry_ = nullptr;
     const Pipeline* pipeline_ = nullptr;
+    // What changed since the last call of bind_times().
+    struct Stale {
+        bool paths = true, sends = true, data = true, gradients = true;
+    } stale_;
     PipelineKey key_;
     Rounds rounds_;
     RankGroups groups_;

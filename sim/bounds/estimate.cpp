@@ -28,7 +28,7 @@ void StepBounds::estimate_entry(double gather, double send) {
     const bool waits = !now_.runtime.exchanges.sends;
     const double s = base_.cluster.interference.compute_slowdown;
     const BoundShape& shape = *shape_;
-    const UnitCounts& units = pipeline_->groups.back().most;
+    const UnitCounts& units = ends_.back().group->most;
     if (all_layers(units) == 0) {
         estimate_[feature::entry] = gather;
         return;

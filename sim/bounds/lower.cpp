@@ -1,5 +1,5 @@
 // lower <= the event engine, because both follow the same graph:
-// - Each path that find_pipeline() found is a chain of tasks of the graph, in which each waits for
+// - Each path that find_groups() found is a chain of tasks of the graph, in which each waits for
 // the one before. Plans of a stage run
 //   one after another, a slot waits for the send of the slot that it continues, sends of a lane go
 //   one by one, and hosts issue in order. A round that repeats is a part of such a path that

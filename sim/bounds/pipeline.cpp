@@ -94,9 +94,11 @@ std::vector<int> trailing_weights(const std::vector<Order>& orders) {
 
 // Of stages whose orders end with weight gradients, those that end with the most form their own
 // group: they are done before the others.
-void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w,
-                 const StageChunkLists& stages, const std::vector<int>& last_weights,
-                 const Directions& directions) {
+std::vector<StageGroup> groups_of(const PipelineKey& key, const Workload& w,
+                                  const StageChunkLists& stages,
+                                  const std::vector<int>& last_weights,
+                                  const Directions& directions) {
+    std::vector<StageGroup> groups;
     std::map<UnitCounts, int> most_weights;  // by the ends of a stage
     std::vector<UnitCounts> units, ends;
     for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -113,10 +115,10 @@ void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w,
             known.try_emplace({ends[s], last_weights[s] == most_weights[ends[s]]}, members.size());
         if (fresh) {
             members.emplace_back();
-            pipeline.groups.push_back({as_int(s), units[s], units[s], {}, {}, last_weights[s]});
+            groups.push_back({as_int(s), units[s], units[s], {}, {}, last_weights[s]});
         }
         members[found->second].push_back(as_int(s));
-        StageGroup& group = pipeline.groups[found->second];
+        StageGroup& group = groups[found->second];
         group.last_weights = std::min(group.last_weights, last_weights[s]);
         for (std::size_t k = 0; k < unit_kinds; ++k)
             group.fewest[k] = std::min(group.fewest[k], units[s][k]);
@@ -126,9 +128,10 @@ void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w,
     const auto paths = longest_paths(key, w, members, directions.times);
     for (std::size_t d = 0; d < paths.size(); ++d)
         for (std::size_t g = 0; g < members.size(); ++g) {
-            StageGroup& group = pipeline.groups[g];
+            StageGroup& group = groups[g];
             add(d < directions.sharded ? group.paths : group.sharded_paths, paths[d][g]);
         }
+    return groups;
 }
 
 }  // namespace
@@ -159,8 +162,7 @@ Parallelism parallelism_of(const PipelineKey& key) {
     return p;
 }
 
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload,
-                       const Directions& directions) {
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload) {
     const Parallelism p = parallelism_of(key);
     const std::vector<Path> paths = paths_of(workload, p);
     Pipeline pipeline;
@@ -168,12 +170,18 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload,
     pipeline.shortest_chunk = workload.layers;
     for (const Chunk& chunk : paths.front())
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
-    const StageChunkLists stages = chunks_by_stage(paths, p.pp);
-    const std::vector<Order> orders =
-        schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches);
-    find_memory(pipeline, workload, stages, orders);
-    find_groups(pipeline, key, workload, stages, trailing_weights(orders), directions);
+    find_memory(pipeline, workload, chunks_by_stage(paths, p.pp),
+                schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches));
     return pipeline;
+}
+
+std::vector<StageGroup> find_groups(const PipelineKey& key, const Workload& workload,
+                                    const Directions& directions) {
+    const Parallelism p = parallelism_of(key);
+    return groups_of(
+        key, workload, chunks_by_stage(paths_of(workload, p), p.pp),
+        trailing_weights(schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches)),
+        directions);
 }
 
 }  // namespace stepcast

@@ -62,7 +62,6 @@ struct MemoryStage {
 };
 
 struct Pipeline {
-    std::vector<StageGroup> groups;
     std::vector<Chunk> kinds;         // one of each set of chunks that hold the same
     std::vector<MemoryStage> memory;  // the stages that can be the fullest
     UnitCounts model{};               // of one copy
@@ -83,10 +82,11 @@ struct Directions {
     std::size_t sharded = 0;
 };
 
-// Finds the longest path under each of the directions. The key's micro-batches must be `least` of
-// rounds_of().
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload,
-                       const Directions& directions);
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload);
+// The groups of stages, with the longest path under each of the directions. The key's micro-batches
+// must be `least` of rounds_of().
+std::vector<StageGroup> find_groups(const PipelineKey& key, const Workload& workload,
+                                    const Directions& directions);
 
 // A Parallelism with the values of the key, for functions such as chunks_of().
 Parallelism parallelism_of(const PipelineKey& key);

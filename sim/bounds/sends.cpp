@@ -42,9 +42,7 @@ void StepBounds::bind_sends() {
         lower_[feature::arrival] = sends_parts(now_) ? shape_->gather.si() : 0;
         estimate_entry(lower_[feature::arrival], std::max(close, distant));
     }
-    units_ = shape_->units;
     const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
-    if (apart) units_.weights[at(UnitKind::head)] = shape_->copied_head;
     const double embedding = real(shape_->shape.vocab * shape_->shape.hidden);
     const bool joins = base_.workload.tied && base_.runtime.gradients.join_tied && apart;
     embedding_all_reduce_ =

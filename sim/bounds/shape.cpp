@@ -173,27 +173,38 @@ void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int
 
 }  // namespace
 
-BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpPrices& prices) {
+BoundShape bound_shape(const Experiment& experiment, const Routing& routing) {
     Experiment e = experiment;
-    e.parallelism.schedule = Schedule::zb_h1;  // makes plans of split backwards as well
+    e.parallelism.schedule = Schedule::zb_h1;  // the schedules share a shape
     BoundShape s;
     s.routing = routing;
     s.shape = rank_shape(e);
     const RankGroups groups = rank_groups(e);
     const LayerContext context{e, s.shape, groups, routing};
-    TaskGraph ops(1, e.cluster.launch_blocking);
-    const LayerPlans plans = layer_plans(ops, context);
-    PlanPricer pricer(ops, prices);
-    fill(s, pricer, UnitKind::dense, plans.dense);
-    fill(s, pricer, UnitKind::embedding, plans.embedding);
-    fill(s, pricer, UnitKind::head, plans.head);
-    fill_busiest(s, pricer, plans.experts, routing.counts.empty() ? 1 : e.parallelism.ep);
-    s.gather = prices.collective(AllGather{s.shape.outer()}, groups.tensor);
     e.parallelism.pp = 2;
     s.copied_head = head_weights(context);
     e.parallelism.pp = 1;
     s.units = unit_memory(context);
     return s;
+}
+
+void add_times(BoundShape& s, const Experiment& experiment, OpPrices& prices) {
+    Experiment e = experiment;
+    e.parallelism.schedule = Schedule::zb_h1;  // makes plans of split backwards as well
+    const RankGroups groups = rank_groups(e);
+    const LayerContext context{e, s.shape, groups, s.routing};
+    TaskGraph ops(1, e.cluster.launch_blocking);
+    const LayerPlans plans = layer_plans(ops, context);
+    PlanPricer pricer(ops, prices);
+    bool dense = false;
+    for (int l = 0; l < e.workload.layers + e.workload.mtp_layers; ++l)
+        dense = dense || !has_experts(e.workload, l);
+    if (dense) fill(s, pricer, UnitKind::dense, plans.dense);
+    fill(s, pricer, UnitKind::embedding, plans.embedding);
+    fill(s, pricer, UnitKind::head, plans.head);
+    fill_busiest(s, pricer, plans.experts, s.routing.counts.empty() ? 1 : e.parallelism.ep);
+    s.gather = prices.collective(AllGather{s.shape.outer()}, groups.tensor);
+    s.timed = true;
 }
 
 }  // namespace stepcast

@@ -29,6 +29,7 @@ private:
 // simulated device time or, where host and device wait for each other, what a second plan behind
 // the first adds. Excludes sends. Times of recomputed layers are always filled in.
 struct BoundShape {
+    bool timed = false;  // whether the times are there; all else always is
     Routing routing;
     RankShape shape;
     UnitMemory units;         // on a stage with both ends
@@ -42,6 +43,8 @@ struct BoundShape {
     Seconds gather;  // of activations that were sent in parts
 };
 
-BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpPrices& prices);
+// Without times: what memory depends on.
+BoundShape bound_shape(const Experiment& experiment, const Routing& routing);
+void add_times(BoundShape& shape, const Experiment& experiment, OpPrices& prices);
 
 }  // namespace stepcast

@@ -146,6 +146,7 @@ TEST_CASE("the memory of closed forms is that of transformer_memory, the verdict
         const StepBound bound = bounds(p);
         REQUIRE(bound.peak.si() == Approx(use.peak.si()).epsilon(1e-12));
         REQUIRE(bound.fits == use.fits);
+        REQUIRE((bound.lower > Seconds(0)) == bound.fits);  // no times of what does not fit
         fitting += bound.fits;
         ++seen;
     });

@@ -58,6 +58,13 @@ struct PricedPlans {
     }
 };
 
+BoundShape timed_shape(PricedPlans& of) {
+    BoundShape s = bound_shape(of.experiment, of.routing);
+    CHECK_FALSE(s.timed);
+    add_times(s, of.experiment, of.prices);
+    return s;
+}
+
 // Two layers, the second with experts. Exchanges wait for the kernels before them, and the kernels
 // after wait for the exchanges.
 Experiment chained(double call) {
@@ -87,7 +94,7 @@ TEST_CASE(
     "exchanges") {
     const double call = GENERATE(0.0, 3e-6);
     PricedPlans of{chained(call)};
-    const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
+    const BoundShape s = timed_shape(of);
     int exchanging = 0;
     const auto compare = [&](std::size_t f, const Chain& c, bool rest) {
         CAPTURE(f);
@@ -132,7 +139,7 @@ TEST_CASE("where launches block a plan takes its tasks and what issuing each tak
     Experiment e = chained(3e-6);
     e.cluster.launch_blocking = true;
     PricedPlans of{e};
-    const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
+    const BoundShape s = timed_shape(of);
     const Chain forward = of.chain(of.plans.dense.forward, Phase::forward),
                 backward = of.chain(of.plans.dense.backward, Phase::backward);
     CHECK(forward.host > 0);
@@ -154,7 +161,7 @@ TEST_CASE(
     e.routing.skew = 1.1;
     PricedPlans of{e};
     REQUIRE_FALSE(of.routing.counts.empty());
-    const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
+    const BoundShape s = timed_shape(of);
     const PassPlans& p = of.plans.experts;
     double lower[2];
     for (const int rank : {0, 1})
@@ -186,7 +193,7 @@ TEST_CASE(
 // with experts, 3 both. Each shape counts once.
 TEST_CASE("a shape holds the weights of every kind of unit and the matrices of every mixture") {
     PricedPlans of{chained(0)};
-    const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
+    const BoundShape s = timed_shape(of);
     const LayerContext context{of.experiment, of.shape, of.groups, of.routing};
     CHECK(s.units.weights[0].trained == layer_weights(context, 0).trained);
     CHECK(s.units.weights[1].trained == layer_weights(context, 1).trained);
@@ -215,7 +222,7 @@ TEST_CASE("a head away from a tied embedding has a copy of it") {
     Experiment e = chained(0);
     e.workload.tied = true;
     PricedPlans of{e};
-    const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
+    const BoundShape s = timed_shape(of);
     const auto head = static_cast<std::size_t>(UnitKind::head);
     CHECK(s.copied_head.trained.dense - s.units.weights[head].trained.dense == 500 * 64);
 }
