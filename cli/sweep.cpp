@@ -8,6 +8,7 @@
 #include "cli/experiment_inputs.h"
 #include "cli/output_files.h"
 #include "cli/verbs.h"
+#include "import/launch/emit.h"
 #include "model/base/errors.h"
 #include "model/base/names.h"
 #include "model/input/remarks.h"
@@ -128,6 +129,8 @@ SweepQuestion sweep_question(const Options& asked) {
     question.experiment =
         asked_experiment(options, options.experiment, overrides_of(options), false);
     question.stated = stated_keys_asked(options, options.experiment, overrides_of(options));
+    if (!options.emit.empty())
+        keep_unwritten(question.experiment, parse_name<EmitFormat>(options.emit));
     for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
     if (options.vary.empty()) question.axes.push_back(parse_axis("parallelism=all"));
     question.where = parse_constraints(options.where);

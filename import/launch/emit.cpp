@@ -88,6 +88,13 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
 
 }  // namespace
 
+void keep_unwritten(Experiment& e, EmitFormat format) {
+    if (format == EmitFormat::torchtitan_flags)  // no context_parallel_rotate_method from 0.3 on
+        std::erase_if(e.framework.can.switches, [](const std::string& line) {
+            return line.starts_with("runtime.context_exchange=");
+        });
+}
+
 Emission emit(const Experiment& experiment, EmitFormat format) {
     Emission emission;
     check_common(experiment, format, emission);

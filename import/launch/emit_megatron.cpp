@@ -246,7 +246,7 @@ private:
         }
         if (p.cp > 1)
             add("cp_comm_type",
-                e_.runtime.context_exchange == ContextExchange::ring ? "p2p" : "allgather");
+                e_.runtime.context_exchange == ContextExchange::ring ? "p2p" : "all_gather");
         if (e_.workload.moe.experts > 0 && p.overlap_experts && !nemo())
             flag("overlap_moe_expert_parallel_comm", true, lm() ? "model" : "comm_overlap");
         if (!e_.runtime.gradients.fused_accumulation)

@@ -33,8 +33,10 @@ void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
                       "tensor parallelism (tp) without sequence_parallel");
     out.refuse_unless(e.workload.moe.capacity_factor == 0,
                       "workload.moe.capacity_factor: its experts drop no tokens");
-    out.refuse_unless(p.cp == 1 || e.runtime.context_exchange == ContextExchange::all_gather,
-                      "runtime.context_exchange ring (cp)");
+    out.refuse_unless(
+        !flags || p.cp == 1 || e.runtime.context_exchange == ContextExchange::all_gather,
+        "runtime.context_exchange ring (cp): 0.3 has no context_parallel_rotate_method; expected "
+        "all-gather");
     // TrainingConfig.mixed_precision_reduce of 0.3.0 has float32 alone.
     out.refuse_unless(
         gradient_type(e) == Dtype::fp32 || (gradient_type(e) == Dtype::bf16 && !flags),
@@ -115,6 +117,10 @@ private:
               {"context_parallel_degree", p.cp},
               {"expert_parallel_degree", p.ep}})
             add("parallelism", name, degree);
+        // it shuffles the shards of keys and values between the parts of attention, as a ring does
+        // (config/job_config.py of 0.2.2)
+        if (p.cp > 1 && e_.runtime.context_exchange == ContextExchange::ring)
+            add("parallelism", "context_parallel_rotate_method", "\"alltoall\"");
         if (p.zero >= 2)
             add("parallelism", "fsdp_reshard_after_forward",
                 p.zero == 3 ? "\"always\"" : "\"never\"");

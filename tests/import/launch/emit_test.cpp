@@ -177,6 +177,31 @@ TEST_CASE("chunks that torchtitan does not make by itself are listed by their mo
 
 // From 0.3 on: flags beside a function of Python, the policy of recompute as a subcommand. 8 x 2
 // ranks = dp 4 x tp 2 x pp 2; a local batch of 8 in micro-batches of 2 on four replicas.
+// Transformer Engine and Megatron-Core call it all_gather (transformer_config.py of 0.16.1);
+// torchtitan 0.2.2 rotates by all-to-alls or gathers, and 0.3 always gathers.
+TEST_CASE("how context-parallel ranks exchange keys is written in each tool's word for it") {
+    const auto text = [](const char* framework, const char* exchange, EmitFormat format) {
+        const std::vector<Override> keys{{"cluster.preset", "dgx-h100"},
+                                         {"cluster.nodes", "1"},
+                                         {"framework.preset", framework},
+                                         {"parallelism.cp", "2"},
+                                         {"parallelism.dp", "4"},
+                                         {"parallelism.zero", framework[0] == 't' ? "2" : "1"},
+                                         {"parallelism.global_batch", "32"},
+                                         {"runtime.context_exchange", exchange}};
+        return emit(read_unchecked_experiment("llama3-8b", keys), format).text;
+    };
+    CHECK_THAT(text("megatron-core", "all-gather", EmitFormat::megatron),
+               Contains("--cp-comm-type all_gather"));
+    CHECK_THAT(text("megatron-core", "ring", EmitFormat::megatron), Contains("--cp-comm-type p2p"));
+    CHECK_THAT(text("torchtitan", "ring", EmitFormat::torchtitan),
+               Contains("context_parallel_rotate_method = \"alltoall\""));
+    CHECK_THAT(text("torchtitan", "all-gather", EmitFormat::torchtitan),
+               !Contains("rotate_method"));
+    CHECK_THROWS_WITH(text("torchtitan", "ring", EmitFormat::torchtitan_flags),
+                      Contains("0.3 has no context_parallel_rotate_method; expected all-gather"));
+}
+
 TEST_CASE("torchtitan's flags of 0.3 are read without a TOML file") {
     const TestFolder folder;
     const auto path = folder.write(

@@ -61,6 +61,7 @@ TEST_CASE(
         for (int drawn = 0; emitted < 200 && drawn < 60; ++drawn) {
             SweepQuestion question;
             question.experiment = drawn_question(framework, random);
+            keep_unwritten(question.experiment, format);
             question.axes = {parse_axis("parallelism=all")};
             question.top = 20;
             for (const SweepRow& row : sweep(question, {.threads = 1}).best) {
