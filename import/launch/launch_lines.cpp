@@ -181,11 +181,14 @@ Translation translate_nemo_recipe(Document arguments) {
 
 // ---- torchtitan
 
+bool is_titan_script(const ShellArgument& word) {
+    return std::filesystem::path(word.text).filename() == "run_train.sh";
+}
+
 bool is_titan_launch(const ShellLaunch& launch) {
     return std::ranges::any_of(launch.arguments, [](const ShellArgument& a) {
         return a.text.starts_with("--job.config") || a.text == "torchtitan.train" ||
-               a.text.ends_with("torchtitan/train.py") ||
-               std::filesystem::path(a.text).filename() == "run_train.sh";
+               a.text.ends_with("torchtitan/train.py") || is_titan_script(a);
     });
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -315,20 +316,38 @@ const Tool* tool_of(const Document& document) {
     return nullptr;
 }
 
+namespace {
+
+// "swift", "verl.trainer", "trl sft": a program, a module or a program with its command. The value
+// of a flag is no program.
+bool begins(std::span<const ShellArgument> words, bool of_flag, const std::string& start) {
+    const std::string& word = words.front().text;
+    const std::string name = std::filesystem::path(word).filename().string();
+    if (const auto blank = start.find(' '); blank != std::string::npos)
+        return name == start.substr(0, blank) && words.size() > 1 &&
+               words[1].text == start.substr(blank + 1);
+    return !of_flag && (word == start || name == start || word.starts_with(start + ".") ||
+                        word.ends_with("/" + start));
+}
+
+}  // namespace
+
 const Tool* tool_started(const std::vector<ShellArgument>& words) {
+    const Tool* found = nullptr;
     for (std::size_t i = 0; i < words.size(); ++i) {
-        if (i > 0 && words[i - 1].text.starts_with("--") && words[i - 1].text != "--module")
-            continue;  // the value of a flag
-        const std::string& word = words[i].text;
-        const std::string name = std::filesystem::path(word).filename().string();
+        const bool of_flag =
+            i > 0 && words[i - 1].text.starts_with("--") && words[i - 1].text != "--module";
+        const auto is_start = [&](const std::string& start) {
+            return begins(std::span(words).subspan(i), of_flag, start);
+        };
         for (const Tool& tool : config_files().tools)
-            for (const std::string& start : tool.starts)
-                if (word == start || name == start || word.starts_with(start + ".") ||
-                    word.ends_with("/" + start))
-                    return &tool;
-        if (word.ends_with(".py")) return nullptr;  // behind the program are its own words
+            // a launcher may start another tool's program
+            if ((!found || !tool.refused.empty()) && std::ranges::any_of(tool.starts, is_start))
+                found = &tool;
+        if (found && !found->refused.empty()) return found;
+        if (!of_flag && words[i].text.ends_with(".py")) break;  // behind the program are its own
     }
-    return nullptr;
+    return found;
 }
 
 void require_read(const Tool& tool, const std::string& at) {
