@@ -402,6 +402,15 @@ private:
         return true;
     }
 
+    void apply_builtin(const std::vector<ShellWord>& words) {
+        const std::string& name = words[0].raw;
+        if (name == "cd" && words.size() > 1)
+            variables_.change_folder(variables_.text_of(words.back()));
+        if (name == ":")  // as : ${TP:=4}
+            for (const ShellWord& word : words) (void)variables_.expand(word);
+        if (name == "shift" && variables_.knows("@")) shift(words);
+    }
+
     void shift(const std::vector<ShellWord>& words) {
         auto rest = variables_.expand({"$@", words[0].line});
         const int by = words.size() > 1 ? std::max(0, std::atoi(words[1].raw.c_str())) : 1;
@@ -431,12 +440,7 @@ private:
             call(Commands(function->second), words);
             return std::nullopt;
         }
-        if (first == "cd" && words.size() > 1)
-            variables_.change_folder(variables_.text_of(words.back()));
-        if (first == ":")
-            // handles : ${TP:=4}
-            for (const ShellWord& word : words) (void)variables_.expand(word);
-        if (first == "shift" && variables_.knows("@")) shift(words);
+        apply_builtin(words);
         if (const auto told = status(words)) return told;
         keep_launch(words);
         return may_fail.contains(first) ? std::nullopt : std::optional(true);

@@ -135,6 +135,10 @@ private:
     }
     void step();
     void separate(char sign);
+    // at the & of 2>&1 and of &> file
+    [[nodiscard]] bool redirects() const {
+        return word_.ends_with('>') ? here(1) != '&' : here(1) == '>';
+    }
 
     const std::string& text_;
     const std::string& path_;
@@ -189,9 +193,7 @@ void Splitter::separate(char sign) {
         if (!bracket) copy();
         return end_word();
     }
-    // 2>&1, &> file
-    const bool redirects = sign == '&' && !twice && (word_.ends_with('>') || here(1) == '>');
-    if (redirects || (sign == '(' && open_)) return copy();
+    if ((sign == '&' && redirects()) || (sign == '(' && open_)) return copy();
     end_command(std::string(twice ? 2 : 1, sign));
     at_ += twice ? 2 : 1;
 }
