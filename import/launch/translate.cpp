@@ -105,7 +105,13 @@ constexpr std::array names_of_nemo{
     "micro_batch_size", "global_batch_size",   "num_nodes",          "devices",
     "exp_manager",      "num_attention_heads", "encoder_seq_length", "model_parallel_size"};
 
-bool is_script(const std::string& text, const std::string& path) {
+// A launch by its flags, or a script: those may stand in another that it starts.
+bool is_launch(const std::string& text, const std::string& path) {
+    if (has_any(text, {"--num-layers", "--tensor-model-parallel-size", "--micro-batch-size",
+                       "model.tensor_model_parallel_size=", "--job.config", "torchtitan.train",
+                       "--per_device_train_batch_size", "accelerate launch"}) &&
+        has_any(text, {"torchrun", "python", "accelerate launch"}))
+        return true;
     const auto first = text.substr(0, text.find('\n'));
     return (first.starts_with("#!") && has(first, "sh")) || path.ends_with(".sh") ||
            path.ends_with(".sbatch") || path.ends_with(".slurm");
@@ -123,13 +129,7 @@ ForeignFormat recognise_training(const std::string& text, const std::string& pat
         return ForeignFormat::nemo;
     if (is_yaml_name(path) && has(text, "model:") && has_any(text, {"train:", "ddp:"}))
         return ForeignFormat::megatron_bridge;
-    const bool launch =
-        has_any(text, {"--num-layers", "--tensor-model-parallel-size", "--micro-batch-size",
-                       "model.tensor_model_parallel_size=", "--job.config", "torchtitan.train",
-                       "--per_device_train_batch_size", "accelerate launch"}) &&
-        has_any(text, {"torchrun", "python", "accelerate launch"});
-    // a script also where the flags stand in another that it starts
-    return launch || is_script(text, path) ? ForeignFormat::megatron : ForeignFormat::none;
+    return is_launch(text, path) ? ForeignFormat::megatron : ForeignFormat::none;
 }
 
 ForeignFormat recognise_json(const std::string& text) {

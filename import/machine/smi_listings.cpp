@@ -177,7 +177,7 @@ void read_rocm_smi(const std::string& text, const std::string& path, Machine& ma
                     type, a, b));
             const bool joined = xgmi && direct;
             far += xgmi && !direct ? 1 : 0;
-            told_links = told_links || joined;
+            told_links |= joined;
             machine.joints.push_back(joined ? 1 : 0);
         }
     machine.links_told = true;
