@@ -121,6 +121,18 @@ private:
         ++turns.unit;
     }
 
+    // `other`: the chain of the pass that is waiting for its turn.
+    void write_in_turns(StageState& state, Turns& forward, Turns& backward, Stage::Chain& other) {
+        if (backward.at_end_of_model()) write_part(state, backward);
+        while (!backward.done() || !forward.done()) {
+            if (!backward.done()) write_part(state, backward);
+            state.stage.swap_chain(other);
+            if (forward.unit == 0 && forward.at_end_of_model()) write_part(state, forward);
+            if (!forward.done()) write_part(state, forward);
+            state.stage.swap_chain(other);
+        }
+    }
+
     // Megatron-Core's combined pass (model_chunk_schedule_plan.py): first the backward's logits and
     // the forward's embedding, then one layer of each in turn. The backward's combine overlaps the
     // forward's attention, the forward's dispatch the experts' backward, the backward's dispatch
@@ -146,14 +158,7 @@ private:
         state.stage.swap_chain(other);
         graph_.set_label(backward.label);
         if (takes_back) hops_.take_arrived(state, back);
-        if (backward.at_end_of_model()) write_part(state, backward);
-        while (!backward.done() || !forward.done()) {
-            if (!backward.done()) write_part(state, backward);
-            state.stage.swap_chain(other);
-            if (forward.unit == 0 && forward.at_end_of_model()) write_part(state, forward);
-            if (!forward.done()) write_part(state, forward);
-            state.stage.swap_chain(other);
-        }
+        write_in_turns(state, forward, backward, other);
         graph_.set_label(backward.label);
         if (backward.last) state.data.flush();
         if (const auto target = flow_.target(backward_slot, back)) hops_.send(state, back, *target);
@@ -177,13 +182,22 @@ private:
         graph_.set_label(label_);
     }
 
+    // A unit's first forward waits for its weights that the step before has updated.
+    void follow_update(StageState& state, const Unit& unit) {
+        const auto updated = fetched_.find(&unit);
+        if (updated != fetched_.end() && !updated->second.empty())
+            state.stage.follow(updated->second);
+    }
+    static bool makes_weight_gradients(Pass pass) {
+        return pass == Pass::backward || pass == Pass::weight_backward;
+    }
+
     // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered
     // while one runs.
     void write_units(StageState& state, const Slot& slot) {
         const std::vector<Unit>& units = state.chunks[as_index(slot.chunk)];
         const bool ahead = slot.pass == Pass::forward,
-                   makes_gradients =
-                       slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
+                   makes_gradients = makes_weight_gradients(slot.pass);
         const auto chunk = as_index(slot.chunk);
         const bool sharded =
             p_.zero == 3 && slot.pass != Pass::weight_backward && !state.gathered[chunk];
@@ -198,9 +212,7 @@ private:
         if (sharded) gathered = state.data.gather(unit(0).gathered(), phase, state.before_last);
         for (std::size_t i = 0; i < units.size(); ++i) {
             if (!gathered.empty()) state.stage.follow(gathered);
-            const auto updated = first_forward ? fetched_.find(&unit(i)) : fetched_.end();
-            if (updated != fetched_.end() && !updated->second.empty())
-                state.stage.follow(updated->second);
+            if (first_forward) follow_update(state, unit(i));
             gathered.clear();
             if (sharded && i + 1 < units.size())
                 gathered = state.data.gather(unit(i + 1).gathered(), phase, state.stage.last());
