@@ -118,6 +118,10 @@ private:
         // optimizer_cpu_offload wants the precision-aware optimizer, which is a distributed one
         out_.refuse_unless(!e_.run.offload_optimizer || (p.zero == 1 && !nemo()),
                            "run.offload_optimizer without zero 1");
+        out_.refuse_unless(!e_.run.offload_parameters, "run.offload_parameters");
+        out_.refuse_unless(e_.run.offload_activations == ActivationOffload::none,
+                           "run.offload_activations: its cpu_offloading moves all that whole "
+                           "layers keep");
     }
 
     // Experts in the layers where the forecast has them; a number N alone would begin with one in
@@ -178,6 +182,14 @@ private:
         if (w.attention_gate) flag("attention_output_gate", true);
     }
 
+    void dropout() {
+        const auto& w = e_.workload;
+        add("hidden_dropout", fmt::format("{}", w.dropout));
+        // off if it is not stated
+        if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));
+        add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
+    }
+
     void model() {
         const auto& w = e_.workload;
         numbers({"workload.layers", "workload.hidden"});
@@ -200,10 +212,7 @@ private:
         extras();
         flag_or_not("untie_embeddings_and_output_weights", "share_embeddings_and_output_weights",
                     w.tied);
-        add("hidden_dropout", fmt::format("{}", w.dropout));
-        // off if it is not stated
-        if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));
-        add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
+        dropout();
         numbers({"workload.vocab"});
         if (e_.runtime.vocab_multiple != 128)
             add("make_vocab_size_divisible_by", std::max(1, e_.runtime.vocab_multiple));

@@ -370,7 +370,7 @@ Pieces ShellVariables::pieces_of(const ShellWord& word) {
     bool in_double = false;
     for (std::size_t i = 0; i < raw.size(); ++i) {
         const char c = raw[i];
-        const auto close = raw.find(c, i + 1);  // of ` and '
+        const auto close = c == '`' || c == '\'' ? raw.find(c, i + 1) : std::string::npos;
         if (is_expanded(raw, i)) {
             built.add(dollar(raw, i, word.line));
         } else if (c == '`' && close != std::string::npos) {

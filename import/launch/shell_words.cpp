@@ -241,12 +241,8 @@ std::optional<bool> compared(const std::string& a, const std::string& sign, cons
     return found == results.end() ? std::nullopt : std::optional(found->second);
 }
 
-// A test without && and ||.
+// A test without !, && and ||.
 std::optional<bool> single_test(std::span<const std::string> w) {
-    if (!w.empty() && w[0] == "!") {
-        const auto result = single_test(w.subspan(1));
-        return result ? std::optional(!*result) : std::nullopt;
-    }
     if (w.size() == 1) return !w[0].empty();
     if (w.size() == 2 && w[0] == "-z") return w[1].empty();
     if (w.size() == 2 && w[0] == "-n") return !w[1].empty();
@@ -267,7 +263,10 @@ std::optional<bool> shell_test(std::span<const std::string> w) {
         }
         return holds;
     }
-    return single_test(w);
+    bool holds = true;
+    for (; !w.empty() && w[0] == "!"; w = w.subspan(1)) holds = !holds;
+    const auto result = single_test(w);
+    return result ? std::optional(*result == holds) : std::nullopt;
 }
 
 // ---- what it asks Slurm for

@@ -367,6 +367,8 @@ void read_training(Document& d, Translation& t) {
     t.take("runtime.optimizer.master_weights", d.find("training.dtype"), [](const NamedValue& v) {
         return std::string(v.value == "bfloat16" ? "false" : "true");
     });
+    if (const auto* host = d.on("training.enable_cpu_offload"))
+        keep_on_host(*host, t);  // CPUOffloadPolicy, distributed/parallelize of 0.2.2
     read_recompute(d, t);
     const auto* compile = d.find_any({"compile.enable", "training.compile"});
     const std::string said = compile ? compile->at : "default of torchtitan";

@@ -38,6 +38,11 @@ void keep_tie(Overlay& overlay) { overlay.stated.emplace_back("workload.tied"); 
 
 }  // namespace
 
+// A model may state how its software runs it.
+std::string full_path(const std::string& prefix, const std::string& path) {
+    return prefix == "workload." && path.starts_with("runtime.") ? path : prefix + path;
+}
+
 // A field of a row of a list of tables.
 void lay_row(Layers& layers, const Key& list, const std::string& path, const TomlEntry& entry) {
     if (!at_place(entry.value_at + ": " + entry.path,
@@ -53,9 +58,7 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
     std::set<std::string_view> lists;
     std::vector<TomlEntry> framework_lines;
     for (const auto& entry : file.entries) {
-        // a model may state how its software runs it
-        const bool runtime = prefix == "workload." && entry.path.starts_with("runtime.");
-        const auto full = runtime ? entry.path : prefix + entry.path;
+        const auto full = full_path(prefix, entry.path);
         const auto* key = find_key(full);
         if (const auto line = framework_key(full); !key && !line.empty()) {
             framework_lines.push_back(entry);
