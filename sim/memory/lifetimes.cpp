@@ -174,50 +174,60 @@ private:
     }
 
     void make_lasting() {
-        const Bytes stored = c_.shape.element();
-        // under automatic casting the 16-bit copies are made by the forward
-        const Bytes cast = casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0),
-                    kept = casts_weights(e_) ? cast : stored;
-        const Bytes trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
+        make_weights();
+        make_gradients();
+        make_states();
+        if (e_.parallelism.pp > 1)
+            for (const char* what : {"received", "sent"})
+                make(TensorKind::exchanged, what, c_.shape.outer().si());
+    }
+
+    // under automatic casting the 16-bit copies are made by the forward
+    [[nodiscard]] Bytes cast() const { return casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0); }
+
+    void make_weights() {
+        const Bytes kept = casts_weights(e_) ? cast() : c_.shape.element(),
+                    trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
         const bool there = !keeps_weights_on_host(e_);
         for_units([&](const UnitTape& tape) {
             if (there) make_for_weights(TensorKind::weights, tape, 3, trained);
+            const bool layer = tape.what == "layer";
             const RankWeights& frozen = tape.weights.frozen;
             if (there && frozen.all() > 0)
                 make(TensorKind::weights, tape.what,
-                     frozen_bytes(c_, frozen, tape.what == "layer" ? frozen : RankWeights{}, kept)
-                         .si());
-            if (is_narrow(c_.shape.matrix) && tape.what == "layer")
+                     frozen_bytes(c_, frozen, layer ? frozen : RankWeights{}, kept).si());
+            const RankWeights& narrow =
+                e_.workload.adapter_rank > 0 ? frozen : tape.weights.trained;
+            if (is_narrow(c_.shape.matrix) && layer)
                 for (int copy = 0; copy < 2; ++copy)
                     make(TensorKind::weights, tape.what,
-                         shared_out(c_,
-                                    e_.workload.adapter_rank > 0 ? tape.weights.frozen
-                                                                 : tape.weights.trained,
-                                    3) *
-                             size_of(c_.shape.matrix).si());
+                         shared_out(c_, narrow, 3) * size_of(c_.shape.matrix).si());
         });
-        if (!frees() && !sends_gradients_to_host(e_))
-            for_units([&](const UnitTape& tape) {
-                if (const double all = shared_out(c_, tape.weights.trained, 2); all > 0)
-                    make(TensorKind::gradients, tape.what,
-                         all * size_of(trained_gradients(e_)).si());
-            });
+    }
+
+    void make_gradients() {
+        if (frees() || sends_gradients_to_host(e_)) return;
+        for_units([&](const UnitTape& tape) {
+            if (const double all = shared_out(c_, tape.weights.trained, 2); all > 0)
+                make(TensorKind::gradients, tape.what, all * size_of(trained_gradients(e_)).si());
+        });
+    }
+
+    // Master weights, and what the exchange of gradients in another type holds.
+    void make_states() {
         const bool own_master = e_.runtime.optimizer.master_weights && !widens_adapters(e_);
         const Bytes master = optimizer_bytes(e_, size_of(trained_dtype(e_))) - moments() -
-                             (own_master ? cast : Bytes(0));
+                             (own_master ? cast() : Bytes(0));
         if (master > Bytes(0))
             for_units([&](const UnitTape& tape) {
                 make_for_weights(TensorKind::optimizer, tape, 1, master);
             });
-        if (const Parallelism& p = e_.parallelism;
-            is_eager(e_) && !e_.runtime.gradients.fused_accumulation && p.zero == 0 &&
+        const Bytes stored = c_.shape.element();
+        if (is_eager(e_) && !e_.runtime.gradients.fused_accumulation && e_.parallelism.zero == 0 &&
             size_of(gradient_type(e_)) > stored && c_.groups.data_context.size() > 1)
             for_units([&](const UnitTape& tape) {
                 make(TensorKind::gradients, "buckets", tape.weights.trained.all() * stored.si());
             });
-        if (e_.parallelism.pp > 1)
-            for (const char* what : {"received", "sent"})
-                make(TensorKind::exchanged, what, c_.shape.outer().si());
     }
 
     // --- passes
