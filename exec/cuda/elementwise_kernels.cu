@@ -109,6 +109,8 @@ __device__ void drop_eight(const DropoutShape& shape, const Dropped<T>& at, std:
     Pack<std::uint8_t, drawn> mask;
     if (at.given != nullptr) {
         mask = pack_at(at.given + begin, Size<drawn>{});
+    } else if (threshold == 0) {
+        for (unsigned j = 0; j < drawn; ++j) mask.values[j] = 1;
     } else {
         const PhiloxWords bits = dropout_bits(eight, shape.offset, shape.seed);
         for (unsigned j = 0; j < drawn; ++j) mask.values[j] = is_kept(bits, j, threshold);

@@ -553,6 +553,41 @@ void test_all_ranks(int gpus) {
     for (std::thread& thread : threads) thread.join();
 }
 
+// Passes that kernels of training libraries run, beside the products that say how long their rows
+// are: 64 tokens of 96, heads of 32, 256 words; and one with rows that no kernel takes.
+void add_library_passes(TaskGraph& graph) {
+    const Place compute(0, Lane::compute);
+    const auto pass = [&](std::string_view name, double read, double written) {
+        graph.add(name, name.ends_with("_backward") ? Phase::backward : Phase::forward,
+                  MemoryPass{Bytes(read), Bytes(written)}, {compute}, {});
+    };
+    const auto product = [&](long n, long k) {
+        graph.add("gemm", Phase::forward, Gemm{64, n, k, 1, Dtype::bf16}, {compute}, {});
+    };
+    const double x = 64 * 96 * 2, logits = 64 * 256;
+    pass("attention_norm", x, x);
+    product(288, 96);
+    pass("rotary", 3 * x, 3 * x);
+    product(64, 32);
+    pass("residual", 2 * x, x);
+    pass("dropout", x, 1.5 * x);
+    pass("activation", 2 * x, x);
+    product(96, 96);
+    product(256, 96);
+    pass("loss", 6 * logits, 4 * logits);
+    pass("loss_backward", 4 * logits, 2 * logits);
+    pass("activation_backward", 3 * x, 2 * x);
+    pass("dropout_backward", 1.5 * x, x);
+    pass("residual_backward", 2 * x, x);
+    pass("rotary_backward", 3 * x, 3 * x);
+    pass("attention_norm_backward", 2 * x, x);
+    pass("final_norm", 2 * 20000, 2 * 20000);
+    product(8, 20000);
+    pass("cast", 4 * 4096, 2 * 4096);
+    pass("optimizer", 16 * 70000, 14 * 70000);
+    pass("gradient_norm", 4 * 70000, 0);
+}
+
 // Every kind of op that one rank has, through the executor: issued, and replayed as a CUDA graph.
 TaskGraph one_rank_graph() {
     TaskGraph graph(1);
@@ -584,6 +619,7 @@ TaskGraph one_rank_graph() {
     graph.add("optimizer", Phase::optimizer,
               MemoryPass{Bytes(1 << 22), Bytes(1 << 22), MemoryPass::Access::optimizer}, {compute},
               {});
+    add_library_passes(graph);
     return graph;
 }
 
@@ -640,11 +676,21 @@ void test_execution(bool replay) {
     const auto ran = [&](const std::string& line) {
         return std::ranges::find(measurement.kernels, line) != measurement.kernels.end();
     };
-    expect(ran("gemm, 1 task: cuBLASLt") &&
+    expect(ran("gemm, 6 tasks: cuBLASLt") &&
                ran("attention, 2 tasks: through memory: products by cuBLASLt, own softmax") &&
                ran("flash attention, 2 tasks: own fused kernel, without tensor cores") &&
                ran("host_work, 1 task: nothing: no framework here"),
            "a run says what ran each kind of task");
+    for (const char* line :
+         {"own kernel for norms, rows of 96", "own kernel for norms and their weights, rows of 96",
+          "own AdamW over a flat buffer", "own cast",
+          "as many bytes, by own streaming kernel: rows of 20000 elements are wider than the 16384 "
+          "that the kernel for norms takes"})
+        expect(ran(std::string("memory_pass, 1 task: ") + line), line);
+    for (const char* line :
+         {"own gated activation", "own rotary kernel, heads of 32", "own dropout by Philox",
+          "own sum", "own cross entropy in steps, 256 columns"})
+        expect(ran(std::string("memory_pass, 2 tasks: ") + line), line);
     expect(right, std::string("a step of all ops ") +
                       (replay ? "replayed as a CUDA graph" : "issued task by task") + " takes " +
                       to_string(median_times(measurement).step));
