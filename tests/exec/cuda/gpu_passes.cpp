@@ -685,7 +685,7 @@ void test_library_passes() {
 // Shapes of layers that are wide and of such as are narrow; 8192 tokens.
 void compare_with_copies(bool times) {
     const std::int64_t tokens = times ? 8192 : 8;
-    CopyComparison compared(times, std::size_t{1} << (times ? 33 : 22));
+    CopyComparison compared(times, std::size_t{1} << (times ? 32 : 22));
     Arena& arena = compared.arena;
     const auto rows_of = [&](std::int64_t width) {
         return std::to_string(tokens) + " x " + std::to_string(width) + " bf16";
