@@ -198,15 +198,16 @@ constexpr Moved moved(const CastShape& s) {
 cudaError_t cast(const CastShape& shape, const void* from, void* to, cudaStream_t stream);
 
 // To fp8 (E4M3), y = x * scale, at most 448 either way. `tensor`: by one scale that is given, as
-// from earlier steps; the largest absolute value is left for the next one. `block`: by a scale for
-// each `fp8_block` elements of a row (the last may be shorter), 448 over their largest; its inverse
-// is written, [rows][blocks].
+// from earlier steps; the largest absolute value is left for the next one; y is written by columns
+// too where a product sums over rows. `block`: by a scale for each `fp8_block` elements of a row
+// (the last may be shorter), 448 over their largest; its inverse is written, [rows][blocks].
 constexpr int fp8_block = 128;
 struct QuantizeShape {
     enum class Scaling : std::uint8_t { tensor, block };
     Element element = Element::bf16;
     std::int64_t rows = 0, columns = 0;
     Scaling scaling = Scaling::tensor;
+    bool by_columns = false;  // tensor
 };
 struct QuantizeTensors {
     const void* x = nullptr;
@@ -214,6 +215,7 @@ struct QuantizeTensors {
     const float* scale = nullptr;     // tensor
     float* largest = nullptr;         // tensor: the greater of what it held and of |x|
     float* inverse_scales = nullptr;  // block
+    void* transposed = nullptr;       // by_columns: [columns][rows]
 };
 constexpr std::int64_t blocks_of_row(const QuantizeShape& s) {
     return (s.columns + fp8_block - 1) / fp8_block;
@@ -223,7 +225,7 @@ constexpr Moved moved(const QuantizeShape& s) {
     const double scales = s.scaling == QuantizeShape::Scaling::tensor
                               ? 0
                               : 4 * static_cast<double>(s.rows * blocks_of_row(s));
-    return {n * bytes_of(s.element), n + scales};
+    return {n * bytes_of(s.element), (s.by_columns ? 2 : 1) * n + scales};
 }
 cudaError_t quantize(const QuantizeShape& shape, const QuantizeTensors& at, cudaStream_t stream);
 

@@ -55,7 +55,7 @@ struct Chooser {
     const MemoryPass& op;
     Element element;
     Beside beside;
-    bool weights;
+    bool weights, narrow_next;  // the products around it are in fp8
     bool backward = name.ends_with(behind);
 
     [[nodiscard]] bool reads(double times) const {
@@ -179,6 +179,11 @@ struct Chooser {
         const auto count = static_cast<std::size_t>(whole(op.read + op.written, 6));
         if (count > 0 && reads(2)) return CastPass{{Element::fp32, narrow, count}};
         if (count > 0 && reads(0.5)) return CastPass{{narrow, Element::fp32, count}};
+        // to fp8 by rows and by columns, of an operand of the next product
+        QuantizeShape fp8{element, beside.rows, beside.width};
+        fp8.by_columns = true;
+        if (narrow_next && moved(fp8) == Moved{op.read.si(), op.written.si()})
+            return QuantizePass{fp8};
         return {};
     }
 };
@@ -206,6 +211,9 @@ struct Words {
     }
     std::string operator()(const AdamwPass&) const { return "own AdamW over a flat buffer"; }
     std::string operator()(const CastPass&) const { return "own cast"; }
+    std::string operator()(const QuantizePass&) const {
+        return "own cast to fp8 by one scale, by rows and by columns";
+    }
 };
 
 struct ScratchBytes {
@@ -217,6 +225,7 @@ struct ScratchBytes {
     std::size_t operator()(const RotaryPass& pass) const {
         return 4 * as_index(pass.shape.length * pass.shape.width) + 2 * alignment;
     }
+    std::size_t operator()(const QuantizePass&) const { return 2 * alignment; }
     std::size_t operator()(const LossPass& pass) const {
         return 8 * as_index(pass.shape.rows) + 2 * alignment;
     }
@@ -331,6 +340,16 @@ struct Run {
         if (pass.shape.copies) at.copies = out.take(bytes_of(pass.shape.copy) * n);
         check(adamw(pass.shape, at, stream));
     }
+    void operator()(const QuantizePass& pass) {
+        const double n = real(pass.shape.rows) * real(pass.shape.columns);
+        QuantizeTensors at;
+        at.x = in.take(moved(pass.shape).read);
+        at.y = out.take(n);
+        at.transposed = out.take(n);
+        at.scale = beside.take<float>(4);
+        at.largest = beside.take<float>(4);
+        check(quantize(pass.shape, at, stream));
+    }
     void operator()(const CastPass& pass) {
         const Moved bytes = moved(pass.shape);
         const void* const from = in.take(bytes.read);
@@ -393,7 +412,7 @@ LibraryPasses::LibraryPasses(const TaskGraph& graph, int rank, Element common)
         }
         const Element element = common == Element::fp8 ? Element::bf16 : common;
         LibraryPass& pass = passes_[tasks[i]];
-        pass = Chooser{name, *op, element, beside, !weights_apart}.choose();
+        pass = Chooser{name, *op, element, beside, !weights_apart, common == Element::fp8}.choose();
         targets_ = std::max(targets_, targets_of(pass));
         scratch_ = std::max(scratch_, std::visit(ScratchBytes{}, pass));
     }

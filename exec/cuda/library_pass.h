@@ -45,8 +45,11 @@ struct AdamwPass {
 struct CastPass {
     CastShape shape;
 };
+struct QuantizePass {
+    QuantizeShape shape;
+};
 using LibraryPass = std::variant<StandIn, NormPass, ActivationPass, RotaryPass, DropoutPass,
-                                 LossPass, AdamwPass, CastPass>;
+                                 LossPass, AdamwPass, CastPass, QuantizePass>;
 
 // Of one rank.
 class LibraryPasses {

@@ -77,6 +77,12 @@ using Packed8 = Pack<__nv_fp8_e4m3, size>;
 
 __device__ __nv_fp8_e4m3 to_fp8(float x) { return __nv_fp8_e4m3(x); }  // saturates
 
+__device__ void keep_largest(float most, float* largest) {
+    most = over_row(most, Largest{});
+    // floats that are not negative are in the order of their bits
+    if (threadIdx.x == 0) atomicMax(reinterpret_cast<int*>(largest), __float_as_int(most));
+}
+
 template <typename T>
 __global__ void quantize_kernel(std::size_t count, const T* x, __nv_fp8_e4m3* y, const float* scale,
                                 float* largest) {
@@ -97,9 +103,60 @@ __global__ void quantize_kernel(std::size_t count, const T* x, __nv_fp8_e4m3* y,
         most = fmaxf(most, fabsf(to_float(x[last])));
         y[last] = to_fp8(to_float(x[last]) * by);
     }
-    most = over_row(most, Largest{});
-    // floats that are not negative are in the order of their bits
-    if (threadIdx.x == 0) atomicMax(reinterpret_cast<int*>(largest), __float_as_int(most));
+    keep_largest(most, largest);
+}
+
+// A block has a tile, which it writes by rows at once and by columns from shared memory, four rows
+// a word. A warp takes size fours of rows by 32 / size packs, so that its words, a column apart by
+// one bank, lie in all banks.
+constexpr int tile = 128, fours = tile / 4, warps_of_tile = block_size / 32;
+
+template <typename T, int size>
+__global__ void quantize_both_kernel(Size<size> pack, QuantizeShape shape, const T* x,
+                                     __nv_fp8_e4m3* y, std::uint32_t* transposed,
+                                     const float* scale, float* largest) {
+    __shared__ std::uint32_t words[tile][fours + 1];
+    const std::int64_t across = (shape.columns + tile - 1) / tile,
+                       first_row = blockIdx.x / across * tile,
+                       first_column = blockIdx.x % across * tile;
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
+              turns = fours / size, packs = 32 / size;
+    const float by = *scale;
+    float most = 0;
+    for (int unit = warp; unit < turns * (tile / 32); unit += warps_of_tile) {
+        const int four = unit % turns * size + lane / packs,
+                  column = (unit / turns * packs + lane % packs) * size;
+        std::uint32_t bytes[size] = {};
+        for (int i = 0; i < 4; ++i) {
+            const std::int64_t row = first_row + 4 * four + i, at = first_column + column;
+            if (row >= shape.rows || at >= shape.columns) continue;
+            const auto values = pack_at(x + row * shape.columns + at, pack);
+            Packed8<size> result;
+            for (int j = 0; j < size; ++j) {
+                const float value = to_float(values.values[j]);
+                most = fmaxf(most, fabsf(value));
+                result.values[j] = to_fp8(value * by);
+                bytes[j] |= static_cast<std::uint32_t>(result.values[j].__x) << 8 * i;
+            }
+            put(y + row * shape.columns + at, result);
+        }
+        for (int j = 0; j < size; ++j) words[column + j][four] = bytes[j];
+    }
+    __syncthreads();
+    for (int column = warp; column < tile && first_column + column < shape.columns;
+         column += warps_of_tile) {
+        const std::int64_t row = first_row + 4 * lane,
+                           at = (first_column + column) * shape.rows + row;
+        const std::uint32_t word = words[column][lane];
+        if (shape.rows % 4 == 0) {
+            if (row < shape.rows) transposed[at / 4] = word;
+            continue;
+        }
+        auto* const single = reinterpret_cast<std::uint8_t*>(transposed);
+        for (int i = 0; i < 4 && row + i < shape.rows; ++i)
+            single[at + i] = static_cast<std::uint8_t>(word >> 8 * i);
+    }
+    keep_largest(most, largest);
 }
 
 // As many lanes as a block has packs: sixteen for 16-bit elements, a warp for fp32; rows that are
@@ -180,10 +237,17 @@ cudaError_t quantize(const QuantizeShape& shape, const QuantizeTensors& at, cuda
         using T = std::remove_pointer_t<decltype(type)>;
         const auto* x = static_cast<const T*>(at.x);
         auto* y = static_cast<__nv_fp8_e4m3*>(at.y);
-        if (shape.scaling == QuantizeShape::Scaling::tensor)
+        const bool together = shape.scaling == QuantizeShape::Scaling::tensor;
+        if (together && !shape.by_columns)
             return quantize_kernel<<<blocks_for(count / Pack<T>::size), block_size, 0, stream>>>(
                 count, x, y, at.scale, at.largest);
         with_packs<T>(shape.columns, [&](auto pack) {
+            const auto tiles = static_cast<unsigned int>((shape.rows + tile - 1) / tile *
+                                                         ((shape.columns + tile - 1) / tile));
+            if (together)
+                return quantize_both_kernel<<<tiles, block_size, 0, stream>>>(
+                    pack, shape, x, y, static_cast<std::uint32_t*>(at.transposed), at.scale,
+                    at.largest);
             const auto items = static_cast<std::size_t>(shape.rows * blocks_of_row(shape)) *
                                (pack.value == 1 ? 32 : fp8_block / pack.value);
             quantize_blocks_kernel<<<blocks_for(items), block_size, 0, stream>>>(pack, shape, x, y,

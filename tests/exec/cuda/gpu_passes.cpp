@@ -531,6 +531,36 @@ void test_quantize() {
                        download(held.data(), Element::fp32, 1)[0] == 3,
                    "fp8 of " + name_of(element) + " by one scale of " + std::to_string(scale));
         }
+    // Tiles that are whole, cut on both sides, and rows that are no whole words.
+    for (const auto& [rows, columns, element] : {std::tuple{128, 256, Element::bf16},
+                                                 {200, 136, Element::fp16},
+                                                 {17, 59, Element::bf16},
+                                                 {130, 300, Element::fp32},
+                                                 {33, 264, Element::fp32}}) {
+        QuantizeShape shape{element, rows, columns, Scaling::tensor};
+        shape.by_columns = true;
+        const std::size_t all = index(shape.rows * shape.columns);
+        const Values x = random_values(element, all, seed++);
+        const CudaBlock y = room(all, Element::fp8), transposed = room(all, Element::fp8),
+                        by = block_of({300}), largest = block_of({0});
+        check(quantize(
+            shape,
+            {x.block.data(), y.data(), floats(by), floats(largest), nullptr, transposed.data()},
+            nullptr));
+        check(cudaDeviceSynchronize());
+        Doubles wanted(all), across(all);
+        double most = 0;
+        for (std::size_t i = 0; i < all; ++i) {
+            wanted[i] = rounded(x.values, i, 300);
+            across[i % index(columns) * index(rows) + i / index(columns)] = wanted[i];
+            most = std::max(most, std::abs(x.values[i]));
+        }
+        expect(download(y.data(), Element::fp8, all) == wanted &&
+                   download(transposed.data(), Element::fp8, all) == across &&
+                   download(largest.data(), Element::fp32, 1)[0] == most,
+               "fp8 of " + name_of(element) + " by rows and columns of " + std::to_string(rows) +
+                   " x " + std::to_string(columns));
+    }
     for (const auto& [columns, element] : {std::pair{128, Element::bf16},
                                            {296, Element::fp16},
                                            {299, Element::bf16},
@@ -804,14 +834,19 @@ void compare_with_copies(bool times) {
         compared.measure("cast of " + name_of(from) + " to " + name_of(to), moved(shape),
                          [&] { return cast(shape, x, y, nullptr); });
     }
-    for (const auto scaling : {QuantizeShape::Scaling::tensor, QuantizeShape::Scaling::block}) {
-        const QuantizeShape shape{Element::bf16, tokens, 16384, scaling};
-        const QuantizeTensors at{arena.take(moved(shape).read), arena.take(moved(shape).written),
-                                 arena.take<float>(4), arena.take<float>(4),
-                                 arena.take<float>(number(tokens) * 128 * 4)};
-        compared.measure(
-            scaling == QuantizeShape::Scaling::tensor ? "fp8 by one scale" : "fp8 by blocks of 128",
-            moved(shape), [&] { return quantize(shape, at, nullptr); });
+    using Scaling = QuantizeShape::Scaling;
+    for (const auto& [name, scaling, by_columns] :
+         {std::tuple{"fp8 by one scale", Scaling::tensor, false},
+          {"fp8 by one scale, by rows and columns", Scaling::tensor, true},
+          {"fp8 by blocks of 128", Scaling::block, false}}) {
+        const QuantizeShape shape{Element::bf16, tokens, 16384, scaling, by_columns};
+        const QuantizeTensors at{arena.take(moved(shape).read),
+                                 arena.take(number(tokens * 16384)),
+                                 arena.take<float>(4),
+                                 arena.take<float>(4),
+                                 arena.take<float>(number(tokens) * 128 * 4),
+                                 arena.take(number(tokens * 16384))};
+        compared.measure(name, moved(shape), [&] { return quantize(shape, at, nullptr); });
     }
     compared.conclude();
 }

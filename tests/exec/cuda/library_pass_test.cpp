@@ -24,6 +24,7 @@ struct Counted {
     Moved operator()(const LossPass& p) const { return moved_in_steps(p.shape, p.backward); }
     Moved operator()(const AdamwPass& p) const { return moved(p.shape); }
     Moved operator()(const CastPass& p) const { return moved(p.shape); }
+    Moved operator()(const QuantizePass& p) const { return moved(p.shape); }
 };
 
 // The tasks of an experiment whose passes a kernel runs, by name, and the share of the bytes of all
@@ -121,6 +122,13 @@ TEST_CASE("what a name means differs with the bytes") {
     CHECK(coca.by_name["optimizer"] == "-");
 }
 
+// Of products in fp8 every operand is cast by rows and by columns.
+TEST_CASE("casts to fp8 run by one kernel for both ways") {
+    Chosen llama = chosen("one_gpu_llama3_4_layers", {{"workload.dtype", "fp8"}});
+    CHECK(llama.by_name["cast"] == "own cast to fp8 by one scale, by rows and by columns");
+    CHECK(llama.by_name["ffn_norm"] == "own kernel for norms, rows of 4096");
+}
+
 // 16 rows of 20000 elements in bf16, which no kernel takes; of heads of 5 that have no pairs; a
 // pass of twice the bytes, and one of the host.
 TEST_CASE("a pass that no kernel takes is a stand-in, and says what it has too much of") {
@@ -179,6 +187,9 @@ TEST_CASE("the bytes that kernels move are counted") {
     // 2 rows of 130: two blocks each, with a scale of 4 bytes
     QuantizeShape fp8{Element::bf16, 2, 130};
     CHECK(moved(fp8) == Moved{520, 260});
+    fp8.by_columns = true;
+    CHECK(moved(fp8) == Moved{520, 520});
+    fp8.by_columns = false;
     fp8.scaling = QuantizeShape::Scaling::block;
     CHECK(moved(fp8) == Moved{520, 260 + 16});
 }
