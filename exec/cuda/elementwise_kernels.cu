@@ -14,6 +14,7 @@ struct Activated {
     float value, slope;
 };
 __device__ Activated activated(ActivationShape::Function function, float x) {
+    if (function == ActivationShape::Function::linear) return {x, 1};
     constexpr float a = 1.5957691216f, b = 0.044715f;  // 2 sqrt(2 / pi)
     const bool silu = function == ActivationShape::Function::silu;
     const float z = silu ? x : a * (x + b * x * x * x), dz = silu ? 1.0f : a * (1 + 3 * b * x * x);
@@ -21,11 +22,18 @@ __device__ Activated activated(ActivationShape::Function function, float x) {
     return {x * logistic, logistic + x * logistic * (1 - logistic) * dz};
 }
 
+// Divisions by 32 bits take a third of those by 64, so items are counted in 32.
+constexpr std::size_t most_items = ~std::uint32_t{0};
+__device__ std::size_t whole_rows(std::size_t i, std::uint32_t packs) {
+    return static_cast<std::uint32_t>(i) / packs * static_cast<std::size_t>(packs);
+}
+
 template <typename T, int size>
 __global__ void activation_kernel(Size<size> pack, ActivationShape shape, const T* x, T* y) {
-    const std::int64_t packs = shape.width / size, all = shape.rows * packs;
-    for (std::int64_t i = first_item(); i < all; i += stride()) {
-        const std::int64_t from = shape.gated ? (i + i / packs * packs) * size : i * size;
+    const auto packs = static_cast<std::uint32_t>(shape.width / size);
+    const std::size_t all = shape.rows * packs;
+    for (std::size_t i = first_item(); i < all; i += stride()) {
+        const std::size_t from = (shape.gated ? i + whole_rows(i, packs) : i) * size;
         auto gate = pack_at(x + from, pack);
         const auto up = shape.gated ? pack_at(x + from + shape.width, pack) : gate;
         for (int j = 0; j < size; ++j)
@@ -39,9 +47,10 @@ __global__ void activation_kernel(Size<size> pack, ActivationShape shape, const 
 template <typename T, int size>
 __global__ void activation_backward_kernel(Size<size> pack, ActivationShape shape, const T* x,
                                            const T* d_y, T* d_x) {
-    const std::int64_t packs = shape.width / size, all = shape.rows * packs;
-    for (std::int64_t i = first_item(); i < all; i += stride()) {
-        const std::int64_t from = shape.gated ? (i + i / packs * packs) * size : i * size;
+    const auto packs = static_cast<std::uint32_t>(shape.width / size);
+    const std::size_t all = shape.rows * packs;
+    for (std::size_t i = first_item(); i < all; i += stride()) {
+        const std::size_t from = (shape.gated ? i + whole_rows(i, packs) : i) * size;
         auto gate = pack_at(x + from, pack), up = gate;
         if (shape.gated) up = pack_at(x + from + shape.width, pack);
         const auto gradient = pack_at(d_y + i * size, pack);
@@ -62,15 +71,19 @@ template <typename T, int size>
 __global__ void rotary_kernel(Size<size> pack, RotaryShape shape, const T* x, const float* cosines,
                               const float* sines, T* y) {
     constexpr int part = size < 4 ? size : 4;
-    const std::int64_t half = shape.width / 2, packs = half / size,
-                       all = shape.tokens * shape.heads * packs;
+    const auto half = static_cast<std::uint32_t>(shape.width / 2), packs = half / size,
+               heads = static_cast<std::uint32_t>(shape.heads),
+               length = static_cast<std::uint32_t>(shape.length);
+    const std::size_t all = static_cast<std::size_t>(shape.tokens) * heads * packs;
     const float sign = shape.backward ? -1.0f : 1.0f;
-    for (std::int64_t i = first_item(); i < all; i += stride()) {
-        const std::int64_t head = i / packs, column = i % packs * size, token = head / shape.heads,
-                           at = head * shape.width + column,
-                           angle = token % shape.length * half + column;
+    for (std::size_t i = first_item(); i < all; i += stride()) {
+        const auto item = static_cast<std::uint32_t>(i);
+        const std::uint32_t head = item / packs, column = (item - head * packs) * size,
+                            token = head / heads;
+        const std::size_t at = static_cast<std::size_t>(head) * shape.width + column,
+                          angle = static_cast<std::size_t>(token % length) * half + column;
         auto first = pack_at(x + at, pack), second = pack_at(x + at + half, pack);
-        if (head % shape.heads < shape.turned) {
+        if (head - token * heads < static_cast<std::uint32_t>(shape.turned)) {
 #pragma unroll
             for (int begin = 0; begin < size; begin += part) {
                 const auto cosine = pack_at(cosines + angle + begin, Size<part>{}),
@@ -174,10 +187,18 @@ __global__ void cast_kernel(const From* from, To* to, std::size_t count) {
         to[last] = from_float<To>(to_float(from[last]));
 }
 
+// 137 GB in packs; rows that are no whole packs are counted by the element.
+bool few_items(Element element, std::int64_t length, std::int64_t elements) {
+    const int pack = 16 / static_cast<int>(bytes_of(element));
+    return static_cast<std::size_t>(length % pack == 0 ? elements / pack : elements) <= most_items;
+}
+
 }  // namespace
 
 cudaError_t activate(const ActivationShape& shape, const void* x, void* y, cudaStream_t stream) {
     if (shape.rows * shape.width == 0) return cudaSuccess;
+    if (!few_items(shape.element, shape.width, shape.rows * shape.width))
+        return cudaErrorInvalidValue;
     return with_type(shape.element, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         with_packs<T>(shape.width, [&](auto pack) {
@@ -191,6 +212,8 @@ cudaError_t activate(const ActivationShape& shape, const void* x, void* y, cudaS
 cudaError_t activate_backward(const ActivationShape& shape, const void* x, const void* d_y,
                               void* d_x, cudaStream_t stream) {
     if (shape.rows * shape.width == 0) return cudaSuccess;
+    if (!few_items(shape.element, shape.width, shape.rows * shape.width))
+        return cudaErrorInvalidValue;
     return with_type(shape.element, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         with_packs<T>(shape.width, [&](auto pack) {
@@ -206,6 +229,10 @@ cudaError_t rotary(const RotaryShape& shape, const void* x, const float* cosines
                    const float* sines, void* y, cudaStream_t stream) {
     if (!fits(shape)) return cudaErrorInvalidValue;
     if (shape.tokens * shape.heads == 0) return cudaSuccess;
+    if (!few_items(shape.element, shape.width / 2,
+                   shape.tokens * shape.heads * (shape.width / 2)) ||
+        static_cast<std::size_t>(shape.length) > most_items)
+        return cudaErrorInvalidValue;
     return with_type(shape.element, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         with_packs<T>(shape.width / 2, [&](auto pack) {

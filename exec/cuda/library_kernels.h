@@ -53,9 +53,10 @@ cudaError_t norm(const NormShape& shape, const NormTensors& at, cudaStream_t str
 cudaError_t norm_backward(const NormShape& shape, const NormTensors& at, cudaStream_t stream);
 
 // y = act(gate) * up, both halves of a row of x [rows][2 * width], or y = act(x) for x
-// [rows][width]. gelu is its approximation by a hyperbolic tangent. Not fp8.
+// [rows][width]. gelu is its approximation by a hyperbolic tangent; linear leaves a product of both
+// halves. Not fp8.
 struct ActivationShape {
-    enum class Function : std::uint8_t { silu, gelu };
+    enum class Function : std::uint8_t { silu, gelu, linear };
     Element element = Element::bf16;
     std::int64_t rows = 0, width = 0;  // of y
     Function function = Function::silu;

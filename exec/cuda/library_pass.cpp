@@ -18,14 +18,26 @@ namespace {
 constexpr std::string_view behind = "_backward";
 
 // What a pass is, by its name without "_backward" and without the part of the model in front.
-enum class Kind : std::uint8_t { other, norm, activation, rotary, sum, dropout, loss, adam, cast };
+enum class Kind : std::uint8_t {
+    other,
+    norm,
+    activation,
+    product,
+    rotary,
+    sum,
+    dropout,
+    loss,
+    adam,
+    cast
+};
 
 Kind kind_of(std::string_view name) {
     static const std::vector<std::pair<std::string_view, Kind>> all{
         {"norm", Kind::norm},       {"norm1", Kind::norm},
         {"norm2", Kind::norm},      {"activation", Kind::activation},
-        {"gelu", Kind::activation}, {"rotary", Kind::rotary},
-        {"residual", Kind::sum},    {"gradient_sum", Kind::sum},
+        {"gelu", Kind::activation}, {"gate_product", Kind::product},
+        {"rotary", Kind::rotary},   {"residual", Kind::sum},
+        {"sum", Kind::sum},         {"accumulate_gradient", Kind::sum},
         {"dropout", Kind::dropout}, {"loss", Kind::loss},
         {"optimizer", Kind::adam},  {"adam", Kind::adam},
         {"cast", Kind::cast},       {"cast_logits", Kind::cast},
@@ -72,6 +84,7 @@ struct Chooser {
             case Kind::other: return {};
             case Kind::norm: return norm();
             case Kind::activation: return activation();
+            case Kind::product: return product();
             case Kind::rotary: return rotary();
             case Kind::sum: return sum();
             case Kind::dropout: return dropout();
@@ -97,17 +110,28 @@ struct Chooser {
         shape.width = as_int(beside.width);
         return NormPass{shape, backward, weights};
     }
-    // Gated: two inputs a result.
+    // Gated: two inputs a result, which lie side by side in the rows of one product. What is not
+    // gated has no rows, nor has a product of two tensors.
     [[nodiscard]] LibraryPass activation() const {
-        const bool gated = reads(backward ? 1.5 : 2);
-        if (beside.width <= 0 || (!gated && !reads(backward ? 2 : 1))) return {};
         using Function = ActivationShape::Function;
-        const Bytes results = backward && gated ? op.written / 2.0 : op.written;
-        const std::int64_t rows = whole(results, real(beside.width) * size());
-        if (rows == 0 || rows > beside.all_rows) return {};
-        return ActivationPass{
-            {element, rows, beside.width, gated ? Function::silu : Function::gelu, gated},
-            backward};
+        ActivationShape shape{element, 1, 0, Function::gelu, reads(backward ? 1.5 : 2)};
+        const std::int64_t results =
+            whole(backward && shape.gated ? op.written / 2.0 : op.written, size());
+        if (!shape.gated && !reads(backward ? 2 : 1)) return {};
+        shape.width = results;
+        if (!shape.gated) return ActivationPass{shape, backward};
+        shape.function = Function::silu;
+        shape.width = beside.width;
+        shape.rows = beside.width > 0 ? results / beside.width : 0;
+        if (results == 0 || shape.rows * shape.width != results || shape.rows > beside.all_rows)
+            return {};
+        return ActivationPass{shape, backward};
+    }
+    [[nodiscard]] LibraryPass product() const {
+        const std::int64_t results = whole(backward ? op.written / 2.0 : op.written, size());
+        if (results == 0 || !reads(backward ? 1.5 : 2)) return {};
+        return ActivationPass{{element, 1, results, ActivationShape::Function::linear, true},
+                              backward};
     }
     [[nodiscard]] LibraryPass rotary() const {
         if (beside.width <= 0 || !reads(1)) return {};
@@ -197,6 +221,7 @@ struct Words {
                            pass.shape.width);
     }
     std::string operator()(const ActivationPass& pass) const {
+        if (pass.shape.function == ActivationShape::Function::linear) return "own product of two";
         return pass.shape.gated ? "own gated activation" : "own activation";
     }
     std::string operator()(const RotaryPass& pass) const {

@@ -165,15 +165,16 @@ template <typename T, int size>
 __global__ void quantize_blocks_kernel(Size<size> pack, QuantizeShape shape, const T* x,
                                        __nv_fp8_e4m3* y, float* inverse_scales) {
     constexpr int lanes = size == 1 ? 32 : fp8_block / size, own = fp8_block / (lanes * size);
-    const std::int64_t of_row = (shape.columns + fp8_block - 1) / fp8_block,
-                       all = shape.rows * of_row,
+    const auto of_row = static_cast<std::uint32_t>((shape.columns + fp8_block - 1) / fp8_block);
+    const std::int64_t all = shape.rows * of_row,
                        groups = gridDim.x * static_cast<std::int64_t>(blockDim.x) / lanes;
     const int lane = static_cast<int>(threadIdx.x) % lanes;
     const auto own_group = static_cast<std::int64_t>(first_item()) / lanes;
     // every lane of a warp goes round as often as the others, because they talk to each other
     for (std::int64_t round = 0; round < (all + groups - 1) / groups; ++round) {
-        const std::int64_t block = round * groups + own_group, row = block / of_row,
-                           begin = block % of_row * fp8_block;
+        const std::int64_t block = round * groups + own_group;
+        const std::uint32_t row_of_block = static_cast<std::uint32_t>(block) / of_row;
+        const std::int64_t row = row_of_block, begin = (block - row * of_row) * fp8_block;
         Pack<T, size> values[own];
         float most = 0;
         const auto over = [&](auto use) {
@@ -248,6 +249,7 @@ cudaError_t quantize(const QuantizeShape& shape, const QuantizeTensors& at, cuda
                 return quantize_both_kernel<<<tiles, block_size, 0, stream>>>(
                     pack, shape, x, y, static_cast<std::uint32_t*>(at.transposed), at.scale,
                     at.largest);
+            // blocks are counted in 32 bits, whose divisions are quicker: 512 GB
             const auto items = static_cast<std::size_t>(shape.rows * blocks_of_row(shape)) *
                                (pack.value == 1 ? 32 : fp8_block / pack.value);
             quantize_blocks_kernel<<<blocks_for(items), block_size, 0, stream>>>(pack, shape, x, y,

@@ -136,6 +136,7 @@ void test_norms() {
 // silu = x l with l = 1 / (1 + exp(-x)), slope l + x l (1 - l); gelu = x / 2 (1 + t) with t =
 // tanh(u), u = sqrt(2 / pi) (x + 0.044715 x^3), slope (1 + t) / 2 + x / 2 (1 - t^2) u'.
 std::pair<double, double> activated(ActivationShape::Function function, double x) {
+    if (function == ActivationShape::Function::linear) return {x, 1};
     if (function == ActivationShape::Function::silu) {
         const double l = 1 / (1 + std::exp(-x));
         return {x * l, l + x * l * (1 - l)};
@@ -160,7 +161,9 @@ void test_activation(const ActivationShape& shape, const Values& x, const Values
         if (shape.gated) gradients[up] = d_y.values[i] * value;
     }
     const std::string what =
-        std::string(shape.function == ActivationShape::Function::silu ? "silu" : "gelu") +
+        std::string(shape.function == ActivationShape::Function::silu   ? "silu"
+                    : shape.function == ActivationShape::Function::gelu ? "gelu"
+                                                                        : "linear") +
         (shape.gated ? " gated " : " ") + std::to_string(shape.rows) + " x " +
         std::to_string(shape.width) + " " + name_of(shape.element);
     near(y, shape.element, wanted, what);
@@ -169,7 +172,8 @@ void test_activation(const ActivationShape& shape, const Values& x, const Values
 
 void test_activations() {
     std::uint64_t seed = 300;
-    for (const auto function : {ActivationShape::Function::silu, ActivationShape::Function::gelu})
+    for (const auto function : {ActivationShape::Function::silu, ActivationShape::Function::gelu,
+                                ActivationShape::Function::linear})
         for (const bool gated : {true, false}) {
             for (const auto& [rows, width, element] : {std::tuple{5, 64, Element::bf16},
                                                        {3, 65, Element::fp16},
