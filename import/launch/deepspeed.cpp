@@ -74,6 +74,19 @@ void read_batch(Document& d, Translation& t, long replicas) {
             "train_batch_size = {} x replicas; say it with --set global_batch=N", step));
 }
 
+// Weights go to the host with the optimizer that updates them.
+void take_offloaded_weights(Document& d, long stage, Translation& t) {
+    const auto* v = stated(d, "zero_optimization.offload_param.device", t);
+    if (!v || v->value == "none") return;
+    const auto* optimizer = t.find("run.offload_optimizer");
+    if (stage < 3 || !optimizer || optimizer->value != "true")
+        return t.problem(*v,
+                         "weights go to the host under stage 3 and with the optimizer; the "
+                         "forecast keeps them on the device");
+    if (v->value != "cpu") t.problem(*v, v->value + " is not modelled; taken as the host's memory");
+    t.set("run.offload_parameters", "true", v->at);
+}
+
 void read_zero(Document& d, Translation& t) {
     if (const auto* bare = d.find("zero_optimization"))
         t.set("parallelism.zero", flag_in(*bare) ? 1L : 0L, bare->at);
@@ -102,6 +115,7 @@ void read_zero(Document& d, Translation& t) {
     } else if (const auto* old = d.on("zero_optimization.cpu_offload")) {
         t.set("run.offload_optimizer", "true", old->at);
     }
+    take_offloaded_weights(d, stage, t);
     // ZeRO++ (arXiv 2306.10209) still shards all states over all ranks, but its backward gathers
     // from a weight copy in the node.
     if (const auto* v = stated(d, "zero_optimization.zero_hpz_partition_size", t);
@@ -168,7 +182,7 @@ Translation translate_deepspeed(Document d, long replicas) {
     if (d.states("activation_checkpointing.partition_activations"))
         t.open.push_back(
             "recompute: options are there, the switch is in the model's code; --set recompute=full "
-            "if it is on");
+            "if it is on, with cpu_checkpointing --set offload_activations=blocking too");
     t.open.push_back("how many GPUs; say it with --gpus");
     leave_rest(d, t);
     return t;

@@ -75,13 +75,17 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
                             : e.workload.optimizer == Optimizer::sgd  ? "SGD"
                             : e.workload.optimizer == Optimizer::muon ? "Muon"
                                                                       : "AdamW");
+    const auto offloaded = [](bool is, const char* what) {
+        return is ? fmt::format("    \"{}\": {{\"device\": \"cpu\", \"pin_memory\": true}},\n",
+                                what)
+                  : std::string();
+    };
     text += fmt::format(
-        "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n{}    "
+        "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n{}{}    "
         "\"reduce_bucket_size\": {:.0f}\n  }}\n}}\n",
         p.zero, overlaps_gradients(e) ? "true" : "false",
-        e.run.offload_optimizer
-            ? "    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true},\n"
-            : "",
+        offloaded(e.run.offload_optimizer, "offload_optimizer"),
+        offloaded(e.run.offload_parameters, "offload_param"),
         bucket_bytes(e) / size_of(gradient_type(e)));
     return text;
 }

@@ -111,6 +111,10 @@ private:
         // optimizer_cpu_offload wants the precision-aware optimizer, which is a distributed one
         out_.refuse_unless(!e_.run.offload_optimizer || (p.zero == 1 && !nemo()),
                            "run.offload_optimizer without zero 1");
+        out_.refuse_unless(!e_.run.offload_parameters, "run.offload_parameters");
+        out_.refuse_unless(e_.run.offload_activations == ActivationOffload::none,
+                           "run.offload_activations: its cpu_offloading moves all that whole "
+                           "layers keep");
     }
 
     // Experts in the layers where the forecast has them; a number N alone would begin with one in

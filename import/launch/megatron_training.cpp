@@ -102,7 +102,9 @@ void take_buckets_and_shards(MegatronSource& s) {
         s.t.set("runtime.gradients.fused_accumulation", "false", v->at);
     if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
         const long each = s.t.find("runtime.gradients.type")->value == "fp32" ? 4 : 2;
-        s.t.set("runtime.gradients.bucket", fmt::format("{} B", integer_in(*v) * each), v->at);
+        constexpr long all = 1'000'000'000'000;  // more weights than a rank holds: one bucket
+        s.t.set("runtime.gradients.bucket",
+                integer_in(*v) < all ? fmt::format("{} B", integer_in(*v) * each) : "one", v->at);
     } else if (const auto* mb = s.d.find("optim.bucket_cap_mb")) {
         s.t.set("runtime.gradients.bucket", mb->value + " MB", mb->at);
     }

@@ -309,6 +309,8 @@ void read_training(Document& d, Translation& t) {
     t.take("runtime.optimizer.master_weights", d.find("training.dtype"), [](const NamedValue& v) {
         return std::string(v.value == "bfloat16" ? "false" : "true");
     });
+    if (const auto* host = d.on("training.enable_cpu_offload"))
+        keep_on_host(*host, t);  // CPUOffloadPolicy, distributed/parallelize of 0.2.2
     const auto* mode = d.find("activation_checkpoint.mode");
     const auto how = mode ? mode->value : "selective";
     const auto* option = d.find("activation_checkpoint.selective_ac_option");

@@ -81,7 +81,8 @@ void move_to_host(UpdatePasses& passes, const Experiment& e, double updated) {
     constexpr auto link = MemoryPass::Access::host_link;
     passes.to_host = {updated * before * size_of(trained_gradients(e)),
                       updated * (wide + before * size_of(trained_gradients(e))), link};
-    passes.from_host = {updated * (gradients ? stored : wide), Bytes(0), link};
+    if (!e.run.offload_parameters)
+        passes.from_host = {updated * (gradients ? stored : wide), Bytes(0), link};
     passes.optimizer = {updated * (4.0 * wide + (gradients ? wide : Bytes(0))),
                         updated * (3.0 * wide + (gradients ? stored : Bytes(0))),
                         MemoryPass::Access::host};
@@ -113,6 +114,13 @@ MemoryPass bucket_copies(const Experiment& e, double gradients) {
 Bytes gathered_weight(const Experiment& e) {
     return size_of(casts_weights(e) && e.parallelism.zero < 3 ? Dtype::fp32
                                                               : between_products(e.workload.dtype));
+}
+
+// Where the host casts, it keeps what is gathered; else the master weights come and are cast here.
+MemoryPass from_host(const Experiment& e, double weights) {
+    const bool cast_there = e.runtime.optimizer.host_gradients || !keeps_masters(e);
+    const Bytes stored = cast_there ? gathered_weight(e) : Bytes(4);
+    return {weights * stored, Bytes(0), MemoryPass::Access::host_link};
 }
 
 // 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale. A norm in
@@ -183,9 +191,16 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase,
     TasksByRank done;
     for (const auto& [bucket, elements] :
          {std::pair(&dense_, weights.dense), std::pair(&experts_, weights.experts)}) {
-        if (bucket->ranks <= 1 || elements == 0) continue;
+        if (elements == 0) continue;
+        TasksByRank there = after;
+        if (keeps_weights_on_host(context_.experiment))
+            done = there = stage_.collective(
+                graph_.name_id("parameters_from_host"), phase,
+                graph_.add_op(from_host(context_.experiment, elements / bucket->ranks)), 0,
+                Lane::data, after);
+        if (bucket->ranks <= 1) continue;
         const OpId op = graph_.add_op(AllGather{elements * gathered_weight(context_.experiment)});
-        done = stage_.collective(name, phase, op, bucket->group, Lane::data, after);
+        done = stage_.collective(name, phase, op, bucket->group, Lane::data, there);
     }
     return done;
 }
@@ -275,7 +290,8 @@ void DataParallel::add_optimizer() {
         for (const auto& [product, count] : matrices_.update(context_).products)
             for (int i = 0; i < count; ++i) planner.compute("orthogonalize", product);
     planner.compute("optimizer", passes.optimizer, static_cast<float>(passes.optimizer_calls));
-    if (e.run.offload_optimizer) planner.compute("weights_from_host", passes.from_host);
+    if (e.run.offload_optimizer && !e.run.offload_parameters)
+        planner.compute("weights_from_host", passes.from_host);
     if (!e.runtime.gradients.freed) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
     if ((p.zero == 1 || p.zero == 2) && !e.runtime.exchanges.parameters)

@@ -195,9 +195,16 @@ private:
         };
         const bool first_forward = ahead && (slot.micro_batch == 0 || directions(p_) == 2);
         TasksByRank gathered;
+        std::vector<TasksByRank> copies(units.size());  // of what layers keep, to the host or back
         if (sharded) gathered = state.data.gather(unit(0).gathered(), phase, state.before_last);
+        if (!ahead) copies[0] = move_kept(state, unit(0), phase, state.before_last);
         for (std::size_t i = 0; i < units.size(); ++i) {
             if (!gathered.empty()) state.stage.follow(gathered);
+            // inputs of two layers are on the device: one that runs and one that is moved
+            if (ahead && i > 1) follow(state, copies[i - 2]);
+            if (!ahead) follow(state, copies[i]);
+            if (!ahead && i + 1 < units.size())
+                copies[i + 1] = move_kept(state, unit(i + 1), phase, state.stage.last());
             const auto updated = first_forward ? fetched_.find(&unit(i)) : fetched_.end();
             if (updated != fetched_.end() && !updated->second.empty())
                 state.stage.follow(updated->second);
@@ -206,10 +213,43 @@ private:
                 gathered = state.data.gather(unit(i + 1).gathered(), phase, state.stage.last());
             mark(unit(i).layer);
             write_unit(state, unit(i), slot.pass);
+            if (ahead) copies[i] = move_kept(state, unit(i), phase, state.stage.last());
             if (makes_gradients) state.data.add_gradients(unit(i).weights.trained, last);
             mark(-1);
         }
         if (last) state.data.flush();
+    }
+
+    static void follow(StageState& state, const TasksByRank& tasks) {
+        if (!tasks.empty()) state.stage.follow(tasks);
+    }
+
+    // The input of a recomputed layer goes to the host, and comes back before its backward.
+    [[nodiscard]] bool moves(const Unit& unit, ActivationOffload how) const {
+        return e_.run.offload_activations == how && unit.recomputed;
+    }
+    [[nodiscard]] MemoryPass move(Phase phase) const {
+        const Bytes input = context_.shape.outer(), none(0);
+        const bool leaves = phase == Phase::forward;
+        return {leaves ? none : input, leaves ? input : none, MemoryPass::Access::host_link};
+    }
+    static std::string_view move_name(Phase phase) {
+        return phase == Phase::forward ? "activations_to_host" : "activations_from_host";
+    }
+    // Beside the passes; empty if there is none.
+    TasksByRank move_kept(StageState& state, const Unit& unit, Phase phase,
+                          const TasksByRank& after) {
+        if (!moves(unit, ActivationOffload::overlapped)) return {};
+        return state.stage.collective(graph_.name_id(move_name(phase)), phase,
+                                      graph_.add_op(move(phase)), 0, Lane::copy, after);
+    }
+    // The device has nothing else to do, and the host waits.
+    void stop_to_move(StageState& state, const Unit& unit, Phase phase) {
+        if (!moves(unit, ActivationOffload::blocking)) return;
+        Planner planner(graph_);
+        planner.compute(move_name(phase), move(phase));
+        planner.host("activations_there", HostWork{HostWork::Kind::read, 0}, true);
+        state.stage.stamp(planner.take(), phase);
     }
 
     void write_unit(StageState& state, const Unit& unit, Pass pass) {
@@ -219,10 +259,12 @@ private:
             return stamp(state, plans.weight_backward, Phase::backward);
         if (pass == Pass::forward) {
             stamp(state, plans.forward, Phase::forward);
+            stop_to_move(state, unit, Phase::forward);
             if (!system) return;
             add_system_experts(graph_, state.stage, context_, unit.system_layer, Phase::forward);
             return stamp(state, plans_.after_experts.forward, Phase::forward);
         }
+        stop_to_move(state, unit, Phase::backward);
         if (unit.recomputed) stamp(state, plans.recompute, Phase::backward);
         if (system) {
             stamp(state, plans_.after_experts.backward, Phase::backward);

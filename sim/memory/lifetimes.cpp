@@ -62,6 +62,7 @@ public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
         : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
         lag_ = host_lead(e);
+        on_host_ = e.run.offload_activations != ActivationOffload::none;
         const auto s = as_index(stage);
         order_ = schedule_orders(shortened(e.parallelism))[s];
         chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
@@ -160,9 +161,7 @@ private:
     [[nodiscard]] bool frees() const {
         return e_.runtime.gradients.freed && !sends_gradients_to_host(e_);
     }
-    [[nodiscard]] bool shards_gradients() const {
-        return shards_each_pass(e_.parallelism) && c_.groups.data_context.size() > 1;
-    }
+    [[nodiscard]] bool shards_gradients() const { return brings_each_pass(c_); }
 
     template <class Call>
     void for_units(Call&& call) {
@@ -180,10 +179,11 @@ private:
         const Bytes cast = casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0),
                     kept = casts_weights(e_) ? cast : stored;
         const Bytes trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
+        const bool there = !keeps_weights_on_host(e_);
         for_units([&](const UnitTape& tape) {
-            make_for_weights(TensorKind::weights, tape, 3, trained);
+            if (there) make_for_weights(TensorKind::weights, tape, 3, trained);
             const RankWeights& frozen = tape.weights.frozen;
-            if (frozen.all() > 0)
+            if (there && frozen.all() > 0)
                 make(TensorKind::weights, tape.what,
                      frozen_bytes(c_, frozen, tape.what == "layer" ? frozen : RankWeights{}, kept)
                          .si());
@@ -239,6 +239,7 @@ private:
                 if (casts_weights(e_)) make_casts(*units[i].tape, casts_[key]);
                 around(units, i, 1, [&] { forward(units[i], kept_[key]); });
             }
+            free(leaving_);
         } else if (slot.pass == Pass::weight_backward) {
             put_off_weights(units, key);
         } else {
@@ -287,9 +288,14 @@ private:
 
     void forward(const UnitPlace& unit, TensorIds& kept) {
         const bool alternate = e_.parallelism.recompute == Recompute::alternate;
+        TensorIds& waits = on_host_ ? leaving_ : kept;
         if (unit.again)
-            kept.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
+            waits.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
         run_forward(*unit.tape, unit.again, alternate, kept);
+        if (leaving_.size() > 1) {
+            free(leaving_.front());
+            leaving_.erase(leaving_.begin());
+        }
     }
 
     // `passing`: nothing lasts until the backward but what an alternate recompute keeps
@@ -324,6 +330,11 @@ private:
         const UnitTape& tape = *unit.tape;
         TensorIds again;
         TensorIds& stack = unit.again ? again : kept;
+        TensorIds next;  // comes from the host meanwhile
+        if (unit.again && on_host_) {
+            kept.push_back(make(TensorKind::activations, "input", real(tape.input)));
+            next.push_back(make(TensorKind::activations, "input", real(tape.input)));
+        }
         if (unit.again) run_forward(tape, false, false, again);
         for (auto block = tape.blocks.rbegin(); block != tape.blocks.rend(); ++block) {
             TensorIds chain;
@@ -341,6 +352,7 @@ private:
                 kept.pop_back();
             }
         }
+        free(next);
         if (shards_gradients() && !split) reduce(tape);
     }
     [[nodiscard]] std::size_t rerun_tensors(const UnitTape& tape) const {
@@ -482,10 +494,11 @@ private:
 
     int step_ = -1, layer_ = -1, micro_batch_ = -1;
     Phase phase_ = Phase::between;
-    bool workspaces_left_ = true;
+    bool workspaces_left_ = true, on_host_ = false;
     int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_, casts_;  // by chunk and micro-batch
-    TensorIds chain_;  // the gradient of the residual stream
+    TensorIds chain_;    // the gradient of the residual stream
+    TensorIds leaving_;  // inputs of layers on their way to the host
     TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;
     std::map<std::pair<int, std::string>, TensorId> own_gradients_;
     std::set<std::int64_t> dummies_;
