@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@
 namespace stepcast {
 namespace {
 
-enum class Family { samples, tables, cases };
+enum class Family { tables, samples, cases };  // in the order of their fits
 
 Family family_of(const std::string& path) {
     const TableKind kind = kind_of_table(path);
@@ -36,18 +36,13 @@ Family family_of(const std::string& path) {
                                       : Family::tables;
 }
 
-Family common_family(const std::vector<std::string>& paths) {
-    std::optional<Family> family;
-    for (const std::string& path : paths) {
-        const Family found = family_of(path);
-        if (family && *family != found)
-            throw ConfigError(
-                path + ": is of another kind than " + paths.front() +
-                "; expected building-block tables, imported measurements or cases, one kind a fit");
-        family = found;
-    }
-    if (!family) throw ConfigError("calibrate: no measurements; expected at least one file");
-    return *family;
+// The files by family. Tables come first, because they say what kernels and links do alone, and
+// steps what is left.
+std::map<Family, std::vector<std::string>> by_family(const std::vector<std::string>& paths) {
+    if (paths.empty()) throw ConfigError("calibrate: no measurements; expected at least one file");
+    std::map<Family, std::vector<std::string>> families;
+    for (const std::string& path : paths) families[family_of(path)].push_back(path);
+    return families;
 }
 
 // Whether the file has the steps and phases of a profile, which are for `compare` only.
@@ -213,6 +208,19 @@ std::string fit_blocks(const Cluster& start, CalibrationRequest request, const P
     return text + text_of(fit, start);
 }
 
+std::string fit_family(Family family, CalibrationRequest request, const Progress& progress) {
+    const Cluster start = read_cluster(request.cluster);
+    switch (family) {
+        case Family::samples: return fit_samples(start, request, progress);
+        case Family::tables: return fit_blocks(start, std::move(request), progress);
+        case Family::cases:
+            request.framework.clear();
+            request.target = FitTarget::cluster;
+            return calibrate_few_shot(request, progress);
+    }
+    throw std::logic_error("calibrate: unknown family of tables");
+}
+
 }  // namespace
 
 bool are_tables(const std::vector<std::string>& paths) {
@@ -228,22 +236,26 @@ bool are_tables(const std::vector<std::string>& paths) {
 std::string calibrate_from_measurements(const CalibrationRequest& asked, const Progress& progress) {
     CalibrationRequest request = asked;
     if (are_tables(request.measurements)) std::erase_if(request.measurements, is_of_profile);
-    const Cluster start = read_cluster(request.cluster);
+    const std::map<Family, std::vector<std::string>> families = by_family(request.measurements);
     std::vector<std::string> inputs = request.measurements;
     for (const std::string& start_file : {request.cluster, request.framework})
         if (!start_file.empty()) inputs.push_back(start_file);
     keep_apart(request.framework.empty() ? std::vector{request.out}
                                          : std::vector{request.out, framework_file(request.out)},
                inputs);
-    switch (common_family(request.measurements)) {
-        case Family::samples: return fit_samples(start, request, progress);
-        case Family::tables: return fit_blocks(start, request, progress);
-        case Family::cases:
-            request.framework.clear();
-            request.target = FitTarget::cluster;
-            return calibrate_few_shot(request, progress);
+    std::string text;
+    for (const auto& [family, files] : families) {
+        request.measurements = files;
+        try {
+            text += fit_family(family, request, progress);
+        } catch (const ConfigError& error) {
+            if (text.empty()) throw;
+            throw ConfigError(
+                fmt::format("{}; {} holds what the other files tell", error.what(), request.out));
+        }
+        request.cluster = request.out;
     }
-    throw std::logic_error("calibrate: unknown family of tables");
+    return text;
 }
 
 }  // namespace stepcast

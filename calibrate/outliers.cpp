@@ -66,6 +66,10 @@ RowModel with_common_error(const RowModel& model) {
     };
 }
 
+// What is known of an error that all rows share: as far as one framework's steps lie from
+// another's (sim/scatter.h). Of two halves that agree alike, the one nearer to the base is right.
+constexpr double common = 0.25;
+
 constexpr double little_noise = 1.5 * usual_noise;  // rows that scatter no more agree
 
 // Three rows each, evenly among all triples: constants that so few rows give are right where these
@@ -97,7 +101,7 @@ Minority minority(const RowModel& own, std::vector<Prior> priors, const std::vec
     constexpr std::size_t borne = 5;  // one row in so many has little weight anyway
     const std::vector<bool> every(rows, true), none(rows, false);
     const RowModel model = with_common_error(own);
-    priors.push_back({});
+    priors.push_back({0, common});
     Half best;
     const auto keep = [&](Half found) {
         if (best.rows.empty() || found.cost < best.cost) best = std::move(found);

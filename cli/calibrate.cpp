@@ -198,7 +198,9 @@ void require_device(const std::string& device) {
         throw ConfigError("--device: \"" + device + "\" is no device; expected host or cuda");
 }
 
-std::string calibrate(const Options& options, const Progress& progress) {
+namespace {
+
+void check_options(const Options& options) {
     if (options.out.empty() && options.cross_validate.empty())
         throw ConfigError("calibrate: expected --out, the file to write");
     if (options.device.empty() == options.measurements.empty())
@@ -207,6 +209,12 @@ std::string calibrate(const Options& options, const Progress& progress) {
             "to fit recorded "
             "files");
     refuse_unread(options);
+}
+
+}  // namespace
+
+std::string calibrate(const Options& options, const Progress& progress) {
+    check_options(options);
     if (!options.device.empty()) {
         require_device(options.device);
         check_files(options);
@@ -225,17 +233,15 @@ std::string calibrate(const Options& options, const Progress& progress) {
         asked.out = file_of(options);
         check_files(asked);
     }
-    const bool of_tables =
-        options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
+    const bool of_steps = !options.fit.empty() || !options.cross_validate.empty() ||
+                          (!options.framework.empty() && !are_tables(options.measurements));
     const CalibrationRequest request{.measurements = options.measurements,
                                      .cluster = options.cluster,
                                      .framework = options.framework,
                                      .out = asked.out,
                                      .date = current_date(),
                                      .enough = stop_asked};
-    if (!of_tables &&
-        (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
-        return calibrate_steps(options, request, progress);
+    if (of_steps) return calibrate_steps(options, request, progress);
     const std::string text = calibrate_from_measurements(request, progress);
     return asked.out == options.out ? text : text + page_of(asked);
 }

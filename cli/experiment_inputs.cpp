@@ -1,6 +1,8 @@
 #include "cli/experiment_inputs.h"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 
 #include "import/launch/emit.h"
 #include "import/launch/translation.h"
@@ -48,6 +50,16 @@ void require_experiment(const std::string& name) {
 
 // Only .toml and a model's .json can be stepcast's own.
 void refuse_unknown(const std::string& name) {
+    constexpr std::array measured{".log", ".out", ".txt", ".csv"};
+    const std::string kind = std::filesystem::path(name).extension().string();
+    std::error_code none;
+    if (std::ranges::find(measured, kind) != measured.end() &&
+        std::filesystem::is_regular_file(name, none))
+        throw ConfigError(
+            name +
+            ": is a file that says no experiment; expected FILE.toml or the name of a preset "
+            "experiment (steps of logs and tables stand beside a forecast by stepcast compare or "
+            "diagnose, with --model EXPERIMENT where they do not say what ran)");
     if (!name.ends_with(".yaml") && !name.ends_with(".yml")) return;
     if (const auto what = unknown_configuration(name); !what.empty()) throw ConfigError(what);
 }
@@ -150,6 +162,7 @@ Experiment asked_experiment(const Options& options, const std::string& name,
     const auto format = recognise_foreign(name);
     require_experiment(name);
     if (!is_translated(options, format)) {
+        refuse_unknown(name);
         if (format == ForeignFormat::hub_config)
             for (const std::string& line : notes_of_hub_config(name)) options.say("note: " + line);
         return read(name);

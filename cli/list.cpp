@@ -48,18 +48,16 @@ std::string planning_keys_table() {
 }
 
 std::string presets() {
-    std::vector<Experiment> experiments;
-    std::vector<Cluster> clusters;
-    std::vector<Framework> frameworks;
+    PresetList all{.workloads = preset_names(PresetKind::workload),
+                   .families = preset_names(PresetKind::family),
+                   .nameplates = preset_names(PresetKind::nameplate)};
     for (const std::string& name : preset_names(PresetKind::experiment))
-        experiments.push_back(read_experiment(name));
+        all.experiments.push_back(read_experiment(name));
     for (const std::string& name : preset_names(PresetKind::cluster))
-        clusters.push_back(read_cluster(name));
+        all.clusters.push_back(read_cluster(name));
     for (const std::string& name : preset_names(PresetKind::framework))
-        frameworks.push_back(read_framework(name));
-    return presets_table(experiments, preset_names(PresetKind::workload),
-                         preset_names(PresetKind::family), frameworks, clusters,
-                         preset_names(PresetKind::nameplate));
+        all.frameworks.push_back(read_framework(name));
+    return presets_table(all);
 }
 
 int run_list(const Options& options) {

@@ -188,6 +188,22 @@ SimulateQuestion simulate_question(const Options& options) {
     return question;
 }
 
+namespace {
+
+// What is answered of a single forecast only.
+void answer_alone(const SimulateQuestion& question, const Experiment& experiment,
+                  Prediction&& prediction, SimulateAnswer& found) {
+    found.prediction = std::move(prediction);
+    if (question.explained) found.why = explain(experiment);
+    if (question.levers) {
+        found.levers = levers(experiment);
+        name_flags(experiment, *found.levers);
+    }
+    if (question.replayed) found.memory = allocator_forecast(experiment);
+}
+
+}  // namespace
+
 SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
     const bool lone = question.columns.size() == 1;
     SimulateAnswer found;
@@ -205,13 +221,7 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
                 campaign_of(*question.training, experiment, prediction.forecast);
         if (pictures) found.pictures.push_back(gantt_of(experiment, prediction));
         if (pictures && !lone) found.pictures.back().title = label;
-        if (lone) found.prediction = std::move(prediction);
-        if (lone && question.explained) found.why = explain(experiment);
-        if (lone && question.levers) {
-            found.levers = levers(experiment);
-            name_flags(experiment, *found.levers);
-        }
-        if (lone && question.replayed) found.memory = allocator_forecast(experiment);
+        if (lone) answer_alone(question, experiment, std::move(prediction), found);
     }
     return found;
 }

@@ -276,8 +276,10 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     lay_framework_of(layers, file, overrides);
     if (family) lay_family(layers, *family);
     if (workload) lay_workload(layers, *workload);
-    if (cluster) lay_cluster(layers, *cluster);
-    if (!cluster) lay_priors(layers, file, "");
+    if (cluster)
+        lay_cluster(layers, *cluster);
+    else
+        lay_priors(layers, file, "");
     const auto device = layers.experiment.cluster.gpu.name;
     const int ranks_of_node = layers.experiment.cluster.gpus_per_node;
     lay_file(layers, file, "", Origin::set);

@@ -16,6 +16,10 @@
 
 namespace stepcast {
 
+// How what recomputed layers keep goes to the host's memory and comes back: on a stream of its own
+// beside the passes, or while the host waits.
+NAMED_ENUM(ActivationOffload, "a way to move activations", none, overlapped, blocking);
+
 struct Run {
     KEY(int, steps, 20, "measured steps", 1, 1e6);
     KEY(int, warmup, 3, "steps before the measured ones", 0, 1e6);
@@ -27,6 +31,12 @@ struct Run {
     KEY(bool, offload_optimizer, false,
         "the host keeps master weights and moments and updates them: gradients go there, weights "
         "come back");
+    KEY(bool, offload_parameters, false,
+        "zero 3 with the optimizer on the host: the host keeps the weights too, and each unit's "
+        "come before they are gathered");
+    KEY(ActivationOffload, offload_activations, ActivationOffload::none,
+        "the inputs of recomputed layers, which wait for their backward, wait in the host's "
+        "memory");
     friend bool operator==(const Run&, const Run&) = default;
 };
 

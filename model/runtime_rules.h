@@ -118,6 +118,11 @@ inline bool sends_gradients_to_host(const Experiment& e) {
     return e.run.offload_optimizer && e.runtime.optimizer.host_gradients;
 }
 
+// Weights that a unit's passes bring from other ranks or from the host.
+inline bool keeps_weights_on_host(const Experiment& e) {
+    return e.run.offload_parameters && e.parallelism.zero == 3;
+}
+
 // Loops around the optimizer visit the parameters of a layer, or the two tensors of each expert.
 inline bool visits_experts(const Experiment& e) {
     const OptimizerKernels& o = e.runtime.optimizer;

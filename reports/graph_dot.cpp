@@ -30,8 +30,9 @@ std::string dot_text(std::string_view text) {
 }
 
 // By lane: light, so that black text can be read on them.
-constexpr std::array<std::string_view, lane_count> lane_colours{
-    "#a6cee3", "#fdbf6f", "#ffff99", "#b2df8a", "#d9f0d3", "#fb9a99", "#fde0dd", "#d9d9d9"};
+constexpr std::array<std::string_view, lane_count> lane_colours{"#a6cee3", "#fdbf6f", "#ffff99",
+                                                                "#b2df8a", "#d9f0d3", "#fb9a99",
+                                                                "#fde0dd", "#d9d9d9", "#cab2d6"};
 
 std::string text_of(const TaskGraph& graph, TaskId t) {
     std::string text(graph.name(t));

@@ -51,17 +51,12 @@ std::string entries_with(const std::string& table, const std::string& word) {
     return text;
 }
 
-std::string presets_table(const std::vector<Experiment>& experiments,
-                          const std::vector<std::string>& workloads,
-                          const std::vector<std::string>& families,
-                          const std::vector<Framework>& frameworks,
-                          const std::vector<Cluster>& clusters,
-                          const std::vector<std::string>& nameplates) {
+std::string presets_table(const PresetList& presets) {
     std::string text = "experiments\n";
     const auto add = [&](const std::string& name, const std::string& what) {
         text += wrapped(fmt::format("  {:<28} {}", name, what), 31);
     };
-    for (const Experiment& e : experiments) {
+    for (const Experiment& e : presets.experiments) {
         const Workload& w = e.workload;
         std::string what =
             fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers,
@@ -72,21 +67,21 @@ std::string presets_table(const std::vector<Experiment>& experiments,
         add(e.name, what + ", on " + e.cluster.name);
     }
     text += "workloads\n";
-    for (const std::string& name : workloads) text += "  " + name + "\n";
+    for (const std::string& name : presets.workloads) text += "  " + name + "\n";
     text += "families (workload.family)\n";
-    for (const std::string& name : families) text += "  " + name + "\n";
+    for (const std::string& name : presets.families) text += "  " + name + "\n";
     text += "frameworks (--framework)\n";
     const auto fitted = [](const auto& fit) {
         return fmt::format("fitted {} to {} samples", fit.date, fit.samples);
     };
-    for (const Framework& f : frameworks)
+    for (const Framework& f : presets.frameworks)
         add(f.name, f.about + (f.fitted ? "; " + fitted(*f.fitted) : ""));
     text += "clusters\n";
-    for (const Cluster& c : clusters)
+    for (const Cluster& c : presets.clusters)
         add(c.name, fmt::format("{} x {}, {}", rank_count(c), c.gpu.name,
                                 c.fitted ? fitted(*c.fitted) : "uncalibrated"));
     text += "clusters of a datasheet alone\n" +
-            wrapped(fmt::format("  {}", fmt::join(nameplates, ", ")), 2);
+            wrapped(fmt::format("  {}", fmt::join(presets.nameplates, ", ")), 2);
     return text;
 }
 

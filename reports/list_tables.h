@@ -18,11 +18,13 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word 
 std::string entries_with(const std::string& table, const std::string& word);
 
 // What `list presets` prints.
-std::string presets_table(const std::vector<Experiment>& experiments,
-                          const std::vector<std::string>& workloads,
-                          const std::vector<std::string>& families,
-                          const std::vector<Framework>& frameworks,
-                          const std::vector<Cluster>& clusters,
-                          const std::vector<std::string>& nameplates);
+struct PresetList {
+    std::vector<Experiment> experiments = {};
+    std::vector<std::string> workloads = {}, families = {};
+    std::vector<Framework> frameworks = {};
+    std::vector<Cluster> clusters = {};
+    std::vector<std::string> nameplates = {};
+};
+std::string presets_table(const PresetList& presets);
 
 }  // namespace stepcast

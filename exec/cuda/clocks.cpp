@@ -12,7 +12,7 @@ namespace {
 
 // Declarations from nvml.h, which not every toolkit has.
 using Status = int;
-constexpr Status success = 0;
+constexpr Status success = 0, no_room = 7;
 constexpr unsigned int sm_clock = 1;
 struct Reason {
     unsigned long long bits;
@@ -26,6 +26,8 @@ using Init = Status();
 using FindByBus = Status(const char* bus, void** device);
 using ReadClock = Status(void* device, unsigned int type, unsigned int* megahertz);
 using ReadReasons = Status(void* device, unsigned long long* reasons);
+// With no room for them it only counts, and answers that there is no room.
+using CountProcesses = Status(void* device, unsigned int* count, void* processes);
 
 }  // namespace
 
@@ -47,6 +49,12 @@ void Clocks::look() {
     if (const auto read = library_.find<ReadClock>("nvmlDeviceGetClockInfo");
         read != nullptr && read(device_, sm_clock, &clock) == success)
         clocks_.push_back(clock);
+    unsigned int processes = 0;
+    if (const auto all = library_.find<CountProcesses>("nvmlDeviceGetComputeRunningProcesses_v3");
+        all != nullptr) {
+        const Status status = all(device_, &processes, nullptr);
+        if (status == success || status == no_room) processes_ = std::max(processes_, processes);
+    }
     auto read = library_.find<ReadReasons>("nvmlDeviceGetCurrentClocksEventReasons");
     if (read == nullptr)
         read = library_.find<ReadReasons>("nvmlDeviceGetCurrentClocksThrottleReasons");
@@ -58,6 +66,10 @@ void Clocks::look() {
 
 std::vector<std::string> Clocks::doubts() const {
     std::vector<std::string> doubts;
+    if (processes_ > 1)
+        doubts.push_back(fmt::format(
+            "{} processes computed on GPU {}: its times are those of a GPU that is shared",
+            processes_, pci_bus_));
     if (clocks_.empty()) return doubts;
     std::vector<unsigned int> sorted = clocks_;
     std::sort(sorted.begin(), sorted.end());

@@ -7,6 +7,7 @@
 
 #include "exec/cuda/attention.h"
 #include "exec/cuda/check.h"
+#include "exec/cuda/library_pass.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/graph/op.h"
@@ -182,8 +183,9 @@ CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes a
     largest.output = std::max(largest.output, cold) + slack;
     plan.workspaces = as_index(std::count(largest.products.begin(), largest.products.end(), true)) *
                       workspace_bytes;
+    plan.scratch = LibraryPasses(graph, rank, plan.common).scratch();
     const double windows = (largest.window + real(alignment)) * graph.rank_count();
-    const Bytes needed(sum + largest.output + windows + real(plan.workspaces));
+    const Bytes needed(sum + largest.output + windows + real(plan.workspaces + plan.scratch));
     if (!(needed <= available))
         throw ConfigError(fmt::format(
             "execute: rank {} needs {}, the GPU has {} free of {} (largest task {} \"{}\"); take "
@@ -219,6 +221,7 @@ void CudaRegion::take(std::span<const double> bytes, std::span<char*> places) {
 CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream)
     : output(plan.output),
       window(plan.window * as_index(ranks)),
+      scratch(plan.scratch),
       workspaces(plan.workspaces),
       sink(alignment),
       common(plan.common) {
@@ -229,6 +232,7 @@ CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cuda
         check(fill_random(inputs[i].data(), element, plan.inputs[i] / size_of(element), seed + i,
                           stream));
     }
+    if (plan.scratch > 0) check(cudaMemset(scratch.data(), 0, plan.scratch));
     check(fill_random(output.data(), Element::fp32, plan.output / sizeof(float),
                       seed + element_count, stream));
     check(cudaStreamSynchronize(stream));

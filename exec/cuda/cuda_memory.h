@@ -43,6 +43,7 @@ struct CudaPlan {
     std::array<std::size_t, element_count> inputs{};
     std::size_t output = 0;
     std::size_t window = 0;      // what fused kernels of one other rank scatter to
+    std::size_t scratch = 0;     // LibraryPasses::scratch()
     std::size_t workspaces = 0;  // one cuBLAS workspace for each lane with matrix products
     Element common = Element::fp32;
     friend bool operator==(const CudaPlan&, const CudaPlan&) = default;
@@ -90,7 +91,7 @@ struct CudaOperands {
 struct CudaMemory {
     std::array<CudaRegion, element_count> inputs;
     CudaRegion output;
-    CudaBlock window, workspaces, sink;
+    CudaBlock window, scratch, workspaces, sink;
     Element common = Element::fp32;
 
     // `ranks` windows, one for each rank that may scatter here.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "exec/cuda/check.h"
 #include "exec/kernel_table.h"
 #include "model/base/numbers.h"
@@ -56,6 +58,7 @@ CudaRank::~CudaRank() {
 
 void CudaRank::clear() {
     cudaSetDevice(gpu_);
+    passes_.reset();
     attentions_.reset();
     grouped_.reset();
     products_.reset();
@@ -75,6 +78,7 @@ void CudaRank::attach(const CudaRun& run, const CudaPlan& plan, const ncclUnique
     products_ = std::make_unique<Products>();
     grouped_ = std::make_unique<GroupedProducts>(*products_);
     attentions_ = std::make_unique<Attentions>(*products_);
+    passes_ = std::make_unique<LibraryPasses>(run.graph, rank_, plan.common);
     choose_algorithms();
     connect(id, watch);
     check(cudaDeviceSynchronize());
@@ -143,6 +147,7 @@ struct CudaRank::Compute {
     const CudaOperands at;
     void* workspace;
     cudaStream_t stream;
+    TaskId task;
 
     void operator()(const Gemm& op) const {
         rank.products_->run(product_of(op), at.in[0], at.in[1], at.out[0], workspace, stream);
@@ -151,6 +156,10 @@ struct CudaRank::Compute {
     void operator()(const FusedGemm& op) const { rank.run_fused(op, at, workspace, stream); }
     void operator()(const Attention& op) const { rank.attentions_->run(op, at, workspace, stream); }
     void operator()(const MemoryPass& op) const {
+        if (const LibraryPass& known = rank.passes_->of(task);
+            !std::holds_alternative<StandIn>(known))
+            return run_pass(known, at, rank.memory_->scratch.data(), rank.passes_->targets(),
+                            stream);
         const auto read = static_cast<std::size_t>(op.read.si()),
                    written = static_cast<std::size_t>(op.written.si());
         const auto pass = op.access == MemoryPass::Access::optimizer   ? optimizer_memory
@@ -173,7 +182,8 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
     } else if (const auto* groups = std::get_if<GroupedGemm>(&op)) {
         grouped_->run(*groups, workspace(task), stream);
     } else if (!is_collective(op)) {  // a collective of a single rank has nothing to do
-        std::visit(Compute{*this, memory_->take(need_of(op, 0, 1)), workspace(task), stream}, op);
+        std::visit(Compute{*this, memory_->take(need_of(op, 0, 1)), workspace(task), stream, task},
+                   op);
     }
 }
 
@@ -211,6 +221,7 @@ void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* work
 // What ran an op, in words.
 struct CudaRank::Ran {
     const CudaRank& rank;
+    TaskId task;
 
     std::string operator()(const Gemm&) const { return "cuBLASLt"; }
     std::string operator()(const GroupedGemm& op) const { return rank.grouped_->ran(op); }
@@ -219,7 +230,14 @@ struct CudaRank::Ran {
     }
     std::string operator()(const Attention& op) const { return rank.attentions_->ran(op); }
     std::string operator()(const MemoryPass& op) const {
-        switch (op.access) {
+        const LibraryPass& pass = rank.passes_->of(task);
+        const auto* stands_in = std::get_if<StandIn>(&pass);
+        if (stands_in == nullptr) return ran_by(pass);
+        return fmt::format("as many bytes, by {}{}", mover(op.access),
+                           stands_in->why.empty() ? "" : fmt::format(": {}", stands_in->why));
+    }
+    static std::string_view mover(MemoryPass::Access access) {
+        switch (access) {
             case MemoryPass::Access::optimizer: return "own kernel over pieces";
             case MemoryPass::Access::transpose: return "own transposing kernel";
             case MemoryPass::Access::stream: return "own streaming kernel";
@@ -228,7 +246,7 @@ struct CudaRank::Ran {
             case MemoryPass::Access::host_link:
             case MemoryPass::Access::host: break;
         }
-        return "own streaming kernel, in order: no reduction, no stride";
+        return "own streaming kernel, in order (no reduction, no stride)";
     }
     std::string operator()(const HostWork&) const { return "nothing: no framework here"; }
     std::string operator()(const OneOf<AllToAll, SendRecv> auto&) const {
@@ -241,8 +259,9 @@ struct CudaRank::Ran {
 };
 
 std::vector<std::string> CudaRank::kernels() const {
-    return kernel_table(run_->graph, rank_,
-                        [&](TaskId, const Op& op) { return std::visit(Ran{*this}, op); });
+    return kernel_table(run_->graph, rank_, [&](TaskId task, const Op& op) {
+        return std::visit(Ran{*this, task}, op);
+    });
 }
 
 void CudaRank::check_health() const {

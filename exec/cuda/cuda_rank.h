@@ -7,6 +7,7 @@
 #include "exec/cuda/clocks.h"
 #include "exec/cuda/communicator.h"
 #include "exec/cuda/gemm.h"
+#include "exec/cuda/library_pass.h"
 #include "exec/cuda_plugin.h"
 
 namespace stepcast {
@@ -88,6 +89,7 @@ private:
     std::unique_ptr<Products> products_;
     std::unique_ptr<GroupedProducts> grouped_;
     std::unique_ptr<Attentions> attentions_;
+    std::unique_ptr<LibraryPasses> passes_;
     std::array<std::size_t, lane_count> workspace_of_{};  // by lane
 };
 

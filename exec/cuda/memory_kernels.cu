@@ -1,28 +1,10 @@
-#include "exec/cuda/kernels.h"
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-#include <algorithm>
+#include "exec/cuda/rows.h"
 
 namespace stepcast {
 
 namespace {
-
-constexpr int block_size = 256;
-
-// Enough blocks to fill any GPU several times; kernels stride over the rest.
-unsigned int blocks_for(std::size_t items) {
-    const std::size_t wanted = (items + block_size - 1) / block_size;
-    return static_cast<unsigned int>(
-        std::min<std::size_t>(std::max<std::size_t>(wanted, 1), 132 * 16));
-}
-
-__device__ std::size_t first_item() {
-    return blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
-}
-__device__ std::size_t stride() { return gridDim.x * static_cast<std::size_t>(blockDim.x); }
 
 // SplitMix64 (Steele, Lea, Flood 2014): a counter becomes 64 random bits.
 __device__ std::uint64_t mix(std::uint64_t x) {

@@ -1,13 +1,10 @@
 #include <algorithm>
-#include <type_traits>
 
-#include "exec/cuda/element_types.h"
+#include "exec/cuda/rows.h"
 
 namespace stepcast {
 
 namespace {
-
-constexpr int block_size = 256;
 
 // The number of columns that a row of a matrix of scores sees.
 __device__ std::int64_t seen(const Scores& shape, std::int64_t row) {
@@ -15,13 +12,6 @@ __device__ std::int64_t seen(const Scores& shape, std::int64_t row) {
     const std::int64_t count = row % shape.rows + shape.columns - shape.rows + 1;
     return count < 0 ? 0 : (count > shape.columns ? shape.columns : count);
 }
-
-// Sixteen bytes of a row, which are read and written at once.
-template <typename T>
-struct alignas(16) Pack {
-    static constexpr int size = 16 / sizeof(T);
-    T values[size];
-};
 
 // A thread block reads a row in packs, keeps them in registers, and writes them: one read, one
 // write. A thread takes at most `packs`.
@@ -61,28 +51,6 @@ __global__ void mask_kernel(T* scores, Scores shape, float scale, float masked) 
     }
 }
 
-struct Sum {
-    __device__ float operator()(float a, float b) const { return a + b; }
-};
-struct Largest {
-    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-};
-
-// Every thread of the block gets the combination of all their values.
-template <typename Combine>
-__device__ float over_block(float value, Combine combine) {
-    __shared__ float parts[block_size / 32];
-    for (int distance = 16; distance > 0; distance /= 2)
-        value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = parts[0];
-    for (int warp = 1; warp < static_cast<int>(blockDim.x) / 32; ++warp)
-        value = combine(value, parts[warp]);
-    __syncthreads();
-    return value;
-}
-
 // For a row of any width. It is read once for each use, the later times from the caches.
 template <typename T>
 __global__ void softmax_kernel(T* scores, Scores shape) {
@@ -92,11 +60,11 @@ __global__ void softmax_kernel(T* scores, Scores shape) {
         float largest = -INFINITY;
         for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
             largest = fmaxf(largest, to_float(values[j]));
-        largest = over_block(largest, Largest{});
+        largest = over_row(largest, Largest{});
         float sum = 0;
         for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
             sum += largest > -INFINITY ? __expf(to_float(values[j]) - largest) : 0.0f;
-        sum = over_block(sum, Sum{});
+        sum = over_row(sum, Sum{});
         const float share = sum > 0 ? 1.0f / sum : 0.0f;
         for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
             values[j] =
@@ -117,12 +85,12 @@ __global__ void softmax_packed_kernel(T* scores, Scores shape) {
             for (int j = 0; j < size; ++j)
                 largest = fmaxf(largest, held[p][j] = to_float(pack.values[j]));
         });
-        largest = over_block(largest, Largest{});
+        largest = over_row(largest, Largest{});
         over_packs(width, [&](int p, std::int64_t) {
             for (int j = 0; j < size; ++j)
                 sum += held[p][j] = largest > -INFINITY ? __expf(held[p][j] - largest) : 0.0f;
         });
-        sum = over_block(sum, Sum{});
+        sum = over_row(sum, Sum{});
         const float share = sum > 0 ? 1.0f / sum : 0.0f;
         over_packs(width, [&](int p, std::int64_t i) {
             Pack<T> pack;
@@ -141,7 +109,7 @@ __global__ void softmax_backward_kernel(const T* p, T* gradient, Scores shape) {
         float dot = 0;
         for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
             dot += to_float(share[j]) * to_float(values[j]);
-        dot = over_block(dot, Sum{});
+        dot = over_row(dot, Sum{});
         for (std::int64_t j = threadIdx.x; j < shape.columns; j += blockDim.x)
             values[j] = from_float<T>(to_float(share[j]) * (to_float(values[j]) - dot));
     }
@@ -162,7 +130,7 @@ __global__ void softmax_backward_packed_kernel(const T* p, T* gradient, Scores s
             for (int j = 0; j < size; ++j)
                 dot += to_float(shares[q].values[j]) * to_float(gradients[q].values[j]);
         });
-        dot = over_block(dot, Sum{});
+        dot = over_row(dot, Sum{});
         over_packs(width, [&](int q, std::int64_t i) {
             for (int j = 0; j < size; ++j)
                 gradients[q].values[j] = from_float<T>(to_float(shares[q].values[j]) *

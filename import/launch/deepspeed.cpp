@@ -74,6 +74,30 @@ void read_batch(Document& d, Translation& t, long replicas) {
             "train_batch_size = {} x replicas; say it with --set global_batch=N", step));
 }
 
+void read_offload(Document& d, Translation& t) {
+    if (const auto* v = stated(d, "zero_optimization.offload_optimizer.device", t);
+        v && v->value != "none") {
+        if (v->value != "cpu")
+            t.problem(*v, v->value + " is not modelled; taken as the host's memory");
+        t.set("run.offload_optimizer", "true", v->at);
+    } else if (const auto* old = d.on("zero_optimization.cpu_offload")) {
+        t.set("run.offload_optimizer", "true", old->at);
+    }
+}
+
+// Weights go to the host with the optimizer that updates them.
+void take_offloaded_weights(Document& d, long stage, Translation& t) {
+    const auto* v = stated(d, "zero_optimization.offload_param.device", t);
+    if (!v || v->value == "none") return;
+    const auto* optimizer = t.find("run.offload_optimizer");
+    if (stage < 3 || !optimizer || optimizer->value != "true")
+        return t.problem(*v,
+                         "weights go to the host under stage 3 and with the optimizer; the "
+                         "forecast keeps them on the device");
+    if (v->value != "cpu") t.problem(*v, v->value + " is not modelled; taken as the host's memory");
+    t.set("run.offload_parameters", "true", v->at);
+}
+
 void read_zero(Document& d, Translation& t) {
     if (const auto* bare = d.find("zero_optimization"))
         t.set("parallelism.zero", flag_in(*bare) ? 1L : 0L, bare->at);
@@ -94,14 +118,8 @@ void read_zero(Document& d, Translation& t) {
         else
             t.set("parallelism.zero", 0, v->at);  // each rank holds its own copy
     }
-    if (const auto* v = stated(d, "zero_optimization.offload_optimizer.device", t);
-        v && v->value != "none") {
-        if (v->value != "cpu")
-            t.problem(*v, v->value + " is not modelled; taken as the host's memory");
-        t.set("run.offload_optimizer", "true", v->at);
-    } else if (const auto* old = d.on("zero_optimization.cpu_offload")) {
-        t.set("run.offload_optimizer", "true", old->at);
-    }
+    read_offload(d, t);
+    take_offloaded_weights(d, stage, t);
     // ZeRO++ (arXiv 2306.10209) still shards all states over all ranks, but its backward gathers
     // from a weight copy in the node.
     if (const auto* v = stated(d, "zero_optimization.zero_hpz_partition_size", t);
@@ -113,24 +131,14 @@ void read_zero(Document& d, Translation& t) {
                         v->at, integer_in(*v)));
 }
 
-void read_precision(Document& d, Translation& t) {
-    const auto on = [&](const char* name) {
-        const auto* v = stated(d, name, t);
-        return v && flag_in(*v) ? v : nullptr;
-    };
-    const bool open = d.text("bf16.enabled") == "auto" || d.text("fp16.enabled") == "auto";
-    if (const auto* v = on("bf16.enabled"))
-        t.set("workload.dtype", "bf16", v->at);
-    else if (const auto* half = on("fp16.enabled"))
-        t.set("workload.dtype", "fp16", half->at);
-    else if (open)
-        t.set("workload.dtype", "bf16",
-              d.text("bf16.enabled") == "auto" ? d.find("bf16.enabled")->at
-                                               : d.find("fp16.enabled")->at);
-    else
-        t.take_default("workload.dtype", "fp32");
-    if (const auto* bf16 = on("bf16.enabled"), *half = on("fp16.enabled"); bf16 && half)
-        t.problem(*half, "bf16.enabled as well, which DeepSpeed refuses; taken as bf16");
+// The switch that the Trainer sets.
+const NamedValue* automatic(Document& d) {
+    for (const char* name : {"bf16.enabled", "fp16.enabled"})
+        if (const auto* v = d.find(name); v && v->value == "auto") return v;
+    return nullptr;
+}
+
+void read_gradient_type(Document& d, Translation& t) {
     const auto *kept = d.find("data_types.grad_accum_dtype"),
                *sent = d.find("communication_data_type");
     const auto says = [](const NamedValue* v) { return v && v->value != "auto"; };
@@ -139,6 +147,23 @@ void read_precision(Document& d, Translation& t) {
     if (says(kept) && says(sent) && kept->value != sent->value)
         t.problem(*sent,
                   "gradients are kept in " + kept->value + "; the forecast also exchanges them so");
+}
+
+void read_precision(Document& d, Translation& t) {
+    const auto on = [&](const char* name) {
+        const auto* v = stated(d, name, t);
+        return v && flag_in(*v) ? v : nullptr;
+    };
+    const auto *bf16 = on("bf16.enabled"), *half = on("fp16.enabled");
+    if (bf16 || half)
+        t.set("workload.dtype", bf16 ? "bf16" : "fp16", (bf16 ? bf16 : half)->at);
+    else if (const auto* open = automatic(d))
+        t.set("workload.dtype", "bf16", open->at);
+    else
+        t.take_default("workload.dtype", "fp32");
+    if (bf16 && half)
+        t.problem(*half, "bf16.enabled as well, which DeepSpeed refuses; taken as bf16");
+    read_gradient_type(d, t);
     if (const auto* v = stated(d, "optimizer.type", t)) set_optimizer(t, *v);
 }
 
@@ -168,7 +193,7 @@ Translation translate_deepspeed(Document d, long replicas) {
     if (d.states("activation_checkpointing.partition_activations"))
         t.open.push_back(
             "recompute: options are there, the switch is in the model's code; --set recompute=full "
-            "if it is on");
+            "if it is on, with cpu_checkpointing --set offload_activations=blocking too");
     t.open.push_back("how many GPUs; say it with --gpus");
     leave_rest(d, t);
     return t;

@@ -240,17 +240,37 @@ std::size_t dotted_name(const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+bool is_flag(const std::string& text) { return text.starts_with("--") && text.size() > 2; }
+
+// Options of launchers in one letter, as "-m", are no values; negative numbers are.
+bool ends_values(const std::string& text) {
+    return is_flag(text) ||
+           (text.size() == 2 && text[0] == '-' &&
+            std::isalpha(static_cast<unsigned char>(text[1]))) ||
+           text.ends_with(".py") || dotted_name(text) != 0;
+}
+
+}  // namespace
+
+StatedFlag flag_at(const std::vector<ShellArgument>& arguments, std::size_t& i,
+                   bool (*ends)(const std::string&)) {
+    const std::string& text = arguments[i].text;
+    const auto equals = text.find('=');
+    StatedFlag flag{text.substr(2, equals == std::string::npos ? equals : equals - 2), ""};
+    std::ranges::replace(flag.name, '-', '_');
+    if (equals != std::string::npos)
+        flag.value = text.substr(equals + 1);
+    else
+        while (i + 1 < arguments.size() && !ends(arguments[i + 1].text))
+            flag.value += (flag.value.empty() ? "" : " ") + arguments[++i].text;
+    return flag;
+}
+
 Document megatron_arguments(const std::vector<ShellArgument>& arguments, const std::string& path) {
     Document document{path, {}};
     const auto& taken = launch_flags().taken;
-    const auto is_flag = [](const std::string& text) {
-        return text.starts_with("--") && text.size() > 2;
-    };
-    // Options of launchers in one letter, as "-m", are no values; negative numbers are.
-    const auto ends_values = [&](const std::string& text) {
-        return is_flag(text) || (text.size() == 2 && text[0] == '-' &&
-                                 std::isalpha(static_cast<unsigned char>(text[1])));
-    };
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const auto& [text, at] = arguments[i];
         if (const auto end = dotted_name(text)) {
@@ -259,18 +279,10 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
             continue;
         }
         if (!is_flag(text)) continue;
-        const auto equals = text.find('=');
-        auto name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
-        std::ranges::replace(name, '-', '_');
-        name = completed(name);
-        std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-        if (equals == std::string::npos)
-            while (i + 1 < arguments.size() && !ends_values(arguments[i + 1].text) &&
-                   !arguments[i + 1].text.ends_with(".py") &&
-                   dotted_name(arguments[i + 1].text) == 0)
-                value += (value.empty() ? "" : " ") + arguments[++i].text;
+        const StatedFlag flag = flag_at(arguments, i, ends_values);
+        const std::string name = completed(flag.name);
         // quotes in a variable, which a second shell takes off (bash -c "$CMD")
-        value = unquoted(value);
+        const std::string value = unquoted(flag.value);
         // --no-X switches off a boolean that is true by default. Flags whose own name in Megatron
         // begins with "no" stay.
         if (value.empty() && name.starts_with("no_") &&

@@ -66,6 +66,14 @@ Document read_yaml(const std::string& text, const std::string& path);
 
 Document read_toml_values(const std::string& text, const std::string& path);
 
+// A flag at arguments[i]: "--hidden-size=4096", or without = with the words behind it up to one
+// that ends its values; moves i to the last. The name has _ in place of -.
+struct StatedFlag {
+    std::string name, value;
+};
+StatedFlag flag_at(const std::vector<ShellArgument>& arguments, std::size_t& i,
+                   bool (*ends)(const std::string&));
+
 // Flags of a command line: "--hidden-size 4096" -> hidden_size. A bare flag is true, --no-X is
 // false, and the last of several counts. A unique prefix of a flag is that flag, as in argparse.
 // "model.tensor_model_parallel_size=4" is read as well.

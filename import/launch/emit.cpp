@@ -36,7 +36,7 @@ void check_common(const Experiment& e, EmitFormat format, Emission& emitter) {
                                       to_string(e.workload.frozen)));
 }
 
-std::string emit_deepspeed(const Experiment& e, Emission& out) {
+void check_deepspeed(const Experiment& e, Emission& out) {
     const auto& p = e.parallelism;
     const auto dtype = e.workload.dtype;
     out.refuse_unless(p.schedule == Schedule::one_f_one_b || p.pp == 1,
@@ -55,6 +55,16 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     out.refuse_unless(!p.sequence_parallel || p.tp == 1,
                       "sequence_parallel with tensor parallelism (tp)");
     out.refuse_unless(p.vp == 1, "chunks of stages (vp)");
+    out.refuse_unless(
+        e.workload.optimizer != Optimizer::adam8bit && e.workload.optimizer != Optimizer::adafactor,
+        "workload.optimizer adam8bit and adafactor: made in the script");
+    out.refuse_unless(!e.run.offload_optimizer || p.zero > 0,
+                      "run.offload_optimizer without zero 1, 2 or 3");
+}
+
+std::string emit_deepspeed(const Experiment& e) {
+    const auto& p = e.parallelism;
+    const auto dtype = e.workload.dtype;
     std::string text = fmt::format(
         "{{\n  \"train_batch_size\": {},\n  \"train_micro_batch_size_per_gpu\": {},\n  "
         "\"gradient_accumulation_steps\": {},\n",
@@ -64,24 +74,23 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     if (dtype != Dtype::fp32)
         text += fmt::format("  \"{}\": {{\"enabled\": true}},\n", to_string(dtype));
     text += fmt::format("  \"communication_data_type\": \"{}\",\n", to_string(gradient_type(e)));
-    out.refuse_unless(
-        e.workload.optimizer != Optimizer::adam8bit && e.workload.optimizer != Optimizer::adafactor,
-        "workload.optimizer adam8bit and adafactor: made in the script");
-    out.refuse_unless(!e.run.offload_optimizer || p.zero > 0,
-                      "run.offload_optimizer without zero 1, 2 or 3");
     if (e.workload.optimizer != Optimizer::none)
         text += fmt::format("  \"optimizer\": {{\"type\": \"{}\"}},\n",
                             e.workload.optimizer == Optimizer::lamb   ? "Lamb"
                             : e.workload.optimizer == Optimizer::sgd  ? "SGD"
                             : e.workload.optimizer == Optimizer::muon ? "Muon"
                                                                       : "AdamW");
+    const auto offloaded = [](bool is, const char* what) {
+        return is ? fmt::format("    \"{}\": {{\"device\": \"cpu\", \"pin_memory\": true}},\n",
+                                what)
+                  : std::string();
+    };
     text += fmt::format(
-        "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n{}    "
+        "  \"zero_optimization\": {{\n    \"stage\": {},\n    \"overlap_comm\": {},\n{}{}    "
         "\"reduce_bucket_size\": {:.0f}\n  }}\n}}\n",
         p.zero, overlaps_gradients(e) ? "true" : "false",
-        e.run.offload_optimizer
-            ? "    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true},\n"
-            : "",
+        offloaded(e.run.offload_optimizer, "offload_optimizer"),
+        offloaded(e.run.offload_parameters, "offload_param"),
         bucket_bytes(e) / size_of(gradient_type(e)));
     return text;
 }
@@ -104,7 +113,10 @@ Emission emit(const Experiment& experiment, EmitFormat format) {
         case EmitFormat::torchtitan_flags:
             text = emit_torchtitan(experiment, format, emission);
             break;
-        case EmitFormat::deepspeed: text = emit_deepspeed(experiment, emission); break;
+        case EmitFormat::deepspeed:
+            check_deepspeed(experiment, emission);
+            text = emit_deepspeed(experiment);
+            break;
         default: text = emit_megatron(experiment, format, emission);
     }
     if (!emission.refused.empty())

@@ -1,6 +1,7 @@
 #include "import/launch/emit_megatron.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "import/launch/emit.h"
 #include "import/launch/megatron_source.h"
 #include "model/base/numbers.h"
+#include "model/base/plain_text.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
@@ -33,13 +35,14 @@ public:
         experts();
         split();
         training();
-        data_parallel();
+        nemo() ? distributed_optimizer_of_nemo() : data_parallel();
         recompute();
         return lm() ? shell() : yaml();
     }
 
 private:
     [[nodiscard]] bool lm() const { return format_ == EmitFormat::megatron; }
+    [[nodiscard]] bool bridge() const { return format_ == EmitFormat::megatron_bridge; }
     [[nodiscard]] bool nemo() const { return format_ == EmitFormat::nemo; }
     void add(const std::string& name, const std::string& value,
              const std::string& section = "model") {
@@ -79,9 +82,7 @@ private:
         const int etp = splits_experts(e_) ? p.tp : 1;
         out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0,
                            "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");
-        out_.refuse_unless(
-            w.attention != AttentionKind::mla || lm() || format_ == EmitFormat::megatron_bridge,
-            "workload.attention mla");
+        out_.refuse_unless(w.attention != AttentionKind::mla || !nemo(), "workload.attention mla");
         out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
         out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
         out_.refuse_unless(!e_.runtime.row_scales, "runtime.row_scales");
@@ -97,6 +98,12 @@ private:
                            "workload.positions relative: Transformer-XL's");
         out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm,
                            fmt::format("workload.norm {}", to_string(w.norm)));
+        check_training();
+    }
+
+    void check_training() {
+        const auto& p = e_.parallelism;
+        const auto& w = e_.workload;
         out_.refuse_unless(gradient_type(e_) == Dtype::fp32 || gradient_type(e_) == Dtype::bf16 ||
                                (lm() && gradient_type(e_) == Dtype::fp16 && w.dtype == Dtype::fp16),
                            fmt::format("runtime.gradients.type {} of workload.dtype {}",
@@ -111,6 +118,10 @@ private:
         // optimizer_cpu_offload wants the precision-aware optimizer, which is a distributed one
         out_.refuse_unless(!e_.run.offload_optimizer || (p.zero == 1 && !nemo()),
                            "run.offload_optimizer without zero 1");
+        out_.refuse_unless(!e_.run.offload_parameters, "run.offload_parameters");
+        out_.refuse_unless(e_.run.offload_activations == ActivationOffload::none,
+                           "run.offload_activations: its cpu_offloading moves all that whole "
+                           "layers keep");
     }
 
     // Experts in the layers where the forecast has them; a number N alone would begin with one in
@@ -134,6 +145,14 @@ private:
     // What a layer sees, and the kernel of attention.
     void attention() {
         const auto& w = e_.workload;
+        if (w.attention == AttentionKind::mla) {
+            flag("multi_latent_attention", true);
+            numbers({"workload.mla.q_rank"});
+            add("kv_lora_rank", w.mla.kv_rank);
+            add("qk_head_dim", w.mla.nope_dim);
+            add("qk_pos_emb_head_dim", w.mla.rope_dim);
+            add("v_head_dim", w.mla.value_dim);
+        }
         if (w.attention == AttentionKind::plain && !nemo()) add("attention_backend", "unfused");
         if (w.window == 0 || nemo()) return;
         add("window_size",
@@ -141,6 +160,34 @@ private:
         // every n-th layer sees all
         const int every = w.window_share < 1 ? as_int(std::lround(1 / (1 - w.window_share))) : 0;
         if (every > 1) add("window_attn_skip_freq", every);
+    }
+
+    void activation() {
+        const auto& w = e_.workload;
+        const bool squared = !w.gated && w.activation == Activation::squared_relu;
+        if (nemo())
+            add("activation", w.gated ? "fast-swiglu" : squared ? "squared-relu" : "gelu");
+        else
+            flag(lm() ? "swiglu" : "gated_linear_unit", w.gated);
+        // in Bridge it is a function (activation_func), which YAML does not name
+        if (lm() && squared) flag("squared_relu", true);
+    }
+
+    // Biases, norms and gates of a layer.
+    void extras() {
+        const auto& w = e_.workload;
+        flag_or_not("disable_bias_linear", nemo() ? "bias" : "add_bias_linear", w.linear_bias);
+        if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
+        if (w.qk_norm) flag("qk_layernorm", true);
+        if (w.attention_gate) flag("attention_output_gate", true);
+    }
+
+    void dropout() {
+        const auto& w = e_.workload;
+        add("hidden_dropout", fmt::format("{}", w.dropout));
+        // off if it is not stated
+        if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));
+        add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
     }
 
     void model() {
@@ -154,45 +201,21 @@ private:
         }
         numbers({"workload.head_dim"});
         add(nemo() ? "encoder_seq_length" : "seq_length", w.seq);
-        if (lm() || nemo())  // Bridge's models have as many positions as seq_length
+        if (!bridge())  // whose models have as many positions as seq_length
             add("max_position_embeddings", w.max_positions > 0 ? w.max_positions : w.seq);
-        add("normalization", w.norm == Norm::rmsnorm ? (nemo() ? "rmsnorm" : "RMSNorm")
-                             : nemo()                ? "layernorm"
-                                                     : "LayerNorm");
-        const bool rotary = w.positions == Positions::rotary;
-        add("position_embedding_type", rotary                              ? "rope"
+        const std::string norm = w.norm == Norm::rmsnorm ? "RMSNorm" : "LayerNorm";
+        add("normalization", nemo() ? lower_case(norm) : norm);
+        add("position_embedding_type", w.positions == Positions::rotary    ? "rope"
                                        : w.positions == Positions::learned ? "learned_absolute"
                                                                            : "none");
-        if (nemo())
-            add("activation", w.gated                                    ? "fast-swiglu"
-                              : w.activation == Activation::squared_relu ? "squared-relu"
-                                                                         : "gelu");
-        else
-            flag(lm() ? "swiglu" : "gated_linear_unit", w.gated);
-        // in Bridge it is a function (activation_func), which YAML does not name
-        if (lm() && !w.gated && w.activation == Activation::squared_relu)
-            flag("squared_relu", true);
-        flag_or_not("disable_bias_linear", nemo() ? "bias" : "add_bias_linear", w.linear_bias);
-        if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
-        if (w.qk_norm) flag("qk_layernorm", true);
-        if (w.attention_gate) flag("attention_output_gate", true);
+        activation();
+        extras();
         flag_or_not("untie_embeddings_and_output_weights", "share_embeddings_and_output_weights",
                     w.tied);
-        add("hidden_dropout", fmt::format("{}", w.dropout));
-        // off if it is not stated
-        if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));
-        add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
+        dropout();
         numbers({"workload.vocab"});
         if (e_.runtime.vocab_multiple != 128)
             add("make_vocab_size_divisible_by", std::max(1, e_.runtime.vocab_multiple));
-        if (w.attention == AttentionKind::mla) {
-            flag("multi_latent_attention", true);
-            numbers({"workload.mla.q_rank"});
-            add("kv_lora_rank", w.mla.kv_rank);
-            add("qk_head_dim", w.mla.nope_dim);
-            add("qk_pos_emb_head_dim", w.mla.rope_dim);
-            add("v_head_dim", w.mla.value_dim);
-        }
         attention();
         if (w.mtp_layers > 0 && !nemo()) add("mtp_num_layers", w.mtp_layers);
         if (e_.runtime.loss.fused) flag("cross_entropy_loss_fusion", true);
@@ -220,9 +243,8 @@ private:
         if (p.tp > 1) add("expert_tensor_parallel_size", splits_experts(e_) ? p.tp : 1);
     }
 
-    void split() {
+    void stages() {
         const auto& p = e_.parallelism;
-        numbers({"parallelism.tp", "parallelism.pp", "parallelism.cp"});
         const bool divides = e_.workload.layers % (p.pp * p.vp) == 0;
         if (!p.stage_layers.empty() ||
             (p.pp * p.vp > 1 && (p.layout != StageLayout::even || !divides))) {
@@ -237,36 +259,44 @@ private:
                      : "virtual_pipeline_model_parallel_size",
                 p.vp);
         }
+    }
+
+    void split() {
+        const auto& p = e_.parallelism;
+        numbers({"parallelism.tp", "parallelism.pp", "parallelism.cp"});
+        stages();
         if (p.sequence_parallel) flag("sequence_parallel", true);
-        if (p.tp > 1) {  // also written if off, because recipes turn it on
-            if (nemo())
-                flag("ub_tp_comm_overlap", overlaps_tensor(e_));
-            else
-                flag("tp_comm_overlap", overlaps_tensor(e_), lm() ? "model" : "comm_overlap");
-        }
+        const std::string overlap = bridge() ? "comm_overlap" : "model";
+        if (p.tp > 1)  // also written if off, because recipes turn it on
+            flag(nemo() ? "ub_tp_comm_overlap" : "tp_comm_overlap", overlaps_tensor(e_), overlap);
         if (p.cp > 1)
             add("cp_comm_type",
                 e_.runtime.context_exchange == ContextExchange::ring ? "p2p" : "all_gather");
         if (e_.workload.moe.experts > 0 && p.overlap_experts && !nemo())
-            flag("overlap_moe_expert_parallel_comm", true, lm() ? "model" : "comm_overlap");
+            flag("overlap_moe_expert_parallel_comm", true, overlap);
         if (!e_.runtime.gradients.fused_accumulation)
             flag_or_not("no_gradient_accumulation_fusion", "gradient_accumulation_fusion", false);
         if (p.rank_order != "tp-cp-dp-pp") flag("use_tp_pp_dp_mapping", true);
-        if (p.vp > 1 && !e_.runtime.exchanges.sends) {
-            if (lm()) flag("no_overlap_p2p_communication", true);
-            if (nemo()) flag("overlap_p2p_comm", false);
-        }
+        if (p.vp > 1 && !e_.runtime.exchanges.sends && !bridge())
+            flag_or_not("no_overlap_p2p_communication", "overlap_p2p_comm", false);
     }
 
     void training() {
         const auto& p = e_.parallelism;
-        const std::string section = nemo() || lm() ? "model" : "train";
+        const std::string section = bridge() ? "train" : "model";
         add("micro_batch_size", p.micro_batch, section);
         add("global_batch_size", sequences_of_step(p), section);
+        precision();
+        optimizer();
+        if (e_.run.cuda_graph && !nemo()) add("cuda_graph_impl", "local");
+    }
+
+    void precision() {
         const auto dtype = e_.workload.dtype;
-        const bool wide = dtype == Dtype::fp32 || dtype == Dtype::fp16 || dtype == Dtype::bf16;
-        out_.refuse_unless(wide || dtype == Dtype::fp8 || (dtype == Dtype::fp4 && !nemo()),
-                           fmt::format("workload.dtype {}", to_string(dtype)));
+        constexpr std::array known{Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::fp8, Dtype::fp4};
+        out_.refuse_unless(
+            std::ranges::find(known, dtype) != known.end() && !(nemo() && dtype == Dtype::fp4),
+            fmt::format("workload.dtype {}", to_string(dtype)));
         if (lm()) {
             if (dtype != Dtype::fp32) flag(dtype == Dtype::fp16 ? "fp16" : "bf16", true);
             if (dtype == Dtype::fp8) add("fp8_format", "hybrid");
@@ -285,7 +315,10 @@ private:
                                       : fmt::format("{}_mixed", to_string(dtype)),
                 whole_file);
         }
-        const bool dealt = e_.workload.optimizer == Optimizer::muon && p.zero == 1;
+    }
+
+    void optimizer() {
+        const bool dealt = e_.workload.optimizer == Optimizer::muon && e_.parallelism.zero == 1;
         const std::string optimizer(dealt ? "dist_muon" : to_string(e_.workload.optimizer)),
             place = lm() ? "model" : "optimizer";
         if (!nemo()) add("optimizer", optimizer, place);
@@ -293,29 +326,24 @@ private:
             flag("optimizer_cpu_offload", true, place);
             flag("use_precision_aware_optimizer", true, place);
         }
-        if (e_.run.cuda_graph && !nemo()) add("cuda_graph_impl", "local");
+    }
+
+    void distributed_optimizer_of_nemo() {
+        const auto& p = e_.parallelism;
+        const bool sgd = e_.workload.optimizer == Optimizer::sgd;
+        out_.refuse_unless(!sgd || p.zero == 0,
+                           "workload.optimizer sgd with zero 1: its distributed optimizer is Adam");
+        add("name", p.zero == 1 ? "mcore_distributed_optim" : sgd ? "sgd" : "fused_adam", "optim");
+        flag("overlap_grad_sync", overlaps_gradients(e_), "optim");
+        flag("overlap_param_sync", overlaps_parameters(e_), "optim");
+        add("grad_sync_dtype", std::string(to_string(gradient_type(e_))), "optim");
+        add("bucket_cap_mb", fmt::format("{}", bucket_bytes(e_).si() / 1e6), "optim");
     }
 
     void data_parallel() {
         const auto& p = e_.parallelism;
         const bool fsdp = p.zero >= 2;
-        const std::string section = nemo() ? "optim" : lm() ? "model" : "ddp";
-        if (nemo()) {
-            const bool sgd = e_.workload.optimizer == Optimizer::sgd;
-            out_.refuse_unless(
-                !sgd || p.zero == 0,
-                "workload.optimizer sgd with zero 1: its distributed optimizer is Adam");
-            add("name",
-                p.zero == 1 ? "mcore_distributed_optim"
-                : sgd       ? "sgd"
-                            : "fused_adam",
-                section);
-            flag("overlap_grad_sync", overlaps_gradients(e_), section);
-            flag("overlap_param_sync", overlaps_parameters(e_), section);
-            add("grad_sync_dtype", std::string(to_string(gradient_type(e_))), section);
-            add("bucket_cap_mb", fmt::format("{}", bucket_bytes(e_).si() / 1e6), section);
-            return;
-        }
+        const std::string section = lm() ? "model" : "ddp";
         if (fsdp) {
             flag("use_megatron_fsdp", true, section);
             add("data_parallel_sharding_strategy",

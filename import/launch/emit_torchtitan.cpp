@@ -44,8 +44,10 @@ void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
     out.refuse_unless(e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp32 ||
                           e.workload.dtype == Dtype::fp8,
                       fmt::format("workload.dtype {}", to_string(e.workload.dtype)));
-    out.refuse_unless(!e.run.offload_optimizer,
+    out.refuse_unless(e.run.offload_optimizer == e.run.offload_parameters,
                       "run.offload_optimizer: its enable_cpu_offload moves the weights, too");
+    out.refuse_unless(e.run.offload_activations == ActivationOffload::none,
+                      "run.offload_activations");
     // torchtitan/components/optimizer.py of v0.2.2 knows Adam and AdamW.
     const auto optimizer = e.workload.optimizer;
     out.refuse_unless(optimizer == Optimizer::adam || optimizer == Optimizer::none,
@@ -99,6 +101,7 @@ private:
             p.pp > 1 ? p.micro_batch * micro_batches(p) : p.micro_batch);
         add("training", "global_batch_size", sequences_of_step(p));
         add("training", "seq_len", e_.workload.seq);
+        if (e_.run.offload_parameters) add("training", "enable_cpu_offload", "true");
         add("training", "mixed_precision_param",
             e_.workload.dtype == Dtype::fp32 ? "\"float32\"" : "\"bfloat16\"");
         add("training", "mixed_precision_reduce",

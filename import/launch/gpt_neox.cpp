@@ -27,28 +27,31 @@ void take_widths(Document& d, Translation& t) {
     if (!t.find("workload.ffn") && hidden > 0)
         t.take_default("workload.ffn",
                        std::to_string(gated ? hidden * 4 * 2 / 3 / 256 * 256 : 4 * hidden));
-    // [[["flash"], 12]], or several kinds in turn
-    if (const auto* v = d.find("attention_config")) {
-        const auto kinds = words_of(v->value, " ,[]'\"0123456789");
-        if (std::ranges::find(kinds, "flash") != kinds.end())
-            t.set("workload.attention", "flash", v->at);
-        for (const std::string& other : kinds)
-            if (other != "flash" && other != "global") {
-                t.problem(*v, other +
+}
+
+// [[["flash"], 12]], or several kinds in turn
+void take_attention(Document& d, Translation& t) {
+    if (const auto* v = d.find("attention_config"))
+        for (const std::string& kind : words_of(v->value, " ,[]'\"0123456789"))
+            if (kind == "flash") {
+                t.set("workload.attention", "flash", v->at);
+            } else if (kind != "global") {
+                t.problem(*v, kind +
                                   ": attention other than global and flash is not modelled; "
                                   "taken as global");
                 break;
             }
-    }
-    if (const auto* v = d.find("use_flash_attn"); v && flag_in(*v))
-        t.set("workload.attention", "flash", v->at);
-    if (const auto* v = d.find("moe_num_experts"); v && integer_in(*v) > 1) {
-        t.set("workload.moe.experts", integer_in(*v), v->at);
-        t.take("workload.moe.top_k", d.find("moe_top_k"), integer_text, "1");
-        t.take("workload.moe.interval", d.find_any({"moe_expert_interval", "expert_interval"}),
-               integer_text, "2");
-        t.take("parallelism.ep", d.find("moe_expert_parallel_size"), integer_text, "1");
-    }
+    if (const auto* v = d.on("use_flash_attn")) t.set("workload.attention", "flash", v->at);
+}
+
+void take_experts(Document& d, Translation& t) {
+    const auto* v = d.find("moe_num_experts");
+    if (!v || integer_in(*v) <= 1) return;
+    t.set("workload.moe.experts", integer_in(*v), v->at);
+    t.take("workload.moe.top_k", d.find("moe_top_k"), integer_text, "1");
+    t.take("workload.moe.interval", d.find_any({"moe_expert_interval", "expert_interval"}),
+           integer_text, "2");
+    t.take("parallelism.ep", d.find("moe_expert_parallel_size"), integer_text, "1");
 }
 
 // Attention and feed-forward that stand side by side are summed over the ranks together
@@ -127,6 +130,25 @@ bool is_gpt_neox(const Document& d) {
                 "zero_optimization.stage"});
 }
 
+namespace {
+
+// A file without the model's sizes: what follows from other files is no default.
+void leave_model(Translation& t) {
+    t.open.push_back(
+        "layers and widths: not in this file (NeoX joins several; join them into one here), or "
+        "name the model with --model");
+    const auto of_model = [](const std::string& key) {
+        return key.starts_with("workload.") && !key.starts_with("workload.dtype") &&
+               !key.starts_with("workload.optimizer");
+    };
+    std::erase_if(t.settings, [&](const Setting& s) {
+        return of_model(s.key) && s.at.starts_with("default of ");
+    });
+    std::erase_if(t.defaulted, of_model);
+}
+
+}  // namespace
+
 Translation translate_gpt_neox(Document d, long replicas) {
     for (NamedValue& value : d.values) std::ranges::replace(value.name, '-', '_');
     const Tool& tool = tool_named("gpt-neox");
@@ -150,23 +172,13 @@ Translation translate_gpt_neox(Document d, long replicas) {
                       [](const std::string& line) { return line.starts_with("workload.dtype"); });
     }
     take_widths(d, t);
+    take_attention(d, t);
+    take_experts(d, t);
     take_vocabulary(d, t);
     take_dropout(d, t);
     take_recompute(d, t);
     name_residuals(d, t);
-    if (!t.find("workload.layers") || !t.find("workload.hidden")) {
-        t.open.push_back(
-            "layers and widths: not in this file (NeoX joins several; join them into one here), or "
-            "name the model with --model");
-        const auto of_model = [](const std::string& key) {
-            return key.starts_with("workload.") && !key.starts_with("workload.dtype") &&
-                   !key.starts_with("workload.optimizer");
-        };
-        std::erase_if(t.settings, [&](const Setting& s) {
-            return of_model(s.key) && s.at.starts_with("default of ");
-        });
-        std::erase_if(t.defaulted, of_model);
-    }
+    if (!t.find("workload.layers") || !t.find("workload.hidden")) leave_model(t);
     set_aside(tool, d, t);
     leave_rest(d, t);
     return t;

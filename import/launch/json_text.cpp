@@ -92,6 +92,10 @@ Document read_json(const std::string& text, const std::string& path) {
     return read_yaml(Tidy(text).all(), path);
 }
 
+bool is_yaml_name(const std::string& path) {
+    return path.ends_with(".yaml") || path.ends_with(".yml");
+}
+
 bool is_json(const std::string& text) {
     std::size_t at = 0;
     for (;;) {

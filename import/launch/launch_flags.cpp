@@ -98,6 +98,14 @@ bool changes_nothing(const std::string& value, const std::string& usual) {
     return number ? *number == 0 : std::ranges::find(plain, lower_case(value)) != plain.end();
 }
 
+namespace {
+
+std::string said_instead(const UnmodelledFlag& flag, const std::string& value) {
+    return value == "true" ? flag.instead : value + "; " + flag.instead;
+}
+
+}  // namespace
+
 void judge_flags(Document& d, Translation& t, bool dump) {
     const LaunchFlags& flags = launch_flags();
     std::set<std::string> seen;
@@ -107,11 +115,10 @@ void judge_flags(Document& d, Translation& t, bool dump) {
         const bool used = value.used;
         const NamedValue* const last = d.find(value.name);
         if (const auto found = flags.problems.find(value.name); found != flags.problems.end()) {
-            const bool read = used && found->second.unless_taken;
-            if (last && !read && !changes_nothing(last->value, found->second.usual))
-                t.problem(*last, last->value == "true"
-                                     ? found->second.instead
-                                     : last->value + "; " + found->second.instead);
+            const UnmodelledFlag& flag = found->second;
+            const bool read = used && flag.unless_taken;
+            if (last && !read && !changes_nothing(last->value, flag.usual))
+                t.problem(*last, said_instead(flag, last->value));
             else if (!used)
                 t.ignored.push_back(value.name);
         } else if (used) {

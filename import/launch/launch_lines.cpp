@@ -129,26 +129,35 @@ Translation translate_nemo_launch(const std::string& program, Document arguments
 
 // ---- NeMo 2
 
+namespace {
+
+// The recipe that --factory names.
+Configuration recipe_of(const NamedValue* factory, const std::string& path) {
+    const auto all = configurations(nemo_recipes_path());
+    const std::string named = factory ? factory->value.substr(0, factory->value.find('(')) : "";
+    const auto recipe = std::ranges::find(all, named, &Configuration::name);
+    if (recipe != all.end()) return *recipe;
+    std::vector<std::string> known;
+    for (const auto& each : all) known.push_back(each.name);
+    throw ConfigError(
+        fmt::format("{}: nemo: {}; expected --factory and a recipe of NeMo 2 whose split is "
+                    "known{}; or write the split as a "
+                    "script of Megatron-LM or an experiment",
+                    factory ? factory->at : path,
+                    factory ? "recipe \"" + named + "\" is not known" : "no --factory",
+                    did_you_mean(named, known)));
+}
+
+}  // namespace
+
 Translation translate_nemo_recipe(Document arguments) {
     const auto* factory = arguments.find("factory");
-    const auto all = configurations(nemo_recipes_path());
-    std::string named = factory ? factory->value.substr(0, factory->value.find('(')) : "";
-    const auto recipe = std::ranges::find(all, named, &Configuration::name);
-    if (recipe == all.end()) {
-        std::vector<std::string> known;
-        for (const auto& each : all) known.push_back(each.name);
-        throw ConfigError(
-            fmt::format("{}: nemo: {}; expected --factory and a recipe of NeMo 2 whose split is "
-                        "known{}; or write the split as a "
-                        "script of Megatron-LM or an experiment",
-                        factory ? factory->at : arguments.path,
-                        factory ? "recipe \"" + named + "\" is not known" : "no --factory",
-                        did_you_mean(named, known)));
-    }
+    const Configuration recipe = recipe_of(factory, arguments.path);
     // "llama3_70b(num_nodes=4)": arguments of the recipe.
-    const auto inside =
-        factory->value.size() > named.size() ? factory->value.substr(named.size() + 1) : "";
-    const std::string at = "default of NeMo's recipe " + named;
+    const auto inside = factory->value.size() > recipe.name.size()
+                            ? factory->value.substr(recipe.name.size() + 1)
+                            : "";
+    const std::string at = "default of NeMo's recipe " + recipe.name;
     Document stated{arguments.path, {}};
     for (const std::string& word : words_of(inside, "(), "))
         if (const auto equals = word.find('='); equals != std::string::npos)
@@ -156,7 +165,7 @@ Translation translate_nemo_recipe(Document arguments) {
                 word.substr(0, equals) == "num_gpus_per_node" ? "devices" : word.substr(0, equals),
                 word.substr(equals + 1), factory->at);
     for (NamedValue& value : arguments.values) stated.values.push_back(value);
-    Document d = under_overrides(*recipe, std::move(stated), at);
+    Document d = under_overrides(recipe, std::move(stated), at);
     for (const char* section : {"trainer.strategy.ddp.", "trainer.strategy.", "trainer.",
                                 "model.config.", "data.", "optim.config."})
         drop_sections(d, {section});
@@ -165,8 +174,8 @@ Translation translate_nemo_recipe(Document arguments) {
     Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
     t.format = "NeMo 2";
     t.framework = "nemo-2";
-    if (!recipe->model.empty() && !d.states("num_layers")) {
-        t.set("workload.preset", recipe->model, at);
+    if (!recipe.model.empty() && !d.states("num_layers")) {
+        t.set("workload.preset", recipe.model, at);
         std::erase_if(t.open, [](const std::string& line) {
             return line.find("--model") != std::string::npos;
         });
@@ -181,11 +190,14 @@ Translation translate_nemo_recipe(Document arguments) {
 
 // ---- torchtitan
 
+bool is_titan_script(const ShellArgument& word) {
+    return std::filesystem::path(word.text).filename() == "run_train.sh";
+}
+
 bool is_titan_launch(const ShellLaunch& launch) {
     return std::ranges::any_of(launch.arguments, [](const ShellArgument& a) {
         return a.text.starts_with("--job.config") || a.text == "torchtitan.train" ||
-               a.text.ends_with("torchtitan/train.py") ||
-               std::filesystem::path(a.text).filename() == "run_train.sh";
+               a.text.ends_with("torchtitan/train.py") || is_titan_script(a);
     });
 }
 
@@ -233,12 +245,9 @@ void add_overrides(const ShellLaunch& launch, Document& d) {
         }
         const auto equals = text.find('='), dot = text.find('.');
         if (!text.starts_with("--") || dot == std::string::npos || dot > equals) continue;
-        auto name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
-        std::ranges::replace(name, '-', '_');
-        std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-        while (equals == std::string::npos && i + 1 < arguments.size() &&
-               !arguments[i + 1].text.starts_with("--") && !is_policy(arguments[i + 1].text))
-            value += (value.empty() ? "" : " ") + arguments[++i].text;
+        auto [name, value] = flag_at(arguments, i, [](const std::string& next) {
+            return next.starts_with("--") || is_policy(next);
+        });
         const auto last = name.find_last_of('.') + 1;
         const bool off = value.empty() && name.compare(last, 3, "no_") == 0;
         if (off) name.erase(last, 3);
@@ -248,39 +257,48 @@ void add_overrides(const ShellLaunch& launch, Document& d) {
 
 }  // namespace
 
-Translation translate_titan_launch(const ShellLaunch& launch, long per_node, long ranks,
-                                   const std::string& path, const TranslateOptions& options) {
-    Document stated{path, {}};
-    add_overrides(launch, stated);
-    const auto* file = stated.find_any({"job.config_file", "config_file"});
-    const auto of_environment = launch.environment.find("CONFIG_FILE");
-    const std::string name = file                                         ? file->value
-                             : of_environment != launch.environment.end() ? of_environment->second
-                                                                          : "";
-    const auto found = name.empty() ? "" : found_file(name, path);
-    const bool of_python = name.empty() && !word_of(launch, "--module").empty();
-    if (name.empty() && !of_python)
+namespace {
+
+// The TOML file that a flag or the environment names; "" = none.
+std::string titan_file(const ShellLaunch& launch, Document& stated) {
+    if (const auto* file = stated.find_any({"job.config_file", "config_file"})) return file->value;
+    const auto found = launch.environment.find("CONFIG_FILE");
+    return found == launch.environment.end() ? "" : found->second;
+}
+
+// The file's values below those of the flags.
+Document below_flags(const std::string& file, const Document& stated) {
+    if (file.empty())
         throw ConfigError(
             fmt::format("{}: a launch of torchtitan that names neither a TOML file nor a function; "
                         "expected CONFIG_FILE=.., --job.config_file, or --module and --config",
-                        path));
-    if (found.empty() && !of_python)
+                        stated.path));
+    const auto found = found_file(file, stated.path);
+    if (found.empty())
         throw ConfigError(
             fmt::format("{}: {} is not there, which has the model and most of the split; expected "
                         "it beside the script, above it, or in the "
                         "working folder",
-                        path, name));
-    Document d = of_python ? of_function(launch, stated)
-                           : read_toml_values(
-                                 plain_utf8(read_text(found, "torchtitan's configuration")), found);
-    if (!of_python) d.values.insert(d.values.end(), stated.values.begin(), stated.values.end());
-    d.path = path;
+                        stated.path, file));
+    Document d =
+        read_toml_values(plain_utf8(read_text(found, "torchtitan's configuration")), found);
+    d.values.insert(d.values.end(), stated.values.begin(), stated.values.end());
+    d.path = stated.path;
+    return d;
+}
+
+}  // namespace
+
+Translation translate_titan_launch(const ShellLaunch& launch, long per_node, long ranks,
+                                   const std::string& path, const TranslateOptions& options) {
+    Document d{path, {}};
+    add_overrides(launch, d);
+    const std::string file = titan_file(launch, d),
+                      module = file.empty() ? word_of(launch, "--module") : "";
+    d = module.empty() ? below_flags(file, d) : of_function(launch, d);
     // run_train.sh starts NGPU processes, 8 unless told.
     const auto gpus = launch.environment.find("NGPU");
-    const bool by_script = std::ranges::any_of(launch.arguments, [](const ShellArgument& a) {
-        return std::filesystem::path(a.text).filename() == "run_train.sh";
-    });
-    if (ranks == 0 && by_script)
+    if (ranks == 0 && std::ranges::any_of(launch.arguments, is_titan_script))
         ranks = per_node =
             gpus == launch.environment.end() ? 8 : count_in({"NGPU", gpus->second, path});
     Translation t = translate_torchtitan(d, options.model, options.replicas);
@@ -288,10 +306,10 @@ Translation translate_titan_launch(const ShellLaunch& launch, long per_node, lon
         ranks > 0 && options.replicas == 0 && ranks % split == 0)
         t = translate_torchtitan(d, options.model, ranks / split);
     t.path = path;
-    if (of_python)
+    if (!module.empty())
         t.open.push_back(fmt::format(
             "what {} of {} sets beside the flags: only flags are read, and the defaults of 0.2",
-            word_of(launch, "--config"), word_of(launch, "--module")));
+            word_of(launch, "--config"), module));
     if (ranks > 0) {
         t.set("cluster.nodes", ranks / per_node, path);
         t.set("cluster.gpus_per_node", per_node, path);

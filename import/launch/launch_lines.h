@@ -14,6 +14,7 @@ bool is_nemo_launch(const std::string& program, Document& arguments);
 Translation translate_nemo_launch(const std::string& program, Document arguments,
                                   const std::string& path);
 Translation translate_nemo_recipe(Document arguments);
+bool is_titan_script(const ShellArgument& word);  // torchtitan's own launcher
 bool is_titan_launch(const ShellLaunch& launch);
 Translation translate_titan_launch(const ShellLaunch& launch, long per_node, long ranks,
                                    const std::string& path, const TranslateOptions& options);

@@ -8,6 +8,7 @@
 
 #include "import/launch/deepspeed.h"
 #include "import/launch/document.h"
+#include "import/launch/json_text.h"
 #include "import/launch/launch_flags.h"
 #include "import/launch/launch_lines.h"
 #include "import/launch/megatron.h"
@@ -18,6 +19,7 @@
 #include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
 #include "import/launch/variables.h"
+#include "import/text_search.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
@@ -26,7 +28,7 @@
 namespace stepcast {
 
 bool is_configuration(const std::string& name) {
-    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+    return is_yaml_name(name) || name.ends_with(".json");
 }
 
 // A file that a launch names: as it stands, beside the script, or in a folder above it, as names
@@ -46,10 +48,6 @@ std::string found_file(const std::string& name, const std::string& script) {
 }
 
 namespace {
-
-bool has(const std::string& text, std::string_view word) {
-    return text.find(word) != std::string::npos;
-}
 
 // DeepSpeed's JSON that a script writes for its own launch, or that the launch names.
 std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch) {
@@ -252,8 +250,7 @@ void put_above(const ShellLaunch& launch, const Document& flags, Document& d) {
 std::string tool_file_of(const ShellLaunch& launch, const std::string& path) {
     for (const ShellArgument& argument : launch.arguments) {
         const std::string name = argument.text.substr(argument.text.find('=') + 1);
-        const bool yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-        const auto file = yaml ? found_file(name, path) : "";
+        const auto file = is_yaml_name(name) ? found_file(name, path) : "";
         if (file.empty()) continue;
         try {
             const Tool* tool =
@@ -342,9 +339,8 @@ bool is_argument_block(const std::string& text) {
         return text.starts_with(head) || has(text, "\n" + std::string(head));
     };
     return begins("MODEL_ARGS:") ||
-           (begins("ARGS:") &&
-            (has(text, "num_layers") || has(text, "num-layers") || has(text, "_parallel_size") ||
-             has(text, "-parallel-size") || has(text, "batch_size") || has(text, "batch-size")));
+           (begins("ARGS:") && has_any(text, {"num_layers", "num-layers", "_parallel_size",
+                                              "-parallel-size", "batch_size", "batch-size"}));
 }
 
 Translation translate_argument_block(Document d) {

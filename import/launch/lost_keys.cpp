@@ -226,7 +226,7 @@ bool may_change_step(std::string_view key) {
     if (key.starts_with("cluster."))
         return key == "cluster.nodes" || key == "cluster.gpus_per_node" ||
                key == "cluster.launch_blocking" || is_of_framework(key);
-    if (key.starts_with("run.")) return key == "run.cuda_graph" || key == "run.offload_optimizer";
+    if (key.starts_with("run.")) return key == "run.cuda_graph" || key.starts_with("run.offload_");
     return key != "workload.name" && !key.starts_with("recorded.") &&
            !key.starts_with("framework.");
 }

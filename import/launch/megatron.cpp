@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,25 @@
 
 namespace stepcast {
 namespace {
+
+void take_context_exchange(MegatronSource& s) {
+    const auto* v = s.d.find("cp_comm_type");
+    if (!v) return;
+    const auto says = [&](const char* word) { return v->value.find(word) != std::string::npos; };
+    s.t.set("runtime.context_exchange",
+            says("allgather") || says("all_gather") ? "all-gather" : "ring", v->at);
+    if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
+        s.t.problem(
+            *v, "exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
+}
+
+// A script says that it is off, YAML may also say that it is on.
+void take_fused_accumulation(MegatronSource& s) {
+    if (const auto* v = s.d.on("no_gradient_accumulation_fusion"))
+        s.t.set("runtime.gradients.fused_accumulation", "false", v->at);
+    if (const auto* v = s.full ? nullptr : s.d.find("gradient_accumulation_fusion"))
+        s.t.set("runtime.gradients.fused_accumulation", flag_text(*v), v->at);
+}
 
 void take_split(MegatronSource& s) {
     for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.cp"})
@@ -31,26 +51,12 @@ void take_split(MegatronSource& s) {
         "runtime.exchanges.tensor",
         s.d.find_any({"tp_comm_overlap", "ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap"}),
         [&](const NamedValue& v) { return always(flag_in(v) && tp > 1); });
-    if (const auto* v = s.d.find("cp_comm_type")) {
-        const auto says = [&](const char* word) {
-            return v->value.find(word) != std::string::npos;
-        };
-        s.t.set("runtime.context_exchange",
-                says("allgather") || says("all_gather") ? "all-gather" : "ring", v->at);
-        if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
-            s.t.problem(
-                *v,
-                "exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
-    }
+    take_context_exchange(s);
     for (const char* name : {"overlap_moe_expert_parallel_comm",
                              "comm_overlap.overlap_moe_expert_parallel_comm", "moe_a2a_overlap"})
         if (const auto* v = s.d.on(name)) s.t.set("parallelism.overlap_experts", "true", v->at);
     s.t.take("runtime.loss.fused", s.d.on("cross_entropy_loss_fusion"), flag_text);
-    // A script says that it is off, YAML may also say that it is on.
-    if (const auto* v = s.d.on("no_gradient_accumulation_fusion"))
-        s.t.set("runtime.gradients.fused_accumulation", "false", v->at);
-    if (const auto* v = s.full ? nullptr : s.d.find("gradient_accumulation_fusion"))
-        s.t.set("runtime.gradients.fused_accumulation", flag_text(*v), v->at);
+    take_fused_accumulation(s);
     s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"),
              [](const NamedValue&) { return "tp-cp-pp-dp"; });
     // Megatron switches it off by itself with sequence parallelism, where other exchanges hide.
@@ -140,37 +146,62 @@ void take_layout(MegatronSource& s, const NamedValue& value) {
     s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), value.at);
 }
 
+// What a file says of the first and the last stage: their numbers of layers, or that embedding and
+// loss count as one.
+struct StageEnds {
+    const NamedValue *first, *last, *embedding, *loss;
+
+    // where the first of them stands; nullptr = none does
+    [[nodiscard]] const NamedValue* stated() const {
+        for (const auto* value : {first, last, embedding, loss})
+            if (value) return value;
+        return nullptr;
+    }
+    [[nodiscard]] bool counts_others() const { return !first && !last; }
+    [[nodiscard]] long others() const { return (embedding ? 1 : 0) + (loss ? 1 : 0); }
+};
+StageEnds stage_ends(MegatronSource& s) {
+    const auto* both = counts_embedding_as_layer(s) ? s.d.find("pp_partition_method") : nullptr;
+    return {
+        s.d.find_any({"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"}),
+        s.d.find_any({"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"}),
+        both ? both : s.d.on("account_for_embedding_in_pipeline_split"),
+        both ? both : s.d.on("account_for_loss_in_pipeline_split")};
+}
+
+void check_even_stages(MegatronSource& s, long layers, long pp) {
+    const auto* split =
+        s.d.find_any({"virtual_pipeline_model_parallel_size",
+                      "num_virtual_stages_per_pipeline_rank", "pipeline_model_parallel_size"});
+    if (const long vp = s.t.count("parallelism.vp", 1); split && layers % (pp * vp) != 0)
+        s.t.problem(*split, fmt::format("{} layers do not divide over {} stages of {} chunks",
+                                        layers, pp, vp));
+}
+
+// The first and the last as stated, the others alike.
+std::vector<long> layers_of_stages(const StageEnds& ends, long all, long pp) {
+    long rest = all, between = pp;
+    for (const auto* end : {ends.first, ends.last})
+        if (end) {
+            rest -= std::max(integer_in(*end), 0L);
+            --between;
+        }
+    std::vector<long> stages(as_index(pp), between > 0 ? rest / between : 0);
+    if (ends.first) stages.front() = integer_in(*ends.first);
+    if (ends.last) stages.back() = integer_in(*ends.last);
+    return stages;
+}
+
 // Layers of a pipeline whose first and last stage state other numbers, or whose first and last
 // chunk count embedding and loss as a layer. The chunks of a stage are equal.
 void take_uneven_ends(MegatronSource& s, long layers, long pp) {
-    const auto* both = counts_embedding_as_layer(s) ? s.d.find("pp_partition_method") : nullptr;
-    const auto *embedding = both ? both : s.d.on("account_for_embedding_in_pipeline_split"),
-               *loss = both ? both : s.d.on("account_for_loss_in_pipeline_split");
-    const auto* first_at =
-        s.d.find_any({"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"});
-    const auto* last_at =
-        s.d.find_any({"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"});
+    const StageEnds ends = stage_ends(s);
     if (pp < 2 || layers == 0) return;
-    if (!(first_at || last_at || embedding || loss)) {
-        const auto* split =
-            s.d.find_any({"virtual_pipeline_model_parallel_size",
-                          "num_virtual_stages_per_pipeline_rank", "pipeline_model_parallel_size"});
-        if (const long vp = s.t.count("parallelism.vp", 1); split && layers % (pp * vp) != 0)
-            s.t.problem(*split, fmt::format("{} layers do not divide over {} stages of {} chunks",
-                                            layers, pp, vp));
-        return;
-    }
-    const auto* at = first_at ? first_at : last_at ? last_at : embedding ? embedding : loss;
-    const long first = first_at ? integer_in(*first_at) : -1,
-               last = last_at ? integer_in(*last_at) : -1;
-    const bool counted = !first_at && !last_at;
-    const long all = layers + (counted ? (embedding ? 1 : 0) + (loss ? 1 : 0) : 0),
-               vp = s.t.count("parallelism.vp", 1);
-    const long between = pp - (first_at ? 1 : 0) - (last_at ? 1 : 0);
-    std::vector<long> stages(
-        as_index(pp), between > 0 ? (all - std::max(first, 0L) - std::max(last, 0L)) / between : 0);
-    if (first_at) stages.front() = first;
-    if (last_at) stages.back() = last;
+    const auto* at = ends.stated();
+    if (!at) return check_even_stages(s, layers, pp);
+    const bool counted = ends.counts_others();
+    const long all = layers + (counted ? ends.others() : 0), vp = s.t.count("parallelism.vp", 1);
+    const std::vector<long> stages = layers_of_stages(ends, all, pp);
     const bool whole = std::ranges::all_of(stages, [&](long stage) { return stage % vp == 0; });
     if (!whole || std::accumulate(stages.begin(), stages.end(), 0L) != all || pp * vp > all) {
         s.t.problem(*at, fmt::format("{} layers{} do not divide over {} stages of {} chunks", all,
@@ -182,8 +213,8 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     std::vector<long> chunks;
     for (long chunk = 0; chunk < pp * vp; ++chunk)
         chunks.push_back(stages[as_index(chunk % pp)] / vp);
-    if (counted && embedding) --chunks.front();
-    if (counted && loss) --chunks.back();
+    if (counted && ends.embedding) --chunks.front();
+    if (counted && ends.loss) --chunks.back();
     s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at->at);
 }
 
@@ -258,14 +289,11 @@ Translation translate_megatron(Document& document, MegatronDialect dialect, long
     s.full = full;
     s.t.path = document.path;
     s.deepspeed = s.lm() && is_of_deepspeed(s.d);
-    s.t.format = s.deepspeed                        ? "Megatron-DeepSpeed"
-                 : s.lm()                           ? "Megatron-LM"
-                 : dialect == MegatronDialect::nemo ? "NeMo"
-                                                    : "Megatron-Bridge";
-    s.t.framework = s.lm()                             ? "megatron-lm"
-                    : dialect == MegatronDialect::nemo ? "nemo"
-                                                       : "megatron-bridge";
-    if (s.deepspeed) s.t.framework = "megatron-deepspeed";
+    static constexpr std::pair<const char*, const char*> tools[] = {
+        {"Megatron-LM", "megatron-lm"}, {"NeMo", "nemo"}, {"Megatron-Bridge", "megatron-bridge"}};
+    std::tie(s.t.format, s.t.framework) =
+        s.deepspeed ? std::pair("Megatron-DeepSpeed", "megatron-deepspeed")
+                    : tools[as_index(dialect)];
     if (s.deepspeed) take_deepspeed_experts(s);
     take_old_names(s);
     const bool with_experts = s.d.states("num_experts") || s.d.states("num_moe_experts") || !s.full;

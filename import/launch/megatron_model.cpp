@@ -61,13 +61,19 @@ void name_softmax_in_steps(MegatronSource& s) {
                     "the softmax of the scores runs in steps; the forecast has it in one pass");
 }
 
-void take_attention(MegatronSource& s) {
-    const auto grouped = [&] {
-        const auto* v = s.d.find("group_query_attention");
-        return v ? flag_in(*v) : s.full;
-    };
+// The flag for fused attention that is on, and its kernel.
+std::pair<const NamedValue*, std::string_view> fused_attention(MegatronSource& s) {
+    std::pair<const NamedValue*, std::string_view> found{};
+    for (const auto& [name, kernel] : fused_attentions)
+        if (const auto* v = s.d.on(name); v && s.lm() && !found.first) found = {v, kernel};
+    return found;
+}
+
+void take_key_heads(MegatronSource& s) {
     const auto* groups = s.d.find("num_query_groups");
-    if (groups && s.lm() && !grouped())
+    const auto* grouped = s.d.find("group_query_attention");
+    const bool in_groups = grouped ? flag_in(*grouped) : s.full;
+    if (groups && s.lm() && !in_groups)
         s.t.ignored.push_back("num_query_groups (" + groups->at +
                               "): without group_query_attention");
     else
@@ -75,33 +81,43 @@ void take_attention(MegatronSource& s) {
                s.lm() && s.d.on("group_query_attention") ? "1" : "");
     // name in Megatron-DeepSpeed
     s.t.take("workload.kv_heads", s.d.find("num_key_value_heads"), integer_text);
+}
+
+bool is_script_of_core(const MegatronSource& s) { return s.lm() && !s.deepspeed && !s.full; }
+
+void take_latent_attention(MegatronSource& s, const NamedValue& v) {
+    s.t.set("workload.attention", "mla", v.at);
+    for (const auto& [theirs, ours, otherwise] :
+         {std::tuple{"kv_lora_rank", "workload.mla.kv_rank", "32"},
+          {"qk_head_dim", "workload.mla.nope_dim", "128"},
+          {"qk_pos_emb_head_dim", "workload.mla.rope_dim", "64"},
+          {"v_head_dim", "workload.mla.value_dim", "128"}})
+        s.t.take(ours, s.d.find(theirs), integer_text, otherwise);
+}
+
+void take_attention(MegatronSource& s) {
+    take_key_heads(s);
     // "unfused", or "AttnBackend.unfused" in a dump
     const auto* backend = s.d.find("attention_backend");
-    const bool unfused =
-        backend && (backend->value.ends_with("unfused") || backend->value.ends_with("local"));
-    const NamedValue* flash = nullptr;
-    for (const auto& [name, kernel] : fused_attentions)
-        if (const auto* v = s.d.on(name); v && s.lm() && !flash) flash = v;
-    const bool backend_fused =
-        backend && (backend->value.ends_with("flash") || backend->value.ends_with("fused"));
+    const auto says = [&](const char* one, const char* other) {
+        return backend && (backend->value.ends_with(one) || backend->value.ends_with(other));
+    };
+    const bool unfused = says("unfused", "local");
+    const auto [flash, kernel] = fused_attention(s);
+    const bool of_core = is_script_of_core(s) && !backend;
     if (const auto* v = s.d.on("multi_latent_attention")) {
-        s.t.set("workload.attention", "mla", v->at);
-        for (const auto& [theirs, ours, otherwise] :
-             {std::tuple{"kv_lora_rank", "workload.mla.kv_rank", "32"},
-              {"qk_head_dim", "workload.mla.nope_dim", "128"},
-              {"qk_pos_emb_head_dim", "workload.mla.rope_dim", "64"},
-              {"v_head_dim", "workload.mla.value_dim", "128"}})
-            s.t.take(ours, s.d.find(theirs), integer_text, otherwise);
+        take_latent_attention(s, *v);
+        if (unfused)
+            s.t.problem(*backend,
+                        backend->value + " is not modelled with latent attention; taken as fused");
     } else if (unfused) {
         s.t.set("workload.attention", "plain", backend->at);
     } else if (flash) {
-        const auto* of = std::ranges::find(fused_attentions, flash->name,
-                                           [](const auto& row) { return row.first; });
-        s.t.set("workload.attention", std::string(of->second), flash->at);
-    } else if (backend_fused && !unfused) {
+        s.t.set("workload.attention", std::string(kernel), flash->at);
+    } else if (says("flash", "fused")) {
         s.t.set("workload.attention", "flash", backend->at);
     } else if (const auto* own = s.d.find("transformer_impl");
-               own && own->value == "local" && !backend && s.lm() && !s.deepspeed && !s.full) {
+               own && own->value == "local" && of_core) {
         s.t.set("workload.attention", "plain", own->at);  // Megatron-Core's DotProductAttention
     } else if (s.sized && s.deepspeed) {
         s.t.take_default("workload.attention", "plain");
@@ -109,10 +125,6 @@ void take_attention(MegatronSource& s) {
     } else if (s.sized) {  // its framework's, which depends on the device
         s.t.defaulted.emplace_back("workload.attention = flash, where the device has it");
     }
-    if (const auto* attention = s.t.find("workload.attention");
-        unfused && attention && attention->value == "mla")
-        s.t.problem(*backend,
-                    backend->value + " is not modelled with latent attention; taken as fused");
 }
 
 // A word that none of the known ones is read as the last of them, which the report says.
@@ -153,6 +165,29 @@ void take_norms_and_positions(MegatronSource& s) {
         "learned");
 }
 
+void take_norm_of_queries(MegatronSource& s) {
+    const auto* v = s.d.on("qk_layernorm");
+    if (!v) return;
+    const auto* attention = s.t.find("workload.attention");
+    // it is one of the latents there, which the forecast always has
+    if (attention && attention->value == "mla")
+        s.t.ignored.push_back("qk_layernorm (" + v->at + "): latent attention has its norms");
+    else
+        s.t.set("workload.qk_norm", "true", v->at);
+}
+
+void take_dropout(MegatronSource& s) {
+    const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
+    const double of_scores = scores ? number_in(*scores) : 0.1,
+                 of_hidden = hidden ? number_in(*hidden) : 0.1;
+    s.take(
+        "workload.dropout", hidden ? hidden : scores,
+        [&](const NamedValue&) { return fmt::format("{}", std::max(of_scores, of_hidden)); },
+        "0.1");
+    if (scores && of_scores == 0 && of_hidden > 0)
+        s.t.set("workload.score_dropout", "false", scores->at);
+}
+
 // Dumps of arguments and --yaml-cfg files name the flag's destination, which for some flags has the
 // opposite meaning.
 void take_biases_and_ends(MegatronSource& s) {
@@ -172,25 +207,10 @@ void take_biases_and_ends(MegatronSource& s) {
         s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
     if (const auto* v = s.d.on("attention_output_gate"))
         s.t.set("workload.attention_gate", "true", v->at);
-    if (const auto* v = s.d.on("qk_layernorm")) {
-        const auto* attention = s.t.find("workload.attention");
-        // it is one of the latents there, which the forecast always has
-        if (attention && attention->value == "mla")
-            s.t.ignored.push_back("qk_layernorm (" + v->at + "): latent attention has its norms");
-        else
-            s.t.set("workload.qk_norm", "true", v->at);
-    }
+    take_norm_of_queries(s);
     flag("workload.tied", "share_embeddings_and_output_weights",
          "untie_embeddings_and_output_weights");
-    const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
-    const double of_scores = scores ? number_in(*scores) : 0.1,
-                 of_hidden = hidden ? number_in(*hidden) : 0.1;
-    s.take(
-        "workload.dropout", hidden ? hidden : scores,
-        [&](const NamedValue&) { return fmt::format("{}", std::max(of_scores, of_hidden)); },
-        "0.1");
-    if (scores && of_scores == 0 && of_hidden > 0)
-        s.t.set("workload.score_dropout", "false", scores->at);
+    take_dropout(s);
     if (s.sized && !s.t.find("workload.vocab") && !s.d.states("pad_vocab_size_to"))
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
 }
@@ -368,6 +388,30 @@ void take_model(MegatronSource& s) {
         s.t.take_default("workload.optimizer", "adam");
 }
 
+namespace {
+
+// Megatron begins with the first layer (i % N == 0), the forecast ends every interval with one.
+void take_interval_of_experts(MegatronSource& s, const NamedValue& v) {
+    const long every = count_in(v), all = s.t.count("workload.layers", 0);
+    s.t.set("workload.moe.interval", every, v.at);
+    if (all % every != 0)
+        s.t.problem(
+            v, fmt::format("experts in {} of {} layers, the first among them; the forecast has {}",
+                           (all + every - 1) / every, all, all / every));
+}
+
+void take_expert_tensor_parallel(MegatronSource& s) {
+    const long tp = s.t.count("parallelism.tp", 1);
+    const auto* v = s.d.find("expert_tensor_parallel_size");
+    if (!v) return;
+    const long etp = integer_in(*v);
+    if (etp != 1 && etp != tp)
+        s.t.problem(*v, fmt::format("{} is neither 1 nor tp; taken as {}", etp, tp));
+    s.t.set("runtime.experts.tensor_parallel", etp == 1 && tp > 1 ? "none" : "all", v->at);
+}
+
+}  // namespace
+
 void take_experts(MegatronSource& s) {
     const auto* experts = s.t.find("workload.moe.experts");
     if (!experts && (s.sized || s.full)) return;  // a recipe may have some
@@ -381,19 +425,10 @@ void take_experts(MegatronSource& s) {
     s.t.take("workload.moe.router_bias", s.d.find("moe_router_enable_expert_bias"), flag_text);
     s.t.take("workload.moe.shared_gate", s.d.on("moe_shared_expert_gate"), flag_text);
     if (const auto* v = s.d.find("moe_layer_freq")) {
-        if (v->value.find('[') == std::string::npos) {
-            // Megatron begins with the first layer (i % N == 0), the forecast ends every interval
-            // with one.
-            const long every = count_in(*v), all = s.t.count("workload.layers", 0);
-            s.t.set("workload.moe.interval", every, v->at);
-            if (all % every != 0)
-                s.t.problem(
-                    *v, fmt::format(
-                            "experts in {} of {} layers, the first among them; the forecast has {}",
-                            (all + every - 1) / every, all, all / every));
-        } else {
+        if (v->value.find('[') == std::string::npos)
+            take_interval_of_experts(s, *v);
+        else
             take_pattern_of_experts(s, *v);
-        }
     }
     // "each" is read where Megatron-LM's default stands, SequentialMLP; recipes of others have it
     // on
@@ -405,13 +440,7 @@ void take_experts(MegatronSource& s) {
              [](const NamedValue& v) { return dispatch_by(v.value == "flex"); });
     s.t.take("runtime.experts.dispatch", s.d.on("moe_enable_deepep"),
              [](const NamedValue&) { return dispatch_by(true); });
-    const long tp = s.t.count("parallelism.tp", 1);
-    if (const auto* v = s.d.find("expert_tensor_parallel_size")) {
-        const long etp = integer_in(*v);
-        if (etp != 1 && etp != tp)
-            s.t.problem(*v, fmt::format("{} is neither 1 nor tp; taken as {}", etp, tp));
-        s.t.set("runtime.experts.tensor_parallel", etp == 1 && tp > 1 ? "none" : "all", v->at);
-    }
+    take_expert_tensor_parallel(s);
 }
 
 }  // namespace stepcast

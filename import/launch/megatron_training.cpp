@@ -1,6 +1,8 @@
 #include "import/launch/megatron_training.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,6 +24,18 @@ void take_offload(MegatronSource& s) {
         s.t.problem(*share, "the forecast has all states on the host");
 }
 
+void take_sharding(MegatronSource& s, const NamedValue& fsdp) {
+    static const std::map<std::string, long> stages{
+        {"no_shard", 0}, {"optim", 1}, {"optim_grads", 2}};
+    const auto* how = s.d.find("data_parallel_sharding_strategy");
+    const auto stage = how ? stages.find(how->value) : stages.end();
+    s.t.set("parallelism.zero", stage == stages.end() ? 3 : stage->second, fsdp.at);
+    if (fsdp.name == "use_custom_fsdp" && !how)
+        s.t.open.push_back(
+            "data_parallel_sharding_strategy: taken as the optim_grads_params of today, "
+            "versions with use_custom_fsdp may differ");
+}
+
 void take_zero(MegatronSource& s) {
     const auto* distributed = s.d.find("use_distributed_optimizer");
     const auto* optim = s.d.find("optim.name");
@@ -36,17 +50,7 @@ void take_zero(MegatronSource& s) {
         // whole matrices are dealt out (optimizer/layer_wise_optimizer.py)
         s.t.set("parallelism.zero", 1, optimizer->at);
     } else if (fsdp && flag_in(*fsdp)) {
-        const auto how = s.d.text("data_parallel_sharding_strategy", "optim_grads_params");
-        s.t.set("parallelism.zero",
-                how == "no_shard"      ? 0L
-                : how == "optim"       ? 1L
-                : how == "optim_grads" ? 2L
-                                       : 3L,
-                fsdp->at);
-        if (fsdp->name == "use_custom_fsdp" && !s.d.states("data_parallel_sharding_strategy"))
-            s.t.open.push_back(
-                "data_parallel_sharding_strategy: taken as the optim_grads_params of today, "
-                "versions with use_custom_fsdp may differ");
+        take_sharding(s, *fsdp);
     } else if (fsdp2 && flag_in(*fsdp2)) {
         s.t.set("parallelism.zero", 3, fsdp2->at);
     } else {
@@ -102,7 +106,9 @@ void take_buckets_and_shards(MegatronSource& s) {
         s.t.set("runtime.gradients.fused_accumulation", "false", v->at);
     if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
         const long each = s.t.find("runtime.gradients.type")->value == "fp32" ? 4 : 2;
-        s.t.set("runtime.gradients.bucket", fmt::format("{} B", integer_in(*v) * each), v->at);
+        constexpr long all = 1'000'000'000'000;  // more weights than a rank holds: one bucket
+        s.t.set("runtime.gradients.bucket",
+                integer_in(*v) < all ? fmt::format("{} B", integer_in(*v) * each) : "one", v->at);
     } else if (const auto* mb = s.d.find("optim.bucket_cap_mb")) {
         s.t.set("runtime.gradients.bucket", mb->value + " MB", mb->at);
     }
@@ -221,25 +227,39 @@ void take_recomputed_modules(MegatronSource& s) {
 
 }  // namespace
 
-void take_recompute(MegatronSource& s) {
+// What is computed again, and the value that says so; nullptr: none does.
+std::pair<const NamedValue*, std::string> recomputed(MegatronSource& s, const NamedValue* layers) {
     const auto* how = s.d.find_any({"recompute_granularity", "activations_checkpoint_granularity"});
     const auto* old = s.d.find("checkpoint_activations");
     // Megatron-LM 2.5 and 2.6: the switch itself (nemo-toolkit 1.6.1 has that transformer.py)
     const auto* of_2021 = s.lm() ? s.d.find("activations_checkpoint_method") : nullptr;
     const auto* part = s.d.find("recompute_activations");
+    if (how && !how->value.empty() && how->value != "none") return {how, how->value};
+    if (part && flag_in(*part)) return {part, "selective"};
+    if (old && flag_in(*old)) return {old, "full"};
+    if (of_2021 && lower_case(of_2021->value) != "none") return {of_2021, "full"};
+    if (layers && !how && s.dialect == MegatronDialect::bridge && integer_in(*layers) > 0)
+        return {layers, "full"};
+    return {};
+}
+
+void name_layers_together(MegatronSource& s, const NamedValue* layers, long each) {
+    if (each > 1)
+        s.t.problem(
+            *layers,
+            fmt::format("{} layers are computed again together; the forecast of memory has one at "
+                        "a time and each one's input: "
+                        "too little by the activations of {} layers, too much by the inputs "
+                        "between",
+                        each, each - 1));
+}
+
+void take_recompute(MegatronSource& s) {
     const auto* method = s.d.find_any({"recompute_method", "activations_checkpoint_method"});
     const auto* layers = s.d.find_any(
         {"recompute_num_layers", "activations_checkpoint_num_layers", "checkpoint_num_layers"});
-    if (how && !how->value.empty() && how->value != "none")
-        s.t.set("parallelism.recompute", how->value, how->at);
-    else if (part && flag_in(*part))
-        s.t.set("parallelism.recompute", "selective", part->at);
-    else if (old && flag_in(*old))
-        s.t.set("parallelism.recompute", "full", old->at);
-    else if (of_2021 && lower_case(of_2021->value) != "none")
-        s.t.set("parallelism.recompute", "full", of_2021->at);
-    else if (layers && !how && s.dialect == MegatronDialect::bridge && integer_in(*layers) > 0)
-        s.t.set("parallelism.recompute", "full", layers->at);
+    if (const auto& [by, what] = recomputed(s, layers); by)
+        s.t.set("parallelism.recompute", what, by->at);
     else
         s.t.take_default("parallelism.recompute", "none");
     take_recomputed_modules(s);
@@ -248,17 +268,8 @@ void take_recompute(MegatronSource& s) {
         return;
     // the default until 2023 and of Megatron-DeepSpeed
     const long each = layers ? integer_in(*layers) : 1;
-    if ((method && !by_block) || (layers && layers->name == "checkpoint_num_layers")) {
-        if (each > 1)
-            s.t.problem(
-                *layers,
-                fmt::format(
-                    "{} layers are computed again together; the forecast of memory has one at a "
-                    "time and each one's input: "
-                    "too little by the activations of {} layers, too much by the inputs between",
-                    each, each - 1));
-        return;
-    }
+    if ((method && !by_block) || (layers && layers->name == "checkpoint_num_layers"))
+        return name_layers_together(s, layers, each);
     // Megatron counts the layers per chunk, and may exceed the chunk's layers; our key counts them
     // per stage.
     const long all = s.t.layers() > 0 ? s.t.layers() : 1'000'000;

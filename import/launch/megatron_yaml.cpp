@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -145,37 +146,40 @@ std::string interpolated(const Document& d, const std::string& text, const std::
                      interpolated(d, text.substr(close + 1), owner, depth + 1);
 }
 
+// "multiply:2,${x}"; "" if it cannot be computed.
+std::string computed(const Document& d, const std::string& inside, const std::string& owner,
+                     int depth) {
+    const auto colon = inside.find(':');
+    auto comma = colon;
+    for (int level = 0; comma < inside.size() && (level > 0 || inside[comma] != ','); ++comma)
+        level += inside[comma] == '{' ? 1 : inside[comma] == '}' ? -1 : 0;
+    if (comma == inside.size()) return "";
+    const auto number = [&](std::size_t from, std::size_t to) {
+        const auto text = trimmed(std::string_view(inside).substr(from, to - from), " ");
+        return std::atol(interpolated(d, std::string(text), owner, depth + 1).c_str());
+    };
+    const long x = number(colon + 1, comma), y = number(comma + 1, inside.size());
+    constexpr long most = 1L << 31;  // so that a product fits 64 bits
+    if (std::min(x, y) < -most || std::max(x, y) > most) return "";
+    const auto what = inside.substr(0, colon);
+    if (what == "multiply") return std::to_string(x * y);
+    if (y != 0 && what == "divide_ceil") return std::to_string((x + y - 1) / y);
+    return y != 0 && what.starts_with("divide") ? std::to_string(x / y) : "";
+}
+
+// A relative name begins with one dot in the owner's table; each further dot goes one table up.
+std::string absolute(std::string name, std::string table) {
+    if (!name.starts_with('.')) return name;
+    for (; name.starts_with('.'); name.erase(0, 1))
+        table.resize(table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.'));
+    return (table.empty() ? "" : table + ".") + name;
+}
+
 // The value of the text between the brackets; "" if it cannot be resolved.
 std::string told(const Document& d, const std::string& inside, const std::string& owner,
                  int depth) {
-    if (const auto colon = inside.find(':'); colon != std::string::npos) {
-        auto comma = colon;
-        for (int level = 0; comma < inside.size() && (level > 0 || inside[comma] != ','); ++comma)
-            level += inside[comma] == '{' ? 1 : inside[comma] == '}' ? -1 : 0;
-        if (comma == inside.size()) return "";
-        const auto number = [&](std::size_t from, std::size_t to) {
-            return std::atol(
-                interpolated(
-                    d, std::string(trimmed(std::string_view(inside).substr(from, to - from), " ")),
-                    owner, depth + 1)
-                    .c_str());
-        };
-        const long x = number(colon + 1, comma), y = number(comma + 1, inside.size());
-        constexpr long most = 1L << 31;  // so that a product fits 64 bits
-        if (std::min(x, y) < -most || std::max(x, y) > most) return "";
-        const auto what = inside.substr(0, colon);
-        if (what == "multiply") return std::to_string(x * y);
-        if (y != 0 && what == "divide_ceil") return std::to_string((x + y - 1) / y);
-        return y != 0 && what.starts_with("divide") ? std::to_string(x / y) : "";
-    }
-    auto name = inside;
-    // one dot: in the owner's table; each further dot goes one table up
-    if (auto table = owner; name.starts_with('.')) {
-        for (; name.starts_with('.'); name.erase(0, 1))
-            table.resize(table.find_last_of('.') == std::string::npos ? 0
-                                                                      : table.find_last_of('.'));
-        name = (table.empty() ? "" : table + ".") + name;
-    }
+    if (inside.find(':') != std::string::npos) return computed(d, inside, owner, depth);
+    const auto name = absolute(inside, owner);
     // the last counts
     const auto stated =
         std::find_if(d.values.rbegin(), d.values.rend(), [&](const NamedValue& each) {
@@ -186,19 +190,19 @@ std::string told(const Document& d, const std::string& inside, const std::string
 
 // LoRA in NeMo's fine-tuning files. Other schemes are refused, because they train other weights.
 void take_adapters(Document& d, Translation& t) {
+    static const std::set<std::string> none{"", "none", "null"},
+        all{"[all]", "[attention_qkv, attention_dense, mlp_fc1, mlp_fc2]", "[attention, mlp]"},
+        of_attention{"[attention]", "[attention_qkv, attention_dense]"};
     const auto* scheme = d.find("peft.peft_scheme");
-    if (!scheme || scheme->value.empty() || scheme->value == "none" || scheme->value == "null")
-        return;
+    if (!scheme || none.contains(scheme->value)) return;
     if (scheme->value != "lora") wrong(*scheme, "lora or null: other schemes are not modelled");
     const auto* rank = d.find("peft.lora_tuning.adapter_dim");
     t.set("workload.adapter_rank", rank ? count_in(*rank) : 32,
           rank ? rank->at : "default of NeMo");
     const auto modules = d.text("peft.lora_tuning.target_modules", "[attention_qkv]");
-    const bool all = modules == "[all]" ||
-                     modules == "[attention_qkv, attention_dense, mlp_fc1, mlp_fc2]" ||
-                     modules == "[attention, mlp]";
-    if (all) t.set("workload.adapter_on", "linear", d.find("peft.lora_tuning.target_modules")->at);
-    if (!all && modules != "[attention]" && modules != "[attention_qkv, attention_dense]")
+    if (all.contains(modules))
+        t.set("workload.adapter_on", "linear", d.find("peft.lora_tuning.target_modules")->at);
+    else if (!of_attention.contains(modules))
         t.problems.push_back(
             fmt::format("adapters of {}: the forecast has them at the projections of queries, keys "
                         "and values and of "

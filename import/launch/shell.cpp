@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "import/launch/launch_lines.h"
 #include "import/launch/shell_launch.h"
 #include "import/launch/shell_parts.h"
 #include "import/launch/shell_variables.h"
@@ -48,20 +49,11 @@ bool is_script(const std::string& text) {
                                [&](const char* end) { return text.ends_with(end); });
 }
 
-// Launchers that need no flag: all of the run may stand in a file.
-bool takes_file(const ShellPieces& all) {
-    static constexpr std::pair<const char*, const char*> launchers[] = {
-        {"accelerate", "launch"}, {"llamafactory-cli", "train"}, {"trl", "sft"},
-        {"axolotl", "train"},     {"litgpt", "pretrain"},        {"litgpt", "finetune"},
-        {"tune", "run"}};
-    if (!all.empty() && has_name(all.front().text, "composer")) return true;
-    for (std::size_t i = 0; i < all.size(); ++i)
-        if (has_name(all[i].text, "run_train.sh") ||
-            (i + 1 < all.size() && std::ranges::any_of(launchers, [&](const auto& words) {
-                 return all[i].text == words.first && all[i + 1].text == words.second;
-             })))
-            return true;
-    return false;
+// Programs that train, or that start what does.
+bool trains(const ShellArgument& word) {
+    static const std::set<std::string> programs{"deepspeed", "srun", "nemo"};
+    return word.text.ends_with(".py") || word.text.find("torchrun") != std::string::npos ||
+           programs.contains(word.text);
 }
 
 // Programs that start the script that they are given.
@@ -126,6 +118,13 @@ bool is_definition(const Commands& commands, std::size_t at) {
     return (spelt || plain) && first_word(commands, at + 1) == "{";
 }
 
+// True for `set -a` and `set -o allexport`.
+bool sets_allexport(const std::vector<ShellWord>& words) {
+    return words.size() > 1 && words[0].raw == "set" &&
+           (words.back().raw == "allexport" ||
+            (words[1].raw[0] == '-' && words[1].raw.find('a') != std::string::npos));
+}
+
 // Walks through a script like a shell. Code that a shell would skip is also walked, to find its
 // end, but has no effect.
 class Reader {
@@ -183,21 +182,16 @@ private:
         const auto flags = as_index(std::ranges::count_if(all, [](const ShellArgument& a) {
             return a.text.starts_with("--") || is_override(a.text);
         }));
-        const bool whole = takes_file(all) || tool_started(all);
-        const bool trains =
-            whole || std::ranges::any_of(all, [](const ShellArgument& a) {
-                return a.text.ends_with(".py") || a.text.find("torchrun") != std::string::npos ||
-                       a.text == "deepspeed" || a.text == "srun" || a.text == "nemo";
-            });
-        if (!trains && flags > passed_) {
+        // all of the run may stand in a file
+        const bool whole = tool_started(all) || std::ranges::any_of(all, is_titan_script);
+        if (!whole && std::ranges::none_of(all, trains)) {
+            if (flags <= passed_) return;
             passed_ = flags;
             passed_over_ = fmt::format("{} ({})", all.front().text, all.front().at);
+            return;
         }
-        if (!trains || (flags == 0 && !whole)) return;
-        for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE",
-                                 "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
-            if (const auto value = variables_.value(name); !value.empty())
-                launch.environment[name] = value;
+        if (flags == 0 && !whole) return;
+        keep_environment();
         if (best_ > 0 && all.front().at != launch.arguments.front().at)
             launch.notes.push_back(
                 fmt::format("training commands at {} and {}: one is forecast, the one with most "
@@ -206,6 +200,13 @@ private:
         if (flags < best_) return;
         best_ = flags;
         launch.arguments = std::move(all);
+    }
+
+    void keep_environment() {
+        for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE",
+                                 "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"})
+            if (const auto value = variables_.value(name); !value.empty())
+                launch.environment[name] = value;
     }
 
     // Splits the arguments of a call like a shell.
@@ -376,15 +377,15 @@ private:
         if (name == all.end() || python < name || has_name(name->text, "torchrun")) return false;
         const auto file = found(name->text);
         if (file.empty()) {
-            if (has_name(name->text, "run_train.sh")) return false;
+            if (is_titan_script(*name)) return false;
             launch.notes.push_back(fmt::format(
                 "{} ({}) is not there: what it launches is not known", name->text, name->at));
             return python == all.end();
         }
         auto text = plain_utf8(read_text(file, "a script"));
-        const bool of_slurm = has_name(all.front().text, "sbatch") ||
-                              has_name(all.front().text, "srun") ||
-                              has_name(all.front().text, "salloc");
+        const bool of_slurm = std::ranges::any_of(
+            std::array{"sbatch", "srun", "salloc"},
+            [&](const char* program) { return has_name(all.front().text, program); });
         auto options =
             of_slurm ? options_of({all.begin(), name}) : std::map<std::string, std::string>();
         for (const auto& [directive, value] : options)
@@ -399,6 +400,15 @@ private:
         functions_ = functions;
         variables_.end_process(before);
         return true;
+    }
+
+    void apply_builtin(const std::vector<ShellWord>& words) {
+        const std::string& name = words[0].raw;
+        if (name == "cd" && words.size() > 1)
+            variables_.change_folder(variables_.text_of(words.back()));
+        if (name == ":")  // as : ${TP:=4}
+            for (const ShellWord& word : words) (void)variables_.expand(word);
+        if (name == "shift" && variables_.knows("@")) shift(words);
     }
 
     void shift(const std::vector<ShellWord>& words) {
@@ -416,23 +426,21 @@ private:
         static const std::set<std::string> may_fail{"[",     "[[",   "test", "grep",      "egrep",
                                                     "which", "diff", "cmp",  "nvidia-smi"};
         const std::string first = words[0].raw;
-        if ((first == "source" || first == ".") && words.size() > 1 && depth_ <= deepest_file) {
-            source(words);
-            return true;
+        const auto function = functions_.find(first);
+        const bool called = function != functions_.end();
+        if (depth_ <= deepest_file) {
+            if ((first == "source" || first == ".") && words.size() > 1) {
+                source(words);
+                return true;
+            }
+            if (!called && start(words)) return true;
         }
-        if (first == "cd" && words.size() > 1)
-            variables_.change_folder(variables_.text_of(words.back()));
-        if (depth_ <= deepest_file && !functions_.contains(first) && start(words)) return true;
-        if (const auto function = functions_.find(first);
-            function != functions_.end() && depth_ <= deepest_call) {
+        if (called && depth_ <= deepest_call) {
             called_.insert(first);
             call(Commands(function->second), words);
             return std::nullopt;
         }
-        if (first == ":")
-            // handles : ${TP:=4}
-            for (const ShellWord& word : words) (void)variables_.expand(word);
-        if (first == "shift" && variables_.knows("@")) shift(words);
+        apply_builtin(words);
         if (const auto told = status(words)) return told;
         keep_launch(words);
         return may_fail.contains(first) ? std::nullopt : std::optional(true);
@@ -454,21 +462,20 @@ private:
     void simple(const ShellCommand& command) {
         documents(command);
         const auto& words = command.words;
-        std::size_t i = 0;
-        while (i < words.size() && assigned_name(words[i].raw) > 0) variables_.assign(words[i++]);
-        for (std::size_t name = 0; name < words.size(); ++name) {
-            const std::string& raw = words[name].raw;
-            if (command.exported || exports_all_ || (name < i && i < words.size()))
-                variables_.export_name(
-                    raw.substr(0, std::min(raw.find_first_of("+=["), raw.size())));
-        }
-        if (words.size() > 1 && words[0].raw == "set" &&
-            (words.back().raw == "allexport" ||
-             (words[1].raw[0] == '-' && words[1].raw.find('a') != std::string::npos)))
-            exports_all_ = true;
+        auto program = words.begin();
+        for (; program != words.end() && assigned_name(program->raw) > 0; ++program)
+            variables_.assign(*program);
+        // NAME=.. before a program is the program's
+        const bool all = command.exported || exports_all_;
+        for (auto word = words.begin(); word != (all                      ? words.end()
+                                                 : program == words.end() ? words.begin()
+                                                                          : program);
+             ++word)
+            variables_.export_name(
+                word->raw.substr(0, std::min(word->raw.find_first_of("+=["), word->raw.size())));
+        exports_all_ = exports_all_ || sets_allexport(words);
         std::optional<bool> told = true;
-        if (i < words.size() && !command.exported)
-            told = effect({words.begin() + static_cast<std::ptrdiff_t>(i), words.end()});
+        if (program != words.end() && !command.exported) told = effect({program, words.end()});
         skip_next_ = (command.then == "&&" && told != std::optional(true)) ||
                      (command.then == "||" && told != std::optional(false));
     }

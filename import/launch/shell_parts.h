@@ -74,9 +74,12 @@ private:
     ShellPieces value_of(const std::string& name, int line);
     ShellPieces dollar(const std::string& raw, std::size_t& i, int line);
     ShellPieces parameter(const std::string& inside, int line);
+    ShellPieces substituted(const std::string& name, char how, const std::string& text, int line);
     ShellPieces element(const std::string& name, const std::string& key, int line);
     ShellPieces array(const std::string& inside, int line, const std::string& name = "");
+    ShellPieces changed(ShellPieces value, const std::string& how, int line);
     std::string changed(std::string text, const std::string& how, int line);
+    long operand(std::string_view& text, int line);
     long arithmetic(std::string_view& text, int line, int level);
     std::string sum(std::string_view raw, int line);
     std::optional<std::string> output(const std::string& inside, int line);

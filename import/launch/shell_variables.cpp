@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -88,6 +89,26 @@ void ShellVariables::change_folder(const std::string& to) {
     if (std::error_code none; fs::is_directory(folder, none)) variables_["PWD"] = {{folder, ""}};
 }
 
+namespace {
+
+// What a command prints that runs in a folder; nothing of others.
+std::optional<std::string> printed_by(const std::string& command,
+                                      const std::vector<std::string>& words,
+                                      const std::string& folder) {
+    const fs::path first = words.empty() ? "" : words[0];
+    if (command == "pwd") return folder;
+    if (command == "dirname") return folder_of(first);
+    if (command == "realpath" || command == "readlink")
+        return first.is_absolute() || first.has_parent_path() ? first.string()
+                                                              : under(folder, first);
+    if (command != "basename") return std::nullopt;
+    std::string name = first.filename();
+    if (words.size() > 1 && name.ends_with(words[1])) name.resize(name.size() - words[1].size());
+    return name;
+}
+
+}  // namespace
+
 // What pwd, dirname, basename, realpath, readlink -f and echo print, with cd before them. Other
 // commands are not run.
 std::optional<std::string> ShellVariables::output(const std::string& inside, int line) {
@@ -103,24 +124,10 @@ std::optional<std::string> ShellVariables::output(const std::string& inside, int
         for (auto word = words.begin() + 1; word != words.end(); ++word)
             if (!word->raw.starts_with('-'))
                 texts.push_back(text_of({word->raw, line + word->line - 1}));
-        const std::string& name = words[0].raw;
-        const std::string first = texts.empty() ? "" : texts[0];
-        if (name == "cd")
-            folder = under(folder, first);
-        else if (name == "pwd")
-            printed = folder;
-        else if (name == "dirname")
-            printed = folder_of(first);
-        else if (name == "basename")
-            printed = fs::path(first).filename().string();
-        else if (name == "realpath" || name == "readlink")
-            printed = fs::path(first).is_absolute() || fs::path(first).has_parent_path()
-                          ? first
-                          : under(folder, first);
-        else
+        if (words[0].raw == "cd")
+            folder = under(folder, texts.empty() ? "" : texts[0]);
+        else if (!(printed = printed_by(words[0].raw, texts, folder)))
             return std::nullopt;
-        if (name == "basename" && texts.size() > 1 && printed->ends_with(texts[1]))
-            printed->resize(printed->size() - texts[1].size());
     }
     return printed;
 }
@@ -138,12 +145,12 @@ Pieces ShellVariables::value_of(const std::string& name, int line) {
 
 // Expands the inside of ${..}.
 Pieces ShellVariables::parameter(const std::string& inside, int line) {
-    std::size_t end = 0;
-    if (!inside.empty() && inside[0] == '#') {
+    if (inside.starts_with('#')) {
         const auto of = inside.substr(1, inside.find('[') - 1);
         const auto count = value_of(of, line).size();
         return unsure_.contains(of) ? Pieces{} : Pieces{{std::to_string(count), place(line)}};
     }
+    std::size_t end = 0;
     while (end < inside.size() && is_name(inside[end])) ++end;
     if (end == 0 && !inside.empty()) ++end;
     const auto name = inside.substr(0, end);
@@ -151,30 +158,28 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
     if (rest.starts_with("[@]") || rest.starts_with("[*]")) return value_of(name, line);
     if (rest.starts_with('[')) {
         const auto end_of_key = rest.rfind(']');
-        const auto element_of =
-            element(name, text_of({rest.substr(1, end_of_key - 1), line}), line);
-        const auto how = rest.substr(std::min(end_of_key, rest.size() - 1) + 1);
-        return how.empty() || element_of.size() != 1
-                   ? element_of
-                   : Pieces{{changed(element_of[0].text, how, line), element_of[0].at}};
+        const auto key = text_of({rest.substr(1, end_of_key - 1), line});
+        return changed(element(name, key, line),
+                       rest.substr(std::min(end_of_key, rest.size() - 1) + 1), line);
     }
     if (rest.starts_with(':')) rest.erase(0, 1);
+    if (rest.find_first_of("-=+") == 0) return substituted(name, rest[0], rest.substr(1), line);
+    return changed(value_of(name, line), rest, line);
+}
+
+// ${NAME-TEXT} and ${NAME=TEXT}: the text where nothing is set; ${NAME+TEXT}: where something is.
+Pieces ShellVariables::substituted(const std::string& name, char how, const std::string& text,
+                                   int line) {
     const auto known = variables_.find(name);
     const bool set = known != variables_.end() &&
                      std::ranges::any_of(known->second, [](const ShellArgument& piece) {
                          return !piece.text.empty();
                      });
-    if (!rest.empty() && (rest[0] == '-' || rest[0] == '=')) {
-        if (set) return known->second;
-        auto otherwise = expand({rest.substr(1), line});
-        if (rest[0] == '=') variables_[name] = otherwise;
-        return otherwise;
-    }
-    if (!rest.empty() && rest[0] == '+') return set ? expand({rest.substr(1), line}) : Pieces{};
-    const auto value = value_of(name, line);
-    return rest.empty() || value.size() != 1
-               ? value
-               : Pieces{{changed(value[0].text, rest, line), value[0].at}};
+    if (how == '+') return set ? expand({text, line}) : Pieces{};
+    if (set) return known->second;
+    auto otherwise = expand({text, line});
+    if (how == '=') variables_[name] = otherwise;
+    return otherwise;
 }
 
 namespace {
@@ -252,6 +257,11 @@ bool fits_pattern(const std::string& text, const std::string& pattern) {
 }
 
 // Applies what follows the name in ${NAME..} to a value that is a single text.
+Pieces ShellVariables::changed(Pieces value, const std::string& how, int line) {
+    if (!how.empty() && value.size() == 1) value[0].text = changed(value[0].text, how, line);
+    return value;
+}
+
 std::string ShellVariables::changed(std::string text, const std::string& how, int line) {
     const bool twice = how.size() > 1 && how[1] == how[0];
     const auto rest = text_of({how.substr(twice ? 2 : 1), line});
@@ -318,49 +328,69 @@ Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) 
     return value_of(raw.substr(begin + 1, end - begin - 1), line);
 }
 
-Pieces ShellVariables::pieces_of(const ShellWord& word) {
-    const std::string& raw = word.raw;
-    if (raw == "\"$@\"") return value_of("@", word.line);
-    Pieces pieces;
-    std::string text, at = place(word.line);
-    bool any = false, in_double = false;
-    for (std::size_t i = 0; i < raw.size(); ++i) {
-        const char c = raw[i], next = i + 1 < raw.size() ? raw[i + 1] : ' ';
-        if (c == '$' &&
-            (is_name(next) || std::string_view("@*#{(").find(next) != std::string_view::npos)) {
-            for (bool first = true; const auto& value : dollar(raw, i, word.line)) {
-                if (!first) pieces.push_back({std::exchange(text, ""), at});
-                if (text.empty()) at = value.at;
-                text += value.text;
-                any = true;
-                first = false;
-            }
-        } else if (const auto close = c == '`' ? raw.find('`', i + 1) : std::string::npos;
-                   close != std::string::npos) {
-            std::size_t end = 0;
-            for (const auto& value :
-                 dollar("$(" + raw.substr(i + 1, close - i - 1) + ")", end, word.line))
-                text += value.text;
-            any = true;
-            i = close;
-        } else if (c == '\'' && !in_double) {
-            const auto quote = std::min(raw.find('\'', i + 1), raw.size());
-            text += raw.substr(i + 1, quote - i - 1);
-            any = true;
-            i = quote;
-        } else if (c == '\\' && i + 1 < raw.size()) {
-            ++i;
-            if (raw[i] != '\n') text += raw[i];
-        } else {
-            if (c == '"')
-                in_double = !in_double;
-            else
-                text += c;
+namespace {
+
+// Pieces of a word as they are put together; `at`: where the text of the last one stands.
+struct PieceBuilder {
+    std::string at = {}, text = {};
+    bool any = false;  // also where it is empty, as ""
+    Pieces pieces = {};
+
+    // The first value joins the text before it.
+    void add(const Pieces& values) {
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            if (i > 0) pieces.push_back({std::exchange(text, ""), at});
+            if (text.empty()) at = values[i].at;
+            text += values[i].text;
             any = true;
         }
     }
-    if (any || !text.empty()) pieces.push_back({text, at});
-    return pieces;
+    void add(std::string_view plain) {
+        text += plain;
+        any = true;
+    }
+    Pieces all() {
+        if (any || !text.empty()) pieces.push_back({text, at});
+        return std::move(pieces);
+    }
+};
+
+bool is_expanded(const std::string& raw, std::size_t at) {
+    const char next = at + 1 < raw.size() ? raw[at + 1] : ' ';
+    return raw[at] == '$' &&
+           (is_name(next) || std::string_view("@*#{(").find(next) != std::string_view::npos);
+}
+
+}  // namespace
+
+Pieces ShellVariables::pieces_of(const ShellWord& word) {
+    const std::string& raw = word.raw;
+    if (raw == "\"$@\"") return value_of("@", word.line);
+    PieceBuilder built{place(word.line)};
+    bool in_double = false;
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+        const char c = raw[i];
+        const auto close = c == '`' || c == '\'' ? raw.find(c, i + 1) : std::string::npos;
+        if (is_expanded(raw, i)) {
+            built.add(dollar(raw, i, word.line));
+        } else if (c == '`' && close != std::string::npos) {
+            std::size_t end = 0;
+            built.add(
+                joined(dollar("$(" + raw.substr(i + 1, close - i - 1) + ")", end, word.line)));
+            i = close;
+        } else if (c == '\'' && !in_double) {
+            built.add(raw.substr(i + 1, close - i - 1));
+            i = std::min(close, raw.size());
+        } else if (c == '\\' && i + 1 < raw.size()) {
+            if (raw[++i] != '\n') built.text += raw[i];
+        } else if (c == '"') {
+            in_double = !in_double;
+            built.any = true;
+        } else {
+            built.add(std::string_view(&raw[i], 1));
+        }
+    }
+    return built.all();
 }
 
 std::string ShellVariables::filled(const ShellWord& document) {
@@ -406,72 +436,74 @@ std::string ShellVariables::text_of(const ShellWord& word) { return joined(expan
 
 namespace {
 
-// Computes like a shell, where 64-bit integers wrap around. A division by 0 returns the dividend.
-long reckoned(long a, std::string_view sign, long b) {
-    const auto x = static_cast<unsigned long>(a), y = static_cast<unsigned long>(b);
-    if (sign == "||") return a != 0 || b != 0;
-    if (sign == "&&") return a != 0 && b != 0;
-    if (sign == "==") return a == b;
-    if (sign == "!=") return a != b;
-    if (sign == "<=") return a <= b;
-    if (sign == ">=") return a >= b;
-    if (sign == "<") return a < b;
-    if (sign == ">") return a > b;
-    if (sign == "+") return static_cast<long>(x + y);
-    if (sign == "-") return static_cast<long>(x - y);
-    if (sign == "*") return static_cast<long>(x * y);
-    if (b == 0) return a;
-    if (b == -1) return sign == "/" ? static_cast<long>(0 - x) : 0;
-    return sign == "/" ? a / b : a % b;
-}
+// As in a shell 64-bit integers wrap around. A division by 0 returns the dividend.
+long negated(long a) { return static_cast<long>(-static_cast<unsigned long>(a)); }
+long quotient(long a, long b) { return b == 0 ? a : b == -1 ? negated(a) : a / b; }
+long remainder_of(long a, long b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+
+struct Operator {
+    std::string_view sign;
+    std::function<long(long, long)> apply;
+};
 
 // Lowest precedence first.
-const std::vector<std::vector<std::string_view>> signs{
-    {"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
+const std::vector<std::vector<Operator>> operators{
+    {{"||", std::logical_or<>()}},
+    {{"&&", std::logical_and<>()}},
+    {{"==", std::equal_to<>()}, {"!=", std::not_equal_to<>()}},
+    {{"<=", std::less_equal<>()},
+     {">=", std::greater_equal<>()},
+     {"<", std::less<>()},
+     {">", std::greater<>()}},
+    {{"+", std::plus<unsigned long>()}, {"-", std::minus<unsigned long>()}},
+    {{"*", std::multiplies<unsigned long>()}, {"/", quotient}, {"%", remainder_of}}};
+
+// Blanks, then this text.
+bool take(std::string_view& text, std::string_view what) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
+    if (!text.starts_with(what)) return false;
+    text.remove_prefix(what.size());
+    return true;
+}
 
 }  // namespace
 
-// Evaluates the beginning of the text and removes it: a choice (? :) at level -1, then operators,
-// then names, numbers, brackets.
-long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
-    const auto take = [&](std::string_view what) {
-        text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
-        if (!text.starts_with(what)) return false;
-        text.remove_prefix(what.size());
-        return true;
-    };
-    if (level == std::ssize(signs)) {
-        if (take("(")) {
-            const long value = arithmetic(text, line, -1);
-            take(")");
-            return value;
-        }
-        if (take("-")) return reckoned(0, "-", arithmetic(text, line, level));
-        if (take("!")) return arithmetic(text, line, level) == 0;
-        std::size_t end = 0;
-        while (end < text.size() && is_name(text[end])) ++end;
-        const std::string word(text.substr(0, end));
-        text.remove_prefix(end);
-        const bool digits = !word.empty() && std::isdigit(static_cast<unsigned char>(word[0]));
-        return word.empty() ? 0 : std::atol((digits ? word : joined(value_of(word, line))).c_str());
+// A name, a number or a bracket, behind signs of its own.
+long ShellVariables::operand(std::string_view& text, int line) {
+    if (take(text, "(")) {
+        const long value = arithmetic(text, line, -1);
+        take(text, ")");
+        return value;
     }
+    if (take(text, "-")) return negated(operand(text, line));
+    if (take(text, "!")) return operand(text, line) == 0;
+    std::size_t end = 0;
+    while (end < text.size() && is_name(text[end])) ++end;
+    const std::string word(text.substr(0, end));
+    text.remove_prefix(end);
+    const bool digits = !word.empty() && std::isdigit(static_cast<unsigned char>(word[0]));
+    return word.empty() ? 0 : std::atol((digits ? word : joined(value_of(word, line))).c_str());
+}
+
+// Evaluates the beginning of the text and removes it: a choice (? :) at level -1, then operators,
+// then operands.
+long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
+    if (level == std::ssize(operators)) return operand(text, line);
     long value = arithmetic(text, line, level + 1);
     if (level < 0) {
-        if (!take("?")) return value;
+        if (!take(text, "?")) return value;
         const long yes = arithmetic(text, line, -1);
-        take(":");
+        take(text, ":");
         const long no = arithmetic(text, line, -1);
         return value != 0 ? yes : no;
     }
-    for (bool found = true; found;) {
-        found = false;
-        for (const auto sign : signs[as_index(level)])
-            if (!found && take(sign)) {
-                found = true;
-                value = reckoned(value, sign, arithmetic(text, line, level + 1));
-            }
+    const auto& here = operators[as_index(level)];
+    for (;;) {
+        const auto found =
+            std::ranges::find_if(here, [&](const Operator& o) { return take(text, o.sign); });
+        if (found == here.end()) return value;
+        value = found->apply(value, arithmetic(text, line, level + 1));
     }
-    return value;
 }
 
 // Empty, and reported as unknown, if it is no arithmetic that this reader supports.
@@ -506,14 +538,27 @@ Pieces ShellVariables::array(const std::string& inside, int line, const std::str
     return all;
 }
 
+namespace {
+
+// NAME+=(..) adds elements, NAME+=.. text.
+void append(Pieces& held, const Pieces& more, bool list) {
+    if (list) {
+        held.insert(held.end(), more.begin(), more.end());
+        return;
+    }
+    if (held.size() != 1) held = {{joined(held), ""}};
+    held[0].text += joined(more);
+    held[0].at = more.empty() ? "" : more.front().at;
+}
+
+}  // namespace
+
 void ShellVariables::assign(const ShellWord& word) {
     const auto end = assigned_name(word.raw);
     auto name = word.raw.substr(0, end);
-    if (name.ends_with(']'))
-        name = name.substr(0, name.find('[')) + "[" +
-               text_of(
-                   {name.substr(name.find('[') + 1, name.size() - name.find('[') - 2), word.line}) +
-               "]";
+    if (const auto open = name.find('['); open != std::string::npos)
+        name = name.substr(0, open + 1) +
+               text_of({name.substr(open + 1, name.size() - open - 2), word.line}) + "]";
     const bool more = word.raw[end] == '+';
     const auto raw = word.raw.substr(end + (more ? 2 : 1));
     const bool list = raw.starts_with('(') && raw.ends_with(')');
@@ -534,15 +579,10 @@ void ShellVariables::assign(const ShellWord& word) {
     else if (!more)
         unsure_.erase(name);
     auto& held = variables_[name];
-    if (!more)
+    if (more)
+        append(held, value, list);
+    else
         held = std::move(value);
-    else if (list)
-        held.insert(held.end(), value.begin(), value.end());
-    else {
-        if (held.size() != 1) held = {{joined(held), ""}};
-        held[0].text += joined(value);
-        held[0].at = value.empty() ? "" : value.front().at;
-    }
     if (constexpr std::size_t most = 100'000; held.size() > most)
         throw ConfigError(place(word.line) + ": " + name + " has more than 100000 elements");
 }

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::size_t longest_script = 4 << 20;
 
+bool is_one_of(char c, std::string_view these) { return these.find(c) != std::string_view::npos; }
+
 class Splitter {
 public:
     Splitter(const std::string& text, const std::string& path) : text_(text), path_(path) {}
@@ -61,7 +63,7 @@ private:
             if (mark == '"' && here() == '\\' && at_ + 1 < text_.size()) copy();
             if (mark == '"' && here() == '$' && here(1) == '(') {
                 copy();
-                brackets('(', ')');
+                brackets();
                 continue;
             }
             copy();
@@ -69,35 +71,39 @@ private:
         copy();
     }
     // Reads from an opening bracket to the one that closes it, and drops comments inside.
-    void brackets(char opens, char closes) {
+    void brackets() {
         constexpr int deepest = 32;
         if (++quoted_ > deepest)
             throw ConfigError(fmt::format(
                 "{}:{}: brackets in quotes in brackets, more than {} deep", path_, line_, deepest));
+        const char opens = here(), closes = opens == '(' ? ')' : '}';
         const int began = line_;
         int depth = 0;
         do {
             if (at_ >= text_.size()) unclosed(opens == '(' ? "a (" : "a {", began);
-            if (here() == '"' || here() == '\'') {
+            if (is_one_of(here(), "\"'")) {
                 quote(here());
-                continue;
-            }
-            if (here() == '#' && opens == '(' && depth == 1 &&
-                (text_[at_ - 1] == ' ' || text_[at_ - 1] == '\n' || text_[at_ - 1] == '\t')) {
-                while (at_ < text_.size() && here() != '\n') ++at_;
-                continue;
-            }
-            if (here() == '\\' && here(1) == '\n') {
-                at_ += 2;
-                ++line_;
+            } else if (opens == '(' && depth == 1 && here() == '#' &&
+                       is_one_of(text_[at_ - 1], " \n\t")) {
+                skip_comment();
+            } else if (take_continuation()) {
                 word_ += ' ';
-                continue;
+            } else {
+                depth += here() == opens ? 1 : here() == closes ? -1 : 0;
+                copy();
             }
-            if (here() == opens) ++depth;
-            if (here() == closes) --depth;
-            copy();
         } while (depth > 0);
         --quoted_;
+    }
+    void skip_comment() {
+        while (at_ < text_.size() && here() != '\n') ++at_;
+    }
+    // a line end behind a backslash
+    bool take_continuation() {
+        if (here() != '\\' || here(1) != '\n') return false;
+        at_ += 2;
+        ++line_;
+        return true;
     }
     void skip_document() {
         at_ += 2;
@@ -128,6 +134,11 @@ private:
         documents_.clear();
     }
     void step();
+    void separate(char sign);
+    // at the & of 2>&1 and of &> file
+    [[nodiscard]] bool redirects() const {
+        return word_.ends_with('>') ? here(1) != '&' : here(1) == '>';
+    }
 
     const std::string& text_;
     const std::string& path_;
@@ -144,10 +155,8 @@ private:
 
 void Splitter::step() {
     const char c = here();
-    if (c == '\\' && here(1) == '\n') {
-        at_ += 2;
-        ++line_;
-    } else if (c == '\\') {
+    if (take_continuation()) return;
+    if (c == '\\') {
         copy();
         if (at_ < text_.size()) copy();
     } else if (c == '\n') {
@@ -155,41 +164,38 @@ void Splitter::step() {
         ++at_;
         ++line_;
         take_bodies();
-    } else if (c == ' ' || c == '\t' || c == '\r') {
+    } else if (is_one_of(c, " \t\r")) {
         end_word();
         ++at_;
     } else if (c == '#' && !open_) {
-        while (at_ < text_.size() && here() != '\n') ++at_;
-    } else if (c == '"' || c == '\'') {
+        skip_comment();
+    } else if (is_one_of(c, "\"'")) {
         quote(c);
-    } else if (c == '$' && here(1) == '{') {
+    } else if (c == '$' && is_one_of(here(1), "{(")) {
         copy();
-        brackets('{', '}');
-    } else if (c == '$' && here(1) == '(') {
-        copy();
-        brackets('(', ')');
-    } else if (c == '(' && open_ && word_.ends_with('=')) {
-        brackets('(', ')');
+        brackets();
     } else if (c == '<' && here(1) == '<' && here(2) != '<') {
         end_word();
         skip_document();
-    } else if (!open_ && in_test_ && (c == '&' || c == '|' || c == '(' || c == ')')) {
-        copy();
-        if (c == '&' || c == '|') copy();
-        end_word();
-    } else if (c == ';' || c == '&' || c == '|') {
-        const bool twice = here(1) == c;
-        // 2>&1, &> file
-        if (c == '&' && !twice && (word_.ends_with('>') || here(1) == '>')) return copy();
-        end_command(twice ? std::string(2, c) : std::string(1, c));
-        at_ += twice ? 2 : 1;
-    } else if (c == '(' || c == ')') {
-        if (open_ && c == '(') return copy();
-        end_command(std::string(1, c));
-        ++at_;
+    } else if (is_one_of(c, ";&|()")) {
+        separate(c);
     } else {
         copy();
     }
+}
+
+// At a sign between commands, which inside a test or a word is none.
+void Splitter::separate(char sign) {
+    const bool bracket = is_one_of(sign, "()"), twice = !bracket && here(1) == sign;
+    if (sign == '(' && open_ && word_.ends_with('=')) return brackets();
+    if (in_test_ && !open_ && sign != ';') {
+        copy();
+        if (!bracket) copy();
+        return end_word();
+    }
+    if ((sign == '&' && redirects()) || (sign == '(' && open_)) return copy();
+    end_command(std::string(twice ? 2 : 1, sign));
+    at_ += twice ? 2 : 1;
 }
 
 }  // namespace
@@ -221,6 +227,30 @@ std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bo
     return a && b ? std::optional(!either) : std::nullopt;
 }
 
+namespace {
+
+// "A = B" and "A -lt B"; nothing for another sign.
+std::optional<bool> compared(const std::string& a, const std::string& sign, const std::string& b) {
+    const long x = std::atol(a.c_str()), y = std::atol(b.c_str());
+    const bool fits = fits_pattern(a, b);
+    const std::map<std::string_view, bool> results{{"==", fits},    {"=", fits},     {"!=", !fits},
+                                                   {"-eq", x == y}, {"-ne", x != y}, {"-gt", x > y},
+                                                   {">", x > y},    {"-ge", x >= y}, {"-lt", x < y},
+                                                   {"<", x < y},    {"-le", x <= y}};
+    const auto found = results.find(sign);
+    return found == results.end() ? std::nullopt : std::optional(found->second);
+}
+
+// A test without !, && and ||.
+std::optional<bool> single_test(std::span<const std::string> w) {
+    if (w.size() == 1) return !w[0].empty();
+    if (w.size() == 2 && w[0] == "-z") return w[1].empty();
+    if (w.size() == 2 && w[0] == "-n") return !w[1].empty();
+    return w.size() == 3 ? compared(w[0], w[1], w[2]) : std::nullopt;
+}
+
+}  // namespace
+
 std::optional<bool> shell_test(std::span<const std::string> w) {
     for (const char* join : {"||", "&&"}) {
         auto end = std::ranges::find(w, join);
@@ -233,24 +263,10 @@ std::optional<bool> shell_test(std::span<const std::string> w) {
         }
         return holds;
     }
-    bool negated = false;
-    for (; !w.empty() && w[0] == "!"; w = w.subspan(1)) negated = !negated;
-    std::optional<bool> result;
-    if (w.size() == 1) result = !w[0].empty();
-    if (w.size() == 2 && w[0] == "-z") result = w[1].empty();
-    if (w.size() == 2 && w[0] == "-n") result = !w[1].empty();
-    if (w.size() == 3) {
-        const long a = std::atol(w[0].c_str()), b = std::atol(w[2].c_str());
-        if (w[1] == "==" || w[1] == "=") result = fits_pattern(w[0], w[2]);
-        if (w[1] == "!=") result = !fits_pattern(w[0], w[2]);
-        if (w[1] == "-eq") result = a == b;
-        if (w[1] == "-ne") result = a != b;
-        if (w[1] == "-gt" || w[1] == ">") result = a > b;
-        if (w[1] == "-ge") result = a >= b;
-        if (w[1] == "-lt" || w[1] == "<") result = a < b;
-        if (w[1] == "-le") result = a <= b;
-    }
-    return result ? std::optional(*result != negated) : std::nullopt;
+    bool holds = true;
+    for (; !w.empty() && w[0] == "!"; w = w.subspan(1)) holds = !holds;
+    const auto result = single_test(w);
+    return result ? std::optional(*result == holds) : std::nullopt;
 }
 
 // ---- what it asks Slurm for

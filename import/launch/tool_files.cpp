@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -85,37 +87,30 @@ void take_like(Tool& tool, const std::string& id, const TomlEntry& entry,
 
 void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry,
                 const std::vector<Tool>& others) {
+    static const std::map<std::string_view, std::string Tool::*> texts{
+        {"name", &Tool::name},
+        {"framework", &Tool::framework},
+        {"source", &Tool::source},
+        {"refused", &Tool::refused}};
+    static const std::map<std::string_view, std::vector<std::string> Tool::*> lists{
+        {"signs", &Tool::signs}, {"always", &Tool::always}, {"of_sizes", &Tool::of_sizes},
+        {"quiet", &Tool::quiet}, {"open", &Tool::open},     {"starts", &Tool::starts}};
     if (name.starts_with("take.")) {
         const auto dot = name.find('.', 5);
         if (name.substr(dot + 1) == "key") tool.keys.emplace_back();  // the first of each
         if (tool.keys.empty()) throw ConfigError(entry.key_at + ": expected key = \"..\" first");
         take_entry(tool.keys.back(), name.substr(dot + 1), entry);
-    } else if (name == "name")
-        tool.name = text_of(entry);
-    else if (name == "framework")
-        tool.framework = text_of(entry);
-    else if (name == "source")
-        tool.source = text_of(entry);
-    else if (name == "signs")
-        tool.signs = list_of(entry);
-    else if (name == "always")
-        tool.always = list_of(entry);
-    else if (name == "of_sizes")
-        tool.of_sizes = list_of(entry);
-    else if (name == "quiet")
-        tool.quiet = list_of(entry);
-    else if (name == "open")
-        tool.open = list_of(entry);
-    else if (name == "starts")
-        tool.starts = list_of(entry);
-    else if (name == "refused")
-        tool.refused = text_of(entry);
-    else if (name == "like")
+    } else if (const auto text = texts.find(name); text != texts.end()) {
+        tool.*text->second = text_of(entry);
+    } else if (const auto list = lists.find(name); list != lists.end()) {
+        tool.*list->second = list_of(entry);
+    } else if (name == "like") {
         take_like(tool, text_of(entry), entry, others);
-    else if (name == "programs")
+    } else if (name == "programs") {
         tool.programs = words_in(entry);
-    else
+    } else {
         throw ConfigError(entry.key_at + ": " + name + " is no part of a tool");
+    }
 }
 
 ConfigFiles read_config_files() {
@@ -211,21 +206,20 @@ void take_model_name(const NamedValue& v, Translation& t) {
 
 // Numbers of batch and machine, which make keys together only. False if the key is none of them.
 bool take_number(const ToolKey& key, const NamedValue* v, Batch& b, Translation& t) {
-    long* const into = key.key == "micro"           ? &b.micro
-                       : key.key == "accumulation"  ? &b.accumulation
-                       : key.key == "global"        ? &b.global
-                       : key.key == "nodes"         ? &b.nodes
-                       : key.key == "gpus_per_node" ? &b.each
-                       : key.key == "gpus"          ? &b.gpus
-                                                    : nullptr;
-    if (!into) return false;
+    static const std::map<std::string_view, long Batch::*> numbers{
+        {"micro", &Batch::micro},        {"accumulation", &Batch::accumulation},
+        {"global", &Batch::global},      {"nodes", &Batch::nodes},
+        {"gpus_per_node", &Batch::each}, {"gpus", &Batch::gpus}};
+    const auto number = numbers.find(key.key);
+    if (number == numbers.end()) return false;
+    long& into = b.*number->second;
     const bool automatic = v && (lower_case(v->value) == "auto" || v->value.empty());
     if (v && !automatic) {
-        *into = count_in(*v);
+        into = count_in(*v);
         b.known.insert(key.key);
         if (b.at.empty() || key.key == "global") b.at = v->at;
     } else if (!key.otherwise.empty() && b.known.insert(key.key).second) {
-        *into = std::stol(key.otherwise);
+        into = std::stol(key.otherwise);
         t.defaulted.push_back(fmt::format("{} = {}", key.names.front(), key.otherwise));
     }
     return true;
@@ -315,20 +309,38 @@ const Tool* tool_of(const Document& document) {
     return nullptr;
 }
 
+namespace {
+
+// "swift", "verl.trainer", "trl sft": a program, a module or a program with its command. The value
+// of a flag is no program.
+bool begins(std::span<const ShellArgument> words, bool of_flag, const std::string& start) {
+    const std::string& word = words.front().text;
+    const std::string name = std::filesystem::path(word).filename().string();
+    if (const auto blank = start.find(' '); blank != std::string::npos)
+        return name == start.substr(0, blank) && words.size() > 1 &&
+               words[1].text == start.substr(blank + 1);
+    return !of_flag && (word == start || name == start || word.starts_with(start + ".") ||
+                        word.ends_with("/" + start));
+}
+
+}  // namespace
+
 const Tool* tool_started(const std::vector<ShellArgument>& words) {
+    const Tool* found = nullptr;
     for (std::size_t i = 0; i < words.size(); ++i) {
-        if (i > 0 && words[i - 1].text.starts_with("--") && words[i - 1].text != "--module")
-            continue;  // the value of a flag
-        const std::string& word = words[i].text;
-        const std::string name = std::filesystem::path(word).filename().string();
+        const bool of_flag =
+            i > 0 && words[i - 1].text.starts_with("--") && words[i - 1].text != "--module";
+        const auto is_start = [&](const std::string& start) {
+            return begins(std::span(words).subspan(i), of_flag, start);
+        };
         for (const Tool& tool : config_files().tools)
-            for (const std::string& start : tool.starts)
-                if (word == start || name == start || word.starts_with(start + ".") ||
-                    word.ends_with("/" + start))
-                    return &tool;
-        if (word.ends_with(".py")) return nullptr;  // behind the program are its own words
+            // a launcher may start another tool's program
+            if ((!found || !tool.refused.empty()) && std::ranges::any_of(tool.starts, is_start))
+                found = &tool;
+        if (found && !found->refused.empty()) return found;
+        if (!of_flag && words[i].text.ends_with(".py")) break;  // behind the program are its own
     }
-    return nullptr;
+    return found;
 }
 
 void require_read(const Tool& tool, const std::string& at) {
@@ -341,21 +353,35 @@ const Tool& tool_named(std::string_view id) {
     return *std::ranges::find(config_files().tools, id, &Tool::id);
 }
 
-void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
-    Batch batch;
-    for (const ToolKey& key : tool.keys) {
-        const auto* v = stated(d, key);
-        if (take_number(key, v, batch, t)) continue;
-        if (key.key == "model" && v) take_model_name(*v, t);
-        if (key.key == "without" && v)
-            if (const std::string what = read_value(key, *v, t); !what.empty())
-                t.problem(*v, fmt::format("{}: the forecast is without {}", v->value, what));
-        if (key.key == "ratio" && t.find("workload.hidden"))
+namespace {
+
+// The model's name, a ratio of widths, and what the forecast is without. False if the key is none
+// of them.
+bool take_special(const ToolKey& key, const NamedValue* v, Translation& t) {
+    if (key.key == "model") {
+        if (v) take_model_name(*v, t);
+    } else if (key.key == "without") {
+        if (const std::string what = v ? read_value(key, *v, t) : ""; !what.empty())
+            t.problem(*v, fmt::format("{}: the forecast is without {}", v->value, what));
+    } else if (key.key == "ratio") {
+        if (t.find("workload.hidden"))
             t.set("workload.ffn",
                   std::lround((v ? number_in(*v) : std::stod(key.otherwise)) *
                               real(t.count("workload.hidden", 1))),
                   v ? v->at : "default of " + t.format);
-        if (key.key == "model" || key.key == "ratio" || key.key == "without") continue;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
+    Batch batch;
+    for (const ToolKey& key : tool.keys) {
+        const auto* v = stated(d, key);
+        if (take_number(key, v, batch, t) || take_special(key, v, t)) continue;
         const std::string text = v ? read_value(key, *v, t) : "";
         if (!text.empty())
             t.set(key.key, text, v->at);

@@ -30,7 +30,8 @@ struct Tool {
     std::vector<std::string> of_sizes;  // the same, where the file states the sizes itself
     std::vector<std::string> quiet;     // names and sections that do not change a step
     std::vector<std::string> open;
-    std::vector<std::string> starts;  // programs and modules that a launch line of it names
+    // programs, modules and commands ("trl sft") that a launch line of it names
+    std::vector<std::string> starts;
     // of a tool whose files and lines are not read: what to do; "" = they are
     std::string refused;
     // programs that are of the tool, and what the forecast of each is without
@@ -55,7 +56,8 @@ const ConfigFiles& config_files();
 const Tool* tool_of(const Document& document);
 const Tool& tool_named(std::string_view id);
 // The tool that a launch line starts by its own program or module ("swift sft", "-m
-// verl.trainer.main_ppo"); nullptr if none is known.
+// verl.trainer.main_ppo"), which may need no flag: all of the run may stand in a file. One that is
+// not read before others; nullptr if none is known.
 const Tool* tool_started(const std::vector<ShellArgument>& words);
 // Throws ConfigError if files and lines of the tool are not read.
 void require_read(const Tool& tool, const std::string& at);

@@ -77,43 +77,58 @@ std::vector<int> listed_layers(const NamedValue& modules) {
     return chunks;
 }
 
-void read_stages(Document& d, Translation& t, long pp, long vp) {
+// How many layers fewer the first and the last stage have.
+struct LighterEnds {
+    long first = 1, last = 1;
+    std::string at;
+};
+LighterEnds lighter_ends(Document& d) {
     const auto *first = d.find("parallelism.pipeline_parallel_first_stage_less_layers"),
                *last = d.find("parallelism.pipeline_parallel_last_stage_less_layers");
-    const auto* modules = d.find("parallelism.module_fqns_per_model_part");
-    constexpr long most = 1'000'000;
-    const long less = std::clamp(first ? integer_in(*first) : 1, 0L, most),
-               less_last = std::clamp(last ? integer_in(*last) : 1, 0L, most), layers = t.layers();
-    const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
-    // two chunks, by its form
-    const bool told =
-        vp > 1 && !d.text("parallelism.pipeline_parallel_schedule").starts_with("Interleaved");
-    if (modules && vp > 1 && !told) {
-        t.set("parallelism.vp",
-              std::max(1L, static_cast<long>(listed_layers(*modules).size()) / pp), modules->at);
-    } else if (each && vp > 1 && !told && layers > 0) {
-        t.set(
-            "parallelism.vp",
-            std::max(1L, (layers + less + less_last + count_in(*each) - 1) / count_in(*each) / pp),
-            each->at);
-        vp = t.count("parallelism.vp", 1);
-    } else if (each && vp > 1 && !told)
+    const auto less = [](const NamedValue* v) {
+        constexpr long most = 1'000'000;
+        return v ? std::clamp(integer_in(*v), 0L, most) : 1;
+    };
+    return {less(first), less(last), first ? first->at : last ? last->at : "default of torchtitan"};
+}
+
+// Chunks of a stage: of the modules that the file lists, or of the layers that each has.
+void take_chunks(const NamedValue* modules, const NamedValue* each, const LighterEnds& ends,
+                 long pp, Translation& t) {
+    const long layers = t.layers();
+    const auto chunks = [&](long all, const NamedValue& by) {
+        t.set("parallelism.vp", std::max(1L, all / pp), by.at);
+    };
+    if (modules)
+        chunks(std::ssize(listed_layers(*modules)), *modules);
+    else if (!each)
+        t.take_default("parallelism.vp", "2");
+    else if (layers > 0)
+        chunks((layers + ends.first + ends.last + count_in(*each) - 1) / count_in(*each), *each);
+    else
         t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at +
                          "): say the chunks with --set vp=N");
-    else if (vp > 1 && !told)
-        t.take_default("parallelism.vp", "2");
-    if (layers == 0 && !modules && less + less_last > 0)
+}
+
+void read_stages(Document& d, Translation& t, long pp, long vp) {
+    const LighterEnds ends = lighter_ends(d);
+    const auto* modules = d.find("parallelism.module_fqns_per_model_part");
+    const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
+    const long layers = t.layers();
+    // others have two chunks, by their form
+    if (vp > 1 && d.text("parallelism.pipeline_parallel_schedule").starts_with("Interleaved")) {
+        take_chunks(modules, each, ends, pp, t);
+        vp = t.count("parallelism.vp", vp);
+    }
+    if (layers == 0 && !modules && ends.first + ends.last > 0)
         return t.open.push_back(
             "layers of each stage: the first and the last have fewer; name the model with --model");
-    const std::string at = modules ? modules->at
-                           : first ? first->at
-                           : last  ? last->at
-                                   : "default of torchtitan";
+    const std::string at = modules ? modules->at : ends.at;
     // Embedding and head count as layers (distributed/pipeline_parallel.py:
     // generate_llm_fqn_per_model_part).
-    const std::vector<int> chunks =
-        modules ? listed_layers(*modules)
-                : light_layers(as_int(layers), as_int(pp * vp), as_int(less), as_int(less_last));
+    const std::vector<int> chunks = modules ? listed_layers(*modules)
+                                            : light_layers(as_int(layers), as_int(pp * vp),
+                                                           as_int(ends.first), as_int(ends.last));
     if (std::ranges::any_of(chunks, [](int n) { return n < 0; }) ||
         (layers > 0 && std::reduce(chunks.begin(), chunks.end()) != layers))
         t.problems.push_back(fmt::format(
@@ -204,6 +219,48 @@ void read_replicas_of_shards(Translation& t, long replicate, long shards, const 
             fmt::format("{} replicas of shards over the rest: say --set shard=RANKS", replicate));
 }
 
+// Data parallelism by the file's degrees, beside the replicas that the GPUs make (0 = unknown).
+struct DataDegrees {
+    long replicate = 1, shards = -1;  // -1: all remaining ranks
+    long replicas = 0;                // by the degrees; 0 = not said, or not those of the GPUs
+    std::string at;
+};
+DataDegrees read_degrees(Document& d, Translation& t, long filling) {
+    const auto* replicas = d.find("parallelism.data_parallel_replicate_degree");
+    const auto* shard = d.find("parallelism.data_parallel_shard_degree");
+    const long stated = shard && integer_in(*shard) != -1 ? count_in(*shard) : 0;
+    DataDegrees found{.replicate = replicas ? count_in(*replicas) : 1,
+                      .at = shard ? shard->at : "default of torchtitan"};
+    const long degrees = found.replicate * stated;
+    const bool told = stated > 0 && (filling == 0 || filling == degrees);
+    if (told || stated == 1)
+        found.shards = stated;
+    else if (found.replicate > 1 && filling > 0 && filling % found.replicate == 0)
+        found.shards = filling / found.replicate;
+    if (told) {
+        found.replicas = degrees;
+        t.set("parallelism.dp", degrees, found.at);
+    } else if (stated > 0) {
+        t.problems.push_back(
+            fmt::format("{} data-parallel replicas by its degrees ({}), but {} on as many GPUs as "
+                        "asked; the forecast has those, and "
+                        "the batch of as many",
+                        degrees, found.at, filling));
+    }
+    return found;
+}
+
+// Context-parallel ranks share the shards.
+void read_shards(Document& d, Translation& t, const DataDegrees& data, long pp, long cp) {
+    t.set("parallelism.zero", data.shards == 1 && cp == 1 ? 0L : 3L, data.at);
+    const auto* reshard = d.find("parallelism.fsdp_reshard_after_forward");
+    const std::string when = reshard ? reshard->value : "default";
+    const bool gathered = when == "never" || (when == "default" && pp > 1);
+    if (gathered && t.count("parallelism.zero", 0) == 3)
+        t.set("parallelism.zero", 2, reshard ? reshard->at : "default of torchtitan");
+    if (data.replicate > 1) read_replicas_of_shards(t, data.replicate, data.shards * cp, data.at);
+}
+
 void read_split(Document& d, Translation& t, long filling) {
     const auto degree = [&](const char* name, const char* key) {
         t.take(key, d.find(std::string("parallelism.") + name), integer_text, "1");
@@ -211,32 +268,10 @@ void read_split(Document& d, Translation& t, long filling) {
     };
     const long tp = degree("tensor_parallel_degree", "parallelism.tp"),
                pp = degree("pipeline_parallel_degree", "parallelism.pp"),
-               cp = degree("context_parallel_degree", "parallelism.cp");
-    degree("expert_parallel_degree", "parallelism.ep");
-    const auto* replicas = d.find("parallelism.data_parallel_replicate_degree");
-    const long replicate = replicas ? count_in(*replicas) : 1;
-    const auto* shard = d.find("parallelism.data_parallel_shard_degree");
-    const long stated = shard && integer_in(*shard) != -1 ? count_in(*shard) : 0,
-               degrees = replicate * stated;
-    const bool told = stated > 0 && (filling == 0 || filling == degrees);
-    long shards = told || stated == 1 ? stated : -1;  // -1: all remaining ranks
-    if (shards < 0 && replicate > 1 && filling % replicate == 0 && filling > 0)
-        shards = filling / replicate;
-    const std::string at = shard ? shard->at : "default of torchtitan";
-    if (told) t.set("parallelism.dp", degrees, at);
-    if (stated > 0 && !told)
-        t.problems.push_back(
-            fmt::format("{} data-parallel replicas by its degrees ({}), but {} on as many GPUs as "
-                        "asked; the forecast has those, and "
-                        "the batch of as many",
-                        degrees, at, filling));
-    // context-parallel ranks share the shards
-    t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);
-    const auto* reshard = d.find("parallelism.fsdp_reshard_after_forward");
-    if (t.count("parallelism.zero", 0) == 3 &&
-        (reshard ? reshard->value == "never" || (reshard->value == "default" && pp > 1) : pp > 1))
-        t.set("parallelism.zero", 2, reshard ? reshard->at : "default of torchtitan");
-    if (replicate > 1) read_replicas_of_shards(t, replicate, shards * cp, at);
+               cp = degree("context_parallel_degree", "parallelism.cp"),
+               ep = degree("expert_parallel_degree", "parallelism.ep");
+    const DataDegrees data = read_degrees(d, t, filling);
+    read_shards(d, t, data, pp, cp);
     if (tp > 1) t.take_default("parallelism.sequence_parallel", "true");
     read_tensor_parallel(d, t, tp);
     if (cp > 1)
@@ -245,8 +280,7 @@ void read_split(Document& d, Translation& t, long filling) {
                            ? "ring"
                            : "all-gather");
     // It has no effect without expert parallelism: tensor parallelism then splits each expert.
-    if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree");
-        tp > 1 && t.count("parallelism.ep", 1) > 1)
+    if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree"); tp > 1 && ep > 1)
         t.take(
             "runtime.experts.tensor_parallel", v,
             [](const NamedValue& of) { return std::string(integer_in(of) != 1 ? "all" : "none"); },
@@ -254,14 +288,13 @@ void read_split(Document& d, Translation& t, long filling) {
     t.take("runtime.experts.dispatch", d.find("parallelism.expert_parallel_comm_backend"),
            [](const NamedValue& v) { return dispatch_by(v.value == "deepep"); });
     read_pipeline(d, t, pp);
-    read_batch(d, t, pp, told ? degrees : filling);
-    const long split = t.ranks_of_split(), ep = t.count("parallelism.ep", 1);
-    if (!told)
-        t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus",
-                                     std::max(split, pp * ep)));
-    else
-        t.open.push_back(
-            fmt::format("{} GPUs by its degrees", split * t.count("parallelism.dp", 1)));
+    read_batch(d, t, pp, data.replicas > 0 ? data.replicas : filling);
+    const long split = t.ranks_of_split();
+    t.open.push_back(
+        data.replicas > 0
+            ? fmt::format("{} GPUs by its degrees", split * t.count("parallelism.dp", 1))
+            : fmt::format("how many GPUs: a multiple of {}; say it with --gpus",
+                          std::max(split, pp * ep)));
 }
 
 // Converters that narrow the products: "float8", "quantize.linear.float8" and "quantize.linear.mx".
@@ -291,24 +324,7 @@ void read_converters(Document& d, Translation& t) {
                                             table->name, table->at));
 }
 
-void read_training(Document& d, Translation& t) {
-    t.take("workload.seq", d.find("training.seq_len"), integer_text, "2048");
-    read_converters(d, t);
-    const auto dtype = [](const NamedValue& v) {
-        return std::string(v.value == "float32" ? "fp32" : "bf16");
-    };
-    const auto* weights = d.find("training.mixed_precision_param");
-    // a converter's type applies to the products only
-    if (!t.find("workload.dtype")) t.take("workload.dtype", weights, dtype, "bf16");
-    t.take(
-        "runtime.gradients.type", d.find("training.mixed_precision_reduce"),
-        [](const NamedValue& v) { return std::string(v.value == "bfloat16" ? "bf16" : "fp32"); },
-        "fp32");
-    // The type of all parameters, gradients and optimizer states; without it fp32 beside
-    // mixed_precision_param.
-    t.take("runtime.optimizer.master_weights", d.find("training.dtype"), [](const NamedValue& v) {
-        return std::string(v.value == "bfloat16" ? "false" : "true");
-    });
+void read_recompute(Document& d, Translation& t) {
     const auto* mode = d.find("activation_checkpoint.mode");
     const auto how = mode ? mode->value : "selective";
     const auto* option = d.find("activation_checkpoint.selective_ac_option");
@@ -331,6 +347,29 @@ void read_training(Document& d, Translation& t) {
                 "every {}. layer is computed again: say --set recompute_layers=N of a stage",
                 every));
     }
+}
+
+void read_training(Document& d, Translation& t) {
+    t.take("workload.seq", d.find("training.seq_len"), integer_text, "2048");
+    read_converters(d, t);
+    const auto dtype = [](const NamedValue& v) {
+        return std::string(v.value == "float32" ? "fp32" : "bf16");
+    };
+    const auto* weights = d.find("training.mixed_precision_param");
+    // a converter's type applies to the products only
+    if (!t.find("workload.dtype")) t.take("workload.dtype", weights, dtype, "bf16");
+    t.take(
+        "runtime.gradients.type", d.find("training.mixed_precision_reduce"),
+        [](const NamedValue& v) { return std::string(v.value == "bfloat16" ? "bf16" : "fp32"); },
+        "fp32");
+    // The type of all parameters, gradients and optimizer states; without it fp32 beside
+    // mixed_precision_param.
+    t.take("runtime.optimizer.master_weights", d.find("training.dtype"), [](const NamedValue& v) {
+        return std::string(v.value == "bfloat16" ? "false" : "true");
+    });
+    if (const auto* host = d.on("training.enable_cpu_offload"))
+        keep_on_host(*host, t);  // CPUOffloadPolicy, distributed/parallelize of 0.2.2
+    read_recompute(d, t);
     const auto* compile = d.find_any({"compile.enable", "training.compile"});
     const std::string said = compile ? compile->at : "default of torchtitan";
     if (!compiles(d, "model")) t.framework = "torchtitan-eager";

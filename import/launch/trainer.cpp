@@ -271,7 +271,7 @@ void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
 // FSDP keeps fp32 weights where the precision is mixed, whatever the model was loaded in
 // (accelerator.py, fsdp_utils.py), and gathers and reduces in the narrow type
 // (utils/dataclasses.py: set_mixed_precision).
-void decide_fsdp(const Decisions& what, long each, Translation& t) {
+void decide_fsdp(const Decisions& what, long each, Document& d, Translation& t) {
     const std::string& way = what.sharding.value;
     conclude("parallelism.zero",
              way == "hybrid"    ? "3"
@@ -289,6 +289,8 @@ void decide_fsdp(const Decisions& what, long each, Translation& t) {
     conclude("runtime.optimizer.master_weights", truth(what.is_mixed()), what.mixed, t);
     if (what.is_mixed() && what.mixed.value != "fp8")
         conclude("runtime.gradients.type", what.mixed.value, what.mixed, t);
+    for (const char* name : {"fsdp_offload_params", "fsdp_cpu_offload"})
+        if (const auto* host = d.on(name)) keep_on_host(*host, t);
 }
 
 // DistributedDataParallel, or one GPU: under autocast weights keep the type in which they were
@@ -327,7 +329,7 @@ void decide(const Decisions& what, const std::vector<Document>& files, const std
         return conclude("workload.dtype", what.computing().value, what.mixed, t);
     }
     if (way.empty()) return decide_replicas(what, d, t);
-    decide_fsdp(what, t.count("cluster.gpus_per_node", 0), t);
+    decide_fsdp(what, t.count("cluster.gpus_per_node", 0), d, t);
 }
 
 // Replicas of shards (parallelism_config.py): dp_replicate_size groups of dp_shard_size.
@@ -340,6 +342,17 @@ void take_groups(Document& d, Translation& t) {
         t.problem(
             *heads,
             "exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
+}
+
+// trl 1.16, models/activation_offloading.py: on a stream of its own.
+void take_activation_offload(const NamedValue& moved, Translation& t) {
+    const auto* again = t.find("parallelism.recompute");
+    if (again && again->value == "full")
+        t.set("run.offload_activations", "overlapped", moved.at);
+    else
+        t.problem(moved,
+                  "modelled for the inputs of layers that are computed again; the forecast keeps "
+                  "all on the device");
 }
 
 // LoRA's matrices beside a feed-forward stand at all linear layers.
@@ -381,6 +394,7 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     const Decisions what{decided_by("mixed", "none", t), decided_by("loaded", "bf16", t),
                          decided_by("sharding", "", t), decided_by("stage", "", t)};
     decide(what, files, o.model, d, t);
+    if (const auto* moved = d.on("activation_offloading")) take_activation_offload(*moved, t);
     take_groups(d, t);
     set_aside(tool, d, t);
     judge_rest(d, t);

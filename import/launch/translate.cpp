@@ -22,6 +22,7 @@
 #include "import/launch/unknown.h"
 #include "import/launch/variables.h"
 #include "import/machine/smi_listings.h"
+#include "import/text_search.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "model/input/hub_config.h"
@@ -29,10 +30,6 @@
 
 namespace stepcast {
 namespace {
-
-bool has(const std::string& text, std::string_view word) {
-    return text.find(word) != std::string::npos;
-}
 
 // ---- what a file of another tool is, by what it holds
 
@@ -55,9 +52,8 @@ std::string read_described(const std::string& path) {
 // Logs of a training often begin with such a listing, and are none.
 ForeignFormat recognise_listing(const std::string& text) {
     constexpr std::array of_logs{"loss", "iteration", "it/s", "elapsed", "throughput", "busbw"};
-    if (std::ranges::any_of(of_logs, [&](const char* word) { return has(text, word); }))
-        return ForeignFormat::none;
-    if (has(text, "NVSMI LOG") || has(text, "| NVIDIA-SMI ") || has(text, " (UUID: GPU-"))
+    if (has_any(text, of_logs)) return ForeignFormat::none;
+    if (has_any(text, {"NVSMI LOG", "| NVIDIA-SMI ", " (UUID: GPU-"}))
         return ForeignFormat::nvidia_smi;
     return other_listing(text).empty() ? ForeignFormat::none : ForeignFormat::other_listing;
 }
@@ -69,22 +65,20 @@ ForeignFormat recognise_machine(const std::string& text, bool markup) {
         if (has(text, "<graphs")) return ForeignFormat::nccl_graph;
         return has(text, "<system") ? ForeignFormat::nccl_topology : ForeignFormat::none;
     }
-    if (has(text, "Link Type between two GPUs") || has(text, "LINK TYPE TABLE"))
+    if (has_any(text, {"Link Type between two GPUs", "LINK TYPE TABLE"}))
         return ForeignFormat::rocm_smi;
-    if (has(text, "GPU0") && (has(text, " X ") || has(text, "\tX")) &&
-        (has(text, "CPU Affinity") || has(text, "SYS") || has(text, "NV") || has(text, "PIX")))
+    if (has(text, "GPU0") && has_any(text, {" X ", "\tX"}) &&
+        has_any(text, {"CPU Affinity", "SYS", "NV", "PIX"}))
         return ForeignFormat::topology_matrix;
-    if ((has(text, "3D controller") || has(text, "VGA compatible controller") ||
-         has(text, "Processing accelerators")) &&
-        (has(text, "NVIDIA") || has(text, "Advanced Micro Devices")) &&
-        (has(text, "bridge") || has(text, ".0 ")))
+    if (has_any(text, {"3D controller", "VGA compatible controller", "Processing accelerators"}) &&
+        has_any(text, {"NVIDIA", "Advanced Micro Devices"}) && has_any(text, {"bridge", ".0 "}))
         return ForeignFormat::lspci;
     return recognise_listing(text);
 }
 
 // The format of Megatron-LM's --yaml-cfg: the flags' destinations in tables.
 bool is_yaml_configuration(const std::string& text) {
-    return has(text, "language_model:") && has(text, "model_parallel:") && has(text, "num_layers:");
+    return has_all(text, {"language_model:", "model_parallel:", "num_layers:"});
 }
 
 // The format of YAML or JSON by the names in it, or none. Some tools' files hold words of others',
@@ -111,34 +105,39 @@ constexpr std::array names_of_nemo{
     "micro_batch_size", "global_batch_size",   "num_nodes",          "devices",
     "exp_manager",      "num_attention_heads", "encoder_seq_length", "model_parallel_size"};
 
+// A launch by its flags, or a script: those may stand in another that it starts.
+bool is_launch(const std::string& text, const std::string& path) {
+    if (has_any(text, {"--num-layers", "--tensor-model-parallel-size", "--micro-batch-size",
+                       "model.tensor_model_parallel_size=", "--job.config", "torchtitan.train",
+                       "--per_device_train_batch_size", "accelerate launch"}) &&
+        has_any(text, {"torchrun", "python", "accelerate launch"}))
+        return true;
+    const auto first = text.substr(0, text.find('\n'));
+    return (first.starts_with("#!") && has(first, "sh")) || path.ends_with(".sh") ||
+           path.ends_with(".sbatch") || path.ends_with(".slurm");
+}
+
 // The format of a configuration or launch script, or none.
 ForeignFormat recognise_training(const std::string& text, const std::string& path) {
-    if (is_argument_block(text)) return ForeignFormat::megatron;
-    if (is_argument_dump(text) || is_yaml_configuration(text)) return ForeignFormat::megatron;
-    if (has(text, "[parallelism]") && (has(text, "_parallel_degree") || has(text, "flavor")))
+    if (is_argument_block(text) || is_argument_dump(text) || is_yaml_configuration(text))
+        return ForeignFormat::megatron;
+    if ((has(text, "[parallelism]") && has_any(text, {"_parallel_degree", "flavor"})) ||
+        has_all(text, {"flavor", "[model]"}))
         return ForeignFormat::torchtitan;
-    if (has(text, "flavor") && has(text, "[model]")) return ForeignFormat::torchtitan;
-    if (has(text, "perf_matrix:") || has(text, "ConfigContainer:"))
-        return ForeignFormat::megatron_bridge;
-    const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
-    if (has(text, "trainer:") && has(text, "model:") &&
-        std::ranges::any_of(names_of_nemo, [&](const char* name) { return has(text, name); }))
+    if (has_any(text, {"perf_matrix:", "ConfigContainer:"})) return ForeignFormat::megatron_bridge;
+    if (has_all(text, {"trainer:", "model:"}) && has_any(text, names_of_nemo))
         return ForeignFormat::nemo;
-    if (yaml && has(text, "model:") && (has(text, "train:") || has(text, "ddp:")))
+    if (is_yaml_name(path) && has(text, "model:") && has_any(text, {"train:", "ddp:"}))
         return ForeignFormat::megatron_bridge;
-    const auto first = text.substr(0, text.find('\n'));
-    const bool script = (first.starts_with("#!") && has(first, "sh")) || path.ends_with(".sh") ||
-                        path.ends_with(".sbatch") || path.ends_with(".slurm");
-    // also one whose flags stand in another that it starts
-    if (script) return ForeignFormat::megatron;
-    if (has(text, "--num-layers") || has(text, "--tensor-model-parallel-size") ||
-        has(text, "--micro-batch-size") || has(text, "model.tensor_model_parallel_size=") ||
-        has(text, "--job.config") || has(text, "torchtitan.train") ||
-        has(text, "--per_device_train_batch_size") || has(text, "accelerate launch"))
-        return has(text, "torchrun") || has(text, "python") || has(text, "accelerate launch")
-                   ? ForeignFormat::megatron
-                   : ForeignFormat::none;
-    return ForeignFormat::none;
+    return is_launch(text, path) ? ForeignFormat::megatron : ForeignFormat::none;
+}
+
+ForeignFormat recognise_json(const std::string& text) {
+    if (has_any(text, {"\"model_type\"", "\"architectures\""})) return ForeignFormat::hub_config;
+    return has_any(text,
+                   {"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization"})
+               ? ForeignFormat::deepspeed
+               : ForeignFormat::none;
 }
 
 // ---- what it says
@@ -159,6 +158,33 @@ Translation translate_dump(Document d) {
 Translation translate_yaml_arguments(Document d) {
     drop_sections(d, {"language_model.", "model_parallel.", "training."});
     return translate_megatron(d, MegatronDialect::lm, 0, true);
+}
+
+Document filled_document(const std::string& text, const std::string& path,
+                         const TranslateOptions& options) {
+    Document d = read_json_or_yaml(text, path);
+    fill_variables(d, options.environment);
+    return d;
+}
+
+// Megatron-LM's arguments in whichever form.
+Translation translate_arguments(const std::string& text, const std::string& path,
+                                const TranslateOptions& options) {
+    if (is_argument_block(text))
+        return translate_argument_block(filled_document(text, path, options));
+    if (is_argument_dump(text)) return translate_dump(dumped_arguments(text, path));
+    if (is_yaml_configuration(text))
+        return translate_yaml_arguments(filled_document(text, path, options));
+    return translate_script(text, path, options);
+}
+
+Translation translate_config_file(Document d, const TranslateOptions& options) {
+    const Tool* tool = tool_of(d);
+    if (!tool)
+        throw ConfigError(d.path +
+                          ": has the keys of none of the tools of model/presets/config_files.toml");
+    return is_of_trainer(*tool) ? translate_trainer(*tool, std::move(d), options)
+                                : translate_tool(*tool, std::move(d), options.replicas);
 }
 
 // A model that is a file stands in the working folder, as every path of the command line, or beside
@@ -250,15 +276,7 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if (has(text, "\"traceEvents\"") || (text[first] == '[' && has(text, "\"ph\"")))
         return ForeignFormat::none;
     if (const auto named = recognise_names(text, path); named != ForeignFormat::none) return named;
-    if (is_json(text)) {
-        if (has(text, "\"model_type\"") || has(text, "\"architectures\""))
-            return ForeignFormat::hub_config;
-        if (has(text, "train_batch_size") || has(text, "train_micro_batch_size_per_gpu") ||
-            has(text, "zero_optimization"))
-            return ForeignFormat::deepspeed;
-        return ForeignFormat::none;
-    }
-    return recognise_training(text, path);
+    return is_json(text) ? recognise_json(text) : recognise_training(text, path);
 }
 
 namespace {
@@ -293,18 +311,9 @@ Translation translate(const std::string& path, const TranslateOptions& asked) {
 Translation translate_text(const std::string& text, const std::string& path, ForeignFormat format,
                            const TranslateOptions& options) {
     Translation t;
-    const auto filled = [&] {
-        Document d = read_json_or_yaml(text, path);
-        fill_variables(d, options.environment);
-        return d;
-    };
+    const auto filled = [&] { return filled_document(text, path, options); };
     switch (format) {
-        case ForeignFormat::megatron:
-            t = is_argument_block(text)       ? translate_argument_block(filled())
-                : is_argument_dump(text)      ? translate_dump(dumped_arguments(text, path))
-                : is_yaml_configuration(text) ? translate_yaml_arguments(filled())
-                                              : translate_script(text, path, options);
-            break;
+        case ForeignFormat::megatron: t = translate_arguments(text, path, options); break;
         case ForeignFormat::nemo: t = translate_nemo(filled()); break;
         case ForeignFormat::megatron_bridge: t = translate_bridge(filled(), options.variant); break;
         case ForeignFormat::torchtitan:
@@ -313,17 +322,7 @@ Translation translate_text(const std::string& text, const std::string& path, For
         case ForeignFormat::deepspeed: t = translate_deepspeed(filled(), options.replicas); break;
         case ForeignFormat::gpt_neox: t = translate_gpt_neox(filled(), options.replicas); break;
         case ForeignFormat::primus: t = translate_primus(filled()); break;
-        case ForeignFormat::config_file: {
-            Document d = filled();
-            const Tool* tool = tool_of(d);
-            if (!tool)
-                throw ConfigError(
-                    path +
-                    ": has the keys of none of the tools of model/presets/config_files.toml");
-            t = is_of_trainer(*tool) ? translate_trainer(*tool, std::move(d), options)
-                                     : translate_tool(*tool, std::move(d), options.replicas);
-            break;
-        }
+        case ForeignFormat::config_file: t = translate_config_file(filled(), options); break;
         case ForeignFormat::hub_config: return translate_hub_config(path, options.model);
         default:
             if (const auto what = unknown_configuration(path); !what.empty())

@@ -183,6 +183,18 @@ void leave_rest(Document& d, Translation& t) {
         if (!value.used) t.ignored.push_back(value.name);
 }
 
+void keep_on_host(const NamedValue& value, Translation& t) {
+    const auto* optimizer = t.find("workload.optimizer");
+    if (t.count("parallelism.zero", 0) != 3 || t.count("parallelism.pp", 1) > 1 ||
+        (optimizer && optimizer->value != "adam"))
+        return t.problem(value,
+                         "what the host keeps is modelled for weights that are sharded over all "
+                         "ranks, one pipeline stage and Adam; the forecast keeps all on the "
+                         "device");
+    t.set("run.offload_optimizer", "true", value.at);
+    t.set("run.offload_parameters", "true", value.at);
+}
+
 void set_optimizer(Translation& t, const NamedValue& value) {
     static constexpr std::array adams{"adam",
                                       "adamw",

@@ -17,6 +17,10 @@ void name_unmodelled(Document& document, Translation& translation);
 void leave_rest(Document& document, Translation& translation);
 
 // Adam, SGD or Lamb. Another optimizer is reported and replaced by one of these.
+// FSDP that keeps its shards, their gradients and the optimizer on the host (PyTorch 2.6,
+// fully_shard/_fsdp_api.py: CPUOffloadPolicy); a problem where that is not modelled.
+void keep_on_host(const NamedValue& value, Translation& translation);
+
 void set_optimizer(Translation& translation, const NamedValue& value);
 
 // The experiment file, with the origin of every value. Keys check their values; throws ConfigError

@@ -27,20 +27,22 @@ std::string known_tools() {
 }  // namespace
 
 std::string unknown_configuration(const std::string& path) {
-    const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml"),
-               toml = path.ends_with(".toml");
     try {
         constexpr std::size_t largest = 1 << 20;
         const auto text = plain_utf8(read_text(path, "a configuration", largest));
-        const bool json = !yaml && !toml && is_json(text);
-        if (!yaml && !toml && !json) return "";
+        const bool toml = path.ends_with(".toml");
+        const std::string notation = toml                 ? "TOML"
+                                     : is_yaml_name(path) ? "YAML"
+                                     : is_json(text)      ? "JSON"
+                                                          : "";
+        if (notation.empty()) return "";
         const Document d = toml ? read_toml_values(text, path) : read_json_or_yaml(text, path);
         std::vector<std::string> names;
         for (const NamedValue& value : d.values)
             if (!value.name.empty()) names.push_back(value.name);
         std::ranges::stable_partition(names, speaks_of_work);
         // JSON of logs and profiles
-        if (names.empty() || (json && !speaks_of_work(names.front()))) return "";
+        if (names.empty() || (notation == "JSON" && !speaks_of_work(names.front()))) return "";
         const auto more = names.size() > 4 ? fmt::format(" and {} more", names.size() - 4) : "";
         names.resize(std::min<std::size_t>(names.size(), 4));
         return fmt::format(
@@ -48,11 +50,7 @@ std::string unknown_configuration(const std::string& path) {
             "model's config.json, or a launch script. "
             "--format NAME reads it as one of them; an experiment file says the same in own keys "
             "(stepcast list keys)",
-            path,
-            toml   ? "TOML"
-            : yaml ? "YAML"
-                   : "JSON",
-            fmt::join(names, ", "), more, known_tools());
+            path, notation, fmt::join(names, ", "), more, known_tools());
     } catch (const ConfigError&) {
         return "";
     }

@@ -4,6 +4,7 @@
 
 #include "import/launch/document.h"
 #include "import/launch/translate.h"
+#include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/input/key_values.h"
 
@@ -20,23 +21,13 @@ struct Variable {
     std::size_t end = 0;  // behind it
 };
 
-// At a "$". An empty name: none is there.
-Variable variable_at(const std::string& text, std::size_t at) {
+// ${TP:8}, ${oc.env:TP,8}: from the $ at `at` to the brace at `close`.
+Variable variable_in_braces(const std::string& text, std::size_t at, std::size_t close) {
     Variable found;
-    if (at + 1 >= text.size()) return found;
-    if (text[at + 1] != '{') {
-        found.end = at + 1;
-        while (found.end < text.size() && of_name(text[found.end])) ++found.end;
-        found.name = text.substr(at + 1, found.end - at - 1);
-        return found;
-    }
-    const auto close = text.find('}', at);
-    if (close == std::string::npos) return found;
     std::string inside = text.substr(at + 2, close - at - 2);
     const bool of_omegaconf = inside.starts_with("oc.env:") || inside.starts_with("env:");
     if (of_omegaconf) inside.erase(0, inside.find(':') + 1);
-    auto end = inside.begin();
-    while (end != inside.end() && of_name(*end)) ++end;
+    const auto end = std::ranges::find_if_not(inside, of_name);
     std::string rest(end, inside.end());
     found.end = close + 1;
     if (!rest.empty() && rest.front() != (of_omegaconf ? ',' : ':')) return found;
@@ -48,6 +39,18 @@ Variable variable_at(const std::string& text, std::size_t at) {
     if (found.has_default) rest.erase(0, rest.starts_with(":-") || rest.starts_with(":=") ? 2 : 1);
     found.otherwise = unquoted(std::string(trimmed(rest, " ")));
     return found;
+}
+
+// At a "$". An empty name: none is there.
+Variable variable_at(const std::string& text, std::size_t at) {
+    if (at + 1 >= text.size()) return {};
+    if (text[at + 1] == '{') {
+        const auto close = text.find('}', at);
+        return close == std::string::npos ? Variable() : variable_in_braces(text, at, close);
+    }
+    const auto begin = text.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+               end = std::find_if_not(begin, text.end(), of_name);
+    return {{begin, end}, "", false, as_index(end - text.begin())};
 }
 
 }  // namespace

@@ -40,21 +40,22 @@ private:
         }
     }
 
+    std::optional<int> count_of(const LinePattern& one, std::string_view name, long line) {
+        const auto field = std::ranges::find(one.fields(), name, &LinePattern::Field::name);
+        if (field == one.fields().end()) return std::nullopt;
+        const double value = values_[as_index(field - one.fields().begin())];
+        if (value < 0 || value > 1e9 || value != std::floor(value))
+            log_.refuse(line, fmt::format("{} {} is no count; is the pattern the right one?",
+                                          name == "#" ? "step" : name, value));
+        return static_cast<int>(value);
+    }
+
     // A value of rank 0, or without a rank, is the run's (rank -1); other ranks keep their number.
     LineUse read(const LinePattern& one, const LogLine& line) {
-        int rank = -1, step = step_;
-        for (std::size_t i = 0; i < values_.size(); ++i) {
-            const std::string& name = one.fields()[i].name;
-            if (name != "#" && name != "rank") continue;
-            if (values_[i] < 0 || values_[i] > 1e9 || values_[i] != std::floor(values_[i]))
-                log_.refuse(line.number,
-                            fmt::format("{} {} is no count; is the pattern the right one?",
-                                        name == "#" ? "step" : "rank", values_[i]));
-            if (name == "rank")
-                rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
-            else
-                step = static_cast<int>(values_[i]);
-        }
+        const auto stated_rank = count_of(one, "rank", line.number),
+                   stated_step = count_of(one, "#", line.number);
+        const int rank = stated_rank.value_or(0) > 0 ? *stated_rank : -1,
+                  step = stated_step.value_or(step_);
         if (is_other_bar(one, line.text)) return LineUse::skipped;
         if (one.counts_steps()) begin_step(step, rank, line.number);
         if (is_of_run(one)) return read_of_run(one, line.number);

@@ -152,62 +152,79 @@ private:
     }
 
     LineUse read_other(const LogLine& line) {
+        static constexpr std::pair<std::string_view, LineUse (DeepSpeedLog::*)(LineCursor&)>
+            lines[] = {{"OVERFLOW!", &DeepSpeedLog::read_overflow},
+                       {"CurrSamplesPerSec=", &DeepSpeedLog::read_rate},
+                       {"Batch (t):", &DeepSpeedLog::read_mean},
+                       {"DeepSpeed info: version=", &DeepSpeedLog::read_start},
+                       {"see_memory_usage] ", &DeepSpeedLog::read_memory},
+                       {"Loaded ", &DeepSpeedLog::read_model},
+                       {"world_size ..", &DeepSpeedLog::read_ranks},
+                       {"number of total params: ", &DeepSpeedLog::read_parameters}};
         LineCursor cursor(line.text);
-        const int step = clocks_.empty() ? 1 : clocks_.front().step, last = std::max(1, step - 1);
-        const auto keep = [&](const char* name, const char* unit, int of_step,
-                              std::optional<double> value) {
-            if (value) log_.record.add(log_.record.phase(name, unit), -1, of_step, *value);
-            return value ? LineUse::used : LineUse::unknown;
-        };
-        if (cursor.find("OVERFLOW!")) return keep("overflow", "1", step, 1);
-        if (cursor.find("CurrSamplesPerSec=")) {
-            const LineUse use = keep("samples_per_s", "1", last, cursor.number());
-            // behind it since version 0.7 (utils/timer.py), in binary gigabytes
-            if (cursor.find("MaxMemAllocated="))
-                if (const auto most = cursor.number()) keep_memory("memory", *most);
-            return use;
-        }
-        // the values are means since the line before, except the rate behind them: it is the last
-        // step's
-        if (cursor.find("Batch (t):")) {
-            const LineUse use = keep("mean_since_last.batch", "s", last, cursor.number());
-            keep("samples_per_s", "1", last,
-                 cursor.word(",") ? cursor.grouped_number() : std::nullopt);
-            return use;
-        }
-        if (cursor.find("DeepSpeed info: version=")) {
-            if (log_.run.steps > 0) close();
-            return LineUse::used;
-        }
-        if (cursor.find("see_memory_usage] ")) return read_memory(cursor);
-        if (cursor.find("Loaded ")) {
-            const std::string_view name =
-                cursor.rest().substr(0, cursor.rest().find(" model config"));
-            if (name.size() == cursor.rest().size()) return LineUse::unknown;
-            if (log_.run.steps > 0) close();
-            log_.run.model = lower_case(std::string(name));
-            return LineUse::used;
-        }
-        if (cursor.find("world_size ..")) {
-            LineCursor after(cursor.rest().substr(
-                std::min(cursor.rest().find_first_not_of('.'), cursor.rest().size())));
-            const auto ranks = after.integer();
-            if (ranks && *ranks > 0) log_.run.ranks = *ranks;
-            return ranks ? LineUse::used : LineUse::unknown;
-        }
-        if (cursor.find("number of total params: ")) {
-            const auto count = cursor.number();
-            if (count && !counted_)
-                log_.record.add(log_.record.phase("parameters", "1"), -1, -1, *count);
-            counted_ = counted_ || count;  // every rank prints it
-            return count ? LineUse::used : LineUse::unknown;
-        }
+        for (const auto& [sign, read] : lines)
+            if (cursor.find(sign)) return (this->*read)(cursor);
         return LineUse::unknown;
+    }
+
+    LineUse keep(const char* name, const char* unit, int step, std::optional<double> value) {
+        if (value) log_.record.add(log_.record.phase(name, unit), -1, step, *value);
+        return value ? LineUse::used : LineUse::unknown;
+    }
+    [[nodiscard]] int step() const { return clocks_.empty() ? 1 : clocks_.front().step; }
+    [[nodiscard]] int last_step() const { return std::max(1, step() - 1); }
+
+    LineUse read_overflow(LineCursor&) { return keep("overflow", "1", step(), 1); }
+
+    LineUse read_rate(LineCursor& cursor) {
+        const LineUse use = keep("samples_per_s", "1", last_step(), cursor.number());
+        // behind it since version 0.7 (utils/timer.py), in binary gigabytes
+        if (cursor.find("MaxMemAllocated="))
+            if (const auto most = cursor.number()) keep_memory("memory", *most);
+        return use;
+    }
+
+    // The values are means since the line before, except the rate behind them: it is the last
+    // step's.
+    LineUse read_mean(LineCursor& cursor) {
+        const LineUse use = keep("mean_since_last.batch", "s", last_step(), cursor.number());
+        keep("samples_per_s", "1", last_step(),
+             cursor.word(",") ? cursor.grouped_number() : std::nullopt);
+        return use;
+    }
+
+    LineUse read_start(LineCursor&) {
+        if (log_.run.steps > 0) close();
+        return LineUse::used;
+    }
+
+    LineUse read_model(LineCursor& cursor) {
+        const std::string_view name = cursor.rest().substr(0, cursor.rest().find(" model config"));
+        if (name.size() == cursor.rest().size()) return LineUse::unknown;
+        if (log_.run.steps > 0) close();
+        log_.run.model = lower_case(std::string(name));
+        return LineUse::used;
+    }
+
+    LineUse read_ranks(LineCursor& cursor) {
+        LineCursor after(cursor.rest().substr(
+            std::min(cursor.rest().find_first_not_of('.'), cursor.rest().size())));
+        const auto ranks = after.integer();
+        if (ranks && *ranks > 0) log_.run.ranks = *ranks;
+        return ranks ? LineUse::used : LineUse::unknown;
+    }
+
+    LineUse read_parameters(LineCursor& cursor) {
+        const auto count = cursor.number();
+        if (count && !counted_)
+            log_.record.add(log_.record.phase("parameters", "1"), -1, -1, *count);
+        counted_ = counted_ || count;  // every rank prints it
+        return count ? LineUse::used : LineUse::unknown;
     }
 
     // "Before initializing optimizer states", then on the next line "MA 0.72 GB  Max_MA 0.95 GB
     // ..": binary gigabytes.
-    LineUse read_memory(LineCursor cursor) {
+    LineUse read_memory(LineCursor& cursor) {
         if (cursor.word("MA ")) {
             const auto gigabytes = cursor.number();
             if (gigabytes && !memory_of_.empty()) keep_memory("memory." + memory_of_, *gigabytes);

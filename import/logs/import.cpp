@@ -135,51 +135,63 @@ private:
                 fmt::format("{}: run {} comes from two logs of one file name; rename one of them",
                             path, run.run_id));
         const Sample like = sample_like(run);
+        const bool layers = run.model.starts_with("moe_layer");
         const std::string why = too_few_steps(run.run_id, samples.last_step());
         if (!why.empty()) notes.push_back(why);
         const int first = samples.first_step(), start = first_steady_step(samples.last_step() + 1);
         // A resumed run warms up again, so its first steps count from where it resumed.
         const int from =
             first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
-        std::set<int> steady;  // the steps in the log: with --log-interval 10 every tenth
-        RunSummary summary(from, !run.model.starts_with("moe_layer"));
+        Replay replay{.from = from, .has_medians = why.empty(), .summary = {from, !layers}};
         file_.begin_run(like);
-        NeighbourWatch watch;
-        std::set<int> there;
-        // of memory, by phase and rank: a run's is its greatest, not its median
-        std::map<std::pair<std::string, int>, double> peaks;
-        samples.replay([&](const SampleRecord::Value& v) {
-            const SampleRecord::Phase& phase = samples.phases()[v.phase];
-            if (v.step >= 0) there.insert(v.step);
-            if (!steps_.holds(v.step)) return;
-            if (phase.name == "step" && v.rank == -1 && v.step >= 0) watch.take(v.step, v.value);
-            if (v.step >= from) steady.insert(v.step);
-            if (is_peak(phase)) {
-                double& peak = peaks[{phase.name, v.rank}];
-                peak = std::max(peak, v.value);
-            }
-            if (v.step >= 0 && why.empty() && !is_input(phase.name) && !is_peak(phase))
-                summary.take(v.phase, v.rank, v.step, v.value);
-            if ((v.step < 0 && !is_peak(phase)) || (v.step >= 0 && is_written(phase.name)))
-                file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
-        });
-        if (!there.empty() &&
-            std::ranges::none_of(there, [&](int step) { return steps_.holds(step); }))
-            throw ConfigError(
-                fmt::format("--only-steps {}: {} has steps {} to {}; expected some of them",
-                            request_.steps, run.run_id, *there.begin(), *there.rbegin()));
-        if (const auto odd = watch.note(); !odd.empty())
+        samples.replay(
+            [&](const SampleRecord::Value& v) { take(v, samples.phases()[v.phase], replay); });
+        if (!replay.there.empty() &&
+            std::ranges::none_of(replay.there, [&](int step) { return steps_.holds(step); }))
+            throw ConfigError(fmt::format(
+                "--only-steps {}: {} has steps {} to {}; expected some of them", request_.steps,
+                run.run_id, *replay.there.begin(), *replay.there.rbegin()));
+        if (const auto odd = replay.watch.note(); !odd.empty())
             notes.push_back(fmt::format("{}: {}", run.run_id, odd));
         // Values that only few steps state (overflow, means over a hundred steps) get no median of
         // a steady step.
-        const long least =
-            run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;
-        for (const Sample& row : summary.rows(like, samples.phases(), least))
+        const long least = layers ? 1 : std::ssize(replay.steady) / 2;
+        for (const Sample& row : replay.summary.rows(like, samples.phases(), least))
             medians_.push_back(row);
-        for (const auto& [of, peak] : peaks)
+        for (const auto& [of, peak] : replay.peaks)
             medians_.push_back(sample_of(like, of.first, of.second, -1, peak, "B"));
         for (const Sample& row : routing_rows(run)) medians_.push_back(row);
         if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
+    }
+
+    // What the values of a run come to as they are read again.
+    struct Replay {
+        int from;          // the first steady step
+        bool has_medians;  // there are steps enough
+        RunSummary summary;
+        NeighbourWatch watch = {};
+        std::set<int> there = {};   // the steps in the log,
+        std::set<int> steady = {};  // and the steady ones: with --log-interval 10 every tenth
+        // of memory, by phase and rank: a run's is its greatest, not its median
+        std::map<std::pair<std::string, int>, double> peaks = {};
+    };
+
+    void take(const SampleRecord::Value& v, const SampleRecord::Phase& phase, Replay& replay) {
+        if (v.step >= 0) replay.there.insert(v.step);
+        if (!steps_.holds(v.step)) return;
+        if (v.step >= replay.from) replay.steady.insert(v.step);
+        if (is_peak(phase)) {
+            double& peak = replay.peaks[{phase.name, v.rank}];
+            peak = std::max(peak, v.value);
+        } else if (v.step < 0) {
+            file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+        } else {
+            if (phase.name == "step" && v.rank == -1) replay.watch.take(v.step, v.value);
+            if (replay.has_medians && !is_input(phase.name))
+                replay.summary.take(v.phase, v.rank, v.step, v.value);
+        }
+        if (v.step >= 0 && is_written(phase.name))
+            file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
     }
 
     static bool is_peak(const SampleRecord::Phase& phase) {

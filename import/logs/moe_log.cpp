@@ -36,21 +36,26 @@ constexpr const char* headless =
     "a STEP line outside a run; expected a \"[Benchmark] ..\" line before it (is the head of the "
     "log missing?)";
 
+// An integer at the end of the line.
+std::optional<int> last_number(LineCursor& cursor) {
+    const auto number = cursor.integer();
+    return cursor.at_end() ? number : std::nullopt;
+}
+
 // Dialect moe-steps: one rank prints; between a run's start and [Summary] only STEP lines. Whole
 // models print launch and modules before.
 LineUse judge(const LogLine& line, MoeLog& log) {
     LineCursor cursor(line.text);
     if (cursor.at_end()) return LineUse::skipped;
-    if (cursor.word("cuda:") && cursor.integer() && cursor.at_end()) return LineUse::skipped;
+    if (cursor.word("cuda:") && last_number(cursor)) return LineUse::skipped;
     if (cursor.word("world_size")) {
-        const std::optional<int> ranks = cursor.integer();
-        if (!ranks || *ranks < 1 || !cursor.at_end()) return LineUse::unknown;
+        const std::optional<int> ranks = last_number(cursor);
+        if (!ranks || *ranks < 1) return LineUse::unknown;
         log.ranks = *ranks;
         return LineUse::used;
     }
-    for (const char* launch : {"local_rank", "world_rank"})
-        if (cursor.word(launch))
-            return cursor.integer() && cursor.at_end() ? LineUse::skipped : LineUse::unknown;
+    if (cursor.word("local_rank") || cursor.word("world_rank"))
+        return last_number(cursor) ? LineUse::skipped : LineUse::unknown;
     if (line.text == "ddp" || line.text.ends_with(" init success")) return LineUse::skipped;
     const bool module =
         cursor.word("(") || cursor.word(")") || cursor.word("DistributedDataParallel(");

@@ -65,7 +65,7 @@ private:
 struct Event {
     enum class Kind : std::uint8_t { header, layer, batch } kind = Kind::header;
     int rank = -1, step = -1, ops = 0;
-    std::string layer;
+    std::string layer = {};
     double seconds = 0;
     long line = 0;
 };
@@ -104,40 +104,44 @@ private:
         bool any = false;
         LineCursor cursor(line.text);
         while (!cursor.at_end()) {
-            Event event;
-            event.line = line.number;
-            if (cursor.word("[rank:")) {
-                const auto rank = cursor.integer();
-                if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step"))
-                    return any;
-                const auto step = cursor.integer();
-                if (!step || *step < 0) return any;
-                if (*rank > most_ranks || *step > most_steps)
-                    log_.refuse(
-                        line.number,
-                        fmt::format("rank {} in step {} is absurd; expected at most {} and {}",
-                                    *rank, *step, most_ranks, most_steps));
-                event.rank = *rank;
-                event.step = *step;
-            } else if (cursor.word("layer[")) {
-                const std::string_view name = cursor.rest().substr(0, cursor.rest().find(']'));
-                if (name.size() > 64 || !cursor.find("]: total=")) return any;
-                const auto time = cursor.number();
-                if (!time || *time < 0 || !cursor.word("ms, ops=")) return any;
-                const auto ops = cursor.integer();
-                if (!ops || !cursor.find("avg/op=") || !cursor.number() || !cursor.word("ms"))
-                    return any;
-                event.kind = Event::Kind::layer;
-                event.layer.assign(name);
-                event.ops = *ops;
-                event.seconds = seconds_of_milliseconds(*time);
-            } else {
-                return any;
-            }
-            push(std::move(event));
+            std::optional<Event> event;
+            if (cursor.word("[rank:"))
+                event = read_header(cursor, line.number);
+            else if (cursor.word("layer["))
+                event = read_layer(cursor);
+            if (!event) break;
+            event->line = line.number;
+            push(std::move(*event));
             any = true;
         }
         return any;
+    }
+
+    std::optional<Event> read_header(LineCursor& cursor, long line) const {
+        const auto rank = cursor.integer();
+        if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step"))
+            return std::nullopt;
+        const auto step = cursor.integer();
+        if (!step || *step < 0) return std::nullopt;
+        if (*rank > most_ranks || *step > most_steps)
+            log_.refuse(
+                line, fmt::format("rank {} in step {} is absurd; expected at most {} and {}", *rank,
+                                  *step, most_ranks, most_steps));
+        return Event{.rank = *rank, .step = *step};
+    }
+
+    static std::optional<Event> read_layer(LineCursor& cursor) {
+        const std::string_view name = cursor.rest().substr(0, cursor.rest().find(']'));
+        if (name.size() > 64 || !cursor.find("]: total=")) return std::nullopt;
+        const auto time = cursor.number();
+        if (!time || *time < 0 || !cursor.word("ms, ops=")) return std::nullopt;
+        const auto ops = cursor.integer();
+        if (!ops || !cursor.find("avg/op=") || !cursor.number() || !cursor.word("ms"))
+            return std::nullopt;
+        return Event{.kind = Event::Kind::layer,
+                     .ops = *ops,
+                     .layer = std::string(name),
+                     .seconds = seconds_of_milliseconds(*time)};
     }
 
     // "| epoch   1 |     9/  323 batches | lr 0.00 | ms/batch 1669.95 | loss .."

@@ -61,9 +61,9 @@ struct Signs {
         if (text.starts_with("STEP-0: step_time")) return LogFormat::moe_steps;
         if (text.starts_with("[rank:") && holds("forward time") && holds("- step"))
             return LogFormat::opt_prime;
-        if (holds("time (ms) |") && (holds("forward: ") || holds("fwd: ") ||
-                                     holds("forward_microstep: ") || holds("fwd_microstep: ")))
-            return LogFormat::deepspeed;
+        static constexpr std::array timers{
+            "forward: ", "fwd: ", "forward_microstep: ", "fwd_microstep: "};
+        if (holds("time (ms) |") && std::ranges::any_of(timers, holds)) return LogFormat::deepspeed;
         return std::nullopt;
     }
 };

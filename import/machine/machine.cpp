@@ -232,17 +232,24 @@ void warn_of_links(const Machine& m, const KnownDevice& device, const Cluster& k
             "which is too fast for the others");
 }
 
+void assume_links(const Machine& m, const Cluster& known, Cluster& c,
+                  std::vector<std::string>& report) {
+    c.fabric = known.fabric;
+    report.push_back("assumed: the links of " + known.name + "; " +
+                     (m.from.empty() ? "no file tells" : "the files do not tell"));
+    c.network.rails = known.network.rails || m.nics >= c.gpus_per_node;
+    assume_nics(m, c, report);
+}
+
+BytesPerSecond rate_of_pcie(const Machine& m, const Cluster& known) {
+    if (m.pcie > BytesPerSecond(0)) return m.pcie;
+    return known.fabric == Fabric::pcie ? known.intra.bandwidth : BytesPerSecond(24e9);
+}
+
 void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known, Cluster& c,
                std::vector<std::string>& report) {
     c.network.nics = m.nics;
-    if (!m.links_told) {
-        c.fabric = known.fabric;
-        report.push_back("assumed: the links of " + known.name + "; " +
-                         (m.from.empty() ? "no file tells" : "the files do not tell"));
-        c.network.rails = known.network.rails || m.nics >= c.gpus_per_node;
-        assume_nics(m, c, report);
-        return;
-    }
+    if (!m.links_told) return assume_links(m, known, c, report);
     c.fabric = fabric_of(m, device);
     Machine laid = m;
     const bool gaps = std::ranges::find(m.joints, 0.0) != m.joints.end();
@@ -254,9 +261,7 @@ void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known
             "between the GPUs of an island");
     }
     warn_of_links(m, device, known, c.fabric, report);
-    const BytesPerSecond pcie = m.pcie > BytesPerSecond(0)     ? m.pcie
-                                : known.fabric == Fabric::pcie ? known.intra.bandwidth
-                                                               : BytesPerSecond(24e9);
+    const BytesPerSecond pcie = rate_of_pcie(m, known);
     c.intra.bandwidth = c.fabric == Fabric::nvswitch ? m.nvlinks * device.nvlink : pcie;
     c.intra.pair_bandwidth =
         c.fabric == Fabric::nvlink_pairs ? m.nvlinks * device.nvlink : BytesPerSecond(0);

@@ -10,6 +10,7 @@
 
 #include "import/machine/machine.h"
 #include "import/machine/smi_listings.h"
+#include "import/text_search.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 
@@ -72,50 +73,54 @@ std::string address_of(std::string text) {
     return text;
 }
 
+void add_pci(const pugi::xml_node& pci, Walk& w) {
+    const std::string kind = pci.attribute("class").as_string();
+    // Also AMD's display controllers and accelerators.
+    if (begins_with_any(kind, {"0x0302", "0x0300", "0x0380", "0x1200"})) {
+        ++w.gpus;
+        w.addresses.push_back(address_of(pci.attribute("busid").as_string()));
+        const std::string vendor = pci.attribute("vendor").as_string(),
+                          device = pci.attribute("device").as_string();
+        if (w.device.empty() && vendor.starts_with("0x") && device.starts_with("0x") &&
+            device != "0x0000")
+            w.device = vendor.substr(2) + ":" + device.substr(2);
+        w.pcie = std::max(w.pcie, pcie_gigabytes(pci));
+    }
+    if (begins_with_any(kind, {"0x0207", "0x0200"}) && !pci.child("nic")) ++w.bare_nics;
+}
+
+void add_gpu(const pugi::xml_node& gpu, const std::string& path, Walk& w) {
+    w.sm = std::max(w.sm, gpu.attribute("sm").as_int());
+    w.amd = w.amd || gpu.attribute("gcn") || gpu.child("xgmi");
+    long links = 0;
+    for (const auto& link : gpu.children()) {
+        const std::string to = link.attribute("tclass").as_string(), what = link.name();
+        if ((what != "nvlink" && what != "xgmi") || to.starts_with("0x068001")) continue;
+        links += link.attribute("count").as_int();
+        if (to.starts_with("0x068000"))
+            w.to_switch = true;
+        else
+            w.peers.push_back({address_of(gpu.parent().attribute("busid").as_string()),
+                               address_of(link.attribute("target").as_string()),
+                               link.attribute("count").as_int()});
+    }
+    if (links < 0 || links > most_nvlinks)
+        throw ConfigError(
+            fmt::format("{}: {} NVLinks of a GPU; expected at most {}", path, links, most_nvlinks));
+    w.links = std::max(w.links, as_int(links));
+}
+
 void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& w) {
     if (depth > deepest)
         throw ConfigError(path + ": nested deeper than 64 levels; expected NCCL's topology");
     for (const auto& child : node.children()) {
         const std::string name = child.name();
-        if (name == "pci") {
-            const std::string kind = child.attribute("class").as_string();
-            // Also AMD's display controllers and accelerators.
-            const bool gpu = kind.starts_with("0x0302") || kind.starts_with("0x0300") ||
-                             kind.starts_with("0x0380") || kind.starts_with("0x1200");
-            const bool nic = kind.starts_with("0x0207") || kind.starts_with("0x0200");
-            if (gpu) {
-                ++w.gpus;
-                w.addresses.push_back(address_of(child.attribute("busid").as_string()));
-                const std::string vendor = child.attribute("vendor").as_string(),
-                                  device = child.attribute("device").as_string();
-                if (w.device.empty() && vendor.starts_with("0x") && device.starts_with("0x") &&
-                    device != "0x0000")
-                    w.device = vendor.substr(2) + ":" + device.substr(2);
-                w.pcie = std::max(w.pcie, pcie_gigabytes(child));
-            }
-            if (nic && child.children("nic").begin() == child.children("nic").end()) ++w.bare_nics;
-        } else if (name == "gpu") {
-            w.sm = std::max(w.sm, child.attribute("sm").as_int());
-            w.amd = w.amd || child.attribute("gcn") || child.child("xgmi");
-            long links = 0;
-            for (const auto& link : child.children()) {
-                const std::string to = link.attribute("tclass").as_string(), what = link.name();
-                if ((what != "nvlink" && what != "xgmi") || to.starts_with("0x068001")) continue;
-                links += link.attribute("count").as_int();
-                if (to.starts_with("0x068000"))
-                    w.to_switch = true;
-                else
-                    w.peers.push_back({address_of(node.attribute("busid").as_string()),
-                                       address_of(link.attribute("target").as_string()),
-                                       link.attribute("count").as_int()});
-            }
-            if (links < 0 || links > most_nvlinks)
-                throw ConfigError(fmt::format("{}: {} NVLinks of a GPU; expected at most {}", path,
-                                              links, most_nvlinks));
-            w.links = std::max(w.links, as_int(links));
-        } else if (name == "net") {
+        if (name == "pci")
+            add_pci(child, w);
+        else if (name == "gpu")
+            add_gpu(child, path, w);
+        else if (name == "net")
             ++w.speeds[child.attribute("speed").as_int()];
-        }
         walk(child, depth + 1, path, w);
     }
 }
@@ -137,6 +142,18 @@ void join_peers(const Walk& w, const std::string& path, Machine& machine) {
         throw ConfigError(path +
                           ": NVLinks lead to no GPU of the file; expected their target= among the "
                           "busid= of the GPUs");
+}
+
+// The speed of most; others are counted.
+void take_nics(const Walk& w, Machine& machine) {
+    machine.nics = w.bare_nics;
+    if (w.speeds.empty()) return;
+    const auto most =
+        std::ranges::max_element(w.speeds, {}, [](const auto& s) { return s.second; });
+    machine.nics = most->second;
+    machine.nic = gigabytes((most->first > 0 ? most->first : 10000) / 8000.0);
+    for (const auto& [other, count] : w.speeds)
+        if (other != most->first) machine.other_nics += count;
 }
 
 double socket_gigabytes(const pugi::xml_node& cpu) {
@@ -176,18 +193,7 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     const auto cpus = std::distance(system.children("cpu").begin(), system.children("cpu").end());
     machine.numa_nodes = as_int(cpus);
     if (cpus > 1) machine.socket = gigabytes(socket_gigabytes(system.child("cpu")));
-    std::string speed = "speed not stated";
-    if (!w.speeds.empty()) {
-        const auto most =
-            std::ranges::max_element(w.speeds, {}, [](const auto& s) { return s.second; });
-        machine.nics = most->second;
-        machine.nic = gigabytes((most->first > 0 ? most->first : 10000) / 8000.0);
-        speed = to_string(machine.nic);
-        for (const auto& [other, count] : w.speeds)
-            if (other != most->first) machine.other_nics += count;
-    } else {
-        machine.nics = w.bare_nics;
-    }
+    take_nics(w, machine);
     machine.links_told = w.sm > 0;
     if (w.sm == 0)
         machine.notes.push_back(
@@ -200,7 +206,8 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
                               w.to_switch ? "to a switch" : "to other GPUs")
         : w.amd ? "no xGMI told"
                 : "no NVLink told",
-        to_string(machine.pcie), machine.nics, speed, cpus));
+        to_string(machine.pcie), machine.nics,
+        w.speeds.empty() ? "speed not stated" : to_string(machine.nic), cpus));
 }
 
 void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine) {

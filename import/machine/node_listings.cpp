@@ -1,6 +1,7 @@
 #include "import/machine/node_listings.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <set>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "import/machine/machine.h"
+#include "import/text_search.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -63,6 +65,7 @@ struct Matrix {
 };
 
 Matrix read_matrix(const std::string& text, const std::string& path) {
+    constexpr std::array beside{"CPU", "NUMA"};  // "CPU Affinity", "NUMA Affinity"
     Matrix m;
     std::istringstream lines(without_escapes(text));
     int number = 0;
@@ -71,10 +74,7 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
         const auto words = words_of(line, " \t");
         if (words.empty() || !is_gpu(words[0])) continue;
         if (m.columns.empty()) {
-            for (const auto& word : words) {
-                if (word == "CPU" || word == "NUMA") break;
-                m.columns.push_back(word);
-            }
+            m.columns.assign(words.begin(), std::ranges::find_first_of(words, beside));
             if (m.columns.size() > most_columns)
                 throw ConfigError(fmt::format("{}:{}: {} columns; expected at most {}", path,
                                               number, m.columns.size(), most_columns));
@@ -175,8 +175,6 @@ void read_topology_matrix(const std::string& text, const std::string& path, Mach
 
 namespace {
 
-bool has(const std::string& line, const char* word) { return line.find(word) != std::string::npos; }
-
 // "GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)": returns the name in brackets, or with `number` the
 // PCI number that -nn adds.
 std::string bracket(const std::string& line, bool number) {
@@ -197,47 +195,57 @@ std::string bracket(const std::string& line, bool number) {
     return found;
 }
 
+struct PciDevices {
+    int gpus = 0, nics = 0, switches = 0;
+    std::string name, number, nic;  // of the first of each
+
+    // The name of a GPU that is another than the first; "" else.
+    std::string take(const std::string& line) {
+        const bool maker = has_any(line, {"NVIDIA", "Advanced Micro Devices"});
+        if (maker && has(line, "NVSwitch")) ++switches;
+        if (has(line, "Infiniband controller") ||
+            has_all(line, {"Ethernet controller", "Mellanox"})) {
+            ++nics;
+            if (nic.empty()) nic = bracket(line, false);
+        }
+        if (!maker || !has_any(line, {"3D controller", "VGA compatible controller",
+                                      "Processing accelerators", "Display controller"}))
+            return "";
+        const auto this_name = bracket(line, false);
+        if (gpus == 0) {
+            name = this_name;
+            number = bracket(line, true);
+        }
+        if (this_name != name) return this_name;
+        ++gpus;
+        return "";
+    }
+};
+
 }  // namespace
 
 void read_lspci(const std::string& text, const std::string& path, Machine& machine) {
     std::istringstream lines(text);
-    int gpus = 0, nics = 0, switches = 0;
-    std::string name, number, nic;
-    for (std::string line; std::getline(lines, line);) {
-        const bool maker = has(line, "NVIDIA") || has(line, "Advanced Micro Devices");
-        const bool accelerator =
-            has(line, "3D controller") || has(line, "VGA compatible controller") ||
-            has(line, "Processing accelerators") || has(line, "Display controller");
-        if (maker && accelerator) {
-            const auto this_name = bracket(line, false);
-            if (gpus++ == 0) {
-                name = this_name;
-                number = bracket(line, true);
-            } else if (this_name != name) {
-                machine.notes.push_back(
-                    fmt::format("{}: {} and {}; the first is taken", path, this_name, name));
-                --gpus;
-            }
-        }
-        if (maker && has(line, "NVSwitch")) ++switches;
-        if (has(line, "Infiniband controller") ||
-            (has(line, "Ethernet controller") && has(line, "Mellanox"))) {
-            ++nics;
-            if (nic.empty()) nic = bracket(line, false);
-        }
-    }
-    if (gpus == 0)
+    PciDevices found;
+    for (std::string line; std::getline(lines, line);)
+        if (const auto other = found.take(line); !other.empty())
+            machine.notes.push_back(
+                fmt::format("{}: {} and {}; the first is taken", path, other, found.name));
+    if (found.gpus == 0)
         throw ConfigError(
             path + ": no GPU of NVIDIA or AMD in it; expected the output of lspci of a GPU node");
-    if (machine.gpus == 0) machine.nics = nics;
-    machine.count_devices(gpus, path);
-    if (machine.gpu.empty()) machine.gpu = name;
-    if (machine.pci.empty()) machine.pci = number;
+    if (machine.gpus == 0) machine.nics = found.nics;
+    machine.count_devices(found.gpus, path);
+    if (machine.gpu.empty()) machine.gpu = found.name;
+    if (machine.pci.empty()) machine.pci = found.number;
+    const auto in_brackets = [](const std::string& what) {
+        return what.empty() ? "" : " (" + what + ")";
+    };
     machine.from.push_back(fmt::format(
-        "{}: {} x {}{}{}{}", path, gpus, name, number.empty() ? "" : " (" + number + ")",
-        nics > 0 ? fmt::format(", {} network ports{}", nics, nic.empty() ? "" : " (" + nic + ")")
-                 : "",
-        switches > 0 ? fmt::format(", {} NVSwitches", switches) : ""));
+        "{}: {} x {}{}{}{}", path, found.gpus, found.name, in_brackets(found.number),
+        found.nics > 0 ? fmt::format(", {} network ports{}", found.nics, in_brackets(found.nic))
+                       : "",
+        found.switches > 0 ? fmt::format(", {} NVSwitches", found.switches) : ""));
 }
 
 }  // namespace stepcast

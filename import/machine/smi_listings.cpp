@@ -8,16 +8,13 @@
 #include <fmt/format.h>
 
 #include "import/machine/machine.h"
+#include "import/text_search.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 
 namespace stepcast {
 namespace {
-
-bool has(const std::string& text, std::string_view word) {
-    return text.find(word) != std::string::npos;
-}
 
 bool is_number(const std::string& word) {
     return !word.empty() && word.size() < 5 &&
@@ -53,6 +50,12 @@ std::string device_of_list(const std::string& line) {
     return listed && colon < end ? line.substr(colon + 2, end - colon - 2) : "";
 }
 
+std::string device_of(const std::string& line) {
+    std::string name = stated(line, "Product Name");
+    if (name.empty()) name = device_of_row(line);
+    return name.empty() ? device_of_list(line) : name;
+}
+
 // "|  0MiB / 81920MiB |" or, below "FB Memory Usage", "Total : 81920 MiB".
 long mebibytes(const std::string& line, bool below_memory) {
     if (below_memory) return std::atol(stated(line, "Total").c_str());
@@ -67,22 +70,19 @@ void read_smi_text(const std::string& text, const std::string& path, Machine& ma
     int gpus = 0, parted = 0;
     bool below_memory = false;
     for (std::string line; std::getline(lines, line);) {
-        std::string name = stated(line, "Product Name");
-        if (name.empty()) name = device_of_row(line);
-        if (name.empty()) name = device_of_list(line);
-        if (!name.empty()) {
+        if (const std::string name = device_of(line); !name.empty()) {
             if (gpus++ == 0)
                 machine.gpu = name;
             else if (name != machine.gpu)
                 machine.notes.push_back(
                     fmt::format("{}: {} and {}; the first is taken", path, name, machine.gpu));
         }
-        if (has(line, "MIG") && has(line, "Device")) ++parted;
+        if (has_all(line, {"MIG", "Device"})) ++parted;
         if (const long mib = mebibytes(line, below_memory && has(line, "Total"));
             mib > 0 && machine.memory == Bytes(0))
             machine.memory = Bytes(real(mib) * 1048576);
-        below_memory = has(line, "FB Memory Usage") ||
-                       (below_memory && !has(line, "Total") && !has(line, "Used"));
+        below_memory =
+            has(line, "FB Memory Usage") || (below_memory && !has_any(line, {"Total", "Used"}));
     }
     if (gpus == 0)
         throw ConfigError(path +
@@ -132,15 +132,33 @@ Table table_below(const std::string& text, std::string_view title, const std::st
     return table;
 }
 
+// Below the title that rocm-smi or amd-smi gives it.
+Table table_of(const std::string& text, std::initializer_list<const char*> titles,
+               const std::string& path) {
+    for (const char* title : titles)
+        if (Table table = table_below(text, title, path); !table.empty()) return table;
+    return {};
+}
+
+bool is_link(const std::string& type) {
+    return type == "XGMI" || type.starts_with("PCI") || type == "N/A" || type == "UNKNOWN";
+}
+
+std::string name_of_card(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+        for (const char* key : {"Card series", "Card Series", "MARKET_NAME", "Market Name"})
+            if (const std::string name = stated(line, key); !name.empty()) return name;
+    return "";
+}
+
 }  // namespace
 
 // Hops of 1 are direct; the tables tell no number of links, so each pair has one. AMD's GPUs have
 // no switch between them.
 void read_rocm_smi(const std::string& text, const std::string& path, Machine& machine) {
-    auto types = table_below(text, "Link Type between two GPUs", path);
-    if (types.empty()) types = table_below(text, "LINK TYPE TABLE", path);
-    auto hops = table_below(text, "Hops between two GPUs", path);
-    if (hops.empty()) hops = table_below(text, "HOPS TABLE", path);
+    const Table types = table_of(text, {"Link Type between two GPUs", "LINK TYPE TABLE"}, path),
+                hops = table_of(text, {"Hops between two GPUs", "HOPS TABLE"}, path);
     if (types.empty())
         throw ConfigError(path +
                           ": without the types of links; expected the output of rocm-smi "
@@ -153,20 +171,18 @@ void read_rocm_smi(const std::string& text, const std::string& path, Machine& ma
             const std::string& type = types[a][b];
             const bool xgmi = type == "XGMI",
                        direct = hops.size() != types.size() || hops[a][b] == "1";
-            if (!xgmi && !type.starts_with("PCI") && type != "N/A" && type != "UNKNOWN")
+            if (!is_link(type))
                 throw ConfigError(fmt::format(
                     "{}: \"{}\" between GPU{} and GPU{} is no link; expected XGMI or PCIE", path,
                     type, a, b));
+            const bool joined = xgmi && direct;
             far += xgmi && !direct ? 1 : 0;
-            told_links = told_links || (xgmi && direct);
-            machine.joints.push_back(xgmi && direct ? 1 : 0);
+            told_links |= joined;
+            machine.joints.push_back(joined ? 1 : 0);
         }
     machine.links_told = true;
     machine.nvlinks = told_links ? 1 : 0;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line) && machine.gpu.empty();)
-        for (const char* key : {"Card series", "Card Series", "MARKET_NAME", "Market Name"})
-            if (machine.gpu.empty()) machine.gpu = stated(line, key);
+    if (machine.gpu.empty()) machine.gpu = name_of_card(text);
     if (told_links)
         machine.notes.push_back(
             path + ": one xGMI link between each two GPUs assumed; the number is not told");

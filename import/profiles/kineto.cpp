@@ -90,7 +90,7 @@ struct Arguments {
     std::int32_t sequence = -1;
 };
 struct Event {
-    std::string_view ph, name;
+    std::string_view ph, name, pid, tid;
     Category category = Category::other;
     std::int64_t ts = 0, dur = -1;  // dur: negative where none is told
     std::string thread;
@@ -119,6 +119,39 @@ std::string array_text(od::value& value) {
     return compact(raw);
 }
 
+void read_input(std::string_view key, od::value& value, OperatorInputs& inputs) {
+    if (key == "Input Dims" || key == "Input dims")
+        inputs.dims = array_text(value);
+    else if (key == "Input type")
+        inputs.types = array_text(value);
+    else if (key == "Input Strides")
+        inputs.strides = array_text(value);
+    else if (key == "Concrete Inputs")
+        inputs.concrete = array_text(value);
+}
+
+void read_collective(std::string_view key, od::value& value, CollectiveCall& call) {
+    if (key == "Collective name")
+        call.op = text(value);
+    else if (key == "In msg nelems")
+        call.in_elements = number(value);
+    else if (key == "Out msg nelems")
+        call.out_elements = number(value);
+    else if (key == "Group size")
+        call.ranks = whole<int>(value, 0, 1e7);
+    else if (key == "dtype")
+        call.dtype = text(value);
+    else if (key == "Process Group Name")
+        call.group = text(value);
+    else if (key == "Process Group Ranks")
+        call.members = compact(text(value));
+    else if (key == "Src Rank")
+        call.source = whole<int>(value, -1, 1e7);
+    else if (key == "Dst Rank")
+        call.target = whole<int>(value, -1, 1e7);
+}
+
+// No key is of two of them.
 void read_argument(std::string_view key, od::value& value, Arguments& args) {
     if (key == "correlation")
         args.correlation = whole<std::uint64_t>(value, 0, 9e18);
@@ -128,32 +161,6 @@ void read_argument(std::string_view key, od::value& value, Arguments& args) {
         args.stream = whole<std::uint32_t>(value, 0, 4e9);
     else if (key == "bytes" || key == "Bytes")
         args.bytes = number(value);
-    else if (key == "Input Dims" || key == "Input dims")
-        args.inputs.dims = array_text(value);
-    else if (key == "Input type")
-        args.inputs.types = array_text(value);
-    else if (key == "Input Strides")
-        args.inputs.strides = array_text(value);
-    else if (key == "Concrete Inputs")
-        args.inputs.concrete = array_text(value);
-    else if (key == "Collective name")
-        args.collective.op = text(value);
-    else if (key == "In msg nelems")
-        args.collective.in_elements = number(value);
-    else if (key == "Out msg nelems")
-        args.collective.out_elements = number(value);
-    else if (key == "Group size")
-        args.collective.ranks = whole<int>(value, 0, 1e7);
-    else if (key == "dtype")
-        args.collective.dtype = text(value);
-    else if (key == "Process Group Name")
-        args.collective.group = text(value);
-    else if (key == "Process Group Ranks")
-        args.collective.members = compact(text(value));
-    else if (key == "Src Rank")
-        args.collective.source = whole<int>(value, -1, 1e7);
-    else if (key == "Dst Rank")
-        args.collective.target = whole<int>(value, -1, 1e7);
     else if (key == "Seq")
         args.sequence = whole<std::int32_t>(value, -1, 2e9);
     else if (key == "Total Reserved")
@@ -162,6 +169,10 @@ void read_argument(std::string_view key, od::value& value, Arguments& args) {
         args.allocated = number(value);
     else if (key == "Device Type")
         args.device_type = whole<int>(value, -1, 1e6);
+    else if (key.starts_with("Input") || key == "Concrete Inputs")
+        read_input(key, value, args.inputs);
+    else
+        read_collective(key, value, args.collective);
 }
 
 class Reader {
@@ -197,62 +208,47 @@ private:
     }
 
     void read_member(std::string_view key, const TraceText& trace) {
-        if (key != "deviceProperties" && key != "distributedInfo" && key != "baseTimeNanoseconds")
-            return;
-        const auto json = nlohmann::json::parse(trace.json, nullptr, false);
-        if (json.is_discarded()) return;
-        if (key == "baseTimeNanoseconds")
-            if (const auto base = whole_number<std::int64_t>(json);
-                base && *base >= 0 && *base <= 1000 * latest)
-                r_.base = *base;
-        if (key == "distributedInfo" && json.is_object()) {
-            r_.rank = whole(json, "rank", -1);
-            r_.profile.ranks = whole(json, "world_size", 0);
-            for (const auto& group : json.value("pg_config", nlohmann::json::array()))
-                if (group.is_object() && group.contains("ranks"))
-                    r_.groups[group.value("pg_name", "")] =
-                        compact(group["ranks"].is_string() ? group["ranks"].get<std::string>()
-                                                           : group["ranks"].dump());
-        }
-        if (key == "deviceProperties" && json.is_array())
-            for (const auto& d : json)
-                if (d.is_object())
-                    r_.devices[whole(d, "id", 0U)] = {d.value("name", ""), whole(d, "numSms", 0),
-                                                      Bytes(d.value("totalGlobalMem", 0.0))};
+        static constexpr std::pair<std::string_view, void (Reader::*)(const nlohmann::json&)>
+            members[] = {{"baseTimeNanoseconds", &Reader::read_base},
+                         {"distributedInfo", &Reader::read_job},
+                         {"deviceProperties", &Reader::read_devices}};
+        for (const auto& [name, read] : members)
+            if (key == name)
+                if (const auto json = nlohmann::json::parse(trace.json, nullptr, false);
+                    !json.is_discarded())
+                    (this->*read)(json);
+    }
+
+    void read_base(const nlohmann::json& json) {
+        const auto base = whole_number<std::int64_t>(json);
+        if (base && *base >= 0 && *base <= 1000 * latest) r_.base = *base;
+    }
+
+    void read_job(const nlohmann::json& json) {
+        if (!json.is_object()) return;
+        r_.rank = whole(json, "rank", -1);
+        r_.profile.ranks = whole(json, "world_size", 0);
+        for (const auto& group : json.value("pg_config", nlohmann::json::array()))
+            if (group.is_object() && group.contains("ranks"))
+                r_.groups[group.value("pg_name", "")] =
+                    compact(group["ranks"].is_string() ? group["ranks"].get<std::string>()
+                                                       : group["ranks"].dump());
+    }
+
+    void read_devices(const nlohmann::json& json) {
+        if (!json.is_array()) return;
+        for (const auto& d : json)
+            if (d.is_object())
+                r_.devices[whole(d, "id", 0U)] = {d.value("name", ""), whole(d, "numSms", 0),
+                                                  Bytes(d.value("totalGlobalMem", 0.0))};
     }
 
     bool parse(const TraceText& trace, Event& e) {
         od::document doc = parser_.iterate(trace.json.data(), trace.json.size(), trace.readable);
-        std::string_view pid, tid;
         for (auto field : doc.get_object()) {
             const std::string_view key = field.unescaped_key();
             od::value value = field.value();
-            if (key == "ph")
-                e.ph = std::string_view(value.get_string());
-            else if (key == "cat") {
-                e.category = category_of(value.get_string());
-                if (e.category == Category::other) return false;
-            } else if (key == "name") {
-                e.name = std::string_view(value.get_string());
-                if (e.category == Category::module && !e.name.starts_with(module_prefix))
-                    return false;
-            } else if (key == "ts")
-                e.ts = nanoseconds(value.raw_json_token());
-            else if (key == "dur")
-                e.dur = duration(value.raw_json_token());
-            else if (key == "pid")
-                pid = value.raw_json_token();
-            else if (key == "tid")
-                tid = value.raw_json_token();
-            else if (key == "args") {
-                od::object args;
-                if (value.get_object().get(args) != simdjson::SUCCESS) continue;
-                for (auto arg : args) {
-                    const std::string_view name = arg.unescaped_key();
-                    od::value of = arg.value();
-                    read_argument(name, of, e.args);
-                }
-            }
+            if (!read_field(key, value, e)) return false;
         }
         r_.begins_and_ends += e.ph == "B" ? 1 : 0;
         if (e.ph == "M" && e.name == "process_name")
@@ -261,8 +257,38 @@ private:
         if (e.category == Category::other && e.ph == "i" && e.name == "[memory]")
             e.category = Category::memory;
         if (e.category == Category::other) return false;
-        e.thread.assign(pid).append("/").append(tid);
+        e.thread.assign(e.pid).append("/").append(e.tid);
         return e.category == Category::memory || e.ph == "X" || e.ph.empty();
+    }
+
+    // False for an event of a kind that is not read.
+    static bool read_field(std::string_view key, od::value& value, Event& e) {
+        if (key == "ph") {
+            e.ph = std::string_view(value.get_string());
+        } else if (key == "cat") {
+            e.category = category_of(value.get_string());
+            return e.category != Category::other;
+        } else if (key == "name") {
+            e.name = std::string_view(value.get_string());
+            return e.category != Category::module || e.name.starts_with(module_prefix);
+        } else if (key == "ts") {
+            e.ts = nanoseconds(value.raw_json_token());
+        } else if (key == "dur") {
+            e.dur = duration(value.raw_json_token());
+        } else if (key == "pid") {
+            e.pid = value.raw_json_token();
+        } else if (key == "tid") {
+            e.tid = value.raw_json_token();
+        } else if (key == "args") {
+            od::object args;
+            if (value.get_object().get(args) == simdjson::SUCCESS)
+                for (auto arg : args) {
+                    const std::string_view name = arg.unescaped_key();
+                    od::value of = arg.value();
+                    read_argument(name, of, e.args);
+                }
+        }
+        return true;
     }
 
     void keep(Event& e) {

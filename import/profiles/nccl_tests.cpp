@@ -60,32 +60,34 @@ std::string whole_text(const std::string& path) {
     return plain_utf8(text);
 }
 
-// The words of a line, without colours and without a launcher's prefix ("3: ", "[1,0]<stdout>:").
-Words words_of(std::string_view line) {
+std::string without_colours(std::string_view line) {
     std::string plain;
     for (std::size_t i = 0; i < line.size(); ++i) {
-        if (line[i] == '\x1b') {
+        if (line[i] == '\x1b')
             while (i < line.size() && std::isalpha(static_cast<unsigned char>(line[i])) == 0) ++i;
-            continue;
-        }
-        plain += line[i] == '\t' ? ' ' : line[i];
+        else
+            plain += line[i];
     }
-    std::istringstream in(plain);
+    return plain;
+}
+
+// What a first word is without a launcher's prefix ("3:", "[1,0]<stdout>:") and without #.
+std::string without_prefix(std::string word) {
+    const auto digits = word.find_first_not_of("0123456789");
+    if (digits > 0 && digits == word.size() - 1 && word.back() == ':') return "";
+    if (word.front() == '[' && word.find("]<std") != std::string::npos)
+        word.erase(0, std::min(word.find(':'), word.size() - 1) + 1);
+    if (word.starts_with('#')) word.erase(0, 1);
+    return word;
+}
+
+// The words of a line, without colours and without a launcher's prefix ("3: ", "[1,0]<stdout>:").
+Words words_of(std::string_view line) {
+    std::istringstream in(without_colours(line));
     Words words;
     for (std::string word; in >> word;) {
-        const bool rank = word.size() > 1 && word.back() == ':' &&
-                          std::all_of(word.begin(), word.end() - 1,
-                                      [](unsigned char c) { return std::isdigit(c) != 0; });
-        const bool tagged = word.front() == '[' && word.find("]<std") != std::string::npos;
-        if (words.empty() && rank) continue;
-        if (words.empty() && tagged) {
-            word =
-                word.substr(word.find(':') == std::string::npos ? word.size() : word.find(':') + 1);
-            if (word.empty()) continue;
-        }
-        if (words.empty() && word == "#") continue;
-        if (words.empty() && word.front() == '#' && word.size() > 1) word.erase(0, 1);
-        words.push_back(word);
+        if (words.empty()) word = without_prefix(std::move(word));
+        if (!word.empty()) words.push_back(word);
     }
     return words;
 }
@@ -182,6 +184,28 @@ void read_row(Words w, Table& t) {
                       redop < w.size() ? w[redop] : ""});
 }
 
+void begin_run(std::vector<Table>& tables) {
+    Table& last = tables.back();
+    if (!last.rows.empty() || last.empty + last.wrong > 0)
+        tables.emplace_back();
+    else
+        last.devices.clear();  // of a run that broke off
+}
+
+void begin_columns(const Words& w, std::vector<Table>& tables) {
+    if (!tables.back().rows.empty()) {
+        Table next;  // the same devices, another table
+        next.devices = tables.back().devices;
+        next.gpu = tables.back().gpu;
+        tables.push_back(next);
+    }
+    Table& t = tables.back();
+    t.columns = w;
+    t.deviations = column(w, "error") < w.size();
+    for (std::string& name : t.columns)
+        if (name == "#wrong" || name == "error") name = "wrong";
+}
+
 std::vector<Table> tables_of_text(const std::string& path, const std::string& text) {
     std::vector<Table> tables(1);
     std::istringstream in(text);
@@ -192,10 +216,7 @@ std::vector<Table> tables_of_text(const std::string& path, const std::string& te
         drop_prefix(w);
         if (w.empty()) continue;
         if (w[0] == "nThread" || line.find("Collective test starting") != std::string::npos) {
-            if (!tables.back().rows.empty() || tables.back().empty + tables.back().wrong > 0)
-                tables.emplace_back();
-            else
-                tables.back().devices.clear();  // of a run that broke off
+            begin_run(tables);
         }
         if (const std::string op = op_in(line, "_perf"); !op.empty() && tables.back().rows.empty())
             tables.back().op = op;
@@ -207,16 +228,7 @@ std::vector<Table> tables_of_text(const std::string& path, const std::string& te
                             "expected a run without -C",
                             path, number_of_line));
         } else if (w[0] == "size" && column(w, "time") < w.size()) {
-            if (!tables.back().rows.empty()) {
-                Table next;  // the same devices, another table
-                next.devices = tables.back().devices;
-                next.gpu = tables.back().gpu;
-                tables.push_back(next);
-            }
-            tables.back().columns = w;
-            tables.back().deviations = column(w, "error") < w.size();
-            for (std::string& name : tables.back().columns)
-                if (name == "#wrong" || name == "error") name = "wrong";
+            begin_columns(w, tables);
         } else if (is_row(w) && !tables.back().columns.empty()) {
             read_row(w, tables.back());
         }
@@ -311,26 +323,37 @@ void require_one_run(const std::string& path, const Table& t, const std::string&
                         path, widest->algorithm, widest->bus, op, ranks, remedy));
 }
 
+// `said`: by --op, "" = nothing.
+void check_operation(const std::string& path, const Table& t, const std::string& said) {
+    if (said.empty()) return;
+    if (std::ranges::find(programs, said, &TestName::op) == programs.end())
+        throw ConfigError("--op " + said +
+                          ": no operation of nccl-tests; expected all_reduce, all_gather, "
+                          "reduce_scatter, all_to_all, broadcast or send_recv");
+    if (!t.op.empty() && said != t.op)
+        throw ConfigError(path + ": it says that it timed " + t.op + ", --op says " + said +
+                          "; expected no --op");
+}
+
+std::string operation_of(const std::string& path, const Table& t, const std::string& said,
+                         double factor) {
+    if (!t.op.empty()) return t.op;
+    if (!said.empty()) return said;
+    if (const auto named = op_in(std::filesystem::path(path).filename().string(), "");
+        !named.empty())
+        return named;
+    if (factor > 1.01) return "all_reduce";  // no other operation has a factor above 1
+    const bool sums = !t.rows.empty() && t.rows.front().redop == "sum";
+    if (sums && factor > 0.4 && factor < 0.99) return "reduce_scatter";
+    throw ConfigError(
+        path + ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");
+}
+
 void add_table(const std::string& path, const Table& t, const NcclTestsContext& context,
                NcclTestsLog& log) {
     const double factor = factor_of(t);
-    if (!context.op.empty() &&
-        std::ranges::find(programs, context.op, &TestName::op) == programs.end())
-        throw ConfigError("--op " + context.op +
-                          ": no operation of nccl-tests; expected all_reduce, all_gather, "
-                          "reduce_scatter, all_to_all, broadcast or send_recv");
-    if (!context.op.empty() && !t.op.empty() && context.op != t.op)
-        throw ConfigError(path + ": it says that it timed " + t.op + ", --op says " + context.op +
-                          "; expected no --op");
-    std::string op = !t.op.empty() ? t.op : context.op;
-    if (op.empty()) op = op_in(std::filesystem::path(path).filename().string(), "");
-    const bool sums = !t.rows.empty() && t.rows.front().redop == "sum";
-    if (op.empty() && factor > 1.01) op = "all_reduce";  // no other operation has a factor above 1
-    if (op.empty() && sums && factor > 0.4 && factor < 0.99) op = "reduce_scatter";
-    if (op.empty())
-        throw ConfigError(
-            path +
-            ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");
+    check_operation(path, t, context.op);
+    const std::string op = operation_of(path, t, context.op, factor);
     if (!is_of_steps(op))
         return log.notes.push_back(op + ": no operation of a training step; left out");
     int ranks = context.ranks > 0 ? context.ranks : ranks_of(t, op, factor);

@@ -74,24 +74,30 @@ int taking_part(const CollectiveCall& call) {
     return collective_kind(call) == "send_recv" && call.ranks > 0 ? 2 : call.ranks;
 }
 
+// Ranks of a node, 0 = unknown.
+int node_size(const Profile& p, int world, int said) {
+    if (said > 0) return world % said == 0 ? world / said : 0;
+    return p.node_devices > 1 ? p.node_devices : 0;
+}
+
+int nodes_of_pair(const CollectiveCall& call, const std::vector<int>& members, int world,
+                  int per_node) {
+    const bool all = members.empty() && call.ranks == world;
+    if (call.source < 0 || per_node == 0 || (members.empty() && !all)) return 0;
+    const auto node = [&](int i) { return (all ? i : members.at(as_index(i))) / per_node; };
+    return node(call.source) == node(call.target) ? 1 : 2;
+}
+
 // How many nodes the ranks of a call are on, 0 = unknown. Ranks fill one node after the other. A
 // node has the job's ranks divided by `said` nodes, or the GPUs that the trace lists (unless only
 // one, which may be all that the process could see). `said` also counts for groups with unknown
 // members.
 int nodes_of(const Profile& p, const CollectiveCall& call, int said) {
     const int ranks = taking_part(call), world = std::max(p.ranks, call.ranks);
-    const int per_node = said > 0             ? (world % said == 0 ? world / said : 0)
-                         : p.node_devices > 1 ? p.node_devices
-                                              : 0;
+    const int per_node = node_size(p, world, said);
     if (said == 1 || (said == 0 && world <= per_node)) return 1;
-    std::vector<int> members = members_of(call);
-    if (ranks < call.ranks) {  // a pair
-        const auto place = [&](int i) {
-            return members.empty() && call.ranks == world ? i : members.at(as_index(i));
-        };
-        if (call.source < 0 || per_node == 0 || (members.empty() && call.ranks != world)) return 0;
-        return place(call.source) / per_node == place(call.target) / per_node ? 1 : 2;
-    }
+    const std::vector<int> members = members_of(call);
+    if (ranks < call.ranks) return nodes_of_pair(call, members, world, per_node);
     if (per_node > 0 && !members.empty()) {
         std::set<int> nodes;
         for (const int rank : members) nodes.insert(rank / per_node);

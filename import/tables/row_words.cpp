@@ -109,6 +109,7 @@ const std::vector<std::string>& cells_of_words() {
                                                 "masked",
                                                 "network",
                                                 "offload",
+                                                "optimizer",
                                                 "parameters",
                                                 "peak_gib",
                                                 "reserved_gib",

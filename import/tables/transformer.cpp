@@ -229,7 +229,8 @@ Workload workload_of(const CaseRow& row, const Framework& framework, const Overl
         throw ConfigError(
             fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
     w.dtype = dtype_of(row, assumptions);
-    w.optimizer = Optimizer::adam;
+    w.optimizer =
+        states(row, "optimizer") ? parse_name<Optimizer>(row.cell("optimizer")) : Optimizer::adam;
     w = adopted(w, framework, overlay);
     if (const bool tied = row.cell("tied") == "yes"; states(row, "tied") && tied != w.tied) {
         w.tied = tied;
@@ -380,6 +381,16 @@ void set_other_work(const CaseRow& row, Workload& w, Assumptions& assumptions) {
     }
 }
 
+void set_offload(const CaseRow& row, Experiment& e, Assumptions& said) {
+    if (!states(row, "offload")) return;
+    e.run.offload_optimizer = true;
+    said.emplace_back("the optimizer's states and update on the host");
+    if (row.cell("offload") != "parameters") return;
+    e.run.offload_parameters = e.parallelism.zero == 3 && e.parallelism.pp == 1;
+    said.emplace_back(e.run.offload_parameters ? "weights on the host"
+                                               : "weights stay on the device: zero is not 3");
+}
+
 }  // namespace
 
 Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
@@ -399,15 +410,12 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     result.circumstances = circumstances_of(row, shelf);
     e.runtime.row_scales = is_narrow(e.workload.dtype) && states(row, "row_scales");
     set_other_work(row, e.workload, said);
-    if (is_on(row, "offload")) {
-        e.run.offload_optimizer = true;
-        said.emplace_back("the optimizer's states and update on the host");
-    }
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
     if (states(row, "dispatch")) e.overlay.stated.emplace_back("runtime.experts.dispatch");
     const double room = result.circumstances.by == RunBy::recipe ? recipe_room : 1;
     set_split(row, ranks, room, e, shelf, said);
+    set_offload(row, e, said);
     set_graphs(row, e, said);
     apply_framework(e);
     set_modules_again(row, e, shelf, said);

@@ -39,9 +39,10 @@ using TasksByRank = std::vector<TaskId>;  // one per simulated rank; no_task whe
 
 // `collective` is for what layers wait for (tensor, context and expert parallelism), `data` for
 // gradients and parameters.
+// `copy` is for what goes to the host's memory and comes back beside all of them.
 NAMED_ENUM(Lane, "a lane", compute, collective, data, send_up, receive_up, send_down, receive_down,
-           host);
-inline constexpr int lane_count = 8;
+           host, copy);
+inline constexpr int lane_count = 9;
 
 // `between` is part of neither forward nor backward: a loss outside the model's own forward, the
 // next batch.

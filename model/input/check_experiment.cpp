@@ -97,6 +97,24 @@ void check_modelled(const Experiment& e) {
         e, kind == Workload::Kind::moe_layer ? "workload.optimizer" : "parallelism.moe_system");
 }
 
+// What goes to the host besides the optimizer.
+void check_offload(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    const bool transformer = e.workload.kind == Workload::Kind::transformer && !runs_script(e);
+    if (e.run.offload_parameters &&
+        (!transformer || p.zero != 3 || p.pp > 1 || !e.run.offload_optimizer))
+        refuse(
+            "run.offload_parameters: of transformers under a framework with zero 3, one pipeline "
+            "stage and run.offload_optimizer = true, as the host updates what it keeps; expected "
+            "these, or false");
+    if (e.run.offload_activations != ActivationOffload::none &&
+        (!transformer || p.recompute != Recompute::full))
+        refuse(
+            "run.offload_activations: {}, but it is the inputs of layers under "
+            "parallelism.recompute = full that wait on the host; expected that, or none",
+            to_string(e.run.offload_activations));
+}
+
 void check_optimizer(const Experiment& e) {
     const Optimizer optimizer = e.workload.optimizer;
     const bool transformer = e.workload.kind == Workload::Kind::transformer;
@@ -109,6 +127,7 @@ void check_optimizer(const Experiment& e) {
         refuse(
             "workload.optimizer: muon updates whole matrices; expected workload.adapter_rank = 0 "
             "and parallelism.cut = layers, or another optimizer");
+    check_offload(e);
     if (!e.run.offload_optimizer) return;
     if (!transformer || runs_script(e))
         refuse("run.offload_optimizer: of transformers under a framework only; expected false");

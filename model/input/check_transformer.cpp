@@ -73,10 +73,24 @@ void check_indexer(const Experiment& e) {
             w.indexer.heads);
 }
 
-// The cases that the splitter's cut by modules, and the blocking messages of such pipelines, are
-// modelled for.
-void check_cut(const Experiment& e) {
-    const Workload& w = e.workload;
+// Cuts between layers and behind up_proj are modelled.
+void check_cut_modules(const Workload& w, const Parallelism& p) {
+    if (module_count(w) / p.pp < 1)
+        refuse("parallelism.pp: {} stages of {} modules", p.pp, module_count(w));
+    for (int g = 1; g < p.pp; ++g) {
+        // counted from the first module of the layers
+        const int before = first_module(w, p, g) - 1;
+        if (const int part = before % modules_per_layer; part != 0 && part != modules_per_layer - 1)
+            refuse(
+                "parallelism.pp: {} stages of {} modules cut layer {} behind {}; a cut is modelled "
+                "between layers and "
+                "behind up_proj",
+                p.pp, module_count(w), before / modules_per_layer, layer_modules[part - 1]);
+    }
+}
+
+// The blocking messages of pipelines that are cut by modules, and their head.
+void check_messages(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     if (e.runtime.pipeline.blocking && (p.vp > 1 || traits(p.schedule).splits_backward))
         refuse(
@@ -90,6 +104,12 @@ void check_cut(const Experiment& e) {
             "parallelism.cut = modules and "
             "pp > 1 (by layers: a last 0 in stage_layers)",
             to_string(p.cut), p.pp);
+}
+
+// The cases that the splitter's cut by modules is modelled for.
+void check_cut(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
     if (p.cut == StageCut::layers) return;
     if (!w.gated || e.runtime.fused_projections || w.moe.experts > 0 ||
         w.attention == AttentionKind::mla)
@@ -110,18 +130,7 @@ void check_cut(const Experiment& e) {
             "parallelism.cut: modules is modelled with schedule gpipe or 1f1b, vp = 1, tp = 1, "
             "without full recompute "
             "and without stage_layers");
-    if (module_count(w) / p.pp < 1)
-        refuse("parallelism.pp: {} stages of {} modules", p.pp, module_count(w));
-    for (int g = 1; g < p.pp; ++g) {
-        // counted from the first module of the layers
-        const int before = first_module(w, p, g) - 1;
-        if (const int part = before % modules_per_layer; part != 0 && part != modules_per_layer - 1)
-            refuse(
-                "parallelism.pp: {} stages of {} modules cut layer {} behind {}; a cut is modelled "
-                "between layers and "
-                "behind up_proj",
-                p.pp, module_count(w), before / modules_per_layer, layer_modules[part - 1]);
-    }
+    check_cut_modules(w, p);
 }
 
 // The limits of Megatron-Core, whose combined forward-backward passes recompute no layer and gather
@@ -179,11 +188,8 @@ void check_prediction(const Experiment& e) {
             w.mtp_layers);
 }
 
-// The style that runs operation by operation cannot split blocks over tensor-parallel or
-// context-parallel ranks.
-void check_operations(const Experiment& e) {
+void check_positions(const Experiment& e) {
     const Workload& w = e.workload;
-    const Parallelism& p = e.parallelism;
     const bool relative = w.positions == Positions::relative;
     if (w.memory > 0 && !relative)
         refuse("workload.memory: {}, but only workload.positions relative has one; expected 0",
@@ -193,42 +199,53 @@ void check_operations(const Experiment& e) {
             "runtime.kernels: {}, but relative positions are known operation by operation only; "
             "expected operations",
             to_string(e.runtime.kernels));
+}
+
+// What only some styles of attention and of blocks have.
+void check_extras(const Experiment& e) {
+    const Workload& w = e.workload;
+    const bool without_norms = w.positions == Positions::relative || runs_script(e),
+               without_gate = without_norms || w.attention == AttentionKind::mla;
     if (e.runtime.row_scales && !is_narrow(w.dtype))
         refuse(
             "runtime.row_scales: true, but products in {} have no scales; expected workload.dtype "
             "fp8",
             to_string(w.dtype));
-    if (w.qk_norm &&
-        (w.attention == AttentionKind::mla || w.positions == Positions::relative || runs_script(e)))
+    if (w.qk_norm && without_gate)
         refuse(
             "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
             "norms of queries and keys; expected false");
-    if (w.attention_gate &&
-        (w.attention == AttentionKind::mla || w.positions == Positions::relative || runs_script(e)))
+    if (w.attention_gate && without_gate)
         refuse(
             "workload.attention_gate: true, but latent and relative attention and eager scripts "
             "have no gate of what attention gives; expected false");
-    if (w.post_norms && (w.positions == Positions::relative || runs_script(e)))
+    if (w.post_norms && without_norms)
         refuse(
             "workload.post_norms: true, but relative attention and eager scripts have no norms "
             "behind blocks; expected false");
     if (e.runtime.autocast && e.runtime.kernels == KernelStyle::fused)
         refuse(
             "runtime.autocast: true, but runtime.kernels is fused; expected eager or operations");
-    if (runs_operations(e) &&
-        (p.recompute == Recompute::selective || p.recompute == Recompute::alternate))
+}
+
+// The style that runs operation by operation cannot split blocks over tensor-parallel or
+// context-parallel ranks.
+void check_operations(const Experiment& e) {
+    const Workload& w = e.workload;
+    const Parallelism& p = e.parallelism;
+    if (!runs_operations(e)) return;
+    if (p.recompute == Recompute::selective || p.recompute == Recompute::alternate)
         refuse(
             "parallelism.recompute: {}, which is not modelled with runtime.kernels = operations; "
             "expected "
             "none or full",
             to_string(p.recompute));
-    if (runs_operations(e) && p.tp * p.cp != 1)
+    if (p.tp * p.cp != 1)
         refuse(
             "runtime.kernels: operations, which is not modelled with tp = {} and cp = {}; expected "
             "1",
             p.tp, p.cp);
-    if (runs_operations(e) &&
-        (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))
+    if (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary)
         refuse(
             "runtime.kernels: operations, which is modelled for plain attention without rotary "
             "positions and a feed-forward "
@@ -246,10 +263,13 @@ void check_transformer(const Experiment& e) {
     check_delta(e);
     check_indexer(e);
     refuse_split(e, RuleOf::transformers);
+    check_messages(e);
     check_cut(e);
     check_moe_system(w, p);
     check_window(w);
     check_prediction(e);
+    check_positions(e);
+    check_extras(e);
     check_operations(e);
     check_pairs(e);
     if (p.overlap_chunks != 1)

@@ -36,6 +36,17 @@ std::string type_of_architecture(const Json& json, const HubRules& rules) {
     return longest;
 }
 
+bool names_other_layers(const Json& json) {
+    for (const auto& [name, value] : json.items())
+        for (const char* other :
+             {"expert", "lora_rank", "mamba", "ssm", "ssd", "linear_attn", "conv_kernel", "hybrid",
+              "is_encoder_decoder", "bidirectional", "recurrent", "vision", "compress",
+              "cross_attention", "index_topk", "attn_type", "moe"})
+            if (name.find(other) != std::string::npos && !value.is_null() && value != false)
+                return true;
+    return false;
+}
+
 // True if the file has all of Llama's sizes and a gated activation, and names no experts, latents,
 // states or other kinds of layers.
 bool has_shape_of_llama(const Json& json) {
@@ -46,14 +57,8 @@ bool has_shape_of_llama(const Json& json) {
     for (const char* size : {"num_hidden_layers", "hidden_size", "num_attention_heads",
                              "intermediate_size", "vocab_size"})
         if (!json.contains(size) || !json[size].is_number_integer()) return false;
-    for (const auto& [name, value] : json.items())
-        for (const char* other :
-             {"expert", "lora_rank", "mamba", "ssm", "ssd", "linear_attn", "conv_kernel", "hybrid",
-              "is_encoder_decoder", "bidirectional", "recurrent", "vision", "compress",
-              "cross_attention", "index_topk", "attn_type", "moe"})
-            if (name.find(other) != std::string::npos && !value.is_null() && value != false)
-                return false;
-    return !json.contains("layer_types") || json.contains("sliding_window");
+    return !names_other_layers(json) &&
+           (!json.contains("layer_types") || json.contains("sliding_window"));
 }
 
 // The file's model type under a name that the rules know.

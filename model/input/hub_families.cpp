@@ -14,6 +14,22 @@ namespace {
 
 double all_but_every(int nth, int layers) { return 1 - real(layers / nth) / layers; }
 
+double share_by_types(const HubValues& c) {
+    double windowed = 0;
+    for (const auto& type : c.of("layer_types")) {
+        const auto text = type.is_string() ? type.get<std::string>() : type.dump();
+        if (text == "sliding_attention" || text == "chunked_attention")
+            ++windowed;
+        else if (text != "full_attention")
+            c.fail("layer_types",
+                   "\"" + text +
+                       "\" is no kind of layer that is modelled; expected full_attention or "
+                       "sliding_attention");
+    }
+    const auto told = real(c.of("layer_types").size());
+    return told > 0 ? windowed / told : 1;
+}
+
 // Share of the layers with a sliding window: all layers, those in layer_types, all but every n-th
 // (sliding_window_pattern), or those after the first max_window_layers (Qwen).
 double share_of_windows(const HubValues& c, int layers) {
@@ -29,20 +45,7 @@ double share_of_windows(const HubValues& c, int layers) {
         const auto pattern = c.of("sliding_window_pattern").get<std::string>();
         if (!pattern.empty()) share = real(std::ranges::count(pattern, 'L')) / real(pattern.size());
     }
-    if (!c.states("layer_types")) return share;
-    double windowed = 0;
-    for (const auto& type : c.of("layer_types")) {
-        const auto text = type.is_string() ? type.get<std::string>() : type.dump();
-        if (text == "sliding_attention" || text == "chunked_attention")
-            ++windowed;
-        else if (text != "full_attention")
-            c.fail("layer_types",
-                   "\"" + text +
-                       "\" is no kind of layer that is modelled; expected full_attention or "
-                       "sliding_attention");
-    }
-    const auto told = real(c.of("layer_types").size());
-    return told > 0 ? windowed / told : 1;
+    return c.states("layer_types") ? share_by_types(c) : share;
 }
 
 // Qwen's windows are off unless switched on, or layers are listed that have one. If no layer has

@@ -38,15 +38,27 @@ void keep_tie(Overlay& overlay) { overlay.stated.emplace_back("workload.tied"); 
 
 }  // namespace
 
+// A model may state how its software runs it.
+std::string full_path(const std::string& prefix, const std::string& path) {
+    return prefix == "workload." && path.starts_with("runtime.") ? path : prefix + path;
+}
+
+// A field of a row of a list of tables.
+void lay_row(Layers& layers, const Key& list, const std::string& path, const TomlEntry& entry) {
+    if (!at_place(entry.value_at + ": " + entry.path,
+                  [&] { return assign_row(list, &layers.experiment, path, entry.value); }))
+        throw ConfigError(entry.key_at + ": " + entry.path +
+                          ": unknown key; `stepcast list keys` names the fields of " +
+                          std::string(list.path));
+}
+
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin) {
     check_tables(file, prefix);
     // lists that this file states; it replaces their earlier content
     std::set<std::string_view> lists;
     std::vector<TomlEntry> framework_lines;
     for (const auto& entry : file.entries) {
-        // a model may state how its software runs it
-        const bool runtime = prefix == "workload." && entry.path.starts_with("runtime.");
-        const auto full = runtime ? entry.path : prefix + entry.path;
+        const auto full = full_path(prefix, entry.path);
         const auto* key = find_key(full);
         if (const auto line = framework_key(full); !key && !line.empty()) {
             framework_lines.push_back(entry);
@@ -56,13 +68,8 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
         if (const Key* list = key ? nullptr : key_of_row(full)) {
             if (lists.insert(list->path).second)
                 assign(*list, layers.experiment, {std::vector<ConfigValue>()});
-            if (!at_place(entry.value_at + ": " + entry.path,
-                          [&] { return assign_row(*list, &layers.experiment, full, entry.value); }))
-                throw ConfigError(entry.key_at + ": " + entry.path +
-                                  ": unknown key; `stepcast list keys` names the fields of " +
-                                  std::string(list->path));
-            layers.said.try_emplace(std::string(list->path)).first->second = {origin,
-                                                                              entry.value_at};
+            lay_row(layers, *list, full, entry);
+            layers.said[std::string(list->path)] = {origin, entry.value_at};
             continue;
         }
         const bool preset = key && is_preset(*key);

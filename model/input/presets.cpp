@@ -10,6 +10,9 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
@@ -235,6 +238,35 @@ bool has_preset(PresetKind kind, const std::string& name) {
     return found_preset(kind, name).has_value();
 }
 
+namespace {
+
+// Clusters are also named by their datasheets.
+std::vector<std::string> names_with_nameplates(PresetKind kind,
+                                               std::vector<std::string> (*names)(PresetKind)) {
+    auto all = names(kind);
+    if (kind == PresetKind::cluster)
+        std::ranges::move(names(PresetKind::nameplate), std::back_inserter(all));
+    return all;
+}
+
+// What a name that is no preset may have meant, or what there is.
+std::string hint_for(PresetKind kind, const std::string& name,
+                     const std::vector<std::string>& names) {
+    auto hint = did_you_mean(name, names);
+    const auto way = way_to_write(kind);
+    if (!hint.empty() && way.empty()) return hint;
+    const auto valid = names_with_nameplates(kind, preset_names);
+    if (valid.empty())
+        return "; there are none in " + folder(kind).string() +
+               " ($STEPCAST_HOME chooses the root)";
+    hint += fmt::format("; expected one of {}{}", fmt::join(valid, ", "), way);
+    if (kind == PresetKind::cluster)
+        hint += "; to write one: a datasheet as in " + folder(PresetKind::nameplate).string();
+    return hint;
+}
+
+}  // namespace
+
 std::string preset_path(PresetKind kind, const std::string& name) {
     const std::string noun(to_string(kind));
     std::error_code ignored;
@@ -247,31 +279,15 @@ std::string preset_path(PresetKind kind, const std::string& name) {
                           " or the name of a preset " + noun);
     }
     if (const auto found = found_preset(kind, name)) return *found;
-    auto valid = preset_names(kind), names = all_names(kind);
-    if (kind == PresetKind::cluster) {
-        std::ranges::move(preset_names(PresetKind::nameplate), std::back_inserter(valid));
-        std::ranges::move(all_names(PresetKind::nameplate), std::back_inserter(names));
-    }
-    auto hint = did_you_mean(name, names);
+    const auto names = names_with_nameplates(kind, all_names);
     if (const auto near = names_near(name, names); near.empty() || !alike(near.front(), name))
         if (const auto other = of_another_kind(kind, name); !other.empty())
             throw ConfigError("\"" + name + "\" is no preset " + noun + other);
-    const auto way = way_to_write(kind);
-    if (hint.empty() || !way.empty()) {
-        std::string listed;
-        for (const auto& v : valid) listed += (listed.empty() ? "; expected one of " : ", ") + v;
-        hint += listed + way;
-        if (kind == PresetKind::cluster)
-            hint += "; to write one: a datasheet as in " + folder(PresetKind::nameplate).string();
-        if (valid.empty())
-            hint = "; there are none in " + folder(kind).string() +
-                   " ($STEPCAST_HOME chooses the root)";
-    }
     if (fs::is_regular_file(name, ignored))
         throw ConfigError(name + ": is a file that says no " + noun +
                           "; expected FILE.toml or the name of a preset " + noun +
                           " (of logs and profiles, import and compare read what was measured)");
-    throw ConfigError("\"" + name + "\" is no preset " + noun + hint);
+    throw ConfigError("\"" + name + "\" is no preset " + noun + hint_for(kind, name, names));
 }
 
 }  // namespace stepcast

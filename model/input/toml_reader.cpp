@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "model/base/errors.h"
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 
 namespace stepcast {
@@ -55,6 +56,24 @@ void flatten(const toml::table& table, const std::string& path, TomlFile& file) 
     for (const auto& [child_path, child] : below) flatten(*child, child_path, file);
 }
 
+// Behind the string that begins at `at`; one of a single line ends with it at the latest.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+    const char quote = text[at];
+    const bool longer = text.substr(at, 3) == std::string(3, quote);
+    const std::string_view end = text.substr(at, longer ? 3 : 1);
+    std::size_t i = at + end.size();
+    for (; i < text.size() && text.substr(i, end.size()) != end; ++i) {
+        if (text[i] == '\n' && !longer) break;
+        if (text[i] == '\\' && quote == '"') ++i;
+    }
+    return i + end.size();
+}
+
+bool is_of_key(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == ' ' ||
+           c == '\t';
+}
+
 // toml++ bounds the nesting of values but not of keys, and its tables and flatten() recurse. Counts
 // the dots of each key.
 void check_nesting(std::string_view text, const std::string& file) {
@@ -64,15 +83,9 @@ void check_nesting(std::string_view text, const std::string& file) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         const char c = text[i];
         if (c == '"' || c == '\'') {
-            const std::string_view three = text.substr(i, 3);
-            const bool longer = three.size() == 3 && three[1] == c && three[2] == c;
-            const std::string_view end = longer ? three : text.substr(i, 1);
-            for (i += end.size(); i < text.size() && text.substr(i, end.size()) != end; ++i) {
-                if (text[i] == '\n' && !longer) break;
-                if (text[i] == '\n') ++line;
-                if (text[i] == '\\' && c == '"') ++i;
-            }
-            i += end.size() - 1;
+            const std::string_view string = text.substr(i, end_of_string(text, i) - i);
+            line += as_index(std::ranges::count(string, '\n'));
+            i += string.size() - 1;
         } else if (c == '#') {
             i = std::min(text.find('\n', i), text.size()) - 1;
         } else if (c == '.') {
@@ -80,8 +93,7 @@ void check_nesting(std::string_view text, const std::string& file) {
                 throw ConfigError(file + ":" + std::to_string(line) + ": a key of more than " +
                                   std::to_string(most_dots) +
                                   " parts; expected one of `stepcast list keys`");
-        } else if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-' &&
-                   c != ' ' && c != '\t') {
+        } else if (!is_of_key(c)) {
             dots = 0;
         }
         if (c == '\n') ++line;

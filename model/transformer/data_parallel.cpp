@@ -1,6 +1,7 @@
 #include "model/transformer/data_parallel.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "model/base/numbers.h"
 #include "model/transformer/chunks.h"
@@ -34,23 +35,30 @@ MemoryPass muon_update(Bytes state, Bytes weight) {
 constexpr MemoryPass adafactor_update{(1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 1 + 2) * Bytes(4),
                                       8 * Bytes(4)};
 
+// Where each operation of the optimizer is a kernel; nothing of others.
+std::optional<MemoryPass> unfused_bytes(const Experiment& e, Bytes state, Bytes weight) {
+    const Optimizer optimizer = e.workload.optimizer;
+    const bool adam = optimizer == Optimizer::adam || optimizer == Optimizer::muon;
+    if (runs_operations(e) && optimizer == Optimizer::lamb) return unfused_lamb;
+    if (!adam) return std::nullopt;
+    if (runs_operations(e)) return unfused_adam(Bytes(4));
+    if (e.runtime.optimizer.fused) return std::nullopt;
+    const MemoryPass update = unfused_adam(state);
+    return MemoryPass{update.read + (weight > Bytes(0) ? state : Bytes(0)),
+                      update.written + weight};
+}
+
 // Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master,
 // moments and the weight (unfused: in a copy behind the update). In fp32 training, under automatic
 // casting and without masters, the weight is its own, and all tensors have its type. LAMB also
 // writes, reads and applies the update, for the layer's norms.
 MemoryPass state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
-    const bool adam = w.optimizer == Optimizer::adam || w.optimizer == Optimizer::muon;
     const Bytes stored = size_of(trained_dtype(e));
     const Bytes state = e.runtime.optimizer.master_weights ? Bytes(4) : stored,
                 weight = stored < state && !casts_weights(e) ? stored : Bytes(0);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * stored, stored};
-    if (runs_operations(e) && adam) return unfused_adam(Bytes(4));
-    if (!e.runtime.optimizer.fused && adam) {
-        const MemoryPass update = unfused_adam(state);
-        return {update.read + (weight > Bytes(0) ? state : Bytes(0)), update.written + weight};
-    }
-    if (runs_operations(e) && w.optimizer == Optimizer::lamb) return unfused_lamb;
+    if (const auto unfused = unfused_bytes(e, state, weight)) return *unfused;
     const Bytes moments(2 * (1 + 4.0 / 256));  // of adam8bit
     switch (w.optimizer) {
         case Optimizer::none: return {};
@@ -81,7 +89,8 @@ void move_to_host(UpdatePasses& passes, const Experiment& e, double updated) {
     constexpr auto link = MemoryPass::Access::host_link;
     passes.to_host = {updated * before * size_of(trained_gradients(e)),
                       updated * (wide + before * size_of(trained_gradients(e))), link};
-    passes.from_host = {updated * (gradients ? stored : wide), Bytes(0), link};
+    if (!e.run.offload_parameters)
+        passes.from_host = {updated * (gradients ? stored : wide), Bytes(0), link};
     passes.optimizer = {updated * (4.0 * wide + (gradients ? wide : Bytes(0))),
                         updated * (3.0 * wide + (gradients ? stored : Bytes(0))),
                         MemoryPass::Access::host};
@@ -115,15 +124,21 @@ Bytes gathered_weight(const Experiment& e) {
                                                               : between_products(e.workload.dtype));
 }
 
+// Where the host casts, it keeps what is gathered; else the master weights come and are cast here.
+MemoryPass from_host(const Experiment& e, double weights) {
+    const bool cast_there = e.runtime.optimizer.host_gradients || !keeps_masters(e);
+    const Bytes stored = cast_there ? gathered_weight(e) : Bytes(4);
+    return {weights * stored, Bytes(0), MemoryPass::Access::host_link};
+}
+
+namespace {
+
 // 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale. A norm in
 // fp64 is taken before the cast.
-UpdatePasses update_passes(const Experiment& e, double updated, double gradients, double matrices) {
+void add_norm_passes(UpdatePasses& passes, const Experiment& e, double updated) {
     const Bytes kept = size_of(trained_gradients(e)), wide(4);
     const OptimizerKernels& f = e.runtime.optimizer;
-    UpdatePasses passes;
     const double groups = optimizer_groups(e), flat = f.copies.empty() ? groups : 1;
-    passes.copies = bucket_copies(e, gradients);
-    passes.copies_calls = rounds_of_reduction(e.parallelism) * groups;
     const auto add = [&](std::string_view name, Bytes read, Bytes written, double calls,
                          bool reads = false) {
         const auto i = as_index(passes.norm_passes++);
@@ -143,10 +158,22 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     const Bytes gradient = masters ? wide : kept;
     if (!wide_norm) add("gradient_norm", gradient, Bytes(0), flat, true);
     if (e.runtime.optimizer.clip_scales) add("clip_gradients", gradient, gradient, flat);
+}
+
+}  // namespace
+
+UpdatePasses update_passes(const Experiment& e, double updated, double gradients, double matrices) {
+    const Bytes kept = size_of(trained_gradients(e));
+    const OptimizerKernels& f = e.runtime.optimizer;
+    UpdatePasses passes;
+    const double groups = optimizer_groups(e), flat = f.copies.empty() ? groups : 1;
+    passes.copies = bucket_copies(e, gradients);
+    passes.copies_calls = rounds_of_reduction(e.parallelism) * groups;
+    add_norm_passes(passes, e, updated);
     const MemoryPass state = state_bytes(e);
     passes.optimizer_calls = flat * f.calls;
     const double others = std::max(0.0, updated - matrices);
-    const Bytes wide_state = masters ? wide : size_of(trained_dtype(e));
+    const Bytes wide_state = keeps_masters(e) ? Bytes(4) : size_of(trained_dtype(e));
     const MemoryPass muon = muon_update(
         wide_state, size_of(trained_dtype(e)) < wide_state ? size_of(trained_dtype(e)) : Bytes(0));
     passes.optimizer = {others * state.read + matrices * muon.read,
@@ -183,9 +210,16 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase,
     TasksByRank done;
     for (const auto& [bucket, elements] :
          {std::pair(&dense_, weights.dense), std::pair(&experts_, weights.experts)}) {
-        if (bucket->ranks <= 1 || elements == 0) continue;
+        if (elements == 0) continue;
+        TasksByRank there = after;
+        if (keeps_weights_on_host(context_.experiment))
+            done = there = stage_.collective(
+                graph_.name_id("parameters_from_host"), phase,
+                graph_.add_op(from_host(context_.experiment, elements / bucket->ranks)), 0,
+                Lane::data, after);
+        if (bucket->ranks <= 1) continue;
         const OpId op = graph_.add_op(AllGather{elements * gathered_weight(context_.experiment)});
-        done = stage_.collective(name, phase, op, bucket->group, Lane::data, after);
+        done = stage_.collective(name, phase, op, bucket->group, Lane::data, there);
     }
     return done;
 }
@@ -275,7 +309,8 @@ void DataParallel::add_optimizer() {
         for (const auto& [product, count] : matrices_.update(context_).products)
             for (int i = 0; i < count; ++i) planner.compute("orthogonalize", product);
     planner.compute("optimizer", passes.optimizer, static_cast<float>(passes.optimizer_calls));
-    if (e.run.offload_optimizer) planner.compute("weights_from_host", passes.from_host);
+    if (e.run.offload_optimizer && !e.run.offload_parameters)
+        planner.compute("weights_from_host", passes.from_host);
     if (!e.runtime.gradients.freed) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
     if ((p.zero == 1 || p.zero == 2) && !e.runtime.exchanges.parameters)

@@ -22,6 +22,11 @@ namespace stepcast {
 // A weight as ranks gather it: what products read under ZeRO 3, else as it is stored.
 Bytes gathered_weight(const Experiment& e);
 
+// The copy that brings this rank's share of a unit's weights where the host keeps them
+// (run.offload_parameters). DeepSpeed 0.16.7, runtime/zero/partition_parameters.py: each shard's
+// .to(device) before the gather, on the gathers' stream; PyTorch 2.6, FSDP2's CPUOffloadPolicy.
+MemoryPass from_host(const Experiment& experiment, double weights);
+
 // The element-wise passes of an update cover the elements that this rank updates. Zeroing covers
 // the gradients that the rank keeps: all, or under zero 2 and 3, which accumulate shards, only
 // those of its shard.

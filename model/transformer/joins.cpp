@@ -14,13 +14,18 @@ int all_ranks(const Parallelism& p) { return p.pp * ranks_of_stage(p); }
 
 // Adds one all-reduce per rank of the stages, or if `group` contains all ranks, a single one over
 // all.
+struct Join {
+    std::string_view name;
+    Bytes bytes;
+    Group group;
+    Phase phase = Phase::gradient_sync;
+};
 void across(TaskGraph& graph, const LayerContext& c, const Stages& stages,
-            const std::vector<std::size_t>& of, std::string_view name, Bytes bytes,
-            const Group& group, Phase phase) {
-    const bool everybody = group.size() == all_ranks(c.experiment.parallelism);
-    const NameId id = graph.name_id(name);
-    const OpId op = graph.add_op(AllReduce{bytes});
-    const GroupId group_id = graph.add_group(group);
+            const std::vector<std::size_t>& of, const Join& join) {
+    const bool everybody = join.group.size() == all_ranks(c.experiment.parallelism);
+    const NameId id = graph.name_id(join.name);
+    const OpId op = graph.add_op(AllReduce{join.bytes});
+    const GroupId group_id = graph.add_group(join.group);
     const std::size_t ranks = stages.front()->stage.size();
     const std::size_t at_once = everybody ? ranks : 1;
     TasksByRank done(ranks);
@@ -33,7 +38,7 @@ void across(TaskGraph& graph, const LayerContext& c, const Stages& stages,
                 if (const TaskId last = stages[s]->stage.last()[i]; last != no_task)
                     after.push_back(last);
             }
-        std::fill_n(&done[r], at_once, graph.add(id, phase, op, places, after, 1, group_id));
+        std::fill_n(&done[r], at_once, graph.add(id, join.phase, op, places, after, 1, group_id));
     }
     for (const std::size_t s : of) stages[s]->stage.follow(done);
 }
@@ -57,8 +62,8 @@ void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) 
         const int mirror = p.pp - 1 - s;
         const double elements = stages[as_index(s)]->data.updated();
         const Group group = between_stages(c, s, mirror);
-        across(graph, c, stages, {as_index(s), as_index(mirror)}, "copy_all_reduce",
-               elements * size_of(trained_gradients(c.experiment)), group, Phase::gradient_sync);
+        across(graph, c, stages, {as_index(s), as_index(mirror)},
+               {"copy_all_reduce", elements * size_of(trained_gradients(c.experiment)), group});
     }
 }
 
@@ -72,8 +77,8 @@ void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stag
         return;
     const Bytes bytes =
         real(c.shape.vocab) * real(c.shape.hidden) * size_of(gradient_type(c.experiment));
-    across(graph, c, stages, {as_index(first), as_index(last)}, "embedding_all_reduce", bytes,
-           c.groups.embedding, Phase::gradient_sync);
+    across(graph, c, stages, {as_index(first), as_index(last)},
+           {"embedding_all_reduce", bytes, c.groups.embedding});
 }
 
 void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stages) {
@@ -82,8 +87,8 @@ void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stage
     std::vector<std::size_t> all;
     for (std::size_t s = 0; s < stages.size(); ++s) all.push_back(s);
     if (everybody > 1 && !c.experiment.runtime.gradients.clip_per_rank)
-        across(graph, c, stages, all, "norm_all_reduce", Bytes(8), Group{everybody, 1},
-               Phase::optimizer);
+        across(graph, c, stages, all,
+               {"norm_all_reduce", Bytes(8), Group{everybody, 1}, Phase::optimizer});
     for (const auto& state : stages) state->data.add_optimizer();
 }
 

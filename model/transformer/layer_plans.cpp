@@ -171,6 +171,32 @@ const PassPlans& LayerPlans::of_layer(const Workload& w, int layer) const {
     return has_experts(w, layer) ? delta_experts : delta_dense;
 }
 
+namespace {
+
+// The passes before the first layer and behind the last one.
+void add_ends(const Maker& m, KernelStyle style, LayerPlans& plans) {
+    const LayerContext& c = m.c;
+    const Workload& w = c.experiment.workload;
+    const Block embedding = embedding_block(), head = head_block(w, c.shape);
+    const Block prediction = prediction_block(w, c.shape);
+    const Block last_mixing = mixing_block(w, c.shape, has_attention(w, w.layers - 1));
+    const Block last_layer =
+        has_experts(w, w.layers - 1) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape);
+    const Part first[] = {{embedding, style}};
+    std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::operations : style}};
+    for (int i = 0; i < w.mtp_layers; ++i)
+        last.insert(
+            last.end(),
+            {{prediction, style}, {last_mixing, style}, {last_layer, style}, {head, style}});
+    // A loss that a framework computes step by step (model/block/ends.h) already counts all its
+    // traffic.
+    const Maker ends{m.graph, c, c.experiment.runtime.loss.fused ? m.traffic : 1.0, m.split};
+    plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
+    plans.head = ends.make(last, plan_head, plan_head);
+}
+
+}  // namespace
+
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Experiment& e = c.experiment;
     const Workload& w = e.workload;
@@ -210,21 +236,7 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
         plans.opened = m.make(first, plan_module<true>, plan_module<true>);
         plans.rest = m.make(rest, nothing, nothing);
     }
-    const Block embedding = embedding_block(), head = head_block(w, c.shape);
-    const Block prediction = prediction_block(w, c.shape);
-    const Block last_mixing = mixing_block(w, c.shape, has_attention(w, w.layers - 1));
-    const Block last_layer = has_experts(w, w.layers - 1) ? expert_block(w, c.shape) : block;
-    const Part first[] = {{embedding, style}};
-    std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::operations : style}};
-    for (int i = 0; i < w.mtp_layers; ++i)
-        last.insert(
-            last.end(),
-            {{prediction, style}, {last_mixing, style}, {last_layer, style}, {head, style}});
-    // A loss that a framework computes step by step (model/block/ends.h) already counts all its
-    // traffic.
-    const Maker ends{graph, c, e.runtime.loss.fused ? m.traffic : 1.0, split};
-    plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
-    plans.head = ends.make(last, plan_head, plan_head);
+    add_ends(m, style, plans);
     return plans;
 }
 

@@ -121,6 +121,18 @@ private:
         ++turns.unit;
     }
 
+    // `other`: the chain of the pass that is waiting for its turn.
+    void write_in_turns(StageState& state, Turns& forward, Turns& backward, Stage::Chain& other) {
+        if (backward.at_end_of_model()) write_part(state, backward);
+        while (!backward.done() || !forward.done()) {
+            if (!backward.done()) write_part(state, backward);
+            state.stage.swap_chain(other);
+            if (forward.unit == 0 && forward.at_end_of_model()) write_part(state, forward);
+            if (!forward.done()) write_part(state, forward);
+            state.stage.swap_chain(other);
+        }
+    }
+
     // Megatron-Core's combined pass (model_chunk_schedule_plan.py): first the backward's logits and
     // the forward's embedding, then one layer of each in turn. The backward's combine overlaps the
     // forward's attention, the forward's dispatch the experts' backward, the backward's dispatch
@@ -146,14 +158,7 @@ private:
         state.stage.swap_chain(other);
         graph_.set_label(backward.label);
         if (takes_back) hops_.take_arrived(state, back);
-        if (backward.at_end_of_model()) write_part(state, backward);
-        while (!backward.done() || !forward.done()) {
-            if (!backward.done()) write_part(state, backward);
-            state.stage.swap_chain(other);
-            if (forward.unit == 0 && forward.at_end_of_model()) write_part(state, forward);
-            if (!forward.done()) write_part(state, forward);
-            state.stage.swap_chain(other);
-        }
+        write_in_turns(state, forward, backward, other);
         graph_.set_label(backward.label);
         if (backward.last) state.data.flush();
         if (const auto target = flow_.target(backward_slot, back)) hops_.send(state, back, *target);
@@ -177,39 +182,104 @@ private:
         graph_.set_label(label_);
     }
 
+    // A unit's first forward waits for its weights that the step before has updated.
+    void follow_update(StageState& state, const Unit& unit) {
+        const auto updated = fetched_.find(&unit);
+        if (updated != fetched_.end()) follow(state, updated->second);
+    }
+    static bool makes_weight_gradients(Pass pass) {
+        return pass == Pass::backward || pass == Pass::weight_backward;
+    }
+
     // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered
     // while one runs.
     void write_units(StageState& state, const Slot& slot) {
         const std::vector<Unit>& units = state.chunks[as_index(slot.chunk)];
         const bool ahead = slot.pass == Pass::forward,
-                   makes_gradients =
-                       slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
-        const auto chunk = as_index(slot.chunk);
-        const bool sharded =
-            p_.zero == 3 && slot.pass != Pass::weight_backward && !state.gathered[chunk];
-        state.gathered[chunk] = p_.pp > 1 && !ahead;
+                   makes_gradients = makes_weight_gradients(slot.pass),
+                   sharded = gathers(state, slot), first_forward = is_first_forward(slot);
         const bool last = makes_gradients && --state.backwards_left[as_index(slot.chunk)] == 0;
         const Phase phase = ahead ? Phase::forward : Phase::backward;
         const auto unit = [&](std::size_t i) -> const Unit& {
             return units[ahead ? i : units.size() - 1 - i];
         };
-        const bool first_forward = ahead && (slot.micro_batch == 0 || directions(p_) == 2);
         TasksByRank gathered;
+        std::vector<TasksByRank> copies(units.size());  // of what layers keep, to the host or back
         if (sharded) gathered = state.data.gather(unit(0).gathered(), phase, state.before_last);
+        if (!ahead) copies[0] = move_kept(state, unit(0), phase, state.before_last);
         for (std::size_t i = 0; i < units.size(); ++i) {
-            if (!gathered.empty()) state.stage.follow(gathered);
-            const auto updated = first_forward ? fetched_.find(&unit(i)) : fetched_.end();
-            if (updated != fetched_.end() && !updated->second.empty())
-                state.stage.follow(updated->second);
+            const Unit* next = i + 1 < units.size() ? &unit(i + 1) : nullptr;
+            follow(state, gathered);
+            if (ahead)
+                follow_kept(state, copies, i);
+            else
+                fetch_kept(state, copies, i, next);
+            if (first_forward) follow_update(state, unit(i));
             gathered.clear();
-            if (sharded && i + 1 < units.size())
-                gathered = state.data.gather(unit(i + 1).gathered(), phase, state.stage.last());
+            if (sharded && next)
+                gathered = state.data.gather(next->gathered(), phase, state.stage.last());
             mark(unit(i).layer);
             write_unit(state, unit(i), slot.pass);
+            if (ahead) copies[i] = move_kept(state, unit(i), phase, state.stage.last());
             if (makes_gradients) state.data.add_gradients(unit(i).weights.trained, last);
             mark(-1);
         }
         if (last) state.data.flush();
+    }
+
+    // Whether a pass gathers its weights; with a pipeline the one behind a backward finds them.
+    bool gathers(StageState& state, const Slot& slot) const {
+        const auto chunk = as_index(slot.chunk);
+        const bool gathers =
+            p_.zero == 3 && slot.pass != Pass::weight_backward && !state.gathered[chunk];
+        state.gathered[chunk] = p_.pp > 1 && slot.pass != Pass::forward;
+        return gathers;
+    }
+    [[nodiscard]] bool is_first_forward(const Slot& slot) const {
+        return slot.pass == Pass::forward && (slot.micro_batch == 0 || directions(p_) == 2);
+    }
+
+    // Inputs of two layers are on the device: one that runs and one that is moved.
+    static void follow_kept(StageState& state, const std::vector<TasksByRank>& copies,
+                            std::size_t i) {
+        if (i > 1) follow(state, copies[i - 2]);
+    }
+    void fetch_kept(StageState& state, std::vector<TasksByRank>& copies, std::size_t i,
+                    const Unit* next) {
+        follow(state, copies[i]);
+        if (next) copies[i + 1] = move_kept(state, *next, Phase::backward, state.stage.last());
+    }
+
+    static void follow(StageState& state, const TasksByRank& tasks) {
+        if (!tasks.empty()) state.stage.follow(tasks);
+    }
+
+    // The input of a recomputed layer goes to the host, and comes back before its backward.
+    [[nodiscard]] bool moves(const Unit& unit, ActivationOffload how) const {
+        return e_.run.offload_activations == how && unit.recomputed;
+    }
+    [[nodiscard]] MemoryPass move(Phase phase) const {
+        const Bytes input = context_.shape.outer(), none(0);
+        const bool leaves = phase == Phase::forward;
+        return {leaves ? none : input, leaves ? input : none, MemoryPass::Access::host_link};
+    }
+    static std::string_view move_name(Phase phase) {
+        return phase == Phase::forward ? "activations_to_host" : "activations_from_host";
+    }
+    // Beside the passes; empty if there is none.
+    TasksByRank move_kept(StageState& state, const Unit& unit, Phase phase,
+                          const TasksByRank& after) {
+        if (!moves(unit, ActivationOffload::overlapped)) return {};
+        return state.stage.collective(graph_.name_id(move_name(phase)), phase,
+                                      graph_.add_op(move(phase)), 0, Lane::copy, after);
+    }
+    // The device has nothing else to do, and the host waits.
+    void stop_to_move(StageState& state, const Unit& unit, Phase phase) {
+        if (!moves(unit, ActivationOffload::blocking)) return;
+        Planner planner(graph_);
+        planner.compute(move_name(phase), move(phase));
+        planner.host("activations_there", HostWork{HostWork::Kind::read, 0}, true);
+        state.stage.stamp(planner.take(), phase);
     }
 
     void write_unit(StageState& state, const Unit& unit, Pass pass) {
@@ -219,10 +289,12 @@ private:
             return stamp(state, plans.weight_backward, Phase::backward);
         if (pass == Pass::forward) {
             stamp(state, plans.forward, Phase::forward);
+            stop_to_move(state, unit, Phase::forward);
             if (!system) return;
             add_system_experts(graph_, state.stage, context_, unit.system_layer, Phase::forward);
             return stamp(state, plans_.after_experts.forward, Phase::forward);
         }
+        stop_to_move(state, unit, Phase::backward);
         if (unit.recomputed) stamp(state, plans.recompute, Phase::backward);
         if (system) {
             stamp(state, plans_.after_experts.backward, Phase::backward);

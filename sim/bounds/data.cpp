@@ -63,9 +63,14 @@ double DataPrices::gradients(const DataInputs& in, double dense, double experts)
 }
 
 double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
-    const double element = gathered_weight(in.context.experiment).si();
+    const Experiment& e = in.context.experiment;
+    const double element = gathered_weight(e).si();
+    const double copied = weights.dense / in.context.groups.shard.size() +
+                          weights.experts / in.context.groups.expert_shard.size();
     return collective(Kind::all_gather, dense_, weights.dense * element) +
-           collective(Kind::all_gather, experts_, weights.experts * element);
+           collective(Kind::all_gather, experts_, weights.experts * element) +
+           (keeps_weights_on_host(e) ? prices_.local(from_host(e, copied), Phase::forward).si()
+                                     : 0);
 }
 
 // Units close buckets in the order head, layers, embedding. Every chunk ends its last bucket.
@@ -115,7 +120,9 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
     for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[as_index(i)]);
     times.update =
         time(passes.optimizer) + (e.runtime.gradients.freed ? 0 : time(passes.zero_gradients));
-    if (e.run.offload_optimizer) times.update += time(passes.to_host) + time(passes.from_host);
+    if (e.run.offload_optimizer)
+        times.update +=
+            time(passes.to_host) + (e.run.offload_parameters ? 0 : time(passes.from_host));
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 

@@ -80,6 +80,44 @@ bool odd_width(const Attention& op) {
            (op.dtype == Dtype::fp8 && one_width && op.head_dim != static_cast<long>(usual_width));
 }
 
+namespace {
+
+// Of the kernel's products, before what slows them down.
+FlopsPerSecond product_rate(const Attention& op, const AttentionKernel& kernel,
+                            const Cluster& cluster) {
+    const Dtype dtype = op.dtype == Dtype::fp8 ? Dtype::bf16 : op.dtype;
+    const FlopsPerSecond peak_rate =
+        in_three(op, cluster) ? cluster.gpu.peaks[Dtype::tf32] / 3 : peak(cluster.gpu, dtype);
+    return peak_rate * kernel.efficiency * (op.backward ? cluster.kernel.attention_backward : 1.0) *
+           (odd_width(op) ? kernel.odd : 1.0);
+}
+
+// Of products and exponentials, without tiles: short sequences ramp up.
+Seconds smooth_time(const Attention& op, const AttentionKernel& kernel, const Cluster& cluster,
+                    Flops work) {
+    return work /
+           (product_rate(op, kernel, cluster) / (1 + kernel.ramp / std::max(1.0, real(op.seq_q))) /
+            (slower_products(op, kernel, cluster) +
+             kernel.width / std::max(1.0, real(op.head_dim))));
+}
+
+// Of the pairs that an SM computes in blocks; `times`: products, relative to the forward's two.
+Seconds tiled_time(const AttentionShape& shape, const AttentionKernel& kernel,
+                   const Cluster& cluster, double times) {
+    const Attention& op = shape.op;
+    const double on_an_sm =
+        pairs_on_an_sm(pairs_in_blocks(shape, kernel), real(op.batch * op.heads), op.causal,
+                       kernel.corner, cluster.gpu.sms);
+    const double both =
+        rounded_up(op.head_dim) + rounded_up(op.value_dim > 0 ? op.value_dim : op.head_dim);
+    const double widths = (slower_products(op, kernel, cluster) * both + 2 * kernel.width) /
+                          (1 + kernel.width / usual_width);
+    return Flops(2 * on_an_sm * widths * times) /
+           (product_rate(op, kernel, cluster) / cluster.gpu.sms);
+}
+
+}  // namespace
+
 Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel,
                            const Cluster& cluster, GemmSetting setting) {
     const Attention& op = shape.op;
@@ -95,33 +133,15 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     const auto width = real(op.head_dim);
     const double values = op.value_dim > 0 ? real(op.value_dim) : width;
     const bool eight = op.dtype == Dtype::fp8;
-    const FlopsPerSecond peak_rate = in_three(op, cluster)
-                                         ? cluster.gpu.peaks[Dtype::tf32] / 3
-                                         : peak(cluster.gpu, eight ? Dtype::bf16 : op.dtype);
-    const FlopsPerSecond rate = peak_rate * kernel.efficiency *
-                                (op.backward ? cluster.kernel.attention_backward : 1.0) *
-                                (odd_width(op) ? kernel.odd : 1.0);
     const double times = op.backward ? backward_products : 1;
     const Flops work(2 * heads * queries * keys * seen_share(op) * (width + values) * times);
     const auto kv_heads = real(op.batch * (shape.kv_heads > 0 ? shape.kv_heads : op.heads));
     const Bytes row = (width + values) * size_of(op.dtype);
     const Bytes operands = (heads * queries + kv_heads * keys) * row * (op.backward ? 2.0 : 1.0);
-    const double exponentials = kernel.width, products = slower_products(op, kernel, cluster);
-    Seconds time;
-    if (kernel.tile == 0) {
-        time = work / (rate / (1 + kernel.ramp / std::max(1.0, queries)) /
-                       (products + exponentials / std::max(1.0, width)));
-    } else {
-        const double on_an_sm = pairs_on_an_sm(pairs_in_blocks(shape, kernel), heads, op.causal,
-                                               kernel.corner, cluster.gpu.sms);
-        const double both =
-            rounded_up(op.head_dim) + rounded_up(op.value_dim > 0 ? op.value_dim : op.head_dim);
-        const double widths =
-            (products * both + 2 * exponentials) / (1 + exponentials / usual_width);
-        time = Flops(2 * on_an_sm * widths * times) / (rate / cluster.gpu.sms);
-    }
-    time = std::max(time,
-                    operands / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency));
+    Seconds time =
+        std::max(kernel.tile == 0 ? smooth_time(op, kernel, cluster, work)
+                                  : tiled_time(shape, kernel, cluster, times),
+                 operands / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency));
     const double slowdown = sustained_slowdown(work, op.dtype, operands, time, cluster);
     time = setting == GemmSetting::alone && cluster.power.limit > 0
                ? burst_time(time, slowdown, cluster.power)

@@ -29,8 +29,12 @@ std::span<const Tile> tiles_of(const ExpertLayer& layer, const ExpertKernel& ker
 }
 
 // The grouped product of all experts with rows: [rows, n, k].
-Seconds product_time(double n, double k, const ExpertLoad& load, const ExpertLayer& layer,
+struct Widths {
+    double n, k;
+};
+Seconds product_time(const Widths& widths, const ExpertLoad& load, const ExpertLayer& layer,
                      const ExpertKernel& kernel, const Cluster& cluster) {
+    const auto [n, k] = widths;
     const FlopsPerSecond per_sm =
         peak(cluster.gpu, layer.dtype) / cluster.gpu.sms * kernel.efficiency;
     const Bytes weights(n * k * layer.weight_bytes),
@@ -68,7 +72,7 @@ ExpertLoad expert_load(const std::vector<long>& rows_of_experts) {
 Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel,
                           const Cluster& cluster) {
     const auto product = [&](double n, double k, const ExpertLoad& load) {
-        return product_time(n, k, load, layer, kernel, cluster);
+        return product_time({n, k}, load, layer, kernel, cluster);
     };
     const auto hidden = real(layer.hidden), ffn = real(layer.ffn);
     const auto tokens = real(layer.tokens);

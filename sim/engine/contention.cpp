@@ -87,7 +87,8 @@ void EventEngine::reset(const Costs& costs, const Interference& interference, Ti
     costs_ = &costs;
     timeline_ = &timeline;
     slowed_ = {1 + interference.compute_slowdown, 1 + interference.communication_slowdown};
-    slows_ = {interference.communication_slowdown > 0, interference.compute_slowdown > 0, false};
+    slows_ = {interference.communication_slowdown > 0, interference.compute_slowdown > 0, false,
+              false};
     now_ = 0;
     finished_ = 0;
     pending_ = structure_.waits;
@@ -194,6 +195,7 @@ void EventEngine::start(TaskId t) {
     const Lane lane = places.front().lane();
     const Kind kind = lane == Lane::compute ? computing
                       : lane == Lane::host  ? on_host
+                      : lane == Lane::copy  ? copying
                                             : communicating;
     timeline_->start[t] = Seconds(now_);
     for (const Place& place : places) {
@@ -261,7 +263,7 @@ void EventEngine::settle_rank(std::uint32_t rank) {
 
 void EventEngine::settle_started(Running& running) {
     running.overlaps = 0;
-    if (running.kind != on_host)
+    if (running.kind == computing || running.kind == communicating)
         for (const Place& place : graph_.places(running.task))
             running.overlaps += activity_[as_index(place.rank())]
                                     .seen[running.kind == computing ? communicating : computing];

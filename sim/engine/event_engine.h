@@ -44,8 +44,9 @@ public:
              Record record = Record::times);
 
 private:
-    // How a running task affects tasks on the same ranks.
-    enum Kind : std::uint8_t { computing, communicating, on_host };
+    // How a running task affects tasks on the same ranks: copies to the host and work of the host
+    // slow nothing.
+    enum Kind : std::uint8_t { computing, communicating, on_host, copying };
     // A running task is stored at its first place; its other places only hold its id.
     struct Running {
         TaskId task = no_task, waiting = no_task;  // waiting: ready except for its issue
@@ -99,7 +100,7 @@ private:
     bool records_ = false;  // whether Timeline::waited_for is filled
     bool sharing_ = false;  // whether collectives share links
     // whether tasks of a kind slow others: only then their activity counts
-    std::array<bool, 3> slows_{};
+    std::array<bool, 4> slows_{};
     double now_ = 0;
     std::size_t finished_ = 0;
 

@@ -124,13 +124,18 @@ TensorMoment moment_of(const Lifetimes& list, std::size_t event) {
     return {list.names[as_index(t.what)], t.phase, t.step, t.micro_batch, t.layer};
 }
 
-// What lives after an event.
-void add_living(AllocatorForecast& forecast, const Lifetimes& list, std::size_t event) {
+// Which tensors live after an event.
+std::vector<bool> living(const Lifetimes& list, std::size_t event) {
     std::vector<bool> lives(list.tensors.size());
     for (std::size_t i = 0; i <= event; ++i)
         if (const auto kind = list.events[i].kind;
             kind == AllocatorEvent::Kind::allocate || kind == AllocatorEvent::Kind::free)
             lives[list.events[i].id] = kind == AllocatorEvent::Kind::allocate;
+    return lives;
+}
+
+void add_living(AllocatorForecast& forecast, const Lifetimes& list, std::size_t event) {
+    const std::vector<bool> lives = living(list, event);
     std::map<TensorKind, Bytes> kinds;
     std::map<int, AllocatorForecast::OfLayer> layers;
     for (std::size_t id = 0; id < lives.size(); ++id) {

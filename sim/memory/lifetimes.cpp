@@ -62,6 +62,7 @@ public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
         : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
         lag_ = host_lead(e);
+        on_host_ = e.run.offload_activations != ActivationOffload::none;
         const auto s = as_index(stage);
         order_ = schedule_orders(shortened(e.parallelism))[s];
         chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
@@ -160,9 +161,7 @@ private:
     [[nodiscard]] bool frees() const {
         return e_.runtime.gradients.freed && !sends_gradients_to_host(e_);
     }
-    [[nodiscard]] bool shards_gradients() const {
-        return shards_each_pass(e_.parallelism) && c_.groups.data_context.size() > 1;
-    }
+    [[nodiscard]] bool shards_gradients() const { return brings_each_pass(c_); }
 
     template <class Call>
     void for_units(Call&& call) {
@@ -175,49 +174,60 @@ private:
     }
 
     void make_lasting() {
-        const Bytes stored = c_.shape.element();
-        // under automatic casting the 16-bit copies are made by the forward
-        const Bytes cast = casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0),
-                    kept = casts_weights(e_) ? cast : stored;
-        const Bytes trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
+        make_weights();
+        make_gradients();
+        make_states();
+        if (e_.parallelism.pp > 1)
+            for (const char* what : {"received", "sent"})
+                make(TensorKind::exchanged, what, c_.shape.outer().si());
+    }
+
+    // under automatic casting the 16-bit copies are made by the forward
+    [[nodiscard]] Bytes cast() const { return casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0); }
+
+    void make_weights() {
+        const Bytes kept = casts_weights(e_) ? cast() : c_.shape.element(),
+                    trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
+        const bool there = !keeps_weights_on_host(e_);
         for_units([&](const UnitTape& tape) {
-            make_for_weights(TensorKind::weights, tape, 3, trained);
+            if (there) make_for_weights(TensorKind::weights, tape, 3, trained);
+            const bool layer = tape.what == "layer";
             const RankWeights& frozen = tape.weights.frozen;
-            if (frozen.all() > 0)
+            if (there && frozen.all() > 0)
                 make(TensorKind::weights, tape.what,
-                     frozen_bytes(c_, frozen, tape.what == "layer" ? frozen : RankWeights{}, kept)
-                         .si());
-            if (is_narrow(c_.shape.matrix) && tape.what == "layer")
+                     frozen_bytes(c_, frozen, layer ? frozen : RankWeights{}, kept).si());
+            const RankWeights& narrow =
+                e_.workload.adapter_rank > 0 ? frozen : tape.weights.trained;
+            if (is_narrow(c_.shape.matrix) && layer)
                 for (int copy = 0; copy < 2; ++copy)
                     make(TensorKind::weights, tape.what,
-                         shared_out(c_,
-                                    e_.workload.adapter_rank > 0 ? tape.weights.frozen
-                                                                 : tape.weights.trained,
-                                    3) *
-                             size_of(c_.shape.matrix).si());
+                         shared_out(c_, narrow, 3) * size_of(c_.shape.matrix).si());
         });
-        if (!frees() && !sends_gradients_to_host(e_))
-            for_units([&](const UnitTape& tape) {
-                if (const double all = shared_out(c_, tape.weights.trained, 2); all > 0)
-                    make(TensorKind::gradients, tape.what,
-                         all * size_of(trained_gradients(e_)).si());
-            });
+    }
+
+    void make_gradients() {
+        if (frees() || sends_gradients_to_host(e_)) return;
+        for_units([&](const UnitTape& tape) {
+            if (const double all = shared_out(c_, tape.weights.trained, 2); all > 0)
+                make(TensorKind::gradients, tape.what, all * size_of(trained_gradients(e_)).si());
+        });
+    }
+
+    // Master weights, and what the exchange of gradients in another type holds.
+    void make_states() {
         const bool own_master = e_.runtime.optimizer.master_weights && !widens_adapters(e_);
         const Bytes master = optimizer_bytes(e_, size_of(trained_dtype(e_))) - moments() -
-                             (own_master ? cast : Bytes(0));
+                             (own_master ? cast() : Bytes(0));
         if (master > Bytes(0))
             for_units([&](const UnitTape& tape) {
                 make_for_weights(TensorKind::optimizer, tape, 1, master);
             });
-        if (const Parallelism& p = e_.parallelism;
-            is_eager(e_) && !e_.runtime.gradients.fused_accumulation && p.zero == 0 &&
+        const Bytes stored = c_.shape.element();
+        if (is_eager(e_) && !e_.runtime.gradients.fused_accumulation && e_.parallelism.zero == 0 &&
             size_of(gradient_type(e_)) > stored && c_.groups.data_context.size() > 1)
             for_units([&](const UnitTape& tape) {
                 make(TensorKind::gradients, "buckets", tape.weights.trained.all() * stored.si());
             });
-        if (e_.parallelism.pp > 1)
-            for (const char* what : {"received", "sent"})
-                make(TensorKind::exchanged, what, c_.shape.outer().si());
     }
 
     // --- passes
@@ -239,6 +249,7 @@ private:
                 if (casts_weights(e_)) make_casts(*units[i].tape, casts_[key]);
                 around(units, i, 1, [&] { forward(units[i], kept_[key]); });
             }
+            free(leaving_);
         } else if (slot.pass == Pass::weight_backward) {
             put_off_weights(units, key);
         } else {
@@ -287,9 +298,14 @@ private:
 
     void forward(const UnitPlace& unit, TensorIds& kept) {
         const bool alternate = e_.parallelism.recompute == Recompute::alternate;
+        TensorIds& waits = on_host_ ? leaving_ : kept;
         if (unit.again)
-            kept.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
+            waits.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
         run_forward(*unit.tape, unit.again, alternate, kept);
+        if (leaving_.size() > 1) {
+            free(leaving_.front());
+            leaving_.erase(leaving_.begin());
+        }
     }
 
     // `passing`: nothing lasts until the backward but what an alternate recompute keeps
@@ -324,6 +340,11 @@ private:
         const UnitTape& tape = *unit.tape;
         TensorIds again;
         TensorIds& stack = unit.again ? again : kept;
+        TensorIds next;  // comes from the host meanwhile
+        if (unit.again && on_host_) {
+            kept.push_back(make(TensorKind::activations, "input", real(tape.input)));
+            next.push_back(make(TensorKind::activations, "input", real(tape.input)));
+        }
         if (unit.again) run_forward(tape, false, false, again);
         for (auto block = tape.blocks.rbegin(); block != tape.blocks.rend(); ++block) {
             TensorIds chain;
@@ -341,6 +362,7 @@ private:
                 kept.pop_back();
             }
         }
+        free(next);
         if (shards_gradients() && !split) reduce(tape);
     }
     [[nodiscard]] std::size_t rerun_tensors(const UnitTape& tape) const {
@@ -482,10 +504,11 @@ private:
 
     int step_ = -1, layer_ = -1, micro_batch_ = -1;
     Phase phase_ = Phase::between;
-    bool workspaces_left_ = true;
+    bool workspaces_left_ = true, on_host_ = false;
     int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_, casts_;  // by chunk and micro-batch
-    TensorIds chain_;  // the gradient of the residual stream
+    TensorIds chain_;    // the gradient of the residual stream
+    TensorIds leaving_;  // inputs of layers on their way to the host
     TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;
     std::map<std::pair<int, std::string>, TensorId> own_gradients_;
     std::set<std::int64_t> dummies_;

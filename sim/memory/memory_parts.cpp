@@ -33,9 +33,11 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     const Experiment& e = c.experiment;
     const Bytes master = casts_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
     const Bytes trained = widens_adapters(e) ? size_of(trained_dtype(e)) : stored + master;
-    use.weights = shared_out(c, stage.all, 3) * trained;
-    if (e.workload.adapter_rank > 0)
-        use.weights += frozen_bytes(c, stage.frozen, stage.layers, stored + master);
+    if (!keeps_weights_on_host(e)) {
+        use.weights = shared_out(c, stage.all, 3) * trained;
+        if (e.workload.adapter_rank > 0)
+            use.weights += frozen_bytes(c, stage.frozen, stage.layers, stored + master);
+    }
     if (is_narrow(c.shape.matrix))
         use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
     if (!sends_gradients_to_host(e))
@@ -76,7 +78,7 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
 // gradients of two units, one being computed and one in flight.
 Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
-    if (!shards_each_pass(p) || c.groups.data_context.size() == 1) return Bytes(0);
+    if (!brings_each_pass(c)) return Bytes(0);
     const Bytes gradients = in_common(c, stage.all) * size_of(trained_gradients(c.experiment));
     const Bytes bucket = stage.largest_unit * size_of(trained_gradients(c.experiment));
     if (p.zero == 2) {
@@ -86,6 +88,11 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
         return std::min(2.0 * std::max(filled, bucket), gradients);
     }
     return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
+}
+
+// What waits for a recomputed layer's backward on the device, of `kept` bytes.
+Bytes waiting(const Experiment& e, Bytes kept) {
+    return e.run.offload_activations == ActivationOffload::none ? kept : Bytes(0);
 }
 
 // An update in steps holds the gradients that a rank updates once more in one flat tensor, and
@@ -117,8 +124,14 @@ Bytes frozen_bytes(const LayerContext& c, const RankWeights& frozen, const RankW
 }
 
 double in_common(const LayerContext& c, const RankWeights& weights) {
-    return (c.groups.shard.size() > 1 ? weights.dense : 0) +
-           (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
+    const int alone = keeps_weights_on_host(c.experiment) ? 0 : 1;
+    return (c.groups.shard.size() > alone ? weights.dense : 0) +
+           (c.groups.expert_shard.size() > alone ? weights.experts : 0);
+}
+
+bool brings_each_pass(const LayerContext& c) {
+    return shards_each_pass(c.experiment.parallelism) &&
+           (c.groups.data_context.size() > 1 || keeps_weights_on_host(c.experiment));
 }
 
 void add_units(StageWeights& stage, const LayerContext& c, int count, const UnitWeights& unit) {
@@ -209,7 +222,7 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
     memory.kept += rest;
     for (int l = chunk.first; l < chunk.last; ++l)
-        memory.kept += again(l) ? unit(l).rerun : unit(l).kept();
+        memory.kept += again(l) ? waiting(e, unit(l).rerun) : unit(l).kept();
     Bytes left = memory.kept, half = left;
     const auto at = [&](Bytes work) {
         consider(memory.whole, {left, work});
@@ -219,10 +232,12 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     left -= head.kept;
     for (int l = chunk.last; l-- > chunk.first;) {
         const LayerMemory& layer = unit(l);
-        const Bytes made = again(l) ? layer.kept() - layer.rerun : Bytes(0);
+        const Bytes made = again(l) ? layer.kept() - waiting(e, layer.rerun) : Bytes(0);
         left += made;
         half += made;
-        at(layer.feed_forward.work);
+        // the next layer's input comes from the host meanwhile
+        const Bytes next = again(l) ? layer.rerun - waiting(e, layer.rerun) : Bytes(0);
+        at(layer.feed_forward.work + next);
         left -= layer.feed_forward.kept;
         at(layer.attention.work);
         left -= layer.attention.kept;

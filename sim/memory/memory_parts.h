@@ -74,9 +74,12 @@ struct StageWeights {
 Bytes frozen_bytes(const LayerContext& context, const RankWeights& frozen,
                    const RankWeights& in_layers, Bytes stored);
 
-// Elements that this rank shares with other ranks. What it holds alone is neither gathered nor
-// exchanged.
+// Elements that this rank shares with other ranks, or with its host. What it holds alone is neither
+// gathered nor exchanged.
 double in_common(const LayerContext& context, const RankWeights& weights);
+
+// Whether zero 2 or 3 exchanges gradients, or brings weights, in each pass.
+bool brings_each_pass(const LayerContext& context);
 
 // Adds `count` units of one kind to the stage.
 void add_units(StageWeights& stage, const LayerContext& context, int count,

@@ -52,13 +52,41 @@ private:
     std::vector<std::size_t> order_{0};
 };
 
+// Rows of the simplex method, the last one of the objective; the last column has the bounds.
+using SimplexTable = std::vector<std::vector<double>>;
+constexpr double zero = 1e-9;
+
+// The row of the least ratio, of several the one with the least variable in the base.
+std::size_t leaving_row(const SimplexTable& table, const std::vector<std::size_t>& base,
+                        std::size_t enters) {
+    std::size_t leaves = base.size();
+    const auto ratio = [&](std::size_t row) { return table[row].back() / table[row][enters]; };
+    for (std::size_t r = 0; r < base.size(); ++r) {
+        if (table[r][enters] < zero) continue;
+        if (leaves == base.size() || ratio(r) < ratio(leaves) - zero ||
+            (ratio(r) < ratio(leaves) + zero && base[r] < base[leaves]))
+            leaves = r;
+    }
+    return leaves;
+}
+
+void pivot(SimplexTable& table, std::size_t leaves, std::size_t enters) {
+    std::vector<double>& of = table[leaves];
+    const double by = of[enters];
+    for (double& value : of) value /= by;
+    for (std::size_t r = 0; r < table.size(); ++r) {
+        const double times = table[r][enters];
+        if (r == leaves || times == 0) continue;
+        for (std::size_t c = 0; c < of.size(); ++c) table[r][c] -= times * of[c];
+    }
+}
+
 // The most that rings of these orders carry in one direction while no pair carries more than its
 // links: the simplex method on a table with a row for each pair, from no ring at all. The rule of
 // Bland ends it.
 double most_carried(const Links& links, const std::vector<std::vector<std::size_t>>& orders) {
     const std::size_t rows = links.rates.size(), columns = orders.size() + rows;
-    constexpr double zero = 1e-9;
-    std::vector<std::vector<double>> table(rows + 1, std::vector<double>(columns + 1));
+    SimplexTable table(rows + 1, std::vector<double>(columns + 1));
     std::vector<std::size_t> base(rows);
     const double unit = std::ranges::max(links.rates);
     for (std::size_t r = 0; r < rows; ++r) {
@@ -71,25 +99,11 @@ double most_carried(const Links& links, const std::vector<std::vector<std::size_
         table[rows][c] = -1;
     }
     for (;;) {
-        std::size_t enters = 0, leaves = rows;
+        std::size_t enters = 0;
         while (enters < columns && table[rows][enters] > -zero) ++enters;
         if (enters == columns) return table[rows][columns] * unit;
-        for (std::size_t r = 0; r < rows; ++r) {
-            if (table[r][enters] < zero) continue;
-            const auto ratio = [&](std::size_t row) {
-                return table[row][columns] / table[row][enters];
-            };
-            if (leaves == rows || ratio(r) < ratio(leaves) - zero ||
-                (ratio(r) < ratio(leaves) + zero && base[r] < base[leaves]))
-                leaves = r;
-        }
-        const double pivot = table[leaves][enters];
-        for (double& value : table[leaves]) value /= pivot;
-        for (std::size_t r = 0; r <= rows; ++r) {
-            const double times = table[r][enters];
-            if (r == leaves || times == 0) continue;
-            for (std::size_t c = 0; c <= columns; ++c) table[r][c] -= times * table[leaves][c];
-        }
+        const std::size_t leaves = leaving_row(table, base, enters);
+        pivot(table, leaves, enters);
         base[leaves] = enters;
     }
 }

@@ -92,42 +92,129 @@ double chance_of(SlowRanks shape, SlowRanks of_cause) {
     return shape == of_cause ? as_it_is : else_so;
 }
 
-// A profile's kernels: each kind's share of them, and their sum beside the step. One rank's profile
-// says little where ranks differ.
-void add_kinds(const KernelShares& seen, const CauseGuess& g, const TriedCauses& tried,
-               const auto& add_robust) {
-    const double strange = is_of_few(g.ranks) ? 1 : strange_phase;
+// The judgement as its evidence is added, one kind after the other.
+struct Scale {
+    const CauseGuess& guess;
+    const TriedCauses& tried;
+    const Observed& observed;
+    Seconds step;
+    Judged found = {};
+
+    void add(const std::string& what, const std::string& text, double log_density, double best) {
+        found.log_likelihood += log_density;
+        found.best += best;
+        found.witnesses.push_back({what, text, log_density});
+    }
+    void add_robust(const std::string& what, const std::string& text, double off, double width,
+                    double strange) {
+        add(what, text, log_robust(off, width, strange), log_robust(0, width, strange));
+    }
+    // how far the step is off
+    [[nodiscard]] double off() const { return std::log(step / guess.times.step); }
+    // A phase of one rank says little where ranks differ.
+    [[nodiscard]] double strange() const { return is_of_few(guess.ranks) ? 1 : strange_phase; }
+};
+
+void weigh_step(Scale& s) {
+    const StepError error = error_of(s.tried.forecast);
+    s.add("the step", fmt::format("{} explained of {}", ms(s.guess.times.step), ms(s.step)),
+          error.log_density(s.off()), std::max(error.log_density(0), error.log_density(-1e-9)));
+}
+
+void weigh_phases(Scale& s) {
+    for (const auto& [name, predicted, measured] : phases) {
+        const auto& seen = s.observed.*measured;
+        const Seconds said = s.guess.times.*predicted;
+        if (!seen || std::max(*seen, said) < least_phase * s.step) continue;
+        const double floor = 0.01 * s.step.si();
+        s.add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
+                     std::log((seen->si() + floor) / (said.si() + floor)) - s.off(), phase_width,
+                     s.strange());
+    }
+}
+
+void weigh_ranks(Scale& s) {
+    if (s.observed.rank_times.size() <= 1) return;
+    const auto [slowest, others, shape] = relative(s.observed.rank_times, s.tried);
+    if (shape != SlowRanks::all)
+        s.add("slow ranks", fmt::format("{} of them", to_string(shape)),
+              std::log(chance_of(shape, s.guess.ranks)), std::log(chance_of(shape, shape)));
+    s.add_robust("ranks",
+                 fmt::format("slowest rank {:.2f} of the others, {:.2f} expected", slowest,
+                             s.guess.slowest_rank),
+                 std::log(slowest / s.guess.slowest_rank), rank_width, strange_reading);
+    s.add_robust(
+        "kernels",
+        fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, s.guess.kernels),
+        std::log(others / s.guess.kernels) - s.off(), kernel_width, strange_phase);
+}
+
+// A profile's kernels: each kind's share of them, and their sum beside the step.
+void weigh_kinds(Scale& s) {
+    if (!s.observed.kinds || s.tried.computing <= Seconds(0)) return;
+    const KernelShares& seen = *s.observed.kinds;
     constexpr std::array names{"products", "fused attention", "passes over memory"};
     for (std::size_t i = 0; i < names.size(); ++i) {
         const auto kind = kernel_kinds[i];
-        const double found = seen.*kind / seen.total(), said = g.kinds.*kind;
+        const double found = seen.*kind / seen.total(), said = s.guess.kinds.*kind;
         if (std::max(found, said) < least_kind) continue;
-        add_robust(
+        s.add_robust(
             names[i],
             fmt::format("{:.0f} % of the kernels, {:.0f} % expected", 100 * found, 100 * said),
-            std::log((found + least_kind / 2) / (said + least_kind / 2)), kind_width, strange);
+            std::log((found + least_kind / 2) / (said + least_kind / 2)), kind_width, s.strange());
     }
-    const double all = seen.total(), said = tried.computing * g.kernels / g.times.step;
-    add_robust("the profile's kernels",
-               fmt::format("{:.0f} % of the step, {:.0f} % expected", 100 * all, 100 * said),
-               std::log(all / said), profile_width, strange);
+    const double all = seen.total(),
+                 said = s.tried.computing * s.guess.kernels / s.guess.times.step;
+    s.add_robust("the profile's kernels",
+                 fmt::format("{:.0f} % of the step, {:.0f} % expected", 100 * all, 100 * said),
+                 std::log(all / said), profile_width, s.strange());
+}
+
+void weigh_clocks(Scale& s) {
+    if (s.observed.clocks.empty()) return;
+    std::vector<double> shares;
+    for (const MeasuredClock& clock : s.observed.clocks)
+        shares.push_back(clock.share / clock.usual);
+    const double share = median(shares);
+    s.add_robust("clocks",
+                 fmt::format("{:.0f} % of the usual clock, {:.0f} % expected", 100 * share,
+                             100 * s.guess.clock),
+                 std::log(share / s.guess.clock), clock_width, strange_reading);
+}
+
+void weigh_device_share(Scale& s) {
+    if (!s.observed.device_share) return;
+    const double share = *s.observed.device_share;
+    s.add_robust("devices",
+                 fmt::format("had {:.0f} % of the time, {:.0f} % expected", 100 * share,
+                             100 * s.guess.device_share),
+                 std::log(share / s.guess.device_share), share_width, strange_reading);
+}
+
+void weigh_links(Scale& s) {
+    for (const MeasuredLink& link : s.observed.links) {
+        const double said = link.between_nodes ? s.guess.link_between : s.guess.link_inside;
+        s.add_robust(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
+                     fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
+                     std::log(link.slower / said), link_width, strange_reading);
+    }
 }
 
 double gib(Bytes bytes) { return bytes.si() / (1 << 30); }
 
 // The run ran, so what it does fits into its devices; or its peak is known.
-void add_memory(const TriedCause& t, const Observed& seen, const auto& add) {
+void weigh_memory(Scale& s, const TriedCause& t) {
     if (t.peak <= Bytes(0)) return;
-    if (seen.peak)
-        add("memory",
-            fmt::format("{:.1f} GiB expected, {:.1f} GiB measured", gib(t.peak), gib(*seen.peak)),
-            log_robust(std::log(*seen.peak / t.peak), memory_width, strange_phase),
-            log_robust(0, memory_width, strange_phase));
+    if (const auto& peak = s.observed.peak)
+        s.add_robust(
+            "memory",
+            fmt::format("{:.1f} GiB expected, {:.1f} GiB measured", gib(t.peak), gib(*peak)),
+            std::log(*peak / t.peak), memory_width, strange_phase);
     else
-        add("memory",
-            fmt::format("{:.1f} GiB expected, which {}", gib(t.peak),
-                        t.out_of_memory > 0.5 ? "does not fit" : "fits"),
-            std::log(std::max(strange_memory, 1 - t.out_of_memory)), 0);
+        s.add("memory",
+              fmt::format("{:.1f} GiB expected, which {}", gib(t.peak),
+                          t.out_of_memory > 0.5 ? "does not fit" : "fits"),
+              std::log(std::max(strange_memory, 1 - t.out_of_memory)), 0);
 }
 
 }  // namespace
@@ -148,68 +235,12 @@ bool is_of_few(SlowRanks ranks) { return ranks == SlowRanks::one || ranks == Slo
 
 Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& tried,
              const Observed& observed, Seconds step) {
-    const StepError error = error_of(tried.forecast);
-    Judged found;
-    const auto add = [&](const std::string& what, const std::string& text, double log_density,
-                         double best) {
-        found.log_likelihood += log_density;
-        found.best += best;
-        found.witnesses.push_back({what, text, log_density});
-    };
-    const auto add_robust = [&](const std::string& what, const std::string& text, double off,
-                                double width, double strange) {
-        add(what, text, log_robust(off, width, strange), log_robust(0, width, strange));
-    };
-    const double off = std::log(step / g.times.step);
-    add("the step", fmt::format("{} explained of {}", ms(g.times.step), ms(step)),
-        error.log_density(off), std::max(error.log_density(0), error.log_density(-1e-9)));
-    for (const auto& [name, predicted, measured] : phases) {
-        const auto& seen = observed.*measured;
-        const Seconds said = g.times.*predicted;
-        if (!seen || std::max(*seen, said) < least_phase * step) continue;
-        const double floor = 0.01 * step.si();
-        add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
-                   std::log((seen->si() + floor) / (said.si() + floor)) - off, phase_width,
-                   is_of_few(g.ranks) ? 1 : strange_phase);
-    }
-    if (observed.rank_times.size() > 1) {
-        const auto [slowest, others, shape] = relative(observed.rank_times, tried);
-        if (shape != SlowRanks::all)
-            add("slow ranks", fmt::format("{} of them", to_string(shape)),
-                std::log(chance_of(shape, g.ranks)), std::log(chance_of(shape, shape)));
-        add_robust("ranks",
-                   fmt::format("slowest rank {:.2f} of the others, {:.2f} expected", slowest,
-                               g.slowest_rank),
-                   std::log(slowest / g.slowest_rank), rank_width, strange_reading);
-        add_robust("kernels",
-                   fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, g.kernels),
-                   std::log(others / g.kernels) - off, kernel_width, strange_phase);
-    }
-    if (observed.kinds && tried.computing > Seconds(0))
-        add_kinds(*observed.kinds, g, tried, add_robust);
-    if (!observed.clocks.empty()) {
-        std::vector<double> shares;
-        for (const MeasuredClock& clock : observed.clocks)
-            shares.push_back(clock.share / clock.usual);
-        const double share = median(shares);
-        add_robust("clocks",
-                   fmt::format("{:.0f} % of the usual clock, {:.0f} % expected", 100 * share,
-                               100 * g.clock),
-                   std::log(share / g.clock), clock_width, strange_reading);
-    }
-    if (observed.device_share)
-        add_robust("devices",
-                   fmt::format("had {:.0f} % of the time, {:.0f} % expected",
-                               100 * *observed.device_share, 100 * g.device_share),
-                   std::log(*observed.device_share / g.device_share), share_width, strange_reading);
-    for (const MeasuredLink& link : observed.links) {
-        const double said = link.between_nodes ? g.link_between : g.link_inside;
-        add_robust(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
-                   fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
-                   std::log(link.slower / said), link_width, strange_reading);
-    }
-    add_memory(memory, observed, add);
-    return found;
+    Scale scale{g, tried, observed, step};
+    for (const auto weigh : {weigh_step, weigh_phases, weigh_ranks, weigh_kinds, weigh_clocks,
+                             weigh_device_share, weigh_links})
+        weigh(scale);
+    weigh_memory(scale, memory);
+    return std::move(scale.found);
 }
 
 }  // namespace stepcast

@@ -63,6 +63,9 @@ run 0 import megatron.log --out m.csv
 # What is a file is not called a preset.
 echo "something else" >notes.log
 refused "notes.log: is a file that says no experiment" -- simulate notes.log
+for verb in simulate sweep show; do refused "/notes.log: is a file that says no experiment" "stepcast compare or" -- $verb "$PWD/notes.log"; done
+printf 'model,gpus\ngpt,8\n' >rows.csv
+refused "rows.csv: is a file that says no experiment" -- simulate ./rows.csv
 refused "notes.log: not a log that stepcast recognises" "--format custom --pattern FILE" -- import notes.log --out o.csv
 refused "notes.log: not a log" -- compare notes.log --cluster dgx-a100
 refused "nothing.log" "is no preset experiment" -- simulate nothing.log

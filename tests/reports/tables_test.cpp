@@ -237,7 +237,7 @@ TEST_CASE("Presets are listed with what they say") {
     host.name = "host";
     host.gpu.name = "host CPU";
     const std::string text =
-        presets_table({e}, {"moe_layer"}, {"llama"}, {}, {e.cluster, host}, {"h20-x8", "l4-x8"});
+        presets_table({{e}, {"moe_layer"}, {"llama"}, {}, {e.cluster, host}, {"h20-x8", "l4-x8"}});
     CHECK(text == golden("presets.txt", text));
 }
 

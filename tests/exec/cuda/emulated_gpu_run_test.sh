@@ -57,6 +57,7 @@ ends() {  # SCRIPT: runs it, and expects what both say
     [ $code -eq 0 ] || { echo "exit $code"; tail -n 40 "$here/log"; wrong=1; }
     expect 'the carried program runs here' summary.txt
     expect 'op tests: [1-9][0-9]+ right, 0 wrong' summary.txt
+    expect 'copy rate: [4-9][0-9] kernels' summary.txt
     expect 'calibrated' summary.txt
     expect 'held-out fifth' summary.txt
     expect 'cases|predicted' compare_all.log

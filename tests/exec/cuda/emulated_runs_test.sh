@@ -148,6 +148,9 @@ faults() {
     EMULATED_CUDA_DRIVER=12040 expect 2 'driver is older than the toolkit: it serves CUDA 12.4' "${gpt2[@]}"
     EMULATED_CUDA_CAPABILITY=75 expect 1 'bf16, which .* has not' "${gpt2[@]}"
     EMULATED_NVML_REASONS=4 expect 0 'throttled: the power limit' "${gpt2[@]}"
+    EMULATED_NVML_PROCESSES=3 expect 0 '3 processes computed on GPU .* is shared' "${gpt2[@]}"
+    expect 0 'executed on cuda' "${gpt2[@]}"
+    ! grep 'processes computed' "$here/log" || complain 'a GPU of its own is called shared' "$here/log"
     set -m  # else a background process ignores Ctrl-C
     timeout 60 "$stepcast" execute --device cuda "${gpt2[@]}" --steps 100000 --out "$here/stopped" >"$here/log" 2>&1 &
     wait_for "$here/stopped/run.csv"

@@ -2,7 +2,6 @@
 // (skipped, with the reason) without a GPU. `--without-times` leaves out what only compares speeds.
 // With several GPUs the collectives run between them, with one they are its own.
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -17,84 +16,12 @@
 #include "exec/cuda/cuda_rank.h"
 #include "exec/execute.h"
 #include "tests/exec/all_ops.h"
+#include "tests/exec/cuda/gpu_passes.h"
+#include "tests/exec/cuda/gpu_values.h"
 
 using namespace stepcast;
 
 namespace {
-
-std::atomic<int> wrong = 0;  // ranks are threads
-
-void expect(bool right, const std::string& what) {
-    std::printf("%s %s\n", right ? "ok   " : "WRONG", what.c_str());
-    wrong += !right;
-}
-
-using Doubles = std::vector<double>;
-
-// Host values as an element type's bytes and back; 16-bit floats through their bits, rounded to
-// nearest.
-std::uint32_t bits_of(float x) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-float float_of(std::uint32_t bits) {
-    float x;
-    std::memcpy(&x, &bits, sizeof x);
-    return x;
-}
-double from_half(std::uint16_t h) {
-    const int exponent = h >> 10 & 31, fraction = h & 1023;
-    const double value =
-        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
-    return (h & 0x8000) != 0 ? -value : value;
-}
-// E4M3: 1 sign, 4 exponent bits (bias 7), 3 fraction bits.
-double from_fp8(std::uint8_t b) {
-    const int exponent = b >> 3 & 15, fraction = b & 7;
-    const double value =
-        exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
-    return (b & 0x80) != 0 ? -value : value;
-}
-
-Doubles download(const void* data, Element element, std::size_t count) {
-    std::vector<std::uint8_t> bytes(count * size_of(element));
-    check(cudaMemcpy(bytes.data(), data, bytes.size(), cudaMemcpyDeviceToHost));
-    Doubles values(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        std::uint32_t word = 0;
-        std::memcpy(&word, bytes.data() + i * size_of(element), size_of(element));
-        switch (element) {
-            case Element::fp32: values[i] = static_cast<double>(float_of(word)); break;
-            case Element::bf16: values[i] = static_cast<double>(float_of(word << 16)); break;
-            case Element::fp16: values[i] = from_half(static_cast<std::uint16_t>(word)); break;
-            case Element::fp8: values[i] = from_fp8(static_cast<std::uint8_t>(word)); break;
-        }
-    }
-    return values;
-}
-
-// Random values on the GPU, and what they are.
-struct Values {
-    CudaBlock block;
-    Doubles values;
-};
-Values random_values(Element element, std::size_t count, std::uint64_t seed) {
-    Values made{CudaBlock(count * size_of(element)), {}};
-    check(fill_random(made.block.data(), element, count, seed, nullptr));
-    made.values = download(made.block.data(), element, count);
-    return made;
-}
-
-// Distance of two vectors relative to the second's length.
-double distance(const Doubles& found, const Doubles& expected) {
-    double difference = 0, length = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-        difference += (found[i] - expected[i]) * (found[i] - expected[i]);
-        length += expected[i] * expected[i];
-    }
-    return std::sqrt(difference / length);
-}
 
 // Rounding of operands is shared with the reference; what is left is the result's own and the order
 // of sums.
@@ -303,12 +230,6 @@ FusedResults run_fused_attention(Attention op, const CudaBlock& q, const CudaBlo
     };
     return {values(out), download(log_sums.data(), Element::fp32, rows), values(d_q), values(d_k),
             values(d_v)};
-}
-
-CudaBlock block_of(const std::vector<float>& values) {
-    CudaBlock block(values.size() * 4);
-    check(cudaMemcpy(block.data(), values.data(), block.size(), cudaMemcpyHostToDevice));
-    return block;
 }
 
 // Two queries and two keys of one element: q = (5, ln 3), k = (0, 1), v = (1, 3), d_out = (1, 2).
@@ -632,6 +553,41 @@ void test_all_ranks(int gpus) {
     for (std::thread& thread : threads) thread.join();
 }
 
+// Passes that kernels of training libraries run, beside the products that say how long their rows
+// are: 64 tokens of 96, heads of 32, 256 words; and one with rows that no kernel takes.
+void add_library_passes(TaskGraph& graph) {
+    const Place compute(0, Lane::compute);
+    const auto pass = [&](std::string_view name, double read, double written) {
+        graph.add(name, name.ends_with("_backward") ? Phase::backward : Phase::forward,
+                  MemoryPass{Bytes(read), Bytes(written)}, {compute}, {});
+    };
+    const auto product = [&](long n, long k) {
+        graph.add("gemm", Phase::forward, Gemm{64, n, k, 1, Dtype::bf16}, {compute}, {});
+    };
+    const double x = 64 * 96 * 2, logits = 64 * 256;
+    pass("attention_norm", x, x);
+    product(288, 96);
+    pass("rotary", 3 * x, 3 * x);
+    product(64, 32);
+    pass("residual", 2 * x, x);
+    pass("dropout", x, 1.5 * x);
+    pass("activation", 2 * x, x);
+    product(96, 96);
+    product(256, 96);
+    pass("loss", 6 * logits, 4 * logits);
+    pass("loss_backward", 4 * logits, 2 * logits);
+    pass("activation_backward", 3 * x, 2 * x);
+    pass("dropout_backward", 1.5 * x, x);
+    pass("residual_backward", 2 * x, x);
+    pass("rotary_backward", 3 * x, 3 * x);
+    pass("attention_norm_backward", 2 * x, x);
+    pass("final_norm", 2 * 20000, 2 * 20000);
+    product(8, 20000);
+    pass("cast", 4 * 4096, 2 * 4096);
+    pass("optimizer", 16 * 70000, 14 * 70000);
+    pass("gradient_norm", 4 * 70000, 0);
+}
+
 // Every kind of op that one rank has, through the executor: issued, and replayed as a CUDA graph.
 TaskGraph one_rank_graph() {
     TaskGraph graph(1);
@@ -663,6 +619,7 @@ TaskGraph one_rank_graph() {
     graph.add("optimizer", Phase::optimizer,
               MemoryPass{Bytes(1 << 22), Bytes(1 << 22), MemoryPass::Access::optimizer}, {compute},
               {});
+    add_library_passes(graph);
     return graph;
 }
 
@@ -719,11 +676,21 @@ void test_execution(bool replay) {
     const auto ran = [&](const std::string& line) {
         return std::ranges::find(measurement.kernels, line) != measurement.kernels.end();
     };
-    expect(ran("gemm, 1 task: cuBLASLt") &&
+    expect(ran("gemm, 6 tasks: cuBLASLt") &&
                ran("attention, 2 tasks: through memory: products by cuBLASLt, own softmax") &&
                ran("flash attention, 2 tasks: own fused kernel, without tensor cores") &&
                ran("host_work, 1 task: nothing: no framework here"),
            "a run says what ran each kind of task");
+    for (const char* line :
+         {"own kernel for norms, rows of 96", "own kernel for norms and their weights, rows of 96",
+          "own AdamW over a flat buffer", "own cast",
+          "as many bytes, by own streaming kernel: rows of 20000 elements are wider than the 16384 "
+          "that the kernel for norms takes"})
+        expect(ran(std::string("memory_pass, 1 task: ") + line), line);
+    for (const char* line :
+         {"own gated activation", "own rotary kernel, heads of 32", "own dropout by Philox",
+          "own sum", "own cross entropy in steps, 256 columns"})
+        expect(ran(std::string("memory_pass, 2 tasks: ") + line), line);
     expect(right, std::string("a step of all ops ") +
                       (replay ? "replayed as a CUDA graph" : "issued task by task") + " takes " +
                       to_string(median_times(measurement).step));
@@ -835,6 +802,8 @@ int main(int count, char** arguments) {
     });
     attempt("fused attention by hand", test_fused_by_hand);
     attempt("fused attention", test_fused_attention);
+    attempt("passes of libraries", test_library_passes);
+    attempt("copy rate", [&] { compare_with_copies(times); });
     attempt("execution", [] { test_execution(false); });
     attempt("two lanes", [] { test_two_lanes(false); });
     attempt("two lanes, replayed", [] { test_two_lanes(true); });

@@ -72,7 +72,15 @@ TEST_CASE("optimizers on the host and Muon are written where the tool has them")
     e.parallelism.zero = 0;
     CHECK_THAT(refusal(EmitFormat::megatron), Contains("run.offload_optimizer without zero 1"));
     CHECK_THAT(refusal(EmitFormat::deepspeed), Contains("run.offload_optimizer without zero"));
-    e.run.offload_optimizer = false;
+    e.parallelism.zero = 3;
+    e.run.offload_parameters = true;
+    CHECK_THAT(emit(e, EmitFormat::deepspeed).text,
+               Contains("\"offload_param\": {\"device\": \"cpu\", \"pin_memory\": true}"));
+    CHECK_THAT(emit(e, EmitFormat::torchtitan).text, Contains("enable_cpu_offload = true"));
+    e.parallelism.zero = 1;
+    CHECK_THAT(refusal(EmitFormat::megatron), Contains("run.offload_parameters"));
+    e.run.offload_optimizer = e.run.offload_parameters = false;
+    e.parallelism.zero = 0;
     e.workload.optimizer = Optimizer::muon;
     CHECK_THAT(emit(e, EmitFormat::megatron).text, Contains("--optimizer muon"));
     e.parallelism.zero = 1;

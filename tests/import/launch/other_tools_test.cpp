@@ -1,6 +1,7 @@
 // Files and launch lines of tools beside Megatron-LM and the Trainer: none is taken for another's.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <array>
 
 #include "import/launch/tool_files.h"
@@ -206,6 +207,31 @@ TEST_CASE("llm-foundry's shards, gates, norms and heads are those that its file 
              {"", "optimizer:\n  name: decoupled_lionw\n", "decoupled_lionw"}})
         CHECK_THAT(lines(read(model, rest).problems), Contains(what));
     CHECK(lines(read("  attn_config:\n    sliding_window_size: -1\n", "").problems) == "");
+}
+
+// Neither line has a flag: that "composer" starts it is all that tells a training.
+TEST_CASE("a tool's program is known behind another launcher and by its path") {
+    const TestFolder folder;
+    folder.write("run.yaml",
+                 "max_seq_len: 96\nmodel:\n  d_model: 96\n  n_heads: 6\n  n_layers: 3\n"
+                 "global_train_batch_size: 48\ndevice_train_microbatch_size: 3\n");
+    for (const char* line :
+         {"srun composer train.py run.yaml\n", "/opt/conda/bin/composer train.py run.yaml\n"}) {
+        INFO(line);
+        CHECK(translate(folder.write("run.sh", line), {}).format == "llm-foundry");
+    }
+}
+
+// A file that says "auto" once is told once that the Trainer sets it.
+TEST_CASE("a switch that the Trainer sets is named once") {
+    const TestFolder folder;
+    const auto t = translate(folder.write("ds.json",
+                                          R"({"bf16": {"enabled": "auto"},
+ "fp16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}, "train_batch_size": 48})"),
+                             {});
+    for (const char* name : {"bf16.enabled (", "fp16.enabled ("})
+        CHECK(std::ranges::count_if(
+                  t.open, [&](const std::string& line) { return line.starts_with(name); }) == 1);
 }
 
 // 2 x 4 GPUs; the last of a name counts.

@@ -134,6 +134,24 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
     CHECK_THAT(lines(off.problems), Contains("fsdp_offload_params (") && Contains("host"));
     CHECK_THAT(lines(at.read(run + " --fsdp --fsdp_config new.json").problems),
                Contains("fsdp_cpu_offload ("));
+    const auto on_host = at.read(run + " --fsdp \"full_shard offload\"");
+    check_values(on_host, {{"run.offload_optimizer", "true"}, {"run.offload_parameters", "true"}});
+    CHECK(on_host.problems.empty());
+    check_runs(on_host);
+}
+
+// trl moves what recomputed layers keep, and only that is modelled.
+TEST_CASE("activations on the host are of recomputed layers") {
+    const Launch at;
+    const std::string run = "torchrun --nproc_per_node 8 train.py --bf16 --activation_offloading";
+    const auto both = at.read(run + " --gradient_checkpointing" + model);
+    check_values(both,
+                 {{"run.offload_activations", "overlapped"}, {"parallelism.recompute", "full"}});
+    CHECK(both.problems.empty());
+    check_runs(both);
+    const auto alone = at.read(run + " --gradient_checkpointing false" + model);
+    CHECK_FALSE(alone.find("run.offload_activations"));
+    CHECK_THAT(lines(alone.problems), Contains("activation_offloading ("));
 }
 
 // 8 GPUs x 1 x 16 = 128. reduce_bucket_size "auto" is hidden^2 = 4096^2 elements.
@@ -260,7 +278,8 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
     check_values(
         ax,
         {{"workload.seq", "128"}, {"parallelism.global_batch", "24"}, {"parallelism.zero", "3"}});
-    CHECK_THAT(lines(ax.problems), Contains("fsdp_offload_params ("));
+    check_values(ax, {{"run.offload_optimizer", "true"}, {"run.offload_parameters", "true"}});
+    CHECK_THAT(lines(ax.problems), !Contains("fsdp_offload_params ("));
 }
 
 // A second model, its generation or a reward is no part of a forecast of supervised training: said,

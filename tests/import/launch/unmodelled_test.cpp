@@ -1,6 +1,7 @@
 // What the files of other tools state that the forecast has not, has under another name, or has
 // from two places that disagree.
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "import/launch/translate.h"
@@ -121,8 +122,6 @@ TEST_CASE("flags that change a step and have no key are among the problems, what
     REQUIRE(old.problems.size() == 1);
     CHECK(value(old, "run.offload_optimizer") == "true");
     CHECK_THAT(lines(old.problems), Contains("zero_optimization.zero_quantized_weights ("));
-    CHECK_THAT(lines(torchtitan("[training]\nenable_cpu_offload = true").problems),
-               Contains("training.enable_cpu_offload (") && Contains("memory of the host"));
 }
 
 TEST_CASE("flags of old and new name the same") {
@@ -223,9 +222,9 @@ TEST_CASE("Muon is read with how its states are spread") {
     CHECK(value(deepspeed("\"optimizer\": {\"type\": \"Muon\"}"), "workload.optimizer") == "muon");
 }
 
-// Only the optimizer goes to the host; where weights go too, the forecast keeps all on the device
-// and says so. Megatron-Core's switch asks for the precision-aware optimizer, which then changes
-// nothing else.
+// Weights go to the host only with the optimizer that updates them and under zero 3 without a
+// pipeline: else the forecast keeps them on the device and says so. Megatron-Core's switch asks for
+// the precision-aware optimizer, which then changes nothing else.
 TEST_CASE("an optimizer on the host is read from each tool") {
     const auto core = megatron("--optimizer-cpu-offload --use-precision-aware-optimizer");
     CHECK(value(core, "run.offload_optimizer") == "true");
@@ -237,9 +236,26 @@ TEST_CASE("an optimizer on the host is read from each tool") {
     CHECK(value(nvme, "run.offload_optimizer") == "true");
     CHECK_THAT(lines(nvme.problems), Contains("offload_optimizer.device (") &&
                                          Contains("taken as the host's memory") &&
-                                         Contains("offload_param.device ("));
-    CHECK_THAT(lines(torchtitan("[training]\nenable_cpu_offload = true").problems),
-               Contains("training.enable_cpu_offload ("));
+                                         !Contains("offload_param.device ("));
+    CHECK(value(nvme, "run.offload_parameters") == "true");
+    for (const char* which : {"\"stage\": 3",
+                              "\"stage\": 2, \"offload_optimizer\": {\"device\": "
+                              "\"cpu\"}"}) {
+        const auto alone =
+            deepspeed(fmt::format("\"zero_optimization\": {{{}, \"offload_param\": {{\"device\": "
+                                  "\"cpu\"}}}}",
+                                  which));
+        CHECK_FALSE(alone.find("run.offload_parameters"));
+        CHECK_THAT(lines(alone.problems), Contains("offload_param.device ("));
+    }
+    const auto titan = torchtitan("[training]\nenable_cpu_offload = true");
+    CHECK(value(titan, "run.offload_optimizer") == "true");
+    CHECK(value(titan, "run.offload_parameters") == "true");
+    CHECK_THAT(lines(titan.problems), !Contains("enable_cpu_offload"));
+    CHECK_THAT(
+        lines(torchtitan("[training]\nenable_cpu_offload = true", "pipeline_parallel_degree = 2")
+                  .problems),
+        Contains("training.enable_cpu_offload (") && Contains("one pipeline stage"));
 }
 
 TEST_CASE("torchtitan's converters under both their names") {

@@ -30,6 +30,35 @@ TEST_CASE("ZeRO stages are read from the words that tables use") {
     CHECK(overlaps_gradients(gpt_case_with({{"zero", "3"}}).experiment));
 }
 
+// Rows train with Adam unless they say otherwise; a word within another is none.
+TEST_CASE("optimizers and what the host keeps are read from a row's notes") {
+    const CasesHome home;
+    const auto of = [](const std::string& notes) {
+        return gpt_case_with({{"source", "deepspeed"},
+                              {"zero", "3"},
+                              {"pp", "1"},
+                              {"dp", "32"},
+                              {"mbs", "1"},
+                              {"gbs", "32"},
+                              {"notes", notes}})
+            .experiment;
+    };
+    CHECK(of("seconds a step").workload.optimizer == Optimizer::adam);
+    CHECK(of("routing balanced; Muon optimizer; MLA").workload.optimizer == Optimizer::muon);
+    CHECK(of("with paged_adamw_8bit").workload.optimizer == Optimizer::adam8bit);
+    CHECK(of("8-bit Adam, batch 4").workload.optimizer == Optimizer::adam8bit);
+    CHECK(of("Adafactor").workload.optimizer == Optimizer::adafactor);
+    CHECK(of("no 8-bit Adam").workload.optimizer == Optimizer::adam);
+    const auto host = [&](const std::string& notes) {
+        const Run run = of(notes).run;
+        return std::pair{run.offload_optimizer, run.offload_parameters};
+    };
+    CHECK(host("seconds a step") == std::pair{false, false});
+    CHECK(host("optimizer offload") == std::pair{true, false});
+    CHECK(host("optimizer and parameters offloaded to CPU") == std::pair{true, true});
+    CHECK(host("parameters offloaded to CPU (2.1x)") == std::pair{true, true});
+}
+
 // torchtitan has zero 0, 2 and 3; DeepSpeed's rows state what they mean.
 TEST_CASE("FSDP in a pipeline keeps its weights gathered, unless the row says that it reshards") {
     const CasesHome home;

@@ -55,7 +55,7 @@ TEST_CASE("causes of users' threads are among the likely ones") {
             REQUIRE(c.refused_because.empty());
             // The row's remark tells what the thread found out; who asked did not know it.
             Experiment asked = c.what.experiment;
-            asked.run.offload_optimizer = false;
+            asked.run.offload_optimizer = asked.run.offload_parameters = false;
             const Diagnosis d = diagnose(try_causes(asked, read_causes()),
                                          {.name = t.row, .step = c.what.measured_step});
             const std::size_t place = place_of(t.cause, d);

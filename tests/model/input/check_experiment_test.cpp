@@ -46,6 +46,29 @@ TEST_CASE("expert ranks divide the data-parallel ones and experts divide by them
           "workload.moe.experts: missing; expected the experts of a layer over all ranks");
 }
 
+// The layer benchmark is no transformer; a small GPT on 4 ranks is.
+TEST_CASE("weights and activations go to the host where something brings them back") {
+    const auto of = [](std::vector<Override> keys) {
+        for (const char* own : {"run.offload_optimizer", "run.offload_parameters"})
+            keys.push_back({own, "true"});
+        keys.insert(keys.begin(), {{"cluster.preset", "dgx-h100"}, {"cluster.nodes", "1"}});
+        return complaint([&] { check_experiment(read_unchecked_experiment("llama3-8b", keys)); });
+    };
+    CHECK(of({{"parallelism.zero", "3"}, {"parallelism.dp", "8"}}).empty());
+    CHECK_THAT(of({{"parallelism.zero", "2"}, {"parallelism.dp", "8"}}),
+               Catch::Contains("run.offload_parameters: of transformers"));
+    CHECK_THAT(of({{"parallelism.zero", "3"}, {"parallelism.dp", "4"}, {"parallelism.pp", "2"}}),
+               Catch::Contains("one pipeline stage"));
+    CHECK_THAT(of({{"parallelism.zero", "3"},
+                   {"parallelism.dp", "8"},
+                   {"run.offload_activations", "blocking"},
+                   {"parallelism.recompute", "alternate"}}),
+               Catch::Contains("run.offload_activations: blocking, but"));
+    CHECK_THAT(
+        told([](Experiment& e) { e.run.offload_activations = ActivationOffload::overlapped; }),
+        Catch::Contains("run.offload_activations: overlapped"));
+}
+
 TEST_CASE("a token goes to at most all experts") {
     CHECK(told([](Experiment& e) { e.workload.moe.top_k = 64; }).empty());
     CHECK(told([](Experiment& e) { e.workload.moe.top_k = 65; }) ==

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -90,6 +91,60 @@ TEST_CASE("zero 3 gathers frozen weights as any, and scatters the gradients of a
     CHECK(bytes_of(graph, "gather_parameters") ==
           Approx(2 * 2 * (count_parameters(e.workload).total() + 4 * 3072)));
     CHECK(bytes_of(graph, "gradient_reduce_scatter") == Approx(4 * 4 * 3072));
+}
+
+// Each of four ranks brings a quarter of all weights forward and backward: 2 bytes where the host
+// casts (DeepSpeed), else the 4 of its masters. The gather follows on the same lane, and the update
+// returns nothing. Alone, a rank brings everything and gathers nothing.
+TEST_CASE("weights on the host come before they are gathered") {
+    Experiment e = small_gpt();
+    e.workload.optimizer = Optimizer::adam;
+    e.runtime.optimizer.master_weights = true;
+    e.parallelism.zero = 3;
+    e.run.offload_optimizer = e.run.offload_parameters = true;
+    const double weights = count_parameters(e.workload).total();
+    for (const int dp : {4, 1})
+        for (const bool casts : {true, false}) {
+            e.parallelism.dp = e.parallelism.global_batch = dp;
+            e.runtime.optimizer.host_gradients = casts;
+            const TaskGraph graph = build_transformer_step(e, {});
+            CHECK(passed_over(graph, "parameters_from_host") ==
+                  Approx(2 * (casts ? 2 : 4) * weights / dp));
+            CHECK(bytes_of(graph, "gather_parameters") == Approx(dp > 1 ? 2 * 2 * weights : 0));
+            CHECK(passed_over(graph, "weights_from_host") == 0);
+            for (TaskId t = 0; t < graph.size(); ++t)
+                if (graph.name(t) == "gather_parameters")
+                    CHECK(std::ranges::any_of(graph.predecessors(t), [&](TaskId p) {
+                        return graph.name(p) == "parameters_from_host";
+                    }));
+        }
+}
+
+// Inputs of four layers, 128 x 64 values of 2 bytes, leave after the forward and come back before
+// the backward. Beside the passes, the third layer's forward waits for the first copy: two are on
+// the device. Blocking, copies are on the lane of the passes.
+TEST_CASE("inputs of recomputed layers wait on the host") {
+    Experiment e = small_gpt();
+    e.parallelism.recompute = Recompute::full;
+    for (const auto how : {ActivationOffload::overlapped, ActivationOffload::blocking}) {
+        e.run.offload_activations = how;
+        const bool beside = how == ActivationOffload::overlapped;
+        const TaskGraph graph = build_transformer_step(e, {});
+        for (const char* name : {"activations_to_host", "activations_from_host"})
+            CHECK(passed_over(graph, name) == 4 * 128 * 64 * 2);
+        std::vector<TaskId> left;
+        bool waits = false;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            if (graph.name(t) == "activations_to_host") {
+                left.push_back(t);
+                CHECK(graph.places(t).front().lane() == (beside ? Lane::copy : Lane::compute));
+            }
+            if (graph.label(t).layer == 2 && graph.phase(t) == Phase::forward && !left.empty())
+                waits = waits || std::ranges::count(graph.predecessors(t), left.front()) > 0;
+        }
+        CHECK(left.size() == 4);
+        CHECK(waits == beside);
+    }
 }
 
 // Four heads of 16 begin at multiples of 8 elements, heads of 12 do not.

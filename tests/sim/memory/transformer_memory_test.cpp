@@ -148,6 +148,36 @@ TEST_CASE("an optimizer on the host leaves the device weights and gradients") {
     CHECK(states(memory_forecast(e)).si() == Approx(weights * 2).epsilon(1e-3));
 }
 
+// Under zero 3 the host has the weights, too: with DeepSpeed's gradients nothing lasts on the
+// device, but the weights of a unit in use and of the next, also where one rank shares with none.
+// The largest unit is the embedding, 50257 x 768 + 1024 x 768 of 2 bytes.
+TEST_CASE("weights on the host are on the device while they are used") {
+    Experiment e = gpt2();
+    e.parallelism.zero = 3;
+    e.run.offload_optimizer = e.run.offload_parameters = true;
+    e.runtime.optimizer.host_gradients = true;
+    for (const int dp : {8, 1}) {
+        e.parallelism.dp = dp;
+        CHECK(states(transformer_memory(e)) == Bytes(0));
+        CHECK(states(memory_forecast(e)) == Bytes(0));
+        CHECK(transformer_memory(e).buffers.si() > 2 * 2 * (50257 + 1024) * 768.0);
+    }
+}
+
+// The peak is in the logits, when the inputs of 12 layers wait: 1024 x 768 of 2 bytes each. Of the
+// list one is still on its way.
+TEST_CASE("inputs of recomputed layers on the host are not on the device") {
+    Experiment e = gpt2();
+    e.parallelism.recompute = Recompute::full;
+    const MemoryUse closed = transformer_memory(e), list = memory_forecast(e);
+    e.run.offload_activations = ActivationOffload::overlapped;
+    const double input = 1024 * 768 * 2 * e.parallelism.micro_batch;
+    CHECK((closed.peak - transformer_memory(e).peak).si() == Approx(12 * input));
+    const double saved = (list.peak - memory_forecast(e).peak).si();
+    CHECK(saved <= 12 * input);
+    CHECK(saved >= 10 * input);
+}
+
 // GPT-2's 124,439,808 fp32 gradients take 498 MB. Of eight sequences the activations are larger, of
 // one with full recompute and a hundredth of the logits smaller. With a second micro-batch the
 // gradients of the first are there all the time.

@@ -9,6 +9,8 @@
 #undef __device__
 #undef __host__
 #undef __shared__
+#undef __launch_bounds__
+#define __launch_bounds__(most)
 #define __global__
 #define __device__
 #define __host__
@@ -18,6 +20,7 @@
 #include <cuda_fp8.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -42,6 +45,15 @@ inline float __shfl_xor_sync(unsigned mask, float value, int distance) {
         std::bit_cast<std::uint32_t>(value), lane ^ static_cast<unsigned>(distance)));
 }
 inline float __expf(float x) { return std::exp(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline int atomicMax(int* place, int value) {  // streams are threads
+    std::atomic_ref<int> at(*place);
+    int held = at;
+    while (held < value && !at.compare_exchange_weak(held, value)) {
+    }
+    return held;
+}
 inline std::size_t min(std::size_t a, std::size_t b) { return a < b ? a : b; }
 inline std::size_t max(std::size_t a, std::size_t b) { return a > b ? a : b; }
 
