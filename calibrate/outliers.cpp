@@ -66,8 +66,10 @@ RowModel with_common_error(const RowModel& model) {
     };
 }
 
-// What is known of an error that all rows share: as far as one framework's steps lie from
-// another's (sim/scatter.h). Of two halves that agree alike, the one nearer to the base is right.
+// What is believed of an error that all rows share, one standard deviation: judged, between the
+// scatter of named frameworks and that of unnamed scripts (model/presets/scatter.toml), with a few
+// draws of nanotron's steps in view. Of two halves that agree alike, the one nearer to the base is
+// right.
 constexpr double common = 0.25;
 
 constexpr double little_noise = 1.5 * usual_noise;  // rows that scatter no more agree

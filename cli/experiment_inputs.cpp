@@ -1,8 +1,6 @@
 #include "cli/experiment_inputs.h"
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 
 #include "import/launch/emit.h"
 #include "import/launch/translation.h"
@@ -50,16 +48,6 @@ void require_experiment(const std::string& name) {
 
 // Only .toml and a model's .json can be stepcast's own.
 void refuse_unknown(const std::string& name) {
-    constexpr std::array measured{".log", ".out", ".txt", ".csv"};
-    const std::string kind = std::filesystem::path(name).extension().string();
-    std::error_code none;
-    if (std::ranges::find(measured, kind) != measured.end() &&
-        std::filesystem::is_regular_file(name, none))
-        throw ConfigError(
-            name +
-            ": is a file that says no experiment; expected FILE.toml or the name of a preset "
-            "experiment (steps of logs and tables stand beside a forecast by stepcast compare or "
-            "diagnose, with --model EXPERIMENT where they do not say what ran)");
     if (!name.ends_with(".yaml") && !name.ends_with(".yml")) return;
     if (const auto what = unknown_configuration(name); !what.empty()) throw ConfigError(what);
 }

@@ -88,10 +88,9 @@ Case accepted(const Comparison& c, const std::string& input) {
 }  // namespace
 
 bool is_log(const std::string& path) {
-    const std::string kind = std::filesystem::path(path).extension().string();
     std::error_code none;
     return std::filesystem::is_regular_file(path, none) &&
-           (kind == ".log" || kind == ".out" || kind == ".txt" || is_experiment_log(path));
+           (has_name_of_log(path) || is_experiment_log(path));
 }
 
 std::vector<std::string> import_logs(const Options& options) {

@@ -118,7 +118,7 @@ inline bool sends_gradients_to_host(const Experiment& e) {
     return e.run.offload_optimizer && e.runtime.optimizer.host_gradients;
 }
 
-// Weights that a unit's passes bring from other ranks or from the host.
+// Whether weights are the host's, and each pass of a unit brings them.
 inline bool keeps_weights_on_host(const Experiment& e) {
     return e.run.offload_parameters && e.parallelism.zero == 3;
 }

@@ -193,35 +193,37 @@ bool few_items(Element element, std::int64_t length, std::int64_t elements) {
     return static_cast<std::size_t>(length % pack == 0 ? elements / pack : elements) <= most_items;
 }
 
-}  // namespace
-
-cudaError_t activate(const ActivationShape& shape, const void* x, void* y, cudaStream_t stream) {
-    if (shape.rows * shape.width == 0) return cudaSuccess;
-    if (!few_items(shape.element, shape.width, shape.rows * shape.width))
-        return cudaErrorInvalidValue;
+// Calls `launch(type, pack, blocks)` for an activation of any values.
+template <class Launch>
+cudaError_t over_packs(const ActivationShape& shape, const Launch& launch) {
+    const std::int64_t values = shape.rows * shape.width;
+    if (values == 0) return cudaSuccess;
+    if (!few_items(shape.element, shape.width, values)) return cudaErrorInvalidValue;
     return with_type(shape.element, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         with_packs<T>(shape.width, [&](auto pack) {
-            const auto items = static_cast<std::size_t>(shape.rows * shape.width / pack.value);
-            activation_kernel<<<blocks_for(items), block_size, 0, stream>>>(
-                pack, shape, static_cast<const T*>(x), static_cast<T*>(y));
+            launch(type, pack, blocks_for(static_cast<std::size_t>(values / pack.value)));
         });
+    });
+}
+
+}  // namespace
+
+cudaError_t activate(const ActivationShape& shape, const void* x, void* y, cudaStream_t stream) {
+    return over_packs(shape, [&](auto* type, auto pack, unsigned int blocks) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        activation_kernel<<<blocks, block_size, 0, stream>>>(pack, shape, static_cast<const T*>(x),
+                                                             static_cast<T*>(y));
     });
 }
 
 cudaError_t activate_backward(const ActivationShape& shape, const void* x, const void* d_y,
                               void* d_x, cudaStream_t stream) {
-    if (shape.rows * shape.width == 0) return cudaSuccess;
-    if (!few_items(shape.element, shape.width, shape.rows * shape.width))
-        return cudaErrorInvalidValue;
-    return with_type(shape.element, [&](auto* type) {
+    return over_packs(shape, [&](auto* type, auto pack, unsigned int blocks) {
         using T = std::remove_pointer_t<decltype(type)>;
-        with_packs<T>(shape.width, [&](auto pack) {
-            const auto items = static_cast<std::size_t>(shape.rows * shape.width / pack.value);
-            activation_backward_kernel<<<blocks_for(items), block_size, 0, stream>>>(
-                pack, shape, static_cast<const T*>(x), static_cast<const T*>(d_y),
-                static_cast<T*>(d_x));
-        });
+        activation_backward_kernel<<<blocks, block_size, 0, stream>>>(
+            pack, shape, static_cast<const T*>(x), static_cast<const T*>(d_y),
+            static_cast<T*>(d_x));
     });
 }
 

@@ -198,8 +198,6 @@ ForeignFormat foreign(EmitFormat format) {
     return ForeignFormat::none;
 }
 
-}  // namespace
-
 // What rules make of keys of [runtime] in this step.
 void write_out_runtime(Experiment& e) {
     Runtime& r = e.runtime;
@@ -221,6 +219,8 @@ void write_out_stages(const Workload& w, Parallelism& p) {
     if (std::ranges::adjacent_find(p.stage_layers, std::not_equal_to{}) == p.stage_layers.end())
         p.stage_layers.clear();
 }
+
+}  // namespace
 
 bool may_change_step(std::string_view key) {
     if (key.starts_with("cluster."))

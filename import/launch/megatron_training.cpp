@@ -225,8 +225,6 @@ void take_recomputed_modules(MegatronSource& s) {
                     fmt::join(kept, ", ")));
 }
 
-}  // namespace
-
 // What is computed again, and the value that says so; nullptr: none does.
 std::pair<const NamedValue*, std::string> recomputed(MegatronSource& s, const NamedValue* layers) {
     const auto* how = s.d.find_any({"recompute_granularity", "activations_checkpoint_granularity"});
@@ -253,6 +251,8 @@ void name_layers_together(MegatronSource& s, const NamedValue* layers, long each
                         "between",
                         each, each - 1));
 }
+
+}  // namespace
 
 void take_recompute(MegatronSource& s) {
     const auto* method = s.d.find_any({"recompute_method", "activations_checkpoint_method"});

@@ -38,8 +38,7 @@ inline constexpr TaskId no_task = ~TaskId{0};
 using TasksByRank = std::vector<TaskId>;  // one per simulated rank; no_task where there is none
 
 // `collective` is for what layers wait for (tensor, context and expert parallelism), `data` for
-// gradients and parameters.
-// `copy` is for what goes to the host's memory and comes back beside all of them.
+// gradients and parameters, `copy` for what goes to the host's memory and comes back beside them.
 NAMED_ENUM(Lane, "a lane", compute, collective, data, send_up, receive_up, send_down, receive_down,
            host, copy);
 inline constexpr int lane_count = 9;

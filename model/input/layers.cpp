@@ -36,8 +36,6 @@ void check_tables(const TomlFile& file, const std::string& prefix) {
 // the default of its library.
 void keep_tie(Overlay& overlay) { overlay.stated.emplace_back("workload.tied"); }
 
-}  // namespace
-
 // A model may state how its software runs it.
 std::string full_path(const std::string& prefix, const std::string& path) {
     return prefix == "workload." && path.starts_with("runtime.") ? path : prefix + path;
@@ -51,6 +49,8 @@ void lay_row(Layers& layers, const Key& list, const std::string& path, const Tom
                           ": unknown key; `stepcast list keys` names the fields of " +
                           std::string(list.path));
 }
+
+}  // namespace
 
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin) {
     check_tables(file, prefix);

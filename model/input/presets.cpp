@@ -16,7 +16,9 @@
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
+#include "model/input/checks.h"
 #include "model/input/toml_reader.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
@@ -249,6 +251,19 @@ std::vector<std::string> names_with_nameplates(PresetKind kind,
     return all;
 }
 
+// A table, or a log by its name.
+bool is_of_measurements(const std::string& name) {
+    return has_name_of_log(name) || name.ends_with(".csv");
+}
+
+[[noreturn]] void refuse_file(const std::string& name, const std::string& noun) {
+    refuse(
+        "{}: is a file that says no {}; expected FILE.toml or the name of a preset {} (steps of "
+        "logs, profiles and tables stand beside a forecast by stepcast compare or diagnose, with "
+        "--model EXPERIMENT where they do not say what ran)",
+        name, noun, noun);
+}
+
 // What a name that is no preset may have meant, or what there is.
 std::string hint_for(PresetKind kind, const std::string& name,
                      const std::vector<std::string>& names) {
@@ -273,20 +288,19 @@ std::string preset_path(PresetKind kind, const std::string& name) {
     if (is_standard_input(name)) return name;
     const bool hub_config = kind == PresetKind::workload && name.ends_with(".json");
     if (name.find('/') != std::string::npos || name.ends_with(".toml") || hub_config) {
-        if (fs::is_regular_file(name, ignored)) return name;
-        throw ConfigError(name + ": no such file; expected a TOML file" +
-                          (kind == PresetKind::workload ? ", a model's config.json" : "") +
-                          " or the name of a preset " + noun);
+        if (!fs::is_regular_file(name, ignored))
+            throw ConfigError(name + ": no such file; expected a TOML file" +
+                              (kind == PresetKind::workload ? ", a model's config.json" : "") +
+                              " or the name of a preset " + noun);
+        if (kind == PresetKind::experiment && is_of_measurements(name)) refuse_file(name, noun);
+        return name;
     }
     if (const auto found = found_preset(kind, name)) return *found;
     const auto names = names_with_nameplates(kind, all_names);
     if (const auto near = names_near(name, names); near.empty() || !alike(near.front(), name))
         if (const auto other = of_another_kind(kind, name); !other.empty())
             throw ConfigError("\"" + name + "\" is no preset " + noun + other);
-    if (fs::is_regular_file(name, ignored))
-        throw ConfigError(name + ": is a file that says no " + noun +
-                          "; expected FILE.toml or the name of a preset " + noun +
-                          " (of logs and profiles, import and compare read what was measured)");
+    if (fs::is_regular_file(name, ignored)) refuse_file(name, noun);
     throw ConfigError("\"" + name + "\" is no preset " + noun + hint_for(kind, name, names));
 }
 

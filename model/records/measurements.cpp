@@ -80,6 +80,10 @@ int first_steady_step(int steps) {
     return std::min(30, steps - steps * 7 / 10);
 }
 
+bool has_name_of_log(const std::string& path) {
+    return path.ends_with(".log") || path.ends_with(".out") || path.ends_with(".txt");
+}
+
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 double quantile(std::vector<double> values, double q) {

@@ -28,6 +28,9 @@ struct Sample {
 std::vector<Sample> read_measurements(const std::string& path);
 std::string write_measurements(const std::vector<Sample>& samples);
 
+// Whether a file is taken for a log: .log, .out or .txt.
+bool has_name_of_log(const std::string& path);
+
 // First steady step of a run: step 30 of 100 or more, else the start of the last 70 %.
 int first_steady_step(int steps);
 

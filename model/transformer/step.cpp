@@ -204,9 +204,11 @@ private:
             return units[ahead ? i : units.size() - 1 - i];
         };
         TasksByRank gathered;
-        std::vector<TasksByRank> copies(units.size());  // of what layers keep, to the host or back
+        // of what layers keep, to the host or back; empty where nothing is moved
+        std::vector<TasksByRank> copies(moves_beside(slot.pass) ? units.size() : 0);
         if (sharded) gathered = state.data.gather(unit(0).gathered(), phase, state.before_last);
-        if (!ahead) copies[0] = move_kept(state, unit(0), phase, state.before_last);
+        if (!ahead && !copies.empty())
+            copies[0] = move_kept(state, unit(0), phase, state.before_last);
         for (std::size_t i = 0; i < units.size(); ++i) {
             const Unit* next = i + 1 < units.size() ? &unit(i + 1) : nullptr;
             follow(state, gathered);
@@ -220,7 +222,8 @@ private:
                 gathered = state.data.gather(next->gathered(), phase, state.stage.last());
             mark(unit(i).layer);
             write_unit(state, unit(i), slot.pass);
-            if (ahead) copies[i] = move_kept(state, unit(i), phase, state.stage.last());
+            if (ahead && !copies.empty())
+                copies[i] = move_kept(state, unit(i), phase, state.stage.last());
             if (makes_gradients) state.data.add_gradients(unit(i).weights.trained, last);
             mark(-1);
         }
@@ -239,13 +242,19 @@ private:
         return slot.pass == Pass::forward && (slot.micro_batch == 0 || directions(p_) == 2);
     }
 
+    // Whether inputs of recomputed layers cross beside the pass: where they leave and are read.
+    [[nodiscard]] bool moves_beside(Pass pass) const {
+        return e_.run.offload_activations == ActivationOffload::overlapped &&
+               pass != Pass::weight_backward;
+    }
     // Inputs of two layers are on the device: one that runs and one that is moved.
     static void follow_kept(StageState& state, const std::vector<TasksByRank>& copies,
                             std::size_t i) {
-        if (i > 1) follow(state, copies[i - 2]);
+        if (i > 1 && !copies.empty()) follow(state, copies[i - 2]);
     }
     void fetch_kept(StageState& state, std::vector<TasksByRank>& copies, std::size_t i,
                     const Unit* next) {
+        if (copies.empty()) return;
         follow(state, copies[i]);
         if (next) copies[i + 1] = move_kept(state, *next, Phase::backward, state.stage.last());
     }

@@ -147,6 +147,21 @@ TEST_CASE("inputs of recomputed layers wait on the host") {
     }
 }
 
+// Two stages of two layers, two micro-batches. A split backward reads a layer's input in its first
+// half, which runs the layer again, and not in that of the weights.
+TEST_CASE("the weight gradients of a split backward bring no inputs from the host") {
+    Experiment e = small_gpt();
+    e.parallelism.pp = e.parallelism.global_batch = 2;
+    e.parallelism.schedule = Schedule::zb_h1;
+    e.parallelism.recompute = Recompute::full;
+    for (const auto how : {ActivationOffload::overlapped, ActivationOffload::blocking}) {
+        e.run.offload_activations = how;
+        const TaskGraph graph = build_transformer_step(e, {});
+        for (const char* name : {"activations_to_host", "activations_from_host"})
+            CHECK(passed_over(graph, name) == 2 * 4 * 128 * 64 * 2);
+    }
+}
+
 // Four heads of 16 begin at multiples of 8 elements, heads of 12 do not.
 TEST_CASE("products of plain attention leave the tensor cores where heads are not aligned") {
     for (const int width : {16, 12}) {
