@@ -1,6 +1,7 @@
 // How the work is split over ranks.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,17 @@ namespace stepcast {
 // alternate: recomputes the memory passes and every second matrix product of each layer, but not
 // attention or what tensor parallelism sums (torchtitan's selective_ac_option = "op").
 NAMED_ENUM(Recompute, "a recompute mode", none, selective, full, alternate);
+
+// What selective recompute runs again, in Megatron-Core's words (0.16.1, transformer_config.py:
+// recompute_modules). core_attn: attention between its projections. layernorm: norms that are no
+// part of a product's kernel, which Transformer Engine's specification has before latent attention
+// and before experts. moe_act: the activation between an expert's products. mla_up_proj: latent
+// attention's products up from the latents, and rotary positions. mlp: a dense feed-forward with
+// its norm. moe: router, exchanges and experts, the shared ones included. shared_experts: these
+// alone. Of layernorm, moe_act and mla_up_proj the results are not kept, of the others nothing but
+// the input.
+NAMED_ENUM(RecomputedModule, "a recomputed module", core_attn, layernorm, moe_act, mla_up_proj, mlp,
+           moe, shared_experts);
 
 // Where stages are cut: between layers, or as a tracing splitter does, after equal numbers of
 // modules with a matrix product or an activation. These are the embedding, eight per gated layer
@@ -47,6 +59,8 @@ struct Parallelism {
     KEY(Recompute, recompute, Recompute::none, "activations computed again in backward");
     KEY(int, recompute_layers, 0,
         "full recompute: layers of a stage, shared out over its chunks; 0 = all", 0, 10000);
+    KEY(std::vector<RecomputedModule>, recompute_modules, {},
+        "selective recompute: the modules of a layer that run again; empty = core_attn");
     KEY(StageCut, cut, StageCut::layers,
         "where stages are cut: between layers, or after equal numbers of modules");
     // and the final norm
@@ -72,6 +86,13 @@ struct Parallelism {
 // Whether layers run again before their backward: all, or recompute_layers of a stage.
 inline bool recomputes_layers(const Parallelism& p) {
     return p.recompute == Recompute::full || p.recompute == Recompute::alternate;
+}
+
+// Whether selective recompute names this module.
+inline bool runs_again(const Parallelism& p, RecomputedModule module) {
+    if (p.recompute != Recompute::selective) return false;
+    if (p.recompute_modules.empty()) return module == RecomputedModule::core_attn;
+    return std::ranges::find(p.recompute_modules, module) != p.recompute_modules.end();
 }
 
 // "tp 8, pp 4, dp 2, zero 1": the degrees above 1 and the ZeRO stage, or "one rank".

@@ -12,6 +12,7 @@
 #include "model/input/keys.h"
 #include "model/input/split_rules.h"
 #include "model/transformer/chunks.h"
+#include "model/transformer/counts.h"
 #include "sim/interval.h"
 #include "sim/predict.h"
 
@@ -89,6 +90,21 @@ void add_hardware(const Experiment& e, std::vector<Change>& changes) {
     add("matrix units (clock), a quarter more of the rate", 1.25, peaks);
 }
 
+// Each module by itself, where the framework can be told.
+void add_modules(const Experiment& e, std::vector<Change>& changes) {
+    constexpr std::string_view key = "parallelism.recompute_modules";
+    const bool told = std::ranges::any_of(
+        e.framework.can.switches, [&](const std::string& line) { return line.starts_with(key); });
+    if (!told) return;
+    std::vector<RecomputedModule> all;
+    for (std::size_t i = 0; i < name_list<RecomputedModule>.size(); ++i)
+        all.push_back(static_cast<RecomputedModule>(i));
+    for (const RecomputedModule module : modules_of(e.workload, all))
+        if (module != RecomputedModule::core_attn)
+            changes.push_back({{{"parallelism.recompute", "selective"},
+                                {std::string(key), fmt::format("[{}]", to_string(module))}}});
+}
+
 std::vector<Change> all_changes(const Experiment& e) {
     std::vector<Change> changes;
     for (const std::string key : sizes) {
@@ -108,6 +124,7 @@ std::vector<Change> all_changes(const Experiment& e) {
     for (const Key* key : switches)
         for (const std::string& value : other_values(*key, e))
             changes.push_back({{{std::string(key->path), value}}});
+    add_modules(e, changes);
     add_hardware(e, changes);
     return changes;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "import/launch/emit.h"
 #include "import/launch/megatron_source.h"
@@ -375,7 +376,7 @@ private:
         if (p.recompute == Recompute::none) return;
         const std::string prefix = nemo() ? "activations_checkpoint_" : "recompute_";
         add(prefix + "granularity", std::string(to_string(p.recompute)));
-        if (p.recompute == Recompute::selective) return;
+        if (p.recompute == Recompute::selective) return recomputed_modules();
         add(prefix + "method", p.recompute_layers > 0 ? "block" : "uniform");
         out_.refuse_unless(
             p.recompute_layers % p.vp == 0,
@@ -383,6 +384,17 @@ private:
                 "{} layers of a stage computed again: it takes as many of each of {} chunks",
                 p.recompute_layers, p.vp));
         add(prefix + "num_layers", p.recompute_layers > 0 ? p.recompute_layers / p.vp : 1);
+    }
+
+    // Those that the model lacks are refused at the start.
+    void recomputed_modules() {
+        const auto modules = modules_of(e_.workload, e_.parallelism.recompute_modules);
+        if (modules.empty()) return;
+        std::vector<std::string_view> names;
+        for (const RecomputedModule module : modules) names.push_back(to_string(module));
+        out_.refuse_unless(!nemo(), "recompute_modules");
+        add("recompute_modules", lm() ? fmt::format("{}", fmt::join(names, " "))
+                                      : fmt::format("[{}]", fmt::join(names, ", ")));
     }
 
     std::string shell() const {

@@ -183,6 +183,8 @@ private:
         const auto mode = [&](const char* name) {
             add("activation_checkpoint", "mode", fmt::format("\"{}\"", name));
         };
+        out_.refuse_unless(p.recompute != Recompute::selective || p.recompute_modules.empty(),
+                           "recompute_modules");
         // its attention keeps no scores, so selective recompute has nothing to leave out
         if (p.recompute == Recompute::none || p.recompute == Recompute::selective)
             return mode("none");

@@ -92,6 +92,8 @@ const Feature features[] = {
      [](const Experiment& e) { return e.parallelism.zero == 3; }},
     {{"runtime.exchanges.parameters"},
      [](const Experiment& e) { return e.parallelism.zero == 1 || e.parallelism.zero == 2; }},
+    {{"parallelism.recompute_modules"},
+     [](const Experiment& e) { return e.parallelism.recompute == Recompute::selective; }},
     {{"parallelism.recompute_layers", "runtime.recompute_stops_early"},
      [](const Experiment& e) { return recomputes_layers(e.parallelism); }},
     {{"runtime.optimizer.host_gradients"},

@@ -1,10 +1,12 @@
 #include "import/launch/megatron_training.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "import/launch/megatron_source.h"
 #include "model/base/plain_text.h"
@@ -211,18 +213,22 @@ void take_precision(MegatronSource& s) {
 
 namespace {
 
-// Selective recompute here means attention's scores; other modules count as kept.
 void take_recomputed_modules(MegatronSource& s) {
     const auto* modules = s.d.find("recompute_modules");
     if (!modules || s.t.find("parallelism.recompute")->value != "selective") return;
-    auto kept = words_of(modules->value, "[]'\", ");
-    const bool scores = std::erase(kept, "core_attn") > 0;
-    if (kept.empty()) return;
-    if (!scores) s.t.set("parallelism.recompute", "none", modules->at);
-    s.t.problem(
-        *modules,
-        fmt::format("of modules the forecast computes core_attn alone again; its memory keeps {}",
-                    fmt::join(kept, ", ")));
+    const auto named = words_of(modules->value, "[]'\", ");
+    constexpr auto& known = name_list<RecomputedModule>;
+    std::vector<std::string> unknown;
+    std::ranges::copy_if(named, std::back_inserter(unknown), [&](const std::string& word) {
+        return std::ranges::find(known, word) == known.end();
+    });
+    if (!unknown.empty())
+        return s.t.problem(*modules, fmt::format("{}: no modules that can run again; expected some "
+                                                 "of {}",
+                                                 fmt::join(unknown, ", "), fmt::join(known, ", ")));
+    if (named != std::vector<std::string>{"core_attn"})
+        s.t.set("parallelism.recompute_modules",
+                fmt::format("[\"{}\"]", fmt::join(named, "\", \"")), modules->at);
 }
 
 // What is computed again, and the value that says so; nullptr: none does.

@@ -76,7 +76,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
         {"word", keys_of_words()},
         {"unstated", {"phrase", "source"}},
         {"assumed", {"phrase", "source"}},
-        {"module", {"name", "products", "calls"}},
+        {"module", {"name", "runs", "calls"}},
         {"script", {"cluster"}},
         {"rule", {"source", "word", "names", "zero", "since", "until", "framework"}},
         {"batches", {"source", "since", "until"}},

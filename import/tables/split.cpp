@@ -9,6 +9,7 @@
 #include "import/tables/memory_choices.h"
 #include "import/tables/row_parts.h"
 #include "model/base/errors.h"
+#include "model/base/names.h"
 #include "model/base/numbers.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
@@ -106,35 +107,27 @@ void keep_gathered(const CaseRow& row, const Framework& f, Parallelism& p,
     assumptions.push_back("FSDP in a pipeline keeps weights gathered after a forward: zero 2");
 }
 
-// What Megatron-Core's recompute modules run again per layer: a share of the layer's matrix
-// products, and modules whose host calls cost time ([[module]] of table_words.toml).
-struct Recomputed {
-    double share = 0, modules = 0;
+// What Megatron-Core's words name ([[module]] of table_words.toml): the modules that run again, and
+// how many of them the host calls for little work.
+struct NamedModules {
+    std::vector<RecomputedModule> again;
+    double calls = 0;
 };
 
 // Empty if the text has any other word.
-std::optional<Recomputed> recomputed_modules(const std::string& stated, const Workload& w,
-                                             Shelf& shelf) {
-    const double attention = 2.0 * head_dim(w) * (w.heads + kv_heads(w)) * w.hidden;
-    const double width = w.moe.experts > 0 ? w.moe.top_k * expert_ffn(w) + shared_ffn(w) : w.ffn;
-    const double block = (w.gated ? 3.0 : 2.0) * width * w.hidden;
-    const double dense = w.moe.experts > 0 ? real(w.moe.dense_layers) / w.layers : 1;
-    const std::map<std::string, double> share_of{
-        {"", 0},
-        {"dense", dense * block / (attention + block)},
-        {"experts", block / (attention + block)},
-        {"shared", block / (attention + block) / std::max(1, w.moe.top_k)}};
+std::optional<NamedModules> named_modules(const std::string& stated, Shelf& shelf) {
     const std::string text = lower_case(stated.substr(0, stated.find('(')));
-    Recomputed again;
+    NamedModules named;
     for (const std::string& word : words_of(text, ", +;")) {
         const auto& modules = shelf.sources("module");
         const auto found = std::ranges::find_if(
             modules, [&](const SourceRow& module) { return module.at("name") == word; });
         if (found == modules.end()) return std::nullopt;
-        again.share = std::max(again.share, share_of.at(found->at("products")));
-        if (!found->at("calls").empty()) again.modules += std::stoi(found->at("calls"));
+        if (const std::string& runs = found->at("runs"); !runs.empty())
+            named.again.push_back(parse_name<RecomputedModule>(runs));
+        if (!found->at("calls").empty()) named.calls += std::stoi(found->at("calls"));
     }
-    return again;
+    return named;
 }
 
 void choose_recompute(const Experiment& e, double room, Parallelism& p, Assumptions& assumptions) {
@@ -180,18 +173,12 @@ void set_recompute(const CaseRow& row, const Experiment& e, double room, Shelf& 
                                           row.cell("stated_recompute")));
         return;
     }
-    const auto again = recomputed_modules(stated, e.workload, shelf);
-    if (!again)
+    const auto named = named_modules(stated, shelf);
+    if (!named)
         throw ConfigError("recompute: \"" + stated +
                           "\" is not understood; expected none, selective or full");
-    p.recompute_layers = as_int(std::lround(again->share * e.workload.layers / p.pp));
-    p.recompute = p.recompute_layers > 0 ? Recompute::full : Recompute::none;
-    assumptions.push_back(
-        again->share > 0
-            ? fmt::format("recompute {}: {:.0f} % of a layer's products, as {} whole layers of a "
-                          "stage",
-                          stated, 100 * again->share, p.recompute_layers)
-            : fmt::format("recompute {}: no matrix product again, taken as none", stated));
+    p.recompute_modules = modules_of(e.workload, named->again);
+    p.recompute = p.recompute_modules.empty() ? Recompute::none : Recompute::selective;
 }
 
 // Assigns layers to stages by matrix products: a stage takes layers until its share
@@ -304,10 +291,10 @@ void set_micro_batch(const CaseRow& row, const Experiment& experiment, Shelf& sh
 
 }  // namespace
 
-double modules_again(const CaseRow& row, const Workload& w, Shelf& shelf) {
+double modules_again(const CaseRow& row, Shelf& shelf) {
     if (const auto calls = count_in(row, "calls_again")) return *calls;
-    const auto again = recomputed_modules(row.cell("recompute"), w, shelf);
-    return again ? again->modules : 0;
+    const auto named = named_modules(row.cell("recompute"), shelf);
+    return named ? named->calls : 0;
 }
 
 std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e, double room) {

@@ -287,10 +287,9 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
 }
 
 // A module under its own checkpoint is called by the host once more in the backward pass, and its
-// random state is saved and restored around both calls. Its kernels are memory passes, whose time
-// is small against that.
+// random state is saved and restored around both calls.
 void set_modules_again(const CaseRow& row, Experiment& e, Shelf& shelf, Assumptions& assumptions) {
-    const double modules = modules_again(row, e.workload, shelf);
+    const double modules = modules_again(row, shelf);
     if (modules == 0) return;
     // half in each of the two passes
     e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;

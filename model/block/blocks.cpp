@@ -446,6 +446,59 @@ std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {
     return runs;
 }
 
+namespace {
+
+// Which modules hold an operator of a block; none of residual stream and attention.
+struct HoldingModules {
+    bool experts;  // the block has a router
+    bool latent;   // its attention is latent
+
+    using enum RecomputedModule;
+    using Modules = std::vector<RecomputedModule>;
+    Modules operator()(const Normalize& op) const {
+        if (op.name == "attention_norm") return latent ? Modules{layernorm} : Modules{};
+        if (op.name != "ffn_norm") return {};
+        return {experts ? layernorm : mlp};
+    }
+    Modules operator()(const Linear& op) const {
+        if (op.name == "router") return {moe};
+        if (op.name.starts_with("shared")) return {moe, shared_experts};
+        if (op.name.starts_with("ffn")) return {mlp};
+        if (latent && op.name.ends_with("_up")) return {mla_up_proj};
+        return {};
+    }
+    Modules operator()(const Activate& op) const {
+        if (op.rows == Activate::Rows::expert_slots) return {moe, moe_act};
+        return experts ? Modules{moe, shared_experts} : Modules{mlp};
+    }
+    Modules operator()(const Elementwise& op) const {
+        if (op.name == "gate_product") return {mlp};
+        return op.name == "shared_gate_product" ? Modules{moe, shared_experts} : Modules{};
+    }
+    Modules operator()(const HeadLayout&) const {
+        return latent ? Modules{mla_up_proj} : Modules{};
+    }
+    Modules operator()(
+        const OneOf<Route, ToExperts, GroupedLinear, FromExperts, AddShared> auto&) const {
+        return {RecomputedModule::moe};
+    }
+    Modules operator()(const auto&) const { return {}; }
+};
+
+}  // namespace
+
+std::vector<bool> selective_runs(std::span<const Operator> operators, const Experiment& e) {
+    const bool experts = std::ranges::any_of(
+        operators, [](const Operator& op) { return std::holds_alternative<Route>(op); });
+    const HoldingModules holding{experts, e.workload.attention == AttentionKind::mla};
+    std::vector<bool> runs;
+    for (const Operator& op : operators)
+        runs.push_back(std::ranges::any_of(std::visit(holding, op), [&](RecomputedModule module) {
+            return runs_again(e.parallelism, module);
+        }));
+    return runs;
+}
+
 // The projection is not split over tensor-parallel ranks.
 Block prediction_block(const Workload& w, const RankShape& s) {
     return {Embed{}, Normalize{"mtp_embedding_norm", s.outer_tokens, w.hidden, s.matrix},

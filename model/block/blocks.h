@@ -48,6 +48,10 @@ std::vector<SharedBlock> layer_blocks(const Workload& workload, const RankShape&
 // (per_op_sac_force_recompute_mm_shapes_by_fqns). What their exchanges brought is kept.
 std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp);
 
+// For each operator, whether selective recompute runs it again before the block's backward.
+// Attention between its projections does so in its own backward (fused_attention.h).
+std::vector<bool> selective_runs(std::span<const Operator> operators, const Experiment& experiment);
+
 // The block in front of the layer in a module that predicts a further token.
 Block prediction_block(const Workload& workload, const RankShape& shape);
 

@@ -60,7 +60,7 @@ struct FusedAttention : BlockPass {
     // transformer/attention.py and multi_latent_attention.py: _checkpointed_attention_forward()
     // around core_attention; nemo-toolkit 1.23.0, modules/common/megatron/attention.py).
     void operator()(const Attend& op) const {
-        if (back != nullptr && p.recompute == Recompute::selective)
+        if (back != nullptr && runs_again(p, RecomputedModule::core_attn))
             FusedAttention{{{&back->inputs, nullptr}, {c}}}(op);
         const bool ring = r.context_exchange == ContextExchange::ring;
         const Bytes all =

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
 #include <limits>
 
 #include "model/base/errors.h"
@@ -246,10 +248,25 @@ std::string unquoted(const std::string& text) {
 }
 
 ConfigValue word_of(const std::string& raw) { return {unquoted(raw)}; }
+bool is_name(std::string_view word) {
+    const auto of_name = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+    return word != "true" && word != "false" && !word.empty() &&
+           std::isalpha(static_cast<unsigned char>(word.front())) &&
+           std::ranges::all_of(word, of_name);
+}
+// Names in a list may stand without quotes.
+ConfigValue bracketed(const std::string& text) {
+    const auto open = text.find('['), close = text.rfind(']');
+    const auto names = close == std::string::npos
+                           ? std::vector<std::string>{}
+                           : words_of(text.substr(open + 1, close - open - 1));
+    if (names.empty() || !std::ranges::all_of(names, is_name)) return parse_toml_value(text);
+    return parse_toml_value(fmt::format("[\"{}\"]", fmt::join(names, "\", \"")));
+}
 ConfigValue list_of(const std::string& raw) {
     const std::string text = unquoted(raw);
     const auto first = text.find_first_not_of(" \t");
-    if (first != std::string::npos && text[first] == '[') return parse_toml_value(text);
+    if (first != std::string::npos && text[first] == '[') return bracketed(text);
     const auto words = words_of(text);
     // the reader of the list reports what it expects
     if (words.size() < 2) return number_or_word_of(raw);

@@ -13,6 +13,7 @@
 #include "model/machine/libraries.h"
 #include "model/machine/measured_tables.h"
 #include "model/runtime_rules.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
@@ -135,6 +136,15 @@ constexpr Feature features[] = {
                 e.parallelism.recompute == Recompute::alternate;
      },
      "parallelism.recompute is not full"},
+    {"parallelism.recompute_modules",
+     [](const Experiment& e) { return e.parallelism.recompute == Recompute::selective; },
+     "parallelism.recompute is not selective"},
+    {"parallelism.recompute_modules",
+     [](const Experiment& e) {
+         const auto& named = e.parallelism.recompute_modules;
+         return modules_of(e.workload, named) == named;
+     },
+     "the model lacks some of these modules"},
     {"routing.kind routing.skew routing.skew_spread routing.file", has_experts,
      "workload.moe.experts is 0"},
 };

@@ -73,6 +73,12 @@ std::string schedule_refusal(const Split& s) {
     return "";
 }
 
+bool runs_attention_alone(const Split& s) {
+    return std::ranges::all_of(modules_of(s.w, s.p.recompute_modules), [](RecomputedModule module) {
+        return module == RecomputedModule::core_attn;
+    });
+}
+
 // The first width of a feed-forward block that tp does not divide; 0 if it divides all.
 struct Width {
     std::string_view key;
@@ -279,7 +285,7 @@ constexpr Rule rules[] = {
      "selective recompute that leaves neither scores nor a wide copy (next to no memory)",
      [](const Split& s) {
          return s.p.recompute == Recompute::selective && s.w.attention != AttentionKind::plain &&
-                !is_narrow(s.w.dtype);
+                !is_narrow(s.w.dtype) && runs_attention_alone(s);
      },
      true},
     framework(SplitKey::recompute, "recompute",

@@ -1,6 +1,7 @@
 #include "model/transformer/counts.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "model/base/numbers.h"
 #include "model/block/blocks.h"
@@ -235,6 +236,26 @@ Flops masked_flops(const Workload& w, double sequences) {
     for (int layer = 0; layer < w.layers + w.mtp_layers; ++layer)
         token += Flops(3 * layer_tally(w, std::min(layer, w.layers - 1)).masked);
     return token * (sequences * w.seq);
+}
+
+std::vector<RecomputedModule> modules_of(const Workload& w,
+                                         const std::vector<RecomputedModule>& named) {
+    const bool experts = w.moe.experts > 0, latent = w.attention == AttentionKind::mla;
+    std::vector<RecomputedModule> found;
+    std::ranges::copy_if(named, std::back_inserter(found), [&](RecomputedModule module) {
+        using enum RecomputedModule;
+        switch (module) {
+            case core_attn: return true;
+            case layernorm: return latent || experts;
+            case mla_up_proj: return latent;
+            case mlp: return !experts || w.moe.dense_layers > 0 || w.moe.interval > 1;
+            case moe_act:
+            case moe: return experts;
+            case shared_experts: return w.moe.shared_experts > 0;
+        }
+        return false;
+    });
+    return found;
 }
 
 }  // namespace stepcast

@@ -2,7 +2,10 @@
 // not from recompute or execution.
 #pragma once
 
+#include <vector>
+
 #include "model/base/units.h"
+#include "model/parallelism.h"
 #include "model/workload.h"
 
 namespace stepcast {
@@ -83,5 +86,9 @@ Flops model_flops(const Workload& workload, double sequences = 1);
 // What of them is of scores that a causal mask hides, half of full attention: Megatron-LM's count
 // leaves it out since 2025 (megatron/training/training.py, num_floating_point_operations()).
 Flops masked_flops(const Workload& workload, double sequences = 1);
+
+// The modules of these that the model has.
+std::vector<RecomputedModule> modules_of(const Workload& workload,
+                                         const std::vector<RecomputedModule>& named);
 
 }  // namespace stepcast

@@ -105,8 +105,17 @@ struct Maker {
 private:
     void backward(const BackwardPlanners& b, std::span<const Part> parts, Host before) const {
         before(b.inputs, c);
-        for (std::size_t i = parts.size(); i-- > 0;)
+        for (std::size_t i = parts.size(); i-- > 0;) {
+            run_again(b.inputs, parts[i]);
             plan_block({nullptr, &b}, c, parts[i].operators, parts[i].style);
+        }
+    }
+    void run_again(Planner& planner, const Part& part) const {
+        const std::vector<bool> runs = selective_runs(part.operators, c.experiment);
+        Block again;
+        for (std::size_t i = 0; i < runs.size(); ++i)
+            if (runs[i]) again.push_back(part.operators[i]);
+        if (!again.empty()) plan_block({&planner, nullptr}, c, again, part.style);
     }
 };
 

@@ -22,11 +22,18 @@ auto ranks_of(const Parallelism& p) {
 }
 // Full recompute is counted apart from the shape, so it shares a shape with no recompute.
 int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : as_int(recompute); }
+// A bit for each module that selective recompute runs again.
+int of_modules(const Parallelism& p) {
+    int bits = 0;
+    if (p.recompute != Recompute::selective) return bits;
+    for (const RecomputedModule module : p.recompute_modules) bits |= 1 << as_int(module);
+    return bits;
+}
 auto shape_of(const ParallelPlan& plan, const Gradients& gradients) {
     const auto& [p, x] = plan;
     const bool accumulates = !gradients.fused_accumulation && micro_batches(p) != 1;
     return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
-                      overlaps_tensor(x, p), x.weight_gradient,
+                      of_modules(p), overlaps_tensor(x, p), x.weight_gradient,
                       accumulates ? accumulated_shards(p) : 0);
 }
 auto pipeline_of(const ParallelPlan& plan) {

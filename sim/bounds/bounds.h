@@ -88,7 +88,7 @@ public:
 
 private:
     // shape_of() and two sizes; rank_order
-    using ShapeKey = std::pair<std::array<double, 11>, std::string>;
+    using ShapeKey = std::pair<std::array<double, 12>, std::string>;
     // A path with the micro-batches of this call. `lower` and `estimate` are the times of its
     // features that data parallelism does not change.
     struct RunPath {

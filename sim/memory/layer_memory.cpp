@@ -96,6 +96,16 @@ bool norm_keeps_fp32(const BlockRules& rules) {
     return rules.w.norm == Norm::rmsnorm && composes(rules, Composed::norms);
 }
 
+// All that is kept but the first tensors is made again.
+void make_again(OperatorMemory& memory, std::size_t first) {
+    TensorSizes stay;
+    for (const Bytes size : memory.kept) {
+        (first == 0 ? memory.again : stay).add(size);
+        first -= std::min<std::size_t>(first, 1);
+    }
+    memory.kept = stay;
+}
+
 // What one operator keeps and what its backward needs: one overload for each operator.
 struct Rules : BlockRules {
     bool read = true;  // a product keeps the operator's result
@@ -230,7 +240,7 @@ private:
     [[nodiscard]] OperatorMemory attention(long heads, long kv_heads) const {
         if (selects_keys(w)) return attention_to_latents(heads);
         const bool plain = w.attention == AttentionKind::plain;
-        const bool again = p.recompute == Recompute::selective;
+        const bool again = runs_again(p, RecomputedModule::core_attn);
         const bool narrow = s.matrix != s.storage && w.adapter_rank == 0;
         const Bytes result = s.inner(heads * s.value_dim), queries = s.inner(heads * s.qk_dim),
                     keys = s.inner(kv_heads * s.qk_dim), values = s.inner(kv_heads * s.value_dim);
@@ -244,6 +254,7 @@ private:
             {result, queries, keys, values, context(keys + values)}};
         if (r.stacked_heads && kv_heads == heads)
             memory.kept = {queries + keys + values, keys + values};
+        if (latent() && runs_again(p, RecomputedModule::mla_up_proj)) make_again(memory, 0);
         if (!again || !narrow || w.attention_gate) memory.kept.add(result);
         // the copy that the output projection reads
         if (narrow) memory.kept.add(number(s.tokens * heads * s.value_dim) * size_of(s.matrix));
@@ -255,18 +266,38 @@ private:
     }
 };
 
-OperatorMemory memory_of(const Block& block, std::size_t i, const LayerContext& c) {
-    return std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
+// How many of an operator's first tensors stay where selective recompute runs it again: those that
+// a module reads or that precede it. A norm's input is the residual stream, of latent attention the
+// shared rotary key comes from before the products, and an expert's activation runs again alone or
+// with all that leads to it.
+std::size_t read_from_outside(const Operator& op, const Parallelism& p) {
+    if (std::holds_alternative<Normalize>(op) || std::holds_alternative<HeadLayout>(op)) return 1;
+    const auto* const activation = std::get_if<Activate>(&op);
+    return activation && activation->rows == Activate::Rows::expert_slots &&
+                   !runs_again(p, RecomputedModule::moe)
+               ? 1
+               : 0;
 }
 
+OperatorMemory memory_of(const Block& block, std::size_t i, bool again, const LayerContext& c) {
+    OperatorMemory memory =
+        std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
+    if (again) make_again(memory, read_from_outside(block[i], c.experiment.parallelism));
+    return memory;
+}
+
+// What runs again is there for the whole backward of the block.
 Activations memory_of(const Block& block, const LayerContext& c) {
+    const std::vector<bool> runs = selective_runs(block, c.experiment);
     Activations sum;
+    Bytes again;
     for (std::size_t i = 0; i < block.size(); ++i) {
-        const OperatorMemory of = memory_of(block, i, c);
+        const OperatorMemory of = memory_of(block, i, runs[i], c);
         sum.kept += of.kept.sum();
         sum.work = std::max(sum.work, of.work.sum());
+        again += of.again.sum();
     }
-    sum.work += 2.0 * c.shape.inner(c.shape.hidden);
+    sum.work += 2.0 * c.shape.inner(c.shape.hidden) + again;
     return sum;
 }
 
@@ -292,7 +323,7 @@ TensorSizes kept_by_alternate(const Block& block, std::size_t i, bool runs_again
     if (const auto* attend = std::get_if<Attend>(&block[i]))
         kept.add(s.inner(attend->heads * s.value_dim));
     else if (linear == nullptr)
-        kept.add(memory_of(block, i, c).kept);
+        kept.add(memory_of(block, i, false, c).kept);
     else
         kept.add(linear->split == Split::row
                      ? s.outer()
@@ -355,10 +386,11 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
 }
 
 OperatorMemories operator_memories(const Block& block, const LayerContext& c) {
-    const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
+    const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp),
+                            selective = selective_runs(block, c.experiment);
     OperatorMemories memories;
     for (std::size_t i = 0; i < block.size(); ++i) {
-        memories.operators.push_back(memory_of(block, i, c));
+        memories.operators.push_back(memory_of(block, i, selective[i], c));
         memories.kept_by_alternate.push_back(kept_by_alternate(block, i, runs[i], c));
     }
     return memories;

@@ -39,9 +39,10 @@ private:
     std::size_t count_ = 0;
 };
 
-// What one operator keeps for its backward, and what its backward makes on top.
+// What one operator keeps for its backward, what its backward makes on top, and what selective
+// recompute makes again for the backward of the whole block.
 struct OperatorMemory {
-    TensorSizes kept, work;
+    TensorSizes kept, work, again = {};
 };
 // Of each operator of a block, and what an alternate recompute keeps of it.
 struct OperatorMemories {

@@ -120,6 +120,12 @@ private:
         for (const TensorId id : ids) free(id);
         ids.clear();
     }
+    void free_last(TensorIds& ids, std::size_t count) {
+        for (; count > 0; --count) {
+            free(ids.back());
+            ids.pop_back();
+        }
+    }
     void use_on(TensorId id, std::uint8_t stream) {
         out_.events.push_back({AllocatorEvent::Kind::record_stream, stream, id, 0});
     }
@@ -325,6 +331,7 @@ private:
                             kept.push_back(id);
                 } else {
                     for (const TensorId id : make_all(kind, op.what, op.kept)) kept.push_back(id);
+                    now = make_all(TensorKind::work, op.what, op.again);
                 }
                 if (!op.made_first) made = make_all(TensorKind::work, op.what, op.made);
                 now.insert(now.end(), made.begin(), made.end());
@@ -348,6 +355,9 @@ private:
         if (unit.again) run_forward(tape, false, false, again);
         for (auto block = tape.blocks.rbegin(); block != tape.blocks.rend(); ++block) {
             TensorIds chain;
+            for (const OperatorTape& op : block->operators)
+                for (const TensorId id : make_all(TensorKind::activations, op.what, op.again))
+                    made_again_.push_back(id);
             for (auto op = block->operators.rbegin(); op != block->operators.rend(); ++op)
                 run_backward(*op, stack, chain, split);
             const TensorId result = make(TensorKind::work, "residual", real(block->result));
@@ -355,13 +365,7 @@ private:
             free(chain_);
             chain_.push_back(result);
         }
-        if (unit.again) {
-            const std::size_t lasting = 1 + rerun_tensors(tape);
-            for (std::size_t i = 0; i < lasting; ++i) {
-                free(kept.back());
-                kept.pop_back();
-            }
-        }
+        if (unit.again) free_last(kept, 1 + rerun_tensors(tape));
         free(next);
         if (shards_gradients() && !split) reduce(tape);
     }
@@ -386,10 +390,8 @@ private:
         }
         free(work);
         free(brought);
-        for (std::size_t i = 0; i < op.kept.size(); ++i) {
-            free(kept.back());
-            kept.pop_back();
-        }
+        free_last(kept, op.kept.size());
+        free_last(made_again_, op.again.size());
     }
 
     // --- gradients of weights
@@ -507,8 +509,9 @@ private:
     bool workspaces_left_ = true, on_host_ = false;
     int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_, casts_;  // by chunk and micro-batch
-    TensorIds chain_;    // the gradient of the residual stream
-    TensorIds leaving_;  // inputs of layers on their way to the host
+    TensorIds chain_;       // the gradient of the residual stream
+    TensorIds made_again_;  // by selective recompute, for the block whose backward runs
+    TensorIds leaving_;     // inputs of layers on their way to the host
     TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;
     std::map<std::pair<int, std::string>, TensorId> own_gradients_;
     std::set<std::int64_t> dummies_;

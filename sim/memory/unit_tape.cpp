@@ -139,10 +139,11 @@ BlockTape tape_of(const Block& block, const LayerContext& c, double share) {
         OperatorTape one;
         one.what = name_of(block[i]);
         add(one.kept, memories.operators[i].kept, share);
+        add(one.again, memories.operators[i].again, share);
         add(one.rerun, memories.kept_by_alternate[i], share);
         std::visit(TapeRules{{c}, one, memories.operators[i], is_kept_next(block, i)}, block[i]);
-        if (!one.kept.empty() || !one.made.empty() || !one.gradients.empty() ||
-            one.weight_gradient > 0)
+        if (!one.kept.empty() || !one.again.empty() || !one.made.empty() ||
+            !one.gradients.empty() || one.weight_gradient > 0)
             tape.operators.push_back(std::move(one));
     }
     return tape;

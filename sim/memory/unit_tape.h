@@ -15,13 +15,14 @@ using TensorList = std::vector<std::int64_t>;  // bytes of each
 
 struct OperatorTape {
     std::string what;
-    TensorList kept;          // from its forward to its backward
-    TensorList rerun;         // of these, or in their place, what an alternate recompute keeps
-    TensorList made;          // by its forward, until the next operator has run
-    bool made_first = false;  // before what is kept
-    TensorList brought;       // by a collective for its forward, as long as that runs
-    TensorList brought_back;  // the same for its backward
-    TensorList gradients;     // of its inputs: from its backward to that of the one before
+    TensorList kept;   // from its forward to its backward
+    TensorList again;  // by its forward, and anew for the backward of its block
+    TensorList rerun;  // of what is kept, or in their place, what an alternate recompute keeps
+    TensorList made;   // by its forward, until the next operator has run
+    bool made_first = false;           // before what is kept
+    TensorList brought;                // by a collective for its forward, as long as that runs
+    TensorList brought_back;           // the same for its backward
+    TensorList gradients;              // of its inputs: from its backward to that of the one before
     bool gathers_gradients = false;    // a collective writes them
     TensorList work;                   // as long as its backward runs
     int weight_tensors = 1;            // of which the weight gradient is

@@ -10,6 +10,7 @@
 #include "model/base/plain_text.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
+#include "model/transformer/counts.h"
 #include "sim/bounds/bounds.h"
 
 namespace stepcast {
@@ -87,23 +88,34 @@ std::vector<int> every_value(SplitKey key, const Experiment& e) {
     }
 }
 
-// What a switch acts on: without more than one of these its values mean the same.
-constexpr std::pair<std::string_view, SplitKey> acts_on[] = {
-    {"runtime.experts.dispatch", SplitKey::ep},
-    {"runtime.experts.tensor_parallel", SplitKey::tp},
-    {"runtime.context_exchange", SplitKey::cp},
-    {"runtime.exchanges.tensor", SplitKey::tp},
-    {"runtime.exchanges.sends", SplitKey::pp}};
+// What a switch acts on, and the values of that for which all values of the switch mean the same.
+struct ActsOn {
+    std::string_view key;
+    SplitKey needed;
+    bool (*idle)(int);
+};
+bool is_one(int degree) { return degree == 1; }
+bool keeps_modules(int recompute) { return recompute != as_int(Recompute::selective); }
+constexpr ActsOn acts_on[] = {
+    {"runtime.experts.dispatch", SplitKey::ep, is_one},
+    {"runtime.experts.tensor_parallel", SplitKey::tp, is_one},
+    {"runtime.context_exchange", SplitKey::cp, is_one},
+    {"runtime.exchanges.tensor", SplitKey::tp, is_one},
+    {"runtime.exchanges.sends", SplitKey::pp, is_one},
+    {"parallelism.recompute_modules", SplitKey::recompute, keeps_modules}};
 
-std::optional<SplitKey> needed_by(std::string_view key) {
-    const auto* const row = std::ranges::find(acts_on, key, [](const auto& r) { return r.first; });
-    return row == std::end(acts_on) ? std::nullopt : std::optional(row->second);
+const ActsOn* row_of(std::string_view key) {
+    const auto* const row = std::ranges::find(acts_on, key, &ActsOn::key);
+    return row == std::end(acts_on) ? nullptr : row;
 }
 
 // Whether the workload has what the switch acts on, and the two values differ for it.
 bool is_alike(const Experiment& a, const Experiment& b, std::string_view key) {
     if (key.starts_with("runtime.experts.") && a.workload.moe.experts == 0) return true;
     if (key == "runtime.experts.tensor_parallel") return splits_experts(a) == splits_experts(b);
+    if (key == "parallelism.recompute_modules")
+        return modules_of(a.workload, a.parallelism.recompute_modules) ==
+               modules_of(b.workload, b.parallelism.recompute_modules);
     return get_key(a, std::string(key)) == get_key(b, std::string(key));
 }
 
@@ -253,12 +265,12 @@ std::size_t SweepSpace::outer_value(std::size_t axis, std::uint64_t base) const 
 // Where what a switch acts on is 1, its first value stands for all.
 void SweepSpace::pass_over_idle(std::uint64_t number, SweepBase& base) const {
     for (std::size_t i = asked_axes_; i < axes_.size(); ++i) {
-        const auto needed = needed_by(axes_[i].key);
-        if (!needed) continue;
+        const ActsOn* const row = row_of(axes_[i].key);
+        if (row == nullptr) continue;
         if (is_inner(axes_[i].key))
-            base.needs[split_index(axes_[i].key)] = split_field(*needed).get;
+            base.needs[split_index(axes_[i].key)] = split_field(row->needed).get;
         else if (outer_value(i, number) > 0)
-            std::erase(base.values[as_index(*needed)], 1);
+            std::erase_if(base.values[as_index(row->needed)], row->idle);
     }
 }
 

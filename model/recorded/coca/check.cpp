@@ -71,6 +71,7 @@ constexpr std::string_view transformer_keys[] = {"parallelism.tp",
                                                  "runtime.gather_copies",
                                                  "parallelism.shard",
                                                  "parallelism.recompute_layers",
+                                                 "parallelism.recompute_modules",
                                                  "parallelism.overlap_chunks",
                                                  "parallelism.overlap_experts"};
 

@@ -134,11 +134,15 @@ TEST_CASE("flags of old and new name the same") {
           "selective");
     const auto modules =
         megatron("--recompute-granularity selective --recompute-modules moe_act layernorm");
-    CHECK(value(modules, "parallelism.recompute") == "none");
-    CHECK_THAT(lines(modules.problems),
-               Contains("core_attn alone") && Contains("keeps moe_act, layernorm"));
-    CHECK(value(megatron("--recompute-granularity selective --recompute-modules core_attn mlp"),
-                "parallelism.recompute") == "selective");
+    CHECK(value(modules, "parallelism.recompute") == "selective");
+    CHECK(value(modules, "parallelism.recompute_modules") == R"(["moe_act", "layernorm"])");
+    CHECK(modules.problems.empty());
+    CHECK(value(megatron("--recompute-granularity selective --recompute-modules core_attn"),
+                "parallelism.recompute_modules")
+              .empty());
+    CHECK_THAT(
+        lines(megatron("--recompute-granularity selective --recompute-modules attn").problems),
+        Contains("attn: no modules that can run again"));
     const auto heads = megatron("--context-parallel-size 2 --cp-comm-type a2a");
     CHECK(value(heads, "runtime.context_exchange") == "ring");
     CHECK_THAT(lines(heads.problems), Contains("(a2a) are not modelled"));

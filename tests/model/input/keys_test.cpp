@@ -189,6 +189,19 @@ TEST_CASE("a key is unset where it is nothing by default and untouched") {
     }
 }
 
+TEST_CASE("names in a list stand with and without quotes") {
+    Experiment e;
+    for (const char* text : {"[mlp, moe]", "[\"mlp\", \"moe\"]", "['mlp', 'moe']"}) {
+        e.parallelism.recompute_modules.clear();
+        set_key(e, {"parallelism.recompute_modules", text});
+        CHECK(get_key(e, "parallelism.recompute_modules") == R"(["mlp", "moe"])");
+    }
+    CHECK_THROWS_WITH(set_key(e, {"parallelism.recompute_modules", "[mlp moe]"}),
+                      Catch::Matchers::Contains("error while parsing"));
+    CHECK_THROWS_WITH(set_key(e, {"parallelism.recompute_modules", "[mlp, attention]"}),
+                      Catch::Matchers::Contains("attention"));
+}
+
 // A list on the command line needs brackets; without them the message shows it with brackets.
 TEST_CASE("a list without brackets is told how it is written") {
     Experiment e;

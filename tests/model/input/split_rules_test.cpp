@@ -224,6 +224,14 @@ TEST_CASE("of splits that do the same one is legal") {
               e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
               e.workload.dtype = Dtype::fp8;
           }) == legal);
+    CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
+              e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
+              p.recompute_modules = {RecomputedModule::mlp};
+          }) == legal);
+    CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
+              e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
+              p.recompute_modules = {RecomputedModule::moe};  // which the model has not
+          }) == rule::scores);
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1; }) ==
           rule::zero_alone);
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1, p.cp = 2; }) == legal);

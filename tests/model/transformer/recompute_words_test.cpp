@@ -77,6 +77,48 @@ TEST_CASE("torchtitan's selective op runs experts and their router again") {
                  {"workload.moe.ffn", "512"}}) == Approx(layers * (dense + experts)));
 }
 
+namespace {
+// Four layers of 8 experts of an inner width of 512, 2 a token, and one that all tokens pass.
+const std::vector<Override> with_experts{{"workload.moe.experts", "8"},
+                                         {"workload.moe.top_k", "2"},
+                                         {"workload.moe.ffn", "512"},
+                                         {"workload.moe.shared_experts", "1"}};
+double modules_again(const std::string& modules, std::vector<Override> more = {}) {
+    more.emplace_back("parallelism.recompute_modules", modules);
+    return again("megatron-core", "selective", more);
+}
+}  // namespace
+
+// megatron-core 0.16.1, transformer_config.py: recompute_modules. A checkpoint runs the whole
+// forward of its module again, the product down included (tensor_parallel/random.py).
+TEST_CASE("Megatron's modules run their products again, and nothing else") {
+    const double attention = layers * 2 * seq * seq * hidden,
+                 dense = layers * 2 * seq * 3 * hidden * inner,
+                 shared = layers * 2 * seq * 3 * hidden * 512,
+                 routed = layers * 2 * seq * (hidden * 8 + 2 * 3 * hidden * 512);
+    CHECK(modules_again("[core_attn]") == Approx(attention));
+    CHECK(modules_again("[mlp]") == Approx(dense));
+    CHECK(modules_again("[core_attn, mlp]") == Approx(attention + dense));
+    CHECK(modules_again("[moe]", with_experts) == Approx(routed + shared));
+    CHECK(modules_again("[shared_experts]", with_experts) == Approx(shared));
+    CHECK(modules_again("[moe, shared_experts]", with_experts) == Approx(routed + shared));
+    CHECK(modules_again("[layernorm, moe_act]", with_experts) == 0);
+    CHECK(modules_again("[moe, layernorm, mla_up_proj]") == 0);  // which this model has not
+}
+
+// Latents of 512 (queries) and 256 (keys and values); 8 heads of 128 + 64 and of 128.
+TEST_CASE("Megatron's products up from the latents run again") {
+    const double up = 2 * seq * (512 * 8 * (128 + 64) + 256 * 8 * (128 + 128));
+    CHECK(modules_again("[mla_up_proj, layernorm]", {{"workload.attention", "mla"},
+                                                     {"workload.kv_heads", "8"},
+                                                     {"workload.mla.q_rank", "512"},
+                                                     {"workload.mla.kv_rank", "256"},
+                                                     {"workload.mla.nope_dim", "128"},
+                                                     {"workload.mla.rope_dim", "64"},
+                                                     {"workload.mla.value_dim", "128"}}) ==
+          Approx(layers * up));
+}
+
 // Every operator of a layer: queries, keys and values, attention, output, gate, up and down.
 TEST_CASE("full recompute runs the forward of a layer again in every framework") {
     const double products =

@@ -22,10 +22,11 @@ namespace {
 // Values that fit keys of any kind; set_key() refuses the others.
 std::vector<std::string> values_for(const Key& key) {
     std::vector<std::string> values{
-        "true",        "false",       "0",      "1",         "2",         "3",
-        "4",           "8",           "0.5",    "1.25",      "3",         "2 kB",
-        "1 MB",        "[2, 2]",      "[1, 3]", "[1, 1, 2]", "[1, 2, 1]", "[\"norms\"]",
-        "tp-cp-pp-dp", "pp-tp-cp-dp", "fp32",   "bf16"};
+        "true",        "false",       "0",           "1",          "2",
+        "3",           "4",           "8",           "0.5",        "1.25",
+        "3",           "2 kB",        "1 MB",        "[2, 2]",     "[1, 3]",
+        "[1, 1, 2]",   "[1, 2, 1]",   "[\"norms\"]", "[mlp, moe]", "[layernorm, moe_act]",
+        "tp-cp-pp-dp", "pp-tp-cp-dp", "fp32",        "bf16"};
     for (const std::string_view name : key.type->names) values.emplace_back(name);
     return values;
 }

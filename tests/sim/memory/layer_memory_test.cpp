@@ -46,6 +46,55 @@ TEST_CASE("selective recompute keeps neither one kernel's sums nor a result that
     saves(48 * 8.0 * Bytes(4));
 }
 
+// A feed-forward keeps its norm's input alone and makes the other 64 + 256 + 128 elements a token
+// again. Experts, 2 a token of an inner width of 32: norm in and out 2 x 64; 4 scores,
+// probabilities and choices, 9 bytes each; for each of two slots 64 that arrive, 64 into the
+// activation and 32 behind it. With moe the norm's result stays, as what the checkpoint reads.
+TEST_CASE("selective recompute of modules keeps what they read") {
+    Experiment e = small_model();
+    const Routing balanced;
+    const auto feed_forward = [&](std::vector<RecomputedModule> modules) {
+        e.parallelism.recompute = Recompute::selective;
+        e.parallelism.recompute_modules = std::move(modules);
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+            .feed_forward;
+    };
+    using enum RecomputedModule;
+    const double tokens = 48;
+    CHECK(feed_forward({mlp}).kept == tokens * Bytes(2 * 64));
+    CHECK(feed_forward({mlp}).work == tokens * Bytes(2 * (128 + 256) + 2 * (64 + 256 + 128)));
+    e.workload.moe.experts = 4;
+    e.workload.moe.ffn = 32;
+    const Bytes all = tokens * Bytes(2 * 128 + 4 * 9 + 2 * 2 * (64 + 64 + 32));
+    CHECK(feed_forward({core_attn}).kept == all);
+    CHECK(feed_forward({layernorm}).kept == all - tokens * Bytes(2 * 64));
+    CHECK(feed_forward({moe_act}).kept == all - tokens * Bytes(2 * 2 * 32));
+    CHECK(feed_forward({moe}).kept == tokens * Bytes(2 * 128));
+    CHECK(feed_forward({moe, layernorm, moe_act}).kept == tokens * Bytes(2 * 64));
+    CHECK(feed_forward({moe}).work - feed_forward({core_attn}).work ==
+          all - tokens * Bytes(2 * 128));
+}
+
+// Heads of 8 + 4 and 6 from latents of 24 and 16: queries and keys of 8 x 12, values of 8 x 6, and
+// the keys' own part of 8 x 8 are made again; the shared rotary key of 4 stays.
+TEST_CASE("selective recompute of the products up from latents keeps no queries, keys and values") {
+    Experiment e = small_model();
+    e.workload.attention = AttentionKind::mla;
+    e.workload.kv_heads = 8;
+    e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
+    const Routing balanced;
+    const auto kept = [&](std::vector<RecomputedModule> modules) {
+        e.parallelism.recompute = Recompute::selective;
+        e.parallelism.recompute_modules = std::move(modules);
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0)
+            .attention.kept;
+    };
+    using enum RecomputedModule;
+    const double tokens = 48;
+    CHECK(kept({moe}) - kept({mla_up_proj}) == tokens * 8 * Bytes(2 * (12 + 12 + 6 + 8)));
+    CHECK(kept({moe}) - kept({layernorm}) == tokens * Bytes(2 * 64));
+}
+
 // Per token, in elements: norm in and out 2 x 64; the convolution's input of 96 and the gates' of
 // 8; queries, keys and values, 96, and of 4 value heads a row of 64 of the chunk's inverse, a step
 // size and 4 bytes of decay; the gated norm's inputs of 32 each and its result. Work: the states of

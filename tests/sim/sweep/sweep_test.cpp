@@ -5,6 +5,8 @@
 #include <fstream>
 #include <set>
 
+#include <map>
+
 #include <catch2/catch.hpp>
 
 #include "model/input/keys.h"
@@ -179,6 +181,31 @@ TEST_CASE("a switch is passed over where it does nothing") {
     const SweepAnswer without = sweep(q);
     CHECK(alone.counts.legal == without.counts.legal);
     CHECK(alone.best.front().step == without.best.front().step);
+}
+
+// Modules run again under selective recompute alone: the other values of recompute are walked once.
+TEST_CASE("recomputed modules are searched beside selective recompute") {
+    Experiment e = eight_ranks(small_moe());
+    e.framework.name = "mine";
+    e.framework.can.switches = {"parallelism.recompute_modules=[moe_act, layernorm]|[mla_up_proj]"};
+    auto q = asked(e, {"parallelism=all", "parallelism.zero=1", "parallelism.micro_batch=1",
+                       "parallelism.schedule=1f1b"});
+    q.top = 1;
+    check_against_all(q);
+    const SweepAnswer all = sweep(q);
+    CHECK(all.switches == std::vector<std::string>{"parallelism.recompute_modules"});
+    std::map<std::string, std::uint64_t> legal;
+    for (const char* recompute : {"none", "selective", "full"})
+        for (const char* modules : {"[]", "[moe_act, layernorm]"}) {
+            SweepQuestion one = q;
+            one.axes.push_back(parse_axis(std::string("parallelism.recompute=") + recompute));
+            set_key(one.experiment, {"parallelism.recompute_modules", modules});
+            one.experiment.overlay.stated.emplace_back("parallelism.recompute_modules");
+            legal[std::string(recompute) + modules] = sweep(one).counts.legal;
+        }
+    CHECK(all.counts.legal == legal["none[]"] + legal["selective[]"] + legal["full[]"] +
+                                  legal["selective[moe_act, layernorm]"]);
+    CHECK(legal["selective[moe_act, layernorm]"] > 0);
 }
 
 // Four rows cost at most a quarter more simulations than one, or eight.
