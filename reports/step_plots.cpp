@@ -122,7 +122,16 @@ void add_panel(Drawing& drawing, Plot&& panel, const std::string& settings) {
     drawing.script += settings + plot_command(panel.parts, panel.labels);
 }
 
-Plot timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit) {
+// A step, and the axis that it shares with others.
+struct DrawnStep {
+    const Gantt& gantt;
+    std::size_t index;
+    Seconds longest;
+    const TimeUnit& unit;
+};
+
+Plot timeline_of(const DrawnStep& step) {
+    const auto& [g, index, longest, unit] = step;
     Plot panel;
     std::vector<Placed> placed;
     for (std::size_t r = 0; r < g.rows.size(); ++r)
@@ -174,8 +183,8 @@ bool shows_capacity(const Gantt& g) {
     return most != g.memory.end() && g.capacity > Bytes(0) && g.capacity < 3 * most->second;
 }
 
-void add_memory(Drawing& drawing, const Gantt& g, std::size_t index, const TimeUnit& unit,
-                bool is_low, const std::string& settings) {
+void add_memory(Drawing& drawing, const DrawnStep& step, bool is_low, const std::string& settings) {
+    const auto& [g, index, longest, unit] = step;
     Plot panel;
     double most = 0, before = g.memory.front().second.si() / gib;
     std::vector<Row> stair;  // two points per change
@@ -270,6 +279,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     double y = head;
     for (std::size_t i = 0; i < gantts.size(); ++i) {
         const Gantt& g = gantts[i];
+        const DrawnStep step{g, i, longest, unit};
         const auto axis = [&](bool lowest) {
             return lowest && i + 1 == gantts.size() ? x_label : "unset xlabel\nset format x ''\n";
         };
@@ -284,13 +294,13 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
             settings +=
                 fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
                             gnuplot_text(g.title + ", " + time_text(g.step)), layout.at(y - 14));
-        add_panel(drawing, timeline_of(g, i, longest, unit), settings);
+        add_panel(drawing, timeline_of(step), settings);
         drawing.script += "unset label\nunset object\nunset arrow\n";
         y = end;
         if (!g.memory.empty()) {
             const double from = y + memory_gap * layout.row;
             y = from + memory_rows * layout.row;
-            add_memory(drawing, g, i, unit, y - from < 80, layout.margins(from, y) + axis(true));
+            add_memory(drawing, step, y - from < 80, layout.margins(from, y) + axis(true));
             drawing.script += "unset label 5\n";
         }
         y += gap;

@@ -117,24 +117,25 @@ private:
         const Lane out = blocking ? Lane::host : up ? Lane::send_up : Lane::send_down;
         const Lane in = blocking ? Lane::host : up ? Lane::receive_up : Lane::receive_down;
         const GroupId group = graph_.add_group(between_stages(context_, from.index, to.index));
-        const OpId op = send_op(at);
+        const NewTask task{at.back ? backward_name_ : forward_name_,
+                           at.back ? Phase::backward : Phase::forward, send_op(at),
+                           blocking ? 0.0F : 1.0F, group};
         TasksByRank sent;
         for (std::size_t r = 0; r < from.stage.size(); ++r) {
             const Place places[2] = {{from.stage.graph_rank(r), out}, {to.stage.graph_rank(r), in}};
             const TaskId after[2] = {from.stage.last()[r], to.stage.last()[r]};
             const std::size_t waits = blocking && after[1] != no_task ? 2 : 1;
-            sent.push_back(graph_.add(at.back ? backward_name_ : forward_name_,
-                                      at.back ? Phase::backward : Phase::forward, op, places,
-                                      {after, waits}, blocking ? 0 : 1, group));
+            sent.push_back(graph_.add(task, places, {after, waits}));
         }
         return sent;
     }
 
     TasksByRank gathered(StageState& state, const At& at, const TasksByRank& parts) {
         if (gather_op_ == 0) gather_op_ = graph_.add_op(AllGather{context_.shape.outer()});
-        return state.stage.collective(
-            graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
-            gather_op_, graph_.add_group(context_.groups.tensor), Lane::collective, parts);
+        const NewTask task{graph_.name_id("gather_activations"),
+                           at.back ? Phase::backward : Phase::forward, gather_op_, 1,
+                           graph_.add_group(context_.groups.tensor)};
+        return state.stage.collective(task, Lane::collective, parts);
     }
 
     OpId send_op(const At& at) {

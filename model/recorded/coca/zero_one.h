@@ -107,16 +107,16 @@ private:
         planner.compute("bucket_divide", MemoryPass{bucket_bytes(context_.experiment),
                                                     bucket_bytes(context_.experiment)});
         stage_.stamp(planner.take(), overlaps() ? Phase::backward : Phase::gradient_sync);
-        const NameId name = graph_.name_id("gradient_reduce");
         const GroupId group = graph_.add_group(context_.data);
         TasksByRank done;
         const TasksByRank ready = stage_.last();
-        for (const Slice& run : runs_)
-            done = stage_.collective(
-                name, Phase::gradient_sync,
-                graph_.add_op(
-                    Reduce{run.elements * size_of(gradient_type(context_.experiment)), run.rank}),
-                group, Lane::data, ready);
+        for (const Slice& run : runs_) {
+            NewTask task = graph_.task_of(
+                "gradient_reduce", Phase::gradient_sync,
+                Reduce{run.elements * size_of(gradient_type(context_.experiment)), run.rank});
+            task.group = group;
+            done = stage_.collective(task, Lane::data, ready);
+        }
         sent_.push_back(std::move(done));
         const std::size_t buffers = overlaps() ? 2 : 1;
         if (sent_.size() >= buffers) stage_.follow(sent_[sent_.size() - buffers]);
