@@ -127,6 +127,8 @@ private:
     // Each computes what depends on the parallelism of this call: bind() what memory needs,
     // bind_times() the rest.
     void bind(const ParallelPlan& plan);
+    [[nodiscard]] bool changes_shape(const ParallelPlan& before, const ParallelPlan& plan,
+                                     bool ranks) const;
     void bind_times();
     void bind_shape();
     void bind_groups();
@@ -135,6 +137,7 @@ private:
     void bind_memory();
     void bind_paths();
     void bind_sends();
+    void bind_hops();
     void bind_slots();
     void bind_data();
     // lower.cpp
