@@ -128,7 +128,7 @@ public:
 private:
     using Kernel = std::tuple<std::string, int, double>;
     static Kernel key(const Profile& p, const DeviceSpan& s) {
-        return {p.names[s.name], s.sized, real(s.bytes)};
+        return {p.names[s.name], s.sized, static_cast<double>(s.bytes)};
     }
     std::map<Kernel, std::vector<double>> kernels_;
     std::map<decltype(alike(CollectiveCall())), Seconds> collectives_;
@@ -370,7 +370,7 @@ Op op_of(const Profile& p, const DeviceSpan& s) {
         if (kind == "send_recv") return SendRecv{bytes};
         return collective_op(kind, bytes, 1).value_or(AllReduce{bytes});
     }
-    return MemoryPass{Bytes(real(s.bytes)), Bytes(0)};
+    return MemoryPass{Bytes(static_cast<double>(s.bytes)), Bytes(0)};
 }
 
 Phase phase_of(ProfilePhase phase) {

@@ -206,7 +206,7 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     found.experiment = read_experiment(preset, overrides);
     const Parallelism& p = found.experiment.parallelism;
     const int batch = sequences_of_step(p);
-    found.measured_sequences = as_int(run.global_batch);
+    found.measured_sequences = static_cast<int>(run.global_batch);
     if (run.global_batch > 0 && run.global_batch != batch)
         found.assumptions.push_back(fmt::format(
             "the log says a global batch of {}, the experiment {}: other work was measured than is "
