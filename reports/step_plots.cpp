@@ -131,14 +131,15 @@ struct DrawnStep {
 };
 
 Plot timeline_of(const DrawnStep& step) {
-    const auto& [g, index, longest, unit] = step;
+    const Gantt& g = step.gantt;
+    const TimeUnit& unit = step.unit;
     Plot panel;
     std::vector<Placed> placed;
     for (std::size_t r = 0; r < g.rows.size(); ++r)
-        for (const Placed& box : placed_boxes(g.rows[r], r, longest)) placed.push_back(box);
+        for (const Placed& box : placed_boxes(g.rows[r], r, step.longest)) placed.push_back(box);
     for (const Look& look : looks) {
         if (std::ranges::find(placed, look.kind, &Placed::kind) == placed.end()) continue;
-        const auto name = fmt::format("g{}k{}", index, as_int(look.kind));
+        const auto name = fmt::format("g{}k{}", step.index, as_int(look.kind));
         panel.add_block(name, placed, [&](const Placed& box) -> Row {
             if (box.kind != look.kind) return {};
             const double start = box.start.si() * unit.factor;
@@ -148,11 +149,11 @@ Plot timeline_of(const DrawnStep& step) {
         panel.add(fmt::format("${} using 1:2:3:4:5:6 with boxxyerror {} fc '{}' lw 0.6", name,
                               look.style(), look.colour));
     }
-    DataBlock numbers{fmt::format("n{}", index), {}};
+    DataBlock numbers{fmt::format("n{}", step.index), {}};
     for (std::size_t r = 0; r < g.rows.size(); ++r)
         for (const GanttBox& box : g.rows[r].boxes) {
             const int number = box.micro_batch + 1;
-            const double room = (box.finish - box.start) / longest / number_width;
+            const double room = (box.finish - box.start) / step.longest / number_width;
             if (is_crowded(g.rows[r]) || number < 1 || room < real(std::to_string(number).size()))
                 continue;
             numbers.rows.push_back(
@@ -184,12 +185,13 @@ bool shows_capacity(const Gantt& g) {
 }
 
 void add_memory(Drawing& drawing, const DrawnStep& step, bool is_low, const std::string& settings) {
-    const auto& [g, index, longest, unit] = step;
+    const Gantt& g = step.gantt;
+    const std::size_t index = step.index;
     Plot panel;
     double most = 0, before = g.memory.front().second.si() / gib;
     std::vector<Row> stair;  // two points per change
     for (const auto& [time, bytes] : g.memory) {
-        const double now = bytes.si() / gib, x = time.si() * unit.factor;
+        const double now = bytes.si() / gib, x = time.si() * step.unit.factor;
         most = std::max(most, now);
         stair.push_back({x, std::exchange(before, now)});
         stair.push_back({x, now});
