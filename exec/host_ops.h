@@ -10,10 +10,11 @@
 
 namespace stepcast {
 
-// `batch` times C[m,n] = A[m,k] B[k,n]; the batches are stored one after another.
 struct MatrixShape {
     long m, n, k, batch = 1;
 };
+
+// `batch` times C[m,n] = A[m,k] B[k,n]; the batches are stored one after another.
 void multiply(const MatrixShape& shape, std::span<const float> a, std::span<const float> b,
               std::span<float> c);
 
@@ -22,18 +23,20 @@ void multiply(const MatrixShape& shape, std::span<const float> a, std::span<cons
 void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b,
                      std::span<float> c);
 
-// out[h,seq_q,head_dim] = softmax(Q K^T / sqrt(head_dim)) V for every sequence and head h; with
-// `causal`, query i sees the keys up to i + seq_k - seq_q. `scores` holds seq_q * seq_k.
 struct AttentionInputs {
     std::span<const float> q, k, v;
 };
+
+// out[h,seq_q,head_dim] = softmax(Q K^T / sqrt(head_dim)) V for every sequence and head h; with
+// `causal`, query i sees the keys up to i + seq_k - seq_q. `scores` holds seq_q * seq_k.
 void attend(const Attention& shape, const AttentionInputs& in, std::span<float> out,
             std::span<float> scores);
 
-// Gradients of attend() for the gradient `d_out` of its result. `scores` holds 2 * seq_q * seq_k.
 struct AttentionGradients {
     std::span<float> q, k, v;
 };
+
+// Gradients of attend() for the gradient `d_out` of its result. `scores` holds 2 * seq_q * seq_k.
 void attend_backward(const Attention& shape, const AttentionInputs& in,
                      std::span<const float> d_out, AttentionGradients gradients,
                      std::span<float> scores);

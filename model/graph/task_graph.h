@@ -2,18 +2,15 @@
 //
 // Rules that both interpreters share:
 // - A task occupies a set of places (rank, lane). It starts when its predecessors have finished and
-// it is first in
-//   the queue of all its places; it frees them all when it finishes. Tasks of one place run in id
-//   order.
+//   it is first in the queue of all its places; it frees them all when it finishes. Tasks of one
+//   place run in id order.
 // - A collective is one task with a place on every participant, so a straggler delays all.
 // - Edges lead to earlier ids only, so the graph is acyclic by construction; id order is issue
-// order, and every
-//   rank issues its collectives in one global order.
+//   order, and every rank issues its collectives in one global order.
 // - The host is the lane `host`. Issuing a task occupies the host of each of its ranks for the cost
-// of its `host_calls`; then the
-//   task can start. A task on the host lane occupies the host itself; one with device predecessors
-//   is a synchronisation. With `launch_blocking` the host waits for each task that it issued. No
-//   task occupies the host and a device lane at once.
+//   of its `host_calls`; then the task can start. A task on the host lane occupies the host itself;
+//   one with device predecessors is a synchronisation. With `launch_blocking` the host waits for
+//   each task that it issued. No task occupies the host and a device lane at once.
 #pragma once
 
 #include <cstdint>

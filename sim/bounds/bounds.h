@@ -62,12 +62,13 @@ private:
 
 // The bounds for one workload, cluster and draw of the routing; keeps what it priced. One object is
 // for one thread. Objects may share the pipelines, which do not depend on the draw. Meant for
-// nested loops: the cost depends on what changed since the last call.
-//   zero, exchanges.gradients, .parameters                               innermost: tens of
-//   nanoseconds (zero: if no pass accumulates) schedule, pp, vp, dp, global_batch, scatter_p2p,
-//   overlap_p2p        hundreds of nanoseconds, if their pipelines are known tp, cp, ep,
-//   micro_batch, sequence_parallel, recompute, all others   a look-up if known, else tens of
-//   microseconds
+// nested loops, innermost first: the cost depends on what changed since the last call.
+//   zero, exchanges.gradients, .parameters                   tens of nanoseconds
+//     (zero: if no pass accumulates)
+//   schedule, pp, vp, dp, global_batch, exchanges.sends,     hundreds of nanoseconds, if their
+//     .scatter_sends                                         pipelines are known
+//   tp, cp, ep, micro_batch, sequence_parallel,              a look-up if known, else tens of
+//     recompute, all others                                  microseconds
 class StepBounds {
 public:
     // Whether the closed forms model everything in the step. They do not cover: other workloads

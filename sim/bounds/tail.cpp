@@ -1,11 +1,11 @@
 // With n micro-batches, C the collectives of one chunk's gradients, and G the gather of its
 // parameters:
 //   zero 0, 1  C runs during the last backwards, once the first bucket is full; chunks end pp slots
-//   apart. In schedules that drain
-//              stage by stage, each stage's slower last backward delays the stages before it
+//              apart. In schedules that drain stage by stage, each stage's slower last backward
+//              delays the stages before it
 //   zero 2     n C run during all backwards
 //   zero 3     collectives run inside the slots; the step waits for the first gather and the last
-//   collective
+//              collective
 // Pipelines under zero 2 and 3 end as under zero 1 (StepBounds::estimate_ends).
 // With overlap_params (zero 1, 2) G runs during the first forwards: a layer waits for its own
 // parameters and for all before them.

@@ -1,15 +1,13 @@
 // Gradient exchange and optimizer under ZeRO stage 1, as in DeepSpeed (stage_1_and_2.py, 0.8), with
 // n ranks:
 //   exchange  each gradient is copied into a bucket buffer. When the next does not fit, or all are
-//   there, the whole buffer is divided
-//             by n, and each run of elements with one owner is reduced to that owner. Without
-//             overlap all this follows the backward, group by group. With overlap each layer's
-//             gradients are sent when its backward has made them.
+//             there, the whole buffer is divided by n, and each run of elements with one owner is
+//             reduced to that owner. Without overlap all this follows the backward, group by group.
+//             With overlap each layer's gradients are sent when its backward has made them.
 //   step      for each tensor that this rank owns a part of, the host waits for a value twice: is
-//   it finite, what is its norm. For each
-//             group the norms of all ranks are added (one value sent, one read). Then for each
-//             group the owned gradients are flattened and unscaled, and the optimizer updates them.
-//             At last the ranks gather the parameters.
+//             it finite, what is its norm. For each group the norms of all ranks are added (one
+//             value sent, one read). Then for each group the owned gradients are flattened and
+//             unscaled, and the optimizer updates them. At last the ranks gather the parameters.
 // Each of these costs the host one call per tensor or group, whatever their sizes. Source: ZeRO,
 // arXiv 1910.02054.
 #pragma once
