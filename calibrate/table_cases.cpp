@@ -208,7 +208,7 @@ std::string part_nodes_text(const Cluster& cluster) {
 // has one tile and whole waves. The costs of its splits along k stay the file's: with an unchanging
 // tile they would decide for each shape whether it is split, and fits would end at different local
 // minima.
-bool is_of_other_law(const FitParameter& p, const Cluster& start) {
+static bool is_of_other_law(const FitParameter& p, const Cluster& start) {
     const bool of_tiles = p.key.starts_with("kernel.gemm_tile_"),
                is_reuse = p.key == "kernel.gemm_tile_reuse";
     if (start.kernel.gemm_even_tiles &&
