@@ -19,28 +19,35 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+// The columns by which a kind of table is known; of several kinds that a header has, the first.
+struct KnownTable {
+    TableKind kind;
+    std::initializer_list<const char*> columns;
+    const char* missing = nullptr;  // a column that it does not have
+};
+const KnownTable known_tables[] = {
+    {TableKind::cases, {"step_s", "gpus"}},
+    {TableKind::cases, {"step_s", "model"}},
+    {TableKind::samples, {"run_id", "phase", "step", "value"}},
+    {TableKind::attentions, {"batch", "heads", "head_dim", "seq_q", "kernel", "time_us"}},
+    {TableKind::casts, {"rows", "width", "granularity", "time_us"}},
+    {TableKind::moe_layers, {"num_tokens", "hidden", "inter", "topk", "experts"}},
+    {TableKind::exchanges, {"op", "tokens_per_rank", "hidden", "topk", "experts", "time_us"}},
+    {TableKind::batches, {"batch", "m", "n", "k", "dtype", "time_us"}, "op"},
+    {TableKind::passes, {"kind", "bytes", "time_us"}},
+    {TableKind::launches, {"kind", "calls", "time_us_per_call"}},
+    {TableKind::gemms, {"m", "n", "k", "time_us"}},
+    {TableKind::gemms, {"m", "n", "k", "value", "unit"}},
+    {TableKind::collectives, {"op", "ranks", "nodes", "bytes", "time_us"}},
+    {TableKind::collectives, {"op", "ranks", "nodes", "bytes", "value", "unit"}}};
+
 TableKind kind_of(const CsvReader& reader) {
     const Names& header = reader.fields();
-    if (has_columns(header, {"step_s", "gpus"}) || has_columns(header, {"step_s", "model"}))
-        return TableKind::cases;
-    if (has_columns(header, {"run_id", "phase", "step", "value"})) return TableKind::samples;
-    if (has_columns(header, {"batch", "heads", "head_dim", "seq_q", "kernel", "time_us"}))
-        return TableKind::attentions;
-    if (has_columns(header, {"rows", "width", "granularity", "time_us"})) return TableKind::casts;
-    if (has_columns(header, {"num_tokens", "hidden", "inter", "topk", "experts"}))
-        return TableKind::moe_layers;
-    if (has_columns(header, {"op", "tokens_per_rank", "hidden", "topk", "experts", "time_us"}))
-        return TableKind::exchanges;
-    if (has_columns(header, {"batch", "m", "n", "k", "dtype", "time_us"}) &&
-        !has_columns(header, {"op"}))
-        return TableKind::batches;
-    if (has_columns(header, {"kind", "bytes", "time_us"})) return TableKind::passes;
-    if (has_columns(header, {"kind", "calls", "time_us_per_call"})) return TableKind::launches;
     if (header == Names{"key", "value"}) return TableKind::environment;
-    const bool timed = has_columns(header, {"time_us"}) || has_columns(header, {"value", "unit"});
-    if (timed && has_columns(header, {"m", "n", "k"})) return TableKind::gemms;
-    if (timed && has_columns(header, {"op", "ranks", "nodes", "bytes"}))
-        return TableKind::collectives;
+    for (const KnownTable& table : known_tables)
+        if (has_columns(header, table.columns) &&
+            !(table.missing && has_columns(header, {table.missing})))
+            return table.kind;
     reader.fail("found header \"" + reader.fields().front() + ",..\" of " +
                 std::to_string(header.size()) +
                 " columns; expected GEMMs (m,n,k,groups,dtype,time_us), collectives "

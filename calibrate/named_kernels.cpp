@@ -62,7 +62,7 @@ ExpertLayer layer_of(const MoeLayerRow& row) {
     spec.skew = row.skew;
     for (int draw = 0; draw < (row.skew > 0 ? draws : 1); ++draw)
         layer.loads.push_back(expert_load(heaviest_rank(
-            make_routing(spec, 1, row.experts, as_int(row.tokens), row.top_k, draw).counts,
+            make_routing(spec, {1, row.experts, as_int(row.tokens), row.top_k}, draw).counts,
             row.ep)));
     return layer;
 }

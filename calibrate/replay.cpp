@@ -214,7 +214,8 @@ private:
                          std::span<const TaskId> after) {
         const auto length = seconds(std::max<std::int64_t>(0, at - until));
         until = std::max(until, at);
-        return add(name, Phase::between, HostWork{}, {place}, after, length, length);
+        return add(result_.graph.task_of(name, Phase::between, HostWork{}, 0), {place}, after,
+                   {length, length});
     }
     TaskId host_task(std::size_t r, std::int64_t at, std::span<const TaskId> after) {
         return launcher_task("host", Place(as_int(r), Lane::host), states_[r].host, at, after);
@@ -308,9 +309,10 @@ private:
         std::ranges::sort(after);
         const bool copy = shown.kind == SpanKind::copy || shown.kind == SpanKind::set;
         const std::string& name = first.names[shown.name];
-        const TaskId task =
-            add(copy && !name.starts_with("Mem") ? "Memcpy" : name, phase_of(shown.phase),
-                op_of(first, shown), places, after, by_table, shortest);
+        const NewTask added =
+            result_.graph.task_of(copy && !name.starts_with("Mem") ? "Memcpy" : name,
+                                  phase_of(shown.phase), op_of(first, shown), 0);
+        const TaskId task = add(added, places, after, {by_table, shortest});
         waits_of_.resize(result_.graph.size());
         waits_of_.back() = std::move(by_rank);
         for (const std::size_t r : together) {
@@ -323,11 +325,14 @@ private:
         }
     }
 
-    TaskId add(std::string_view name, Phase phase, const Op& op, const std::vector<Place>& places,
-               std::span<const TaskId> after, Seconds table, Seconds measured) {
-        result_.table.push_back(table);
-        result_.measured.push_back(measured);
-        return result_.graph.add(name, phase, op, std::span(places), after, 0);
+    struct TaskTimes {
+        Seconds table, measured;
+    };
+    TaskId add(const NewTask& task, const std::vector<Place>& places, std::span<const TaskId> after,
+               const TaskTimes& times) {
+        result_.table.push_back(times.table);
+        result_.measured.push_back(times.measured);
+        return result_.graph.add(task, std::span(places), after);
     }
 
     Tables tables_;

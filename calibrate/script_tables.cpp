@@ -33,16 +33,24 @@ double floor_of(const std::vector<double>& times) {
            fastest;
 }
 
+// A constant of the host, and the rows that measure it: those of a kind, with so many calls.
+struct LaunchConstant {
+    const char *key, *kind;
+    Seconds prior;
+    int least = 1, most = 1 << 30;
+};
+
 void add_launch(std::vector<ParameterReport>& reports, const BuildingBlocks& blocks,
-                const char* key, const char* kind, Seconds prior, int least, int most) {
+                const LaunchConstant& c) {
     std::vector<double> times;
     for (const LaunchRow& row : blocks.launches)
-        if (row.kind == kind && row.calls >= least && row.calls <= most)
+        if (row.kind == c.kind && row.calls >= c.least && row.calls <= c.most)
             times.push_back(row.time.si());
     if (times.empty()) return;
     const auto [low, high] = std::minmax_element(times.begin(), times.end());
     const double error = std::log(*high / *low) / 2;
-    put(reports, {{key, to_string(Seconds(median(times))), to_string(prior), error, true}, error},
+    put(reports,
+        {{c.key, to_string(Seconds(median(times))), to_string(c.prior), error, true}, error},
         [](const ParameterReport& r) { return r.parameter.key; });
 }
 
@@ -137,12 +145,11 @@ void add_script_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
 
 FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
     std::vector<ParameterReport> reports;
-    add_launch(reports, blocks, "host.call", "eager host issue", HostCosts{}.call, 10, 1000);
+    add_launch(reports, blocks, {"host.call", "eager host issue", HostCosts{}.call, 10, 1000});
     // from a profile
-    add_launch(reports, blocks, "host.call", "launch call", HostCosts{}.call, 1, 1 << 30);
-    add_launch(reports, blocks, "kernel.launch", "graph replay wall", KernelCosts{}.launch, 100,
-               1 << 30);
-    add_launch(reports, blocks, "host.read", "host read", HostCosts{}.read, 1, 1 << 30);
+    add_launch(reports, blocks, {"host.call", "launch call", HostCosts{}.call});
+    add_launch(reports, blocks, {"kernel.launch", "graph replay wall", KernelCosts{}.launch, 100});
+    add_launch(reports, blocks, {"host.read", "host read", HostCosts{}.read});
     FitResult result;
     result.cluster = start;
     Fitted fitted;

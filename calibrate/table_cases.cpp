@@ -204,6 +204,22 @@ std::string part_nodes_text(const Cluster& cluster) {
         cluster.gpus_per_node, cluster.name);
 }
 
+// Whether a law that the cluster does not use has this parameter. A library with gemm_even_tiles
+// has one tile and whole waves. The costs of its splits along k stay the file's: with an unchanging
+// tile they would decide for each shape whether it is split, and fits would end at different local
+// minima.
+static bool is_of_other_law(const FitParameter& p, const Cluster& start) {
+    const bool of_tiles = p.key.starts_with("kernel.gemm_tile_"),
+               is_reuse = p.key == "kernel.gemm_tile_reuse";
+    if (start.kernel.gemm_even_tiles &&
+        (of_tiles || p.key.starts_with("kernel.gemm_split") || p.key == "kernel.gemm_wave_loss"))
+        return true;
+    const bool one_reuse = start.kernel.gemm_tile_reuse > 0,
+               power = start.power.limit > 0 && !start.power.in_rates;
+    return (one_reuse ? of_tiles && !is_reuse : is_reuse) ||
+           p.key.starts_with(power ? "kernel.gemm_boost" : "power.");
+}
+
 std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks,
                                               bool launch_known) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
@@ -215,22 +231,7 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
                      start.kernel.gemm_reload > 0 ? "products_reload" : "",
                      start.gpu.memory_interleave > Bytes(0) ? "products_interleave" : ""}))
         parameters.push_back(std::move(of_effect));
-    // A library with gemm_even_tiles has one tile and whole waves. The costs of its splits along k
-    // stay the file's: with an unchanging tile they would decide for each shape whether it is
-    // split, and fits would end at different local minima.
-    std::erase_if(parameters, [&](const FitParameter& p) {
-        return start.kernel.gemm_even_tiles &&
-               (p.key.starts_with("kernel.gemm_tile_") || p.key.starts_with("kernel.gemm_split") ||
-                p.key == "kernel.gemm_wave_loss");
-    });
-    const bool one_reuse = start.kernel.gemm_tile_reuse > 0,
-               power = start.power.limit > 0 && !start.power.in_rates;
-    std::erase_if(parameters, [&](const FitParameter& p) {
-        return (one_reuse
-                    ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"
-                    : p.key == "kernel.gemm_tile_reuse") ||
-               (power ? p.key.starts_with("kernel.gemm_boost") : p.key.starts_with("power."));
-    });
+    std::erase_if(parameters, [&](const FitParameter& p) { return is_of_other_law(p, start); });
     return parameters;
 }
 

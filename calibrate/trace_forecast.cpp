@@ -130,10 +130,19 @@ Phase usual_phase(const TaskGraph& graph, const Costs& costs, std::string_view k
     return static_cast<Phase>(std::ranges::max_element(times) - times.begin());
 }
 
+// A traced step beside the graph that forecasts it.
+struct AttributedStep {
+    const Experiment& experiment;
+    const TaskGraph& graph;
+    const std::vector<StepOfRank>& ranks;
+    Meetings meetings;
+    Seconds measured;
+};
+
 // The traced and the forecast time of each kind of work, as means over the given ranks.
-std::map<Kind, KindError> sums_by_kind(const Experiment& e, const TaskGraph& graph,
-                                       const Costs& costs, const std::vector<StepOfRank>& ranks,
-                                       const Meetings& meetings, const Kinds& of) {
+std::map<Kind, KindError> sums_by_kind(const AttributedStep& step, const Costs& costs,
+                                       const Kinds& of) {
+    const auto& [e, graph, ranks, meetings, measured] = step;
     std::map<Kind, KindError> sums;
     const double share = 1.0 / real(ranks.size());
     for (const StepOfRank& r : ranks) {
@@ -156,19 +165,19 @@ std::map<Kind, KindError> sums_by_kind(const Experiment& e, const TaskGraph& gra
     return sums;
 }
 
-ErrorAttribution attribute(const Experiment& e, const TaskGraph& graph,
-                           const std::vector<StepOfRank>& ranks, const Meetings& meetings,
-                           Seconds measured, std::vector<std::string>& notes) {
+ErrorAttribution attribute(const AttributedStep& step, std::vector<std::string>& notes) {
+    const TaskGraph& graph = step.graph;
+    const Cluster& cluster = step.experiment.cluster;
     Kinds of;
-    for (const StepOfRank& r : ranks)
+    for (const StepOfRank& r : step.ranks)
         of.phases = of.phases || std::ranges::any_of(r.spans, [](const DeviceSpan* s) {
                         return phase_of(s->phase) == Phase::backward;
                     });
-    const Costs costs = price(graph, e.cluster);
-    std::map<Kind, KindError> sums = sums_by_kind(e, graph, costs, ranks, meetings, of);
+    const Costs costs = price(graph, cluster);
+    std::map<Kind, KindError> sums = sums_by_kind(step, costs, of);
     Timeline timeline;
-    run(graph, costs, e.cluster.interference, timeline);
-    ErrorAttribution error{timeline.end, {}, measured, {}};
+    run(graph, costs, cluster.interference, timeline);
+    ErrorAttribution error{timeline.end, {}, step.measured, {}};
     const auto scaled = [&](const Kind* but) {
         Costs replay = costs;
         for (TaskId t = 0; t < graph.size(); ++t) {
@@ -234,28 +243,40 @@ std::vector<TaskId> matched(const std::vector<TaskId>& tasks, std::size_t calls,
     return of_call;
 }
 
+// The first slice of each traced product of a phase.
+std::vector<std::size_t> calls_in(const std::vector<TracedSlice>& slices, const StepOfRank& r,
+                                  Phase phase) {
+    std::vector<std::size_t> calls;
+    std::int32_t before = -1;
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+        const DeviceSpan& s = *r.spans[i];
+        const Phase own = s.phase == ProfilePhase::unlinked ? Phase::forward : phase_of(s.phase);
+        if (slices[i].kind != "gemm" || own != phase) continue;
+        if (s.instance < 0 || s.instance != before) calls.push_back(i);
+        before = s.instance;
+    }
+    return calls;
+}
+
+// The forecast's products of a phase on a rank of its graph, by their start.
+std::vector<TaskId> products_in(const Prediction& p, int rank, Phase phase) {
+    std::vector<TaskId> tasks;
+    for (TaskId t = 0; t < p.graph.size(); ++t)
+        if (p.graph.phase(t) == phase && kind_name(p.graph.op(t)) == "gemm" &&
+            p.graph.places(t).front().rank() == rank)
+            tasks.push_back(t);
+    std::ranges::stable_sort(tasks, {}, [&](TaskId t) { return p.timeline.start[t]; });
+    return tasks;
+}
+
 // Sets layer and micro-batch of the traced products as matched() tells them, and of what runs
 // between two products of the same ones.
 void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Prediction& p, int rank,
            std::vector<std::string>& notes) {
     if (!p.graph.has_labels()) return;
     for (const Phase phase : {Phase::forward, Phase::backward}) {
-        std::vector<std::size_t> calls;  // the first slice of each call
-        std::int32_t before = -1;
-        for (std::size_t i = 0; i < slices.size(); ++i) {
-            const DeviceSpan& s = *r.spans[i];
-            const Phase own =
-                s.phase == ProfilePhase::unlinked ? Phase::forward : phase_of(s.phase);
-            if (slices[i].kind != "gemm" || own != phase) continue;
-            if (s.instance < 0 || s.instance != before) calls.push_back(i);
-            before = s.instance;
-        }
-        std::vector<TaskId> tasks;
-        for (TaskId t = 0; t < p.graph.size(); ++t)
-            if (p.graph.phase(t) == phase && kind_name(p.graph.op(t)) == "gemm" &&
-                p.graph.places(t).front().rank() == rank)
-                tasks.push_back(t);
-        std::ranges::stable_sort(tasks, {}, [&](TaskId t) { return p.timeline.start[t]; });
+        const std::vector<std::size_t> calls = calls_in(slices, r, phase);
+        const std::vector<TaskId> tasks = products_in(p, rank, phase);
         if (tasks.empty() || calls.empty()) continue;
         const std::vector<TaskId> of_call = matched(tasks, calls.size(), p.graph);
         if (of_call.empty()) {
@@ -334,9 +355,9 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
     }
     if (first.steps.empty())
         result.notes.emplace_back("no ProfilerStep: the whole trace is held against one step");
-    result.comparison.attribution =
-        attribute(experiment, result.prediction.graph, ranks, meetings_of(job),
-                  Seconds(median(lengths)), result.notes);
+    result.comparison.attribution = attribute(
+        {experiment, result.prediction.graph, ranks, meetings_of(job), Seconds(median(lengths))},
+        result.notes);
     result.traced = slices_of(experiment, ranks, result.prediction, result.notes);
     Case& what = result.comparison.what;
     what.source = first.path;

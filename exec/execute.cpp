@@ -140,7 +140,7 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
     const Seconds spent = Seconds(reports[0][0]) - run.first_sample;
     const bool vague =
         wanted >= fewest_for_median && median_uncertainty(times) > run.options.median_width;
-    return wants_another(wanted, accepted, vague, taken, spent, run.options.retry);
+    return wants_another(wanted, {taken, accepted, vague, spent}, run.options.retry);
 }
 
 void drive_rank(Repetitions& run, int rank) {

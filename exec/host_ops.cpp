@@ -14,19 +14,24 @@ namespace stepcast {
 
 namespace {
 
-void sgemm(CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, long m, long n, long k, const float* a,
-           const float* b, float* c) {
-    const auto lda = trans_a == CblasNoTrans ? k : m;
-    const auto ldb = trans_b == CblasNoTrans ? n : k;
-    cblas_sgemm(CblasRowMajor, trans_a, trans_b, static_cast<blasint>(m), static_cast<blasint>(n),
-                static_cast<blasint>(k), 1.0f, a, static_cast<blasint>(lda), b,
-                static_cast<blasint>(ldb), 0.0f, c, static_cast<blasint>(n));
+// C[m,n] = A[m,k] B[k,n]; a transposed operand is stored the other way round.
+struct SgemmShape {
+    long m, n, k;
+    bool transposed_a = false, transposed_b = false;
+};
+
+void sgemm(const SgemmShape& s, const float* a, const float* b, float* c) {
+    const auto size = [](long x) { return static_cast<blasint>(x); };
+    const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
+    cblas_sgemm(CblasRowMajor, order(s.transposed_a), order(s.transposed_b), size(s.m), size(s.n),
+                size(s.k), 1.0f, a, size(s.transposed_a ? s.m : s.k), b,
+                size(s.transposed_b ? s.k : s.n), 0.0f, c, size(s.n));
 }
 
 // scores = softmax(Q K^T / sqrt(d)) of one head.
 void score(const Attention& shape, const float* q, const float* k, float* scores) {
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
-    sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, q, k, scores);
+    sgemm({shape.seq_q, shape.seq_k, shape.head_dim, false, true}, q, k, scores);
     for (long i = 0; i < shape.seq_q; ++i) {
         float* row = scores + i * shape.seq_k;
         const long seen = shape.causal
@@ -45,11 +50,11 @@ void score(const Attention& shape, const float* q, const float* k, float* scores
 
 }  // namespace
 
-void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m,
-              long n, long k, long batch) {
-    for (long i = 0; i < batch; ++i)
-        sgemm(CblasNoTrans, CblasNoTrans, m, n, k, a.data() + i * m * k, b.data() + i * k * n,
-              c.data() + i * m * n);
+void multiply(const MatrixShape& s, std::span<const float> a, std::span<const float> b,
+              std::span<float> c) {
+    for (long i = 0; i < s.batch; ++i)
+        sgemm({s.m, s.n, s.k}, a.data() + i * s.m * s.k, b.data() + i * s.k * s.n,
+              c.data() + i * s.m * s.n);
 }
 
 void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b,
@@ -60,31 +65,31 @@ void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<
     for (const long rows : op.rows) {
         if (rows == 0) continue;
         if (op.weight_gradient)
-            sgemm(CblasTrans, CblasNoTrans, op.k, op.n, rows, a_group, b_group, c_group);
+            sgemm({op.k, op.n, rows, true}, a_group, b_group, c_group);
         else
-            sgemm(CblasNoTrans, CblasNoTrans, rows, op.n, op.k, a_group, b_group, c_group);
+            sgemm({rows, op.n, op.k}, a_group, b_group, c_group);
         a_group += rows * op.k;
         b_group += (op.weight_gradient ? rows : op.k) * op.n;
         c_group += (op.weight_gradient ? op.k : rows) * op.n;
     }
 }
 
-void attend(const Attention& shape, std::span<const float> q, std::span<const float> k,
-            std::span<const float> v, std::span<float> out, std::span<float> scores) {
+void attend(const Attention& shape, const AttentionInputs& in, std::span<float> out,
+            std::span<float> scores) {
     const long q_size = shape.seq_q * shape.head_dim;
     const long k_size = shape.seq_k * shape.head_dim;
     for (long h = 0; h < shape.batch * shape.heads; ++h) {
-        score(shape, q.data() + h * q_size, k.data() + h * k_size, scores.data());
-        sgemm(CblasNoTrans, CblasNoTrans, shape.seq_q, shape.head_dim, shape.seq_k, scores.data(),
-              v.data() + h * k_size, out.data() + h * q_size);
+        score(shape, in.q.data() + h * q_size, in.k.data() + h * k_size, scores.data());
+        sgemm({shape.seq_q, shape.head_dim, shape.seq_k}, scores.data(), in.v.data() + h * k_size,
+              out.data() + h * q_size);
     }
 }
 
 // P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ =
 // dS K, dK = dS^T Q.
-void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k,
-                     std::span<const float> v, std::span<const float> d_out,
-                     AttentionGradients gradients, std::span<float> scores) {
+void attend_backward(const Attention& shape, const AttentionInputs& in,
+                     std::span<const float> d_out, AttentionGradients gradients,
+                     std::span<float> scores) {
     const long q_size = shape.seq_q * shape.head_dim;
     const long k_size = shape.seq_k * shape.head_dim;
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
@@ -92,11 +97,11 @@ void attend_backward(const Attention& shape, std::span<const float> q, std::span
     float* d_p = scores.data() + shape.seq_q * shape.seq_k;
     for (long h = 0; h < shape.batch * shape.heads; ++h) {
         const float* d_o = d_out.data() + h * q_size;
-        score(shape, q.data() + h * q_size, k.data() + h * k_size, p);
-        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, p, d_o,
+        score(shape, in.q.data() + h * q_size, in.k.data() + h * k_size, p);
+        sgemm({shape.seq_k, shape.head_dim, shape.seq_q, true}, p, d_o,
               gradients.v.data() + h * k_size);
-        sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, d_o,
-              v.data() + h * k_size, d_p);
+        sgemm({shape.seq_q, shape.seq_k, shape.head_dim, false, true}, d_o,
+              in.v.data() + h * k_size, d_p);
         for (long i = 0; i < shape.seq_q; ++i) {
             const float* p_row = p + i * shape.seq_k;
             float* d_row = d_p + i * shape.seq_k;
@@ -104,10 +109,10 @@ void attend_backward(const Attention& shape, std::span<const float> q, std::span
             for (long j = 0; j < shape.seq_k; ++j) dot += p_row[j] * d_row[j];
             for (long j = 0; j < shape.seq_k; ++j) d_row[j] = scale * p_row[j] * (d_row[j] - dot);
         }
-        sgemm(CblasNoTrans, CblasNoTrans, shape.seq_q, shape.head_dim, shape.seq_k, d_p,
-              k.data() + h * k_size, gradients.q.data() + h * q_size);
-        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, d_p,
-              q.data() + h * q_size, gradients.k.data() + h * k_size);
+        sgemm({shape.seq_q, shape.head_dim, shape.seq_k}, d_p, in.k.data() + h * k_size,
+              gradients.q.data() + h * q_size);
+        sgemm({shape.seq_k, shape.head_dim, shape.seq_q, true}, d_p, in.q.data() + h * q_size,
+              gradients.k.data() + h * k_size);
     }
 }
 
@@ -166,8 +171,8 @@ void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at
             remote.fetch(peer_of(block), offset, staged.subspan(offset, moved));
         }
         const auto at_block = as_index(first);
-        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block),
-                 (last - first) * op.rows_per_block, op.n, op.k);
+        multiply({(last - first) * op.rows_per_block, op.n, op.k}, a.subspan(at_block * a_block), b,
+                 c.subspan(at_block * c_block));
         for (long block = first; !gathers && block < remote_end; ++block)
             remote.deliver(peer_of(block),
                            c.subspan(as_index(block) * c_block, std::min(moved, c_block)));

@@ -10,27 +10,36 @@
 
 namespace stepcast {
 
+struct MatrixShape {
+    long m, n, k, batch = 1;
+};
+
 // `batch` times C[m,n] = A[m,k] B[k,n]; the batches are stored one after another.
-void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m,
-              long n, long k, long batch = 1);
+void multiply(const MatrixShape& shape, std::span<const float> a, std::span<const float> b,
+              std::span<float> c);
 
 // C[rows[g],n] = A[rows[g],k] B_g[k,n], one product for each group; groups without rows have no B.
 // A weight gradient is C_g[k,n] = A[rows[g],k]^T B[rows[g],n], where groups without rows have no C.
 void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b,
                      std::span<float> c);
 
+struct AttentionInputs {
+    std::span<const float> q, k, v;
+};
+
 // out[h,seq_q,head_dim] = softmax(Q K^T / sqrt(head_dim)) V for every sequence and head h; with
 // `causal`, query i sees the keys up to i + seq_k - seq_q. `scores` holds seq_q * seq_k.
-void attend(const Attention& shape, std::span<const float> q, std::span<const float> k,
-            std::span<const float> v, std::span<float> out, std::span<float> scores);
+void attend(const Attention& shape, const AttentionInputs& in, std::span<float> out,
+            std::span<float> scores);
 
-// Gradients of attend() for the gradient `d_out` of its result. `scores` holds 2 * seq_q * seq_k.
 struct AttentionGradients {
     std::span<float> q, k, v;
 };
-void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k,
-                     std::span<const float> v, std::span<const float> d_out,
-                     AttentionGradients gradients, std::span<float> scores);
+
+// Gradients of attend() for the gradient `d_out` of its result. `scores` holds 2 * seq_q * seq_k.
+void attend_backward(const Attention& shape, const AttentionInputs& in,
+                     std::span<const float> d_out, AttentionGradients gradients,
+                     std::span<float> scores);
 
 // Reads all of `source` and writes all of `target`: target[i] = source[i] + 1 up to the shorter of
 // both. The rest of the source is summed into the result, the rest of the target is set to 1.

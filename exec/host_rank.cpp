@@ -41,16 +41,16 @@ struct Runner {
     float& checksum;
 
     void operator()(const Gemm& op) {
-        multiply(at.in[0], at.in[1], at.out[0], op.m, op.n, op.k, op.batch);
+        multiply({op.m, op.n, op.k, op.batch}, at.in[0], at.in[1], at.out[0]);
     }
     void operator()(const GroupedGemm& op) { multiply_groups(op, at.in[0], at.in[1], at.out[0]); }
     void operator()(const Attention& op) {
-        const auto &q = at.in[0], &k = at.in[1], &v = at.in[2], &d_out = at.in[3];
+        const AttentionInputs in{at.in[0], at.in[1], at.in[2]};
         const auto& out = at.out;
         if (op.backward)
-            attend_backward(op, q, k, v, d_out, {out[0], out[1], out[2]}, out[3]);
+            attend_backward(op, in, at.in[3], {out[0], out[1], out[2]}, out[3]);
         else
-            attend(op, q, k, v, out[0], out[1]);
+            attend(op, in, out[0], out[1]);
     }
     void operator()(const MemoryPass& op) {
         const bool transpose = op.access == MemoryPass::Access::transpose;

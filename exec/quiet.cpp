@@ -17,11 +17,10 @@ constexpr double least_idle = 0.95, least_cpu = 0.97, most_rejected = 0.30;
 
 bool accepts(double cpu_share) { return cpu_share >= least_cpu; }
 
-bool wants_another(int wanted, int accepted, bool vague, int taken, Seconds spent,
-                   const RetryLimits& limits) {
-    if (taken < wanted) return true;
-    return (accepted < wanted || vague) && taken < wanted + limits.extra_steps &&
-           spent < limits.wall_time;
+bool wants_another(int wanted, const SamplesTaken& so_far, const RetryLimits& limits) {
+    if (so_far.taken < wanted) return true;
+    return (so_far.accepted < wanted || so_far.vague) &&
+           so_far.taken < wanted + limits.extra_steps && so_far.spent < limits.wall_time;
 }
 
 std::vector<std::string> quiet_doubts(double idle_share, std::span<const double> cpu_shares) {

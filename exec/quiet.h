@@ -20,9 +20,13 @@ struct RetryLimits {
     Seconds wall_time = Seconds(30);
 };
 
-// Whether to take another sample, to reach `wanted` accepted ones and a median that is not `vague`.
-bool wants_another(int wanted, int accepted, bool vague, int taken, Seconds spent,
-                   const RetryLimits& limits);
+struct SamplesTaken {
+    int taken = 0, accepted = 0;
+    bool vague = false;  // their median
+    Seconds spent{};     // since the first
+};
+// Whether to take another sample, to reach `wanted` accepted ones and a median that is not vague.
+bool wants_another(int wanted, const SamplesTaken& so_far, const RetryLimits& limits);
 
 // Reasons to doubt the samples; none on a quiet machine. `idle_share`: idle ticks over the second
 // before the run.

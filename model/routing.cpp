@@ -162,8 +162,8 @@ Routing routing_of_layer(const Routing& routing, std::size_t index) {
     return layer;
 }
 
-Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank,
-                     int top_k, int draw) {
+Routing make_routing(const RoutingSpec& spec, const RoutingSize& size, int draw) {
+    const auto& [ranks, experts, tokens_per_rank, top_k] = size;
     if (spec.kind == RoutingSpec::Kind::file) return read_routing(spec.file);
     if (ranks < 1 || experts < 1 || top_k < 1 || top_k > experts || tokens_per_rank < 0)
         throw std::logic_error("make_routing: sizes were not checked");

@@ -60,10 +60,13 @@ struct Routing {
 // The routing of the index-th layer with experts, counted from 0.
 Routing routing_of_layer(const Routing& routing, std::size_t index);
 
+struct RoutingSize {
+    int ranks, experts, tokens_per_rank, top_k;
+};
+
 // Routes tokens * top_k slots of every rank; the counts of each source rank sum to that.
 // random_gate (x = 0.5 + noise through random weights): routing.cpp has the formula. Deterministic
 // per seed. kind = file reads `spec.file` and ignores `draw`. Throws ConfigError.
-Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank,
-                     int top_k, int draw = 0);
+Routing make_routing(const RoutingSpec& spec, const RoutingSize& size, int draw = 0);
 
 }  // namespace stepcast

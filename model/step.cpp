@@ -69,7 +69,7 @@ Routing transformer_routing(const Experiment& e, int draw) {
     const auto tokens = as_int(rank_shape(e).routed_tokens);
     const RoutingSpec spec = system ? drawn_skew(e.routing, draw) : e.routing;
     const auto draw_gate = [&](int index) {
-        return make_routing(spec, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k,
+        return make_routing(spec, {p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k},
                             index);
     };
     if (!system || e.routing.kind == RoutingSpec::Kind::file) return draw_gate(draw);
@@ -129,7 +129,7 @@ Routing routing_of(const Experiment& e, int draw) {
     if (e.workload.kind == Workload::Kind::transformer) return transformer_routing(e, draw);
     const MoeLayer layer = moe_layer_of(e);
     Routing routing =
-        make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
+        make_routing(e.routing, {layer.ranks, layer.experts, layer.tokens, layer.top_k}, draw);
     check_routing(layer, routing);
     if (e.routing.kind == RoutingSpec::Kind::file) check_slots(layer, routing, e.routing.file);
     return routing;

@@ -122,14 +122,24 @@ void add_panel(Drawing& drawing, Plot&& panel, const std::string& settings) {
     drawing.script += settings + plot_command(panel.parts, panel.labels);
 }
 
-Plot timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit) {
+// A step, and the axis that it shares with others.
+struct DrawnStep {
+    const Gantt& gantt;
+    std::size_t index;
+    Seconds longest;
+    const TimeUnit& unit;
+};
+
+Plot timeline_of(const DrawnStep& step) {
+    const Gantt& g = step.gantt;
+    const TimeUnit& unit = step.unit;
     Plot panel;
     std::vector<Placed> placed;
     for (std::size_t r = 0; r < g.rows.size(); ++r)
-        for (const Placed& box : placed_boxes(g.rows[r], r, longest)) placed.push_back(box);
+        for (const Placed& box : placed_boxes(g.rows[r], r, step.longest)) placed.push_back(box);
     for (const Look& look : looks) {
         if (std::ranges::find(placed, look.kind, &Placed::kind) == placed.end()) continue;
-        const auto name = fmt::format("g{}k{}", index, as_int(look.kind));
+        const auto name = fmt::format("g{}k{}", step.index, as_int(look.kind));
         panel.add_block(name, placed, [&](const Placed& box) -> Row {
             if (box.kind != look.kind) return {};
             const double start = box.start.si() * unit.factor;
@@ -139,11 +149,11 @@ Plot timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeU
         panel.add(fmt::format("${} using 1:2:3:4:5:6 with boxxyerror {} fc '{}' lw 0.6", name,
                               look.style(), look.colour));
     }
-    DataBlock numbers{fmt::format("n{}", index), {}};
+    DataBlock numbers{fmt::format("n{}", step.index), {}};
     for (std::size_t r = 0; r < g.rows.size(); ++r)
         for (const GanttBox& box : g.rows[r].boxes) {
             const int number = box.micro_batch + 1;
-            const double room = (box.finish - box.start) / longest / number_width;
+            const double room = (box.finish - box.start) / step.longest / number_width;
             if (is_crowded(g.rows[r]) || number < 1 || room < real(std::to_string(number).size()))
                 continue;
             numbers.rows.push_back(
@@ -174,13 +184,14 @@ bool shows_capacity(const Gantt& g) {
     return most != g.memory.end() && g.capacity > Bytes(0) && g.capacity < 3 * most->second;
 }
 
-void add_memory(Drawing& drawing, const Gantt& g, std::size_t index, const TimeUnit& unit,
-                bool is_low, const std::string& settings) {
+void add_memory(Drawing& drawing, const DrawnStep& step, bool is_low, const std::string& settings) {
+    const Gantt& g = step.gantt;
+    const std::size_t index = step.index;
     Plot panel;
     double most = 0, before = g.memory.front().second.si() / gib;
     std::vector<Row> stair;  // two points per change
     for (const auto& [time, bytes] : g.memory) {
-        const double now = bytes.si() / gib, x = time.si() * unit.factor;
+        const double now = bytes.si() / gib, x = time.si() * step.unit.factor;
         most = std::max(most, now);
         stair.push_back({x, std::exchange(before, now)});
         stair.push_back({x, now});
@@ -270,6 +281,7 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
     double y = head;
     for (std::size_t i = 0; i < gantts.size(); ++i) {
         const Gantt& g = gantts[i];
+        const DrawnStep step{g, i, longest, unit};
         const auto axis = [&](bool lowest) {
             return lowest && i + 1 == gantts.size() ? x_label : "unset xlabel\nset format x ''\n";
         };
@@ -284,13 +296,13 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
             settings +=
                 fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
                             gnuplot_text(g.title + ", " + time_text(g.step)), layout.at(y - 14));
-        add_panel(drawing, timeline_of(g, i, longest, unit), settings);
+        add_panel(drawing, timeline_of(step), settings);
         drawing.script += "unset label\nunset object\nunset arrow\n";
         y = end;
         if (!g.memory.empty()) {
             const double from = y + memory_gap * layout.row;
             y = from + memory_rows * layout.row;
-            add_memory(drawing, g, i, unit, y - from < 80, layout.margins(from, y) + axis(true));
+            add_memory(drawing, step, y - from < 80, layout.margins(from, y) + axis(true));
             drawing.script += "unset label 5\n";
         }
         y += gap;

@@ -21,7 +21,7 @@ int limiting_rank(const TaskGraph& graph, const Timeline& timeline);
 std::optional<UnequalStages> unequal_stages(const TaskGraph& graph, const Timeline& timeline);
 
 // One line for each finding, from simulating the step again with one thing changed. Empty without
-// parallelism.blocking_p2p.
+// runtime.pipeline.blocking.
 std::vector<std::string> pipeline_notes(const Experiment& experiment, const TaskGraph& graph,
                                         const Timeline& timeline);
 

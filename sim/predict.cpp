@@ -54,12 +54,12 @@ Simulated simulate_quiet(const Experiment& e, int draw, Record record = Record::
 
 bool is_noisy(const Experiment& e) { return e.routing.draws > 1 && has_noise(e.cluster.noise); }
 
-// Adds the noise of a draw to `costs`, and simulates the step again.
-void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs,
-             Timeline& timeline, Record record = Record::times) {
+// The costs with the noise of a draw.
+Costs disturbed(const Simulated& quiet, const Experiment& e, int draw) {
+    Costs costs = quiet.costs;
     std::mt19937_64 random = random_of(e, draw);
-    add_noise(graph, e.cluster, timeline, random, costs);
-    run(graph, costs, e.cluster.interference, timeline, record);
+    add_noise(quiet.graph, e.cluster, quiet.timeline, random, costs);
+    return costs;
 }
 
 // Whether all draws have the same graph, so that only their noise differs.
@@ -87,9 +87,8 @@ std::vector<Draw> simulate_draws(const Experiment& e, Simulated& quiet) {
             draws.push_back({times_of(quiet.timeline), d});
             continue;
         }
-        Costs costs = quiet.costs;
-        Timeline timeline = quiet.timeline;
-        disturb(quiet.graph, e, d, costs, timeline);
+        Timeline timeline;
+        run(quiet.graph, disturbed(quiet, e, d), e.cluster.interference, timeline);
         draws.push_back({times_of(timeline), d});
     }
     return draws;
@@ -284,7 +283,10 @@ Prediction predict_step(const AsRun& as) {
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
     std::vector<OtherReading> readings = as.readings;
     if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
-    if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline, Record::waits);
+    if (is_noisy(e)) {
+        s.costs = disturbed(s, e, median_draw.index);
+        run(s.graph, s.costs, e.cluster.interference, s.timeline, Record::waits);
+    }
     std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
     if (balances_experts(e)) f.drawn = as.drawn ? *as.drawn : drawn_experts(e, s.timeline.end);
     f.median_draw = median_draw.index;

@@ -116,12 +116,14 @@ inline TaskGraph alltoall_layer() {
 // waits for rank 0.
 inline TaskGraph host_calls(bool launch_blocking) {
     TaskGraph graph(2, launch_blocking);
-    graph.add("framework", Phase::forward, HostWork{}, {host(0)}, {}, 0);
-    const TaskId first = graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {}, 1);
-    const TaskId second = graph.add("pass", Phase::forward, small_pass(), {compute(0)}, {first}, 2);
-    graph.add("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, {host(0)},
-              {second}, 0);
-    graph.add("framework", Phase::forward, HostWork{}, {host(1)}, {}, 0);
+    graph.add(graph.task_of("framework", Phase::forward, HostWork{}, 0), {host(0)}, {});
+    const TaskId first =
+        graph.add(graph.task_of("gemm", Phase::forward, small_gemm(), 1), {compute(0)}, {});
+    const TaskId second =
+        graph.add(graph.task_of("pass", Phase::forward, small_pass(), 2), {compute(0)}, {first});
+    graph.add(graph.task_of("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, 0),
+              {host(0)}, {second});
+    graph.add(graph.task_of("framework", Phase::forward, HostWork{}, 0), {host(1)}, {});
     const TaskId sum = graph.add("all_reduce", Phase::backward, AllReduce{Bytes(2048)},
                                  {collective(0), collective(1)}, {second});
     for (int r = 0; r < 2; ++r)

@@ -111,7 +111,7 @@ private:
         const std::array place{Place(stage, Lane::compute)};
         const std::span<const TaskId> input =
             stage == 0 ? std::span<const TaskId>() : std::span(&from_below_[at], 1);
-        forward_[at] = graph_.add(forward_name_, Phase::forward, forward_op_, place, input);
+        forward_[at] = graph_.add({forward_name_, Phase::forward, forward_op_}, place, input);
         if (!is_last(stage))
             from_below_[cell(stage + 1, m)] = send(stage, stage + 1, Phase::forward, forward_[at]);
         ++done_[count(stage)].forwards;
@@ -121,7 +121,7 @@ private:
         const std::size_t at = cell(stage, m);
         const std::array place{Place(stage, Lane::compute)};
         const std::array input{forward_[at], from_above_[at]};
-        const TaskId task = graph_.add(backward_name_, Phase::backward, backward_op_, place,
+        const TaskId task = graph_.add({backward_name_, Phase::backward, backward_op_}, place,
                                        std::span(input).first(is_last(stage) ? 1 : 2));
         if (stage > 0)
             from_above_[cell(stage - 1, m)] = send(stage, stage - 1, Phase::backward, task);
@@ -133,7 +133,7 @@ private:
         const Lane out = shared ? Lane::collective : up ? Lane::send_up : Lane::send_down;
         const Lane in = shared ? Lane::collective : up ? Lane::receive_up : Lane::receive_down;
         const std::array places{Place(from, out), Place(to, in)};
-        return graph_.add(send_name_, phase, send_op_, places, std::span(&after, 1));
+        return graph_.add({send_name_, phase, send_op_}, places, std::span(&after, 1));
     }
 
     PipelineShape shape_;

@@ -56,7 +56,8 @@ inline TaskGraph random_graph(std::uint64_t seed, bool with_hosts) {
         const auto phase = static_cast<Phase>(random.below(phase_count));
         const int rank = random.below(ranks), kind = random.below(with_hosts ? 7 : 6);
         if (kind == 6)
-            graph.add("host", phase, HostWork{}, random_hosts(random, ranks), after, 0);
+            graph.add(graph.task_of("host", phase, HostWork{}, 0), random_hosts(random, ranks),
+                      after);
         else if (kind == 5)
             graph.add("fused", phase, small_gemm(), two_lanes(random, rank), after);
         else if (kind == 4)

@@ -118,7 +118,7 @@ void attend(Products& products, const Attention& op, const CudaOperands& at, voi
     const Shapes shapes = shapes_of(op);
     const char *q = at.in[0], *k = at.in[1], *v = at.in[2], *softmax = at.in[3], *d_out = at.in[4];
     const auto multiply = [&](const Product& product, const char* a, const char* b, char* c) {
-        products.run(product, a, b, c, workspace, stream);
+        products.run(product, {a, b, c, workspace}, stream);
     };
     char* const scores = at.out[0];
     if (!op.backward) {

@@ -9,6 +9,25 @@
 #include "model/base/errors.h"
 
 namespace stepcast {
+namespace {
+
+// A CUDA graph holds nothing that keeps the host waiting.
+void check_replay(const TaskGraph& graph) {
+    const auto blocks = [](const Op& op) {
+        const auto* message = std::get_if<SendRecv>(&op);
+        return message != nullptr && message->blocking;
+    };
+    if (std::any_of(graph.ops().begin(), graph.ops().end(), blocks))
+        throw ConfigError(
+            "run.cuda_graph: messages that hold the host (runtime.pipeline.blocking) cannot be in "
+            "a CUDA graph; set one of them to false");
+    if (graph.launch_blocking())
+        throw ConfigError(
+            "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a "
+            "CUDA graph cannot hold; set one of them to false");
+}
+
+}  // namespace
 
 // A task of a single rank may wait for another rank only if both are in this process and steps are
 // issued task by task, because an event is known to one process, and to one capture. A task on
@@ -33,21 +52,7 @@ void check_edges(const TaskGraph& graph, bool processes, bool replay) {
                     task, graph.name(task)));
         }
     }
-    const auto blocks = [](const Op& op) {
-        const auto* message = std::get_if<SendRecv>(&op);
-        return message != nullptr && message->blocking;
-    };
-    if (replay && std::any_of(graph.ops().begin(), graph.ops().end(), blocks))
-        throw ConfigError(
-            "run.cuda_graph: messages that hold the host (runtime.pipeline.blocking) cannot be in "
-            "a "
-            "CUDA graph; set one "
-            "of them to false");
-    if (replay && graph.launch_blocking())
-        throw ConfigError(
-            "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a "
-            "CUDA graph "
-            "cannot hold; set one of them to false");
+    if (replay) check_replay(graph);
 }
 
 void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {

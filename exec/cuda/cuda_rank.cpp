@@ -150,7 +150,7 @@ struct CudaRank::Compute {
     TaskId task;
 
     void operator()(const Gemm& op) const {
-        rank.products_->run(product_of(op), at.in[0], at.in[1], at.out[0], workspace, stream);
+        rank.products_->run(product_of(op), {at.in[0], at.in[1], at.out[0], workspace}, stream);
     }
     void operator()(const GroupedGemm&) const {}  // has its own places: launch() runs it
     void operator()(const FusedGemm& op) const { rank.run_fused(op, at, workspace, stream); }
@@ -214,7 +214,7 @@ void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* work
     };
     if (op.transfer == FusedGemm::Transfer::gather) copy_all(true);
     if (op.blocks > 0)
-        products_->run(product_of(op), at.in[0], at.in[1], result, workspace, stream);
+        products_->run(product_of(op), {at.in[0], at.in[1], result, workspace}, stream);
     if (op.transfer == FusedGemm::Transfer::scatter) copy_all(false);
 }
 

@@ -85,21 +85,20 @@ struct Builder {
     graph::Graph& steps;
 
     using Tensor = std::shared_ptr<graph::Tensor_attributes>;
-    static graph::Tensor_attributes& lay(graph::Tensor_attributes& tensor, Uid uid,
-                                         std::int64_t batch, std::int64_t heads, std::int64_t rows,
-                                         std::int64_t width) {
+    graph::Tensor_attributes& lay(graph::Tensor_attributes& tensor, Uid uid, std::int64_t heads,
+                                  std::int64_t rows, std::int64_t width) const {
         return tensor.set_uid(uid)
-            .set_dim({batch, heads, rows, width})
+            .set_dim({shape.batch, heads, rows, width})
             .set_stride({heads * rows * width, rows * width, width, 1});
     }
     [[nodiscard]] Tensor input(Uid uid, std::int64_t heads, std::int64_t rows,
                                std::int64_t width) const {
         graph::Tensor_attributes tensor;
-        return steps.tensor(lay(tensor, uid, shape.batch, heads, rows, width));
+        return steps.tensor(lay(tensor, uid, heads, rows, width));
     }
     void output(const Tensor& tensor, Uid uid, std::int64_t heads, std::int64_t rows,
                 std::int64_t width) const {
-        lay(*tensor, uid, shape.batch, heads, rows, width).set_output(true);
+        lay(*tensor, uid, heads, rows, width).set_output(true);
     }
 
     void forward() const {

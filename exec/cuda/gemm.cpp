@@ -129,17 +129,15 @@ std::vector<cublasLtMatmulAlgo_t> Products::algorithms(const Product& product, i
 }
 
 void Products::run_with(const cublasLtMatmulAlgo_t& algorithm, const Product& product,
-                        const void* a, const void* b, void* c, void* workspace,
-                        cudaStream_t stream) {
+                        const ProductMemory& at, cudaStream_t stream) {
     const Planned& plan = planned(product);
-    check(cublasLtMatmul(handle_.get(), plan.description.get(), &one, b, plan.a.get(), a,
-                         plan.b.get(), product.accumulate ? &one : &zero, c, plan.c.get(), c,
-                         plan.c.get(), &algorithm, workspace, workspace_bytes, stream));
+    check(cublasLtMatmul(handle_.get(), plan.description.get(), &one, at.b, plan.a.get(), at.a,
+                         plan.b.get(), product.accumulate ? &one : &zero, at.c, plan.c.get(), at.c,
+                         plan.c.get(), &algorithm, at.workspace, workspace_bytes, stream));
 }
 
-void Products::run(const Product& product, const void* a, const void* b, void* c, void* workspace,
-                   cudaStream_t stream) {
-    run_with(planned(product).algorithm, product, a, b, c, workspace, stream);
+void Products::run(const Product& product, const ProductMemory& at, cudaStream_t stream) {
+    run_with(planned(product).algorithm, product, at, stream);
 }
 
 }  // namespace stepcast

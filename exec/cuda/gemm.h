@@ -27,20 +27,25 @@ Product product_of(const FusedGemm& op);  // of all its rows
 
 cudaDataType_t data_type(Element element);  // as cuBLAS names it
 
-// All on the GPU that was current when it was made. A product's workspace must not be in use by
+// Where a product's operands, its result and its workspace lie; the workspace must not be in use by
 // another stream.
+struct ProductMemory {
+    const void *a, *b;
+    void *c, *workspace;
+};
+
+// All on the GPU that was current when it was made.
 class Products {
 public:
     Products();
 
     // Throws ConfigError when the library has no kernel for it on this GPU.
     void prepare(const Product& product);
-    void run(const Product& product, const void* a, const void* b, void* c, void* workspace,
-             cudaStream_t stream);
+    void run(const Product& product, const ProductMemory& at, cudaStream_t stream);
     // Every algorithm that the heuristic offers, for comparison with the first.
     std::vector<cublasLtMatmulAlgo_t> algorithms(const Product& product, int most);
-    void run_with(const cublasLtMatmulAlgo_t& algorithm, const Product& product, const void* a,
-                  const void* b, void* c, void* workspace, cudaStream_t stream);
+    void run_with(const cublasLtMatmulAlgo_t& algorithm, const Product& product,
+                  const ProductMemory& at, cudaStream_t stream);
 
 private:
     struct Planned {
@@ -98,8 +103,13 @@ private:
         CudaBlock workspace;
     };
     Way fastest(const GroupedGemm& op, Planned& plan, cudaStream_t stream);
-    void run_by(Way way, const GroupedGemm& op, Planned& plan, std::size_t place, void* workspace,
-                cudaStream_t stream);
+    // A place of the plan, and where to run it.
+    struct GroupedRun {
+        std::size_t place;
+        void* workspace;
+        cudaStream_t stream;
+    };
+    void run_by(Way way, const GroupedGemm& op, Planned& plan, const GroupedRun& run);
     void run_together(const GroupedGemm& op, Planned& plan, std::size_t place, void* workspace,
                       cudaStream_t stream);
     void run_each(const GroupedGemm& op, const CudaOperands& place, void* workspace,

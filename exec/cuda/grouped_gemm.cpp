@@ -152,8 +152,11 @@ GroupedProducts::Way GroupedProducts::fastest(const GroupedGemm& op, Planned& pl
     const CudaBlock workspace(workspace_bytes);
     std::vector<Seconds> times;
     for (const Way way : plan.ways)
-        times.push_back(
-            time_of([&] { run_by(way, op, plan, 0, workspace.data(), stream); }, stream));
+        times.push_back(time_of(
+            [&] {
+                run_by(way, op, plan, {0, workspace.data(), stream});
+            },
+            stream));
     return plan.ways[as_index(std::ranges::min_element(times) - times.begin())];
 }
 
@@ -180,11 +183,11 @@ void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t s
     Planned& plan = plans_.at(&op);
     const std::size_t place = plan.next;
     plan.next = (plan.next + 1) % plan.places.size();
-    if (plan.groups > 0) run_by(plan.way, op, plan, place, workspace, stream);
+    if (plan.groups > 0) run_by(plan.way, op, plan, {place, workspace, stream});
 }
 
-void GroupedProducts::run_by(Way way, const GroupedGemm& op, Planned& plan, std::size_t place,
-                             void* workspace, cudaStream_t stream) {
+void GroupedProducts::run_by(Way way, const GroupedGemm& op, Planned& plan, const GroupedRun& run) {
+    const auto& [place, workspace, stream] = run;
     switch (way) {
         case Way::together: return run_together(op, plan, place, workspace, stream);
         case Way::each: return run_each(op, plan.places[place], workspace, stream);
@@ -216,7 +219,7 @@ void GroupedProducts::run_together(const GroupedGemm& op, Planned& plan, std::si
 void GroupedProducts::run_each(const GroupedGemm& op, const CudaOperands& place, void* workspace,
                                cudaStream_t stream) {
     over_groups(op, place, [&](long rows, const char* a, const char* b, char* c) {
-        products_.run(product_of_group(op, rows), a, b, c, workspace, stream);
+        products_.run(product_of_group(op, rows), {a, b, c, workspace}, stream);
     });
 }
 
@@ -229,8 +232,8 @@ void GroupedProducts::run_spread(const GroupedGemm& op, const CudaOperands& plac
     over_groups(op, place, [&](long rows, const char* a, const char* b, char* c) {
         const std::size_t turn = next++ % (sides_.size() + 1);
         const bool own = turn == sides_.size();
-        products_.run(product_of_group(op, rows), a, b, c,
-                      own ? workspace : sides_[turn].workspace.data(),
+        products_.run(product_of_group(op, rows),
+                      {a, b, c, own ? workspace : sides_[turn].workspace.data()},
                       own ? stream : sides_[turn].stream.get());
     });
     for (const Side& side : sides_) {

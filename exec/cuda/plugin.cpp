@@ -23,11 +23,18 @@ int count_gpus() {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) void stepcast_open_cuda_device(
-    const CudaRequest& request, CudaDeviceAndGpu& result) {
+extern "C" {
+
+// open_cuda_device_symbol
+__attribute__((visibility("default"))) void stepcast_open_cuda_device(const CudaRequest& request,
+                                                                      CudaDeviceAndGpu& result);
+
+void stepcast_open_cuda_device(const CudaRequest& request, CudaDeviceAndGpu& result) {
     const int gpus = count_gpus();
     result = make_cuda_device(
         request, read_launch([](const char* name) { return std::getenv(name); }), gpus);
 }
+
+}  // extern "C"
 
 }  // namespace stepcast

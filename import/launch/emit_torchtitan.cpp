@@ -109,6 +109,14 @@ private:
         if (!e_.runtime.optimizer.master_weights) add("training", "dtype", "\"bfloat16\"");
     }
 
+    void experts() {
+        const int tp = e_.parallelism.tp;
+        // from 0.3 on expert parallelism takes the tensor-parallel ranks
+        if (tp > 1 && e_.workload.moe.experts > 0)
+            add("parallelism", "expert_tensor_parallel_degree", splits_experts(e_) ? tp : 1);
+        if (sends_once(e_)) add("parallelism", "expert_parallel_comm_backend", "\"deepep\"");
+    }
+
     void split() {
         const auto& p = e_.parallelism;
         const int shard = p.zero == 0 ? 1 : p.shard > 0 ? p.shard / p.cp : p.dp;
@@ -127,11 +135,7 @@ private:
         if (p.zero >= 2)
             add("parallelism", "fsdp_reshard_after_forward",
                 p.zero == 3 ? "\"always\"" : "\"never\"");
-        // from 0.3 on expert parallelism takes the tensor-parallel ranks
-        if (!flags_ && p.tp > 1 && e_.workload.moe.experts > 0)
-            add("parallelism", "expert_tensor_parallel_degree", splits_experts(e_) ? p.tp : 1);
-        if (!flags_ && sends_once(e_))
-            add("parallelism", "expert_parallel_comm_backend", "\"deepep\"");
+        if (!flags_) experts();
         if (overlaps_tensor(e_) && p.tp > 1)
             add(flags_ ? "compile" : "parallelism", "enable_async_tensor_parallel", "true");
     }

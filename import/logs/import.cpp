@@ -159,7 +159,7 @@ private:
         for (const Sample& row : replay.summary.rows(like, samples.phases(), least))
             medians_.push_back(row);
         for (const auto& [of, peak] : replay.peaks)
-            medians_.push_back(sample_of(like, of.first, of.second, -1, peak, "B"));
+            medians_.push_back(sample_of(like, {of.first, of.second}, peak, "B"));
         for (const Sample& row : routing_rows(run)) medians_.push_back(row);
         if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
     }

@@ -63,7 +63,7 @@ std::vector<Sample> RunSummary::rows(const Sample& like,
         if (series.middle.count() < std::max(1L, least_steps)) continue;
         const auto& [phase, unit] = phases[series.phase];
         const auto add = [&](const std::string& ending, double value) {
-            rows.push_back(sample_of(like, phase + ending, series.rank, -1, value, unit));
+            rows.push_back(sample_of(like, {phase + ending, series.rank}, value, unit));
         };
         if (series.several) add(".least", series.least.median());
         add(series.several ? ".median" : "", series.middle.median());
@@ -78,8 +78,8 @@ std::vector<Sample> routing_rows(const ImportedRun& run) {
     if (!run.routing) return rows;
     for (int rank = 0; rank < run.ranks; ++rank) {
         const BlockTotals& totals = run.routing->totals[as_index(rank)];
-        rows.push_back(sample_of(sample_like(run), "blocks", rank, -1, totals.blocks, "1"));
-        rows.push_back(sample_of(sample_like(run), "remote_blocks", rank, -1, totals.remote, "1"));
+        rows.push_back(sample_of(sample_like(run), {"blocks", rank}, totals.blocks, "1"));
+        rows.push_back(sample_of(sample_like(run), {"remote_blocks", rank}, totals.remote, "1"));
     }
     return rows;
 }

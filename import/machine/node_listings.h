@@ -1,4 +1,5 @@
-// Reads what programs print about a node. First nvidia-smi topo -m: how the devices are connected.
+// Reads what programs print about a node: how its devices are connected (nvidia-smi topo -m), and
+// which there are (lspci).
 #pragma once
 
 #include <string>
@@ -8,7 +9,9 @@
 namespace stepcast {
 
 // Each adds the content of one file. They throw ConfigError with the position of what they do not
-// understand. nvidia-smi topo -m
+// understand.
+
+// nvidia-smi topo -m
 void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine);
 
 // lspci, with or without -nn

@@ -215,7 +215,7 @@ Profile between(const Profile& p, Seconds from, Seconds to, std::int64_t longest
 std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
     std::vector<Sample> samples;
     const auto add = [&](const char* phase, int step, double value, const char* unit) {
-        samples.push_back(sample_of(like, phase, p.rank, step, value, unit));
+        samples.push_back(sample_of(like, {phase, p.rank, step}, value, unit));
     };
     const bool phases = tells_phases(p);
     const auto add_parts = [&](const Profile& part, int step, Seconds whole) {

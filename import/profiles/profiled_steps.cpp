@@ -83,7 +83,8 @@ bool first_runs_ahead(const std::vector<HostSpan>& marks, const std::vector<Step
 // the end and is no step.
 void add_host_steps(const TraceRecords& records, std::vector<HostSpan> marks,
                     const std::vector<StepWork>& work, const std::vector<std::int64_t>& bounds,
-                    std::int64_t origin, Profile& p) {
+                    Profile& p) {
+    const std::int64_t origin = marks.front().start - bounds.front();
     const auto is_short = [&] {
         return marks.back().length.ns() < (marks.back().start - marks.front().start) /
                                               static_cast<std::int64_t>(marks.size()) / 2;
@@ -145,7 +146,7 @@ void add_steps(const TraceRecords& records, std::int64_t origin, Profile& p) {
     bounds.push_back(std::max(bounds.back(), marks.back().finish() - origin));
     const std::vector<StepWork> work = work_of_steps(p, bounds);
     const double lag = lag_of(p, bounds, work);
-    if (lag == 0) return add_host_steps(records, marks, work, bounds, origin, p);
+    if (lag == 0) return add_host_steps(records, marks, work, bounds, p);
     add_device_steps(records, marks, work, p);
     p.notes.push_back(fmt::format(
         "the host ran ahead of the device, by {:.3f} ms at the end of its last step: {}",

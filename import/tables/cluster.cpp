@@ -115,8 +115,9 @@ std::string unread_rate(const std::string& interconnect) {
         interconnect);
 }
 
-void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
-                 std::vector<std::string>& assumptions) {
+// The networks of model/presets/networks that the cell names.
+void take_named_networks(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
+                         std::vector<std::string>& assumptions) {
     for (const NamedNetwork& network : shelf.networks())
         for (const auto& name : network.names)
             if (contains(lower_case(interconnect), name)) {
@@ -131,6 +132,11 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
                 assumptions.push_back(fmt::format(
                     "network between nodes: {} of model/presets/networks", network.name));
             }
+}
+
+void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
+                 std::vector<std::string>& assumptions) {
+    take_named_networks(cluster, interconnect, shelf, assumptions);
     const auto nics = nics_in(spelled_out(interconnect));
     const int there = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
     if (!nics) {

@@ -213,6 +213,18 @@ const Phrase* RowWords::phrase_in(const Word& word, const CaseRow& row, Cells& f
     return nullptr;
 }
 
+// What is said of a word that was read, with the cells that it names in braces.
+static std::string said_of(const std::string& text, const std::vector<std::string>& columns,
+                           const CaseRow& row) {
+    std::string said = text;
+    for (const std::string& column : columns) {
+        const auto braced = "{" + column + "}";
+        if (const auto at = said.find(braced); at != std::string::npos)
+            said.replace(at, braced.size(), row.cell(column));
+    }
+    return said;
+}
+
 CaseRow RowWords::plain(const CaseRow& row, std::vector<std::string>& assumptions) const {
     CaseRow stated = row;
     for (auto& [column, text] : stated.cells)
@@ -236,15 +248,7 @@ CaseRow RowWords::plain(const CaseRow& row, std::vector<std::string>& assumption
             plain.cells[cell] = value;
             any = true;
         }
-        if (any && !word.said.empty()) {
-            std::string said = word.said;
-            for (const std::string& column : word.in) {
-                const auto braced = "{" + column + "}";
-                if (const auto at = said.find(braced); at != std::string::npos)
-                    said.replace(at, braced.size(), stated.cell(column));
-            }
-            assumptions.push_back(std::move(said));
-        }
+        if (any && !word.said.empty()) assumptions.push_back(said_of(word.said, word.in, stated));
     }
     for (const auto& [column, text] : row.cells)
         if (column != "notes" &&

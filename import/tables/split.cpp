@@ -33,8 +33,10 @@ int chunks_unstated(const CaseRow& row, const Framework& f, const Workload& w,
     return 1;
 }
 
-void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Workload& w,
-                 Parallelism& p, Assumptions& assumptions) {
+void set_degrees(const CaseRow& row, int ranks, Experiment& e, Assumptions& assumptions) {
+    const Framework& f = e.framework;
+    const Workload& w = e.workload;
+    Parallelism& p = e.parallelism;
     p.tp = count_in(row, "tp", 1);
     p.pp = count_in(row, "pp", 1);
     p.cp = count_in(row, "cp", 1);
@@ -130,10 +132,9 @@ std::optional<NamedModules> named_modules(const std::string& stated, Shelf& shel
     return named;
 }
 
-void choose_recompute(const Experiment& e, double room, Parallelism& p, Assumptions& assumptions) {
-    Experiment chosen = e;
-    chosen.parallelism = p;
-    const ChosenRecompute least = fitting_recompute(chosen, room);
+void choose_recompute(Experiment& e, double room, Assumptions& assumptions) {
+    const ChosenRecompute least = fitting_recompute(e, room);
+    Parallelism& p = e.parallelism;
     p.recompute = least.kind;
     p.recompute_layers = least.layers;
     const auto layers =
@@ -150,13 +151,14 @@ bool selects_by_operator(const Framework& f) {
            std::ranges::find(modes, Recompute::selective) == modes.end();
 }
 
-void set_recompute(const CaseRow& row, const Experiment& e, double room, Shelf& shelf,
-                   Parallelism& p, Assumptions& assumptions) {
+void set_recompute(const CaseRow& row, Experiment& e, double room, Shelf& shelf,
+                   Assumptions& assumptions) {
     const Framework& f = e.framework;
+    Parallelism& p = e.parallelism;
     const auto& stated = row.cell("recompute");
-    if (stated == "some") return choose_recompute(e, 1, p, assumptions);
+    if (stated == "some") return choose_recompute(e, 1, assumptions);
     if (stated.empty()) {
-        if (!f.unstated.recompute) return choose_recompute(e, room, p, assumptions);
+        if (!f.unstated.recompute) return choose_recompute(e, room, assumptions);
         p.recompute = *f.unstated.recompute;
         assumptions.push_back(
             fmt::format("recompute not stated: {}, the framework's", to_string(p.recompute)));
@@ -321,11 +323,11 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e, do
     return readings;
 }
 
-void set_split(const CaseRow& row, int ranks, double room, Experiment& experiment, Shelf& shelf,
+void set_split(const CaseRow& row, const RowDevices& devices, Experiment& experiment, Shelf& shelf,
                std::vector<std::string>& assumptions) {
     const Framework framework = experiment.framework;
     Parallelism& p = experiment.parallelism;
-    set_degrees(row, ranks, framework, experiment.workload, p, assumptions);
+    set_degrees(row, devices.ranks, experiment, assumptions);
     set_zero(row, experiment.cluster.gpus_per_node, p, assumptions);
     keep_gathered(row, framework, p, assumptions);
     set_framework(row, experiment, assumptions);
@@ -333,11 +335,11 @@ void set_split(const CaseRow& row, int ranks, double room, Experiment& experimen
     if (!batch) throw ConfigError("gbs: missing; expected the sequences of a step");
     p.global_batch = *batch;
     const bool recompute_stated = states(row, "recompute") && row.cell("recompute") != "some";
-    if (recompute_stated) set_recompute(row, experiment, room, shelf, p, assumptions);
+    if (recompute_stated) set_recompute(row, experiment, devices.room, shelf, assumptions);
     set_micro_batch(row, experiment, shelf, p, assumptions);
     set_stage_layers(experiment.workload, framework, p, assumptions);
     choose_zero(row, experiment, p, assumptions);
-    if (!recompute_stated) set_recompute(row, experiment, room, shelf, p, assumptions);
+    if (!recompute_stated) set_recompute(row, experiment, devices.room, shelf, assumptions);
 }
 
 }  // namespace stepcast

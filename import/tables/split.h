@@ -10,11 +10,15 @@
 
 namespace stepcast {
 
+struct RowDevices {
+    int ranks = 1;
+    double room = 1;  // the share of their memory that a forecast may take
+};
+
 // The split in the columns tp to gbs and recompute. What the row leaves open is chosen by the
 // memory forecast for the workload, cluster and framework of `experiment`, and listed in
-// `assumptions`. Throws ConfigError, column first. `room`: share of the device's memory that a
-// forecast may take.
-void set_split(const CaseRow& row, int ranks, double room, Experiment& experiment, Shelf& shelf,
+// `assumptions`. Throws ConfigError, column first.
+void set_split(const CaseRow& row, const RowDevices& devices, Experiment& experiment, Shelf& shelf,
                std::vector<std::string>& assumptions);
 
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint

@@ -413,7 +413,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
     if (states(row, "dispatch")) e.overlay.stated.emplace_back("runtime.experts.dispatch");
     const double room = result.circumstances.by == RunBy::recipe ? recipe_room : 1;
-    set_split(row, ranks, room, e, shelf, said);
+    set_split(row, {ranks, room}, e, shelf, said);
     set_offload(row, e, said);
     set_graphs(row, e, said);
     apply_framework(e);

@@ -17,8 +17,8 @@ struct ExpertRows {
 };
 ExpertRows expert_rows(const LayerContext& context);
 
-// dispatch_once: bytes that `places` receive when each token is sent once per place, relative to
-// the bytes of its slots.
+// experts.dispatch = once: bytes that `places` receive when each token is sent once per place,
+// relative to the bytes of its slots.
 double once_over_slots(const Moe& moe, long places);
 
 }  // namespace stepcast

@@ -6,7 +6,7 @@
 //   row forward         all-reduce y                reduce-scatter y
 //   row backward        -                           all-gather dy
 //   column backward     all-reduce dx               all-gather x (for the weight gradient),
-//   reduce-scatter dx
+//                                                   reduce-scatter dx
 // Each collective moves tokens x width elements. With overlap_tp it runs during the product that it
 // feeds or follows; with overlap_weight_gradient the backward's collectives run during the other
 // backward product of the same layer. Adapters beside it: adapters.h.

@@ -61,12 +61,13 @@ bool has_repeated(std::span<const Place> places) {
 
 }  // namespace
 
-void TaskGraph::check_task(NameId name, OpId op, std::span<const Place> places,
+void TaskGraph::check_task(const NewTask& added, std::span<const Place> places,
                            std::span<const TaskId> after) const {
     const std::size_t task = size();
-    if (name >= names_.size())
-        refuse(task, "has name id " + std::to_string(name) + ", which no name has");
-    if (op >= ops_.size()) refuse(task, "has op id " + std::to_string(op) + ", which no op has");
+    if (added.name >= names_.size())
+        refuse(task, "has name id " + std::to_string(added.name) + ", which no name has");
+    if (added.op >= ops_.size())
+        refuse(task, "has op id " + std::to_string(added.op) + ", which no op has");
     if (places.empty()) refuse(task, "has no place");
     const auto limit = static_cast<std::uint32_t>(place_count());
     const bool on_host_lane = places.front().lane() == Lane::host;
@@ -83,41 +84,49 @@ void TaskGraph::check_task(NameId name, OpId op, std::span<const Place> places,
             refuse(task, "comes after task " + std::to_string(earlier) + ", which is not earlier");
 }
 
-TaskId TaskGraph::add(NameId name, Phase phase, OpId op, std::span<const Place> places,
-                      std::span<const TaskId> after, float host_calls, GroupId group) {
-    check_task(name, op, places, after);
+TaskId TaskGraph::add(const NewTask& added, std::span<const Place> places,
+                      std::span<const TaskId> after) {
+    check_task(added, places, after);
     if (size() >= most_tasks || places_.size() + predecessors_.size() >= most_graph_entries)
         throw ConfigError(
             fmt::format("the step has more than {} tasks with {} places and dependencies; expected "
                         "fewer layers, "
                         "micro-batches or ranks",
                         size(), places_.size() + predecessors_.size()));
-    if (group >= groups_.size())
-        refuse(size(), "has group id " + std::to_string(group) + ", which no group has");
+    if (added.group >= groups_.size())
+        refuse(size(), "has group id " + std::to_string(added.group) + ", which no group has");
     const auto task = static_cast<TaskId>(size());
     for (const Place& place : places) places_.push_back(place);
     for (const TaskId earlier : after) predecessors_.push_back(earlier);
     place_begin_.push_back(static_cast<std::uint32_t>(places_.size()));
     predecessor_begin_.push_back(static_cast<std::uint32_t>(predecessors_.size()));
-    op_.push_back(op);
-    name_.push_back(name);
-    phase_.push_back(phase);
-    group_.push_back(group);
-    host_calls_.push_back(host_calls);
+    op_.push_back(added.op);
+    name_.push_back(added.name);
+    phase_.push_back(added.phase);
+    group_.push_back(added.group);
+    host_calls_.push_back(added.host_calls);
     has_host_tasks_ = has_host_tasks_ || on_host(task);
     return task;
 }
 
+NewTask TaskGraph::task_of(std::string_view name, Phase phase, Op op, float host_calls) {
+    return {name_id(name), phase, add_op(std::move(op)), host_calls, 0};
+}
+
+TaskId TaskGraph::add(const NewTask& task, std::initializer_list<Place> places,
+                      std::initializer_list<TaskId> after) {
+    return add(task, std::span(places.begin(), places.size()),
+               std::span(after.begin(), after.size()));
+}
+
 TaskId TaskGraph::add(std::string_view name, Phase phase, Op op, std::span<const Place> places,
-                      std::span<const TaskId> after, float host_calls) {
-    return add(name_id(name), phase, add_op(std::move(op)), places, after, host_calls);
+                      std::span<const TaskId> after) {
+    return add(task_of(name, phase, std::move(op)), places, after);
 }
 
 TaskId TaskGraph::add(std::string_view name, Phase phase, Op op,
-                      std::initializer_list<Place> places, std::initializer_list<TaskId> after,
-                      float host_calls) {
-    return add(name, phase, std::move(op), std::span(places.begin(), places.size()),
-               std::span(after.begin(), after.size()), host_calls);
+                      std::initializer_list<Place> places, std::initializer_list<TaskId> after) {
+    return add(task_of(name, phase, std::move(op)), places, after);
 }
 
 void TaskGraph::set_label(const TaskLabel& label) {

@@ -2,18 +2,15 @@
 //
 // Rules that both interpreters share:
 // - A task occupies a set of places (rank, lane). It starts when its predecessors have finished and
-// it is first in
-//   the queue of all its places; it frees them all when it finishes. Tasks of one place run in id
-//   order.
+//   it is first in the queue of all its places; it frees them all when it finishes. Tasks of one
+//   place run in id order.
 // - A collective is one task with a place on every participant, so a straggler delays all.
 // - Edges lead to earlier ids only, so the graph is acyclic by construction; id order is issue
-// order, and every
-//   rank issues its collectives in one global order.
+//   order, and every rank issues its collectives in one global order.
 // - The host is the lane `host`. Issuing a task occupies the host of each of its ranks for the cost
-// of its `host_calls`; then the
-//   task can start. A task on the host lane occupies the host itself; one with device predecessors
-//   is a synchronisation. With `launch_blocking` the host waits for each task that it issued. No
-//   task occupies the host and a device lane at once.
+//   of its `host_calls`; then the task can start. A task on the host lane occupies the host itself;
+//   one with device predecessors is a synchronisation. With `launch_blocking` the host waits for
+//   each task that it issued. No task occupies the host and a device lane at once.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +64,17 @@ inline constexpr std::size_t most_graph_entries = 1'000'000'000;
 using OpId = std::uint32_t;
 using NameId = std::uint32_t;
 
+// What a task is. `host_calls` is the number of host calls that issue it on each of its ranks (0
+// for tasks on the host lane). `group` names the participants of a collective if a folded graph
+// shows only some of them.
+struct NewTask {
+    NameId name = 0;
+    Phase phase = Phase::forward;
+    OpId op = 0;
+    float host_calls = 1;
+    GroupId group = 0;
+};
+
 class TaskGraph {
 public:
     explicit TaskGraph(int rank_count = 1, bool launch_blocking = false);
@@ -85,16 +93,19 @@ public:
     // Equal groups share an id. Group 0 means the ranks of the task's own places.
     GroupId add_group(const Group& group);
 
+    // A task of its own name and op, as add() takes it.
+    NewTask task_of(std::string_view name, Phase phase, Op op, float host_calls = 1);
+
     // Appends a task. Every id in `after` must be smaller than the returned one and no place may
-    // occur twice, else std::logic_error. `host_calls` is the number of host calls that issue it on
-    // each of its ranks (0 for tasks on the host lane). `group` names the participants of a
-    // collective if a folded graph shows only some of them.
-    TaskId add(NameId name, Phase phase, OpId op, std::span<const Place> places,
-               std::span<const TaskId> after, float host_calls = 1, GroupId group = 0);
-    TaskId add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
-               std::initializer_list<TaskId> after, float host_calls = 1);
+    // occur twice, else std::logic_error.
+    TaskId add(const NewTask& task, std::span<const Place> places, std::span<const TaskId> after);
+    TaskId add(const NewTask& task, std::initializer_list<Place> places,
+               std::initializer_list<TaskId> after);
+    // The same for one that its host issues by one call.
     TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places,
-               std::span<const TaskId> after, float host_calls = 1);
+               std::span<const TaskId> after);
+    TaskId add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
+               std::initializer_list<TaskId> after);
 
     // What the tasks that are added from now on are written for.
     void set_label(const TaskLabel& label);
@@ -148,7 +159,7 @@ private:
         TaskLabel label;
         friend bool operator==(const LabelledTasks&, const LabelledTasks&) = default;
     };
-    void check_task(NameId name, OpId op, std::span<const Place> places,
+    void check_task(const NewTask& task, std::span<const Place> places,
                     std::span<const TaskId> after) const;
 
     int rank_count_;

@@ -5,6 +5,7 @@
 
 #include "model/input/checks.h"
 #include "model/input/split_rules.h"
+#include "model/recorded/opt_prime/modules.h"
 #include "model/runtime_rules.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"

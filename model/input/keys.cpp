@@ -67,15 +67,11 @@ std::string whole_key(const std::string& word) {
     return found.empty() ? word : found;
 }
 
-std::string unknown_key(const std::string& path, const std::string& prefix) {
-    if (prefix + path == "cluster.kernel.attention_fp8_width")
-        return "no key since November 2026: exponentials take in fp8 as long as in 16 bits "
-               "(attention_width), casts have launches of their own "
-               "(attention_fp8_launch), and attention_fp8 is of the products alone; calibrate "
-               "again, or take both lines out";
+// What stands after `prefix` in keys, and of those in `table` the names, as a list.
+static std::pair<std::vector<std::string>, std::string> valid_names(const std::string& prefix,
+                                                                    const std::string& table) {
     std::vector<std::string> valid;
     std::string siblings;
-    const auto table = path.substr(0, path.find_last_of('.') + 1);
     for (const auto& key : all_keys()) {
         const bool preset = is_preset(key);
         if (!key.path.starts_with(prefix) || (preset && !prefix.empty())) continue;
@@ -89,6 +85,17 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
     }
     if (prefix == "framework.")
         std::ranges::copy(framework_line_names(), std::back_inserter(valid));
+    return {valid, siblings};
+}
+
+std::string unknown_key(const std::string& path, const std::string& prefix) {
+    if (prefix + path == "cluster.kernel.attention_fp8_width")
+        return "no key since November 2026: exponentials take in fp8 as long as in 16 bits "
+               "(attention_width), casts have launches of their own "
+               "(attention_fp8_launch), and attention_fp8 is of the products alone; calibrate "
+               "again, or take both lines out";
+    const auto table = path.substr(0, path.find_last_of('.') + 1);
+    const auto& [valid, siblings] = valid_names(prefix, table);
     const auto near = did_you_mean(path, valid);
     if (near.empty() && siblings.empty() && prefix.empty())
         return "unknown key" + near_in_a_table(path);

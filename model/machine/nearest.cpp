@@ -13,6 +13,7 @@
 #include "model/input/presets.h"
 #include "model/machine/cluster_file.h"
 #include "model/machine/generation.h"
+#include "model/machine/priors.h"
 #include "model/machine/transfer.h"
 
 namespace stepcast {

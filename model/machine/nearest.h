@@ -52,14 +52,14 @@ Machines of_like_rate(const Machines& from, const Gpu& to);
 
 // The machines whose constants a nameplate takes.
 //   near     same fabric and generation; else equal SMs (same_sms); else same fabric, one
-//   generation away; else the nearest SM rate. How
-//            a tensor core is fed matters more to a kernel than the board.
+//            generation away; else the nearest SM rate. How a tensor core is fed matters more to a
+//            kernel than the board.
 //   narrow   for products in fewer than 16 bits and casts: near, or the nearest in generation if
-//   near lacks such types. linked   same fabric and, as far as possible, the same maker, generation
-//   and number of ranks. library  for costs of collectives inside a node, which depend on the
-//   maker's library: linked, or the nearest of the own maker if
-//            linked is of another. What the fabric itself provides (switches that add, kernels that
-//            dispatch) stays with linked.
+//            near lacks such types.
+//   linked   same fabric and, as far as possible, the same maker, generation and number of ranks.
+//   library  for costs of collectives inside a node, which depend on the maker's library: linked,
+//            or the nearest of the own maker if linked is of another. What the fabric itself
+//            provides (switches that add, kernels that dispatch) stays with linked.
 struct Sources {
     Machines all, near, narrow, linked, library;
 

@@ -11,12 +11,15 @@
 
 namespace stepcast {
 
+struct SamplePlace {
+    std::string_view phase;
+    int rank = -1, step = -1;  // -1: all
+};
 // `like` as the sample of another phase, rank and step.
-inline Sample sample_of(Sample like, std::string_view phase, int rank, int step, double value,
-                        std::string_view unit) {
-    like.phase = phase;
-    like.rank = rank;
-    like.step = step;
+inline Sample sample_of(Sample like, const SamplePlace& of, double value, std::string_view unit) {
+    like.phase = of.phase;
+    like.rank = of.rank;
+    like.step = of.step;
     like.value = value;
     like.unit = unit;
     return like;

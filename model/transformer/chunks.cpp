@@ -3,20 +3,13 @@
 #include <algorithm>
 
 #include "model/base/numbers.h"
+#include "model/recorded/opt_prime/modules.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
 
 namespace stepcast {
 
 int directions(const Parallelism& p) { return traits(p.schedule).copies; }
-
-int module_count(const Workload& w) { return w.layers * modules_per_layer + 2; }
-
-int first_module(const Workload& w, const Parallelism& p, int stage) {
-    const int apart = p.head_apart ? 1 : 0;
-    if (p.head_apart && stage + 1 == p.pp) return module_count(w) - 1;
-    return stage * ((module_count(w) - apart) / (p.pp - apart));
-}
 
 namespace {
 
@@ -96,18 +89,6 @@ bool all_hold_layers(const std::vector<int>& layers) {
 }
 
 namespace {
-
-// Modules 1 and up belong to the layers. A chunk that begins with a layer's last module begins
-// inside that layer.
-void cut_by_modules(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
-    for (std::size_t g = 1; g < chunks.size(); ++g) {
-        const int before = first_module(w, p, as_int(g)) - 1;
-        const bool inside = before % modules_per_layer == modules_per_layer - 1;
-        chunks[g - 1].ends_inside = chunks[g].begins_inside = inside;
-        chunks[g - 1].last = chunks[g].first = before / modules_per_layer + (inside ? 1 : 0);
-    }
-    chunks.back().last = w.layers;
-}
 
 void cut_by_layers(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
     const std::vector<int> layers = chunk_layers(w, p);

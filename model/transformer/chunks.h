@@ -1,8 +1,6 @@
 // The layers of the model as chunks of consecutive layers on stages.
 #pragma once
 
-#include <iterator>
-#include <string_view>
 #include <vector>
 
 #include "model/parallelism.h"
@@ -50,15 +48,6 @@ std::vector<std::vector<Chunk>> chunks_by_stage(const std::vector<Path>& paths, 
 // back up of a V (after the stage with two consecutive chunks), forward hops go to the previous
 // stage. On the lanes of the way down they would wait for messages from the other side.
 bool hop_goes_up(const Path& path, int direction, int position, bool back);
-
-// The modules of a layer that StageCut::modules counts.
-inline constexpr std::string_view layer_modules[] = {"q_proj",    "k_proj", "v_proj",  "o_proj",
-                                                     "gate_proj", "act_fn", "up_proj", "down_proj"};
-inline constexpr int modules_per_layer = std::size(layer_modules);
-
-// The first module of a stage; the embedding is module 0.
-int first_module(const Workload& workload, const Parallelism& parallelism, int stage);
-int module_count(const Workload& workload);
 
 // Number of copies of the model. With two, the micro-batches of stage chunk 1 run in the opposite
 // direction.

@@ -214,12 +214,12 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase,
         TasksByRank there = after;
         if (keeps_weights_on_host(context_.experiment))
             done = there = stage_.collective(
-                graph_.name_id("parameters_from_host"), phase,
-                graph_.add_op(from_host(context_.experiment, elements / bucket->ranks)), 0,
+                graph_.task_of("parameters_from_host", phase,
+                               from_host(context_.experiment, elements / bucket->ranks)),
                 Lane::data, after);
         if (bucket->ranks <= 1) continue;
         const OpId op = graph_.add_op(AllGather{elements * gathered_weight(context_.experiment)});
-        done = stage_.collective(name, phase, op, bucket->group, Lane::data, there);
+        done = stage_.collective({name, phase, op, 1, bucket->group}, Lane::data, there);
     }
     return done;
 }
@@ -229,8 +229,9 @@ void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
     const Bytes bytes = bucket.elements * size_of(trained_gradients(context_.experiment));
     const auto send = [&](std::string_view name, const Op& op, GroupId group,
                           const TasksByRank& follows) {
-        return stage_.collective(graph_.name_id(name), Phase::gradient_sync, graph_.add_op(op),
-                                 group, Lane::data, follows);
+        NewTask task = graph_.task_of(name, Phase::gradient_sync, op);
+        task.group = group;
+        return stage_.collective(task, Lane::data, follows);
     };
     TasksByRank sent = after;
     if (bucket.ranks > 1 && p.zero >= 1)

@@ -1,55 +1,16 @@
-// Sends activations and their gradients between stages. A forward hop carries the tensors of the
-// cut: between layers the hidden state, inside a layer gate, up and residual. If a tracer cut the
-// model by modules, the first stage also makes mask and rotary tables (cosine, sine) and sends them
-// along. With resend_first_stage every later hop carries the first stage's tensors again, as a
-// separate tuple. A backward hop carries the gradients of the cut. A hop has
-//   tuples x messages_per_tuple + tensors x messages_per_tensor
-// messages. blocking_p2p: it is one task that blocks the hosts of both ends, written when the
-// receiver has reached it.
+// Sends activations and their gradients between stages; what a hop carries says
+// model/recorded/opt_prime/messages.h. pipeline.blocking: it is one task that blocks the hosts of
+// both ends, written when the receiver has reached it.
 #pragma once
 
 #include <algorithm>
 #include <map>
 
 #include "model/base/numbers.h"
+#include "model/recorded/opt_prime/messages.h"
 #include "model/transformer/stages.h"
 
 namespace stepcast {
-
-struct HopLoad {
-    int tensors = 0, tuples = 0;
-    Bytes bytes;
-    HopLoad& operator+=(const HopLoad& o) {
-        return *this = {tensors + o.tensors, tuples + o.tuples, bytes + o.bytes};
-    }
-    friend bool operator==(const HopLoad&, const HopLoad&) = default;
-};
-inline HopLoad tensors_of_cut(const LayerContext& c, const Chunk& chunk) {
-    if (chunk.ends_inside) return {3, 1, c.shape.outer() + 2.0 * c.shape.inner(c.shape.ffn)};
-    return {1, 1, c.shape.outer()};
-}
-
-// The load from chunk `position` of the path to the next, or with `back` from the next to this one.
-inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, bool back) {
-    const Parallelism& p = c.experiment.parallelism;
-    HopLoad load = tensors_of_cut(c, path[as_index(position)]);
-    if (back)
-        return {c.experiment.runtime.pipeline.gradient_tensors > 0
-                    ? c.experiment.runtime.pipeline.gradient_tensors
-                    : load.tensors,
-                0, load.bytes};
-    if (position > 0 && c.experiment.runtime.pipeline.resend_first_stage)
-        load += tensors_of_cut(c, path.front());
-    // Mask [seq, seq], cosine and sine [seq, head width]. The shape is the same for all sequences
-    // of a micro-batch.
-    const double shared = real(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
-    if (p.cut == StageCut::modules) load += {3, 0, shared * c.shape.element()};
-    return load;
-}
-
-inline int messages_of(const HopLoad& load, const StageMessages& m) {
-    return load.tuples * m.messages_per_tuple + load.tensors * m.messages_per_tensor;
-}
 
 class Hops {
 public:
@@ -85,7 +46,7 @@ public:
         return true;
     }
 
-    // blocking_p2p. holds(): whether the stage waits in a send. meet(): writes the sends whose
+    // pipeline.blocking. holds(): whether the stage waits in a send. meet(): writes the sends whose
     // receivers have reached the slot that takes them, and returns whether there were any.
     [[nodiscard]] bool holds(const StageState& state) const {
         return std::ranges::any_of(waiting_,
@@ -117,24 +78,25 @@ private:
         const Lane out = blocking ? Lane::host : up ? Lane::send_up : Lane::send_down;
         const Lane in = blocking ? Lane::host : up ? Lane::receive_up : Lane::receive_down;
         const GroupId group = graph_.add_group(between_stages(context_, from.index, to.index));
-        const OpId op = send_op(at);
+        const NewTask task{at.back ? backward_name_ : forward_name_,
+                           at.back ? Phase::backward : Phase::forward, send_op(at),
+                           blocking ? 0.0F : 1.0F, group};
         TasksByRank sent;
         for (std::size_t r = 0; r < from.stage.size(); ++r) {
             const Place places[2] = {{from.stage.graph_rank(r), out}, {to.stage.graph_rank(r), in}};
             const TaskId after[2] = {from.stage.last()[r], to.stage.last()[r]};
             const std::size_t waits = blocking && after[1] != no_task ? 2 : 1;
-            sent.push_back(graph_.add(at.back ? backward_name_ : forward_name_,
-                                      at.back ? Phase::backward : Phase::forward, op, places,
-                                      {after, waits}, blocking ? 0 : 1, group));
+            sent.push_back(graph_.add(task, places, {after, waits}));
         }
         return sent;
     }
 
     TasksByRank gathered(StageState& state, const At& at, const TasksByRank& parts) {
         if (gather_op_ == 0) gather_op_ = graph_.add_op(AllGather{context_.shape.outer()});
-        return state.stage.collective(
-            graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
-            gather_op_, graph_.add_group(context_.groups.tensor), Lane::collective, parts);
+        const NewTask task{graph_.name_id("gather_activations"),
+                           at.back ? Phase::backward : Phase::forward, gather_op_, 1,
+                           graph_.add_group(context_.groups.tensor)};
+        return state.stage.collective(task, Lane::collective, parts);
     }
 
     OpId send_op(const At& at) {

@@ -23,9 +23,8 @@ struct Join {
 void across(TaskGraph& graph, const LayerContext& c, const Stages& stages,
             const std::vector<std::size_t>& of, const Join& join) {
     const bool everybody = join.group.size() == all_ranks(c.experiment.parallelism);
-    const NameId id = graph.name_id(join.name);
-    const OpId op = graph.add_op(AllReduce{join.bytes});
-    const GroupId group_id = graph.add_group(join.group);
+    NewTask task = graph.task_of(join.name, join.phase, AllReduce{join.bytes});
+    task.group = graph.add_group(join.group);
     const std::size_t ranks = stages.front()->stage.size();
     const std::size_t at_once = everybody ? ranks : 1;
     TasksByRank done(ranks);
@@ -38,7 +37,7 @@ void across(TaskGraph& graph, const LayerContext& c, const Stages& stages,
                 if (const TaskId last = stages[s]->stage.last()[i]; last != no_task)
                     after.push_back(last);
             }
-        std::fill_n(&done[r], at_once, graph.add(id, join.phase, op, places, after, 1, group_id));
+        std::fill_n(&done[r], at_once, graph.add(task, places, after));
     }
     for (const std::size_t s : of) stages[s]->stage.follow(done);
 }

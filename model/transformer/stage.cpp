@@ -75,7 +75,7 @@ void Stage::stamp(const Plan& plan, Phase phase) {
                                 ? task.op
                                 : plan.variants[as_index(task.op_variants)][variant()];
             const TaskId id =
-                graph_.add(task.name, phase, op, places_, after_, task.host_calls, task.group);
+                graph_.add({task.name, phase, op, task.host_calls, task.group}, places_, after_);
             for (const std::size_t r : group) stamped_[i * ranks_.size() + r] = id;
         }
     }
@@ -92,17 +92,16 @@ void Stage::stamp(const Plan& plan, Phase phase) {
     }
 }
 
-TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane,
-                              const TasksByRank& after) {
+TasksByRank Stage::collective(const NewTask& task, Lane lane, const TasksByRank& after) {
     TasksByRank result(ranks_.size(), no_task);
-    for (const auto& members : groups_of(group)) {
+    for (const auto& members : groups_of(task.group)) {
         after_.clear();
         places_.clear();
         for (const std::size_t r : members) {
             if (!after.empty()) add_once(after_, after[r]);
             places_.emplace_back(ranks_[r], lane);
         }
-        const TaskId id = graph_.add(name, phase, op, places_, after_, 1, group);
+        const TaskId id = graph_.add(task, places_, after_);
         for (const std::size_t r : members) result[r] = id;
     }
     return result;

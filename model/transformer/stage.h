@@ -23,9 +23,8 @@ public:
     // rank.
     void stamp(const Plan& plan, Phase phase);
 
-    // A collective of this stage outside plans; it follows only `after`.
-    TasksByRank collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane,
-                           const TasksByRank& after);
+    // A collective of this stage outside plans, over `task.group`; it follows only `after`.
+    TasksByRank collective(const NewTask& task, Lane lane, const TasksByRank& after);
 
     // The last task of each rank. If a plan ends in two tasks, it is the one that is not a
     // collective.

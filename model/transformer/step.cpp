@@ -279,8 +279,8 @@ private:
     TasksByRank move_kept(StageState& state, const Unit& unit, Phase phase,
                           const TasksByRank& after) {
         if (!moves(unit, ActivationOffload::overlapped)) return {};
-        return state.stage.collective(graph_.name_id(move_name(phase)), phase,
-                                      graph_.add_op(move(phase)), 0, Lane::copy, after);
+        return state.stage.collective(graph_.task_of(move_name(phase), phase, move(phase)),
+                                      Lane::copy, after);
     }
     // The device has nothing else to do, and the host waits.
     void stop_to_move(StageState& state, const Unit& unit, Phase phase) {

@@ -118,18 +118,23 @@ PipelineKey StepBounds::pipeline_key(const ParallelPlan& plan) const {
     return key;
 }
 
+// Whether the shape of shape_key() is another one.
+bool StepBounds::changes_shape(const ParallelPlan& before, const ParallelPlan& plan,
+                               bool ranks) const {
+    const Gradients& gradients = base_.runtime.gradients;
+    const std::string &order = plan.parallelism.rank_order, &last = before.parallelism.rank_order;
+    return shape_of(plan, gradients) != shape_of(before, gradients) || order != last ||
+           (ranks && order != default_order);  // the same condition as in shape_key()
+}
+
 void StepBounds::bind(const ParallelPlan& plan) {
     const ParallelPlan before = plan_of(now_);
     set_plan(now_, plan);
     const auto& [p, x] = plan;
     const auto& [last, last_x] = before;
-    const Gradients& gradients = base_.runtime.gradients;
     const bool fresh = shape_ == nullptr;
     const bool ranks = fresh || ranks_of(p) != ranks_of(last);
-    const bool shape = fresh || shape_of(plan, gradients) != shape_of(before, gradients) ||
-                       p.rank_order != last.rank_order ||
-                       // the same condition as in shape_key()
-                       (ranks && p.rank_order != default_order);
+    const bool shape = fresh || changes_shape(before, plan, ranks);
     if (ranks) bind_groups();
     if (shape) bind_shape();
     if (ranks || shape)

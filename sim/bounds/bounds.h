@@ -62,12 +62,13 @@ private:
 
 // The bounds for one workload, cluster and draw of the routing; keeps what it priced. One object is
 // for one thread. Objects may share the pipelines, which do not depend on the draw. Meant for
-// nested loops: the cost depends on what changed since the last call.
-//   zero, exchanges.gradients, .parameters                               innermost: tens of
-//   nanoseconds (zero: if no pass accumulates) schedule, pp, vp, dp, global_batch, scatter_p2p,
-//   overlap_p2p        hundreds of nanoseconds, if their pipelines are known tp, cp, ep,
-//   micro_batch, sequence_parallel, recompute, all others   a look-up if known, else tens of
-//   microseconds
+// nested loops, innermost first: the cost depends on what changed since the last call.
+//   zero, exchanges.gradients, .parameters                   tens of nanoseconds
+//     (zero: if no pass accumulates)
+//   schedule, pp, vp, dp, global_batch, exchanges.sends,     hundreds of nanoseconds, if their
+//     .scatter_sends                                         pipelines are known
+//   tp, cp, ep, micro_batch, sequence_parallel,              a look-up if known, else tens of
+//     recompute, all others                                  microseconds
 class StepBounds {
 public:
     // Whether the closed forms model everything in the step. They do not cover: other workloads
@@ -127,6 +128,8 @@ private:
     // Each computes what depends on the parallelism of this call: bind() what memory needs,
     // bind_times() the rest.
     void bind(const ParallelPlan& plan);
+    [[nodiscard]] bool changes_shape(const ParallelPlan& before, const ParallelPlan& plan,
+                                     bool ranks) const;
     void bind_times();
     void bind_shape();
     void bind_groups();
@@ -135,6 +138,7 @@ private:
     void bind_memory();
     void bind_paths();
     void bind_sends();
+    void bind_hops();
     void bind_slots();
     void bind_data();
     // lower.cpp

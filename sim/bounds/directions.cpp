@@ -77,7 +77,7 @@ private:
                     DataTimes data;
                     data.gathered.fill(gather * layer_);
                     data.exchanged.fill(gather * scatter * layer_);
-                    found_.times.push_back(with_sharding(plain, plain, plan, data, units, 0.25));
+                    found_.times.push_back(with_sharding(plain, {plain, 0.25}, plan, data, units));
                 }
     }
 

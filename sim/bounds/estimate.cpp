@@ -67,7 +67,7 @@ void StepBounds::estimate_slots() {
     for (GroupEnd& group : ends_) {
         group.estimate.slots = latest(group.paths, group.group->paths.size(), estimate_);
         group.estimate.slowdown =
-            slowdown_of(estimate_, shape_->computing, group.group->most, slowdown);
+            slowdown_of(estimate_, {shape_->computing, slowdown}, group.group->most);
     }
 }
 
@@ -94,8 +94,8 @@ void StepBounds::estimate_ends() {
             finish(estimate_, end.slots);
             continue;
         }
-        const FeatureTimes times = with_sharding(estimate_, shape_->computing, plan, end.data,
-                                                 group.group->most, slowdown);
+        const FeatureTimes times = with_sharding(estimate_, {shape_->computing, slowdown}, plan,
+                                                 end.data, group.group->most);
         finish(times, latest(group.paths, group.paths.size(), times));
     }
 }

@@ -14,11 +14,12 @@
 // plans' own collectives, in which nothing is lost twice. Waiting does not help, because it costs
 // more than it saves.
 //   zero 0, 1  a bucket that a layer fills in the last backward of a chunk is in flight during the
-//   layer after it zero 2     the same holds in every backward zero 3     during a layer the
-//   parameters of the next layer are gathered, in a backward after the gradients of the layer
-//   before:
-//              a layer lasts no less than both. Between slots of a stage the last gradients go
-//              first, then the parameters of the next layer, overlapped with nothing.
+//              layer after it
+//   zero 2     the same holds in every backward
+//   zero 3     during a layer the parameters of the next layer are gathered, in a backward after
+//              the gradients of the layer before: a layer lasts no less than both. Between slots of
+//              a stage the last gradients go first, then the parameters of the next layer,
+//              overlapped with nothing.
 // The lane that carries them is in order, so nothing of this depends on when other collectives end.
 
 #include "sim/bounds/least.h"

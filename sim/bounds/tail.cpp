@@ -1,11 +1,11 @@
 // With n micro-batches, C the collectives of one chunk's gradients, and G the gather of its
 // parameters:
 //   zero 0, 1  C runs during the last backwards, once the first bucket is full; chunks end pp slots
-//   apart. In schedules that drain
-//              stage by stage, each stage's slower last backward delays the stages before it
+//              apart. In schedules that drain stage by stage, each stage's slower last backward
+//              delays the stages before it
 //   zero 2     n C run during all backwards
 //   zero 3     collectives run inside the slots; the step waits for the first gather and the last
-//   collective
+//              collective
 // Pipelines under zero 2 and 3 end as under zero 1 (StepBounds::estimate_ends).
 // With overlap_params (zero 1, 2) G runs during the first forwards: a layer waits for its own
 // parameters and for all before them.
@@ -158,8 +158,8 @@ void set_boundary(FeatureTimes& times, const Boundary& b, bool overlap) {
 
 }  // namespace
 
-double slowdown_of(const FeatureTimes& times, const FeatureTimes& computing,
-                   const UnitCounts& units, double slowdown) {
+double slowdown_of(const FeatureTimes& times, const Slowing& slowing, const UnitCounts& units) {
+    const auto& [computing, slowdown] = slowing;
     double all = 0, kernels = 0;
     for (const UnitKind kind : all_kinds)
         for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -172,9 +172,10 @@ double slowdown_of(const FeatureTimes& times, const FeatureTimes& computing,
 // zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients
 // of the unit before go first. The gather for the next slot waits for the gradients of the last
 // unit, and overlaps nothing. Pipelines gather for some passes alone and scatter once a step.
-FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
-                           const ParallelPlan& plan, const DataTimes& data, const UnitCounts& units,
-                           double slowdown) {
+FeatureTimes with_sharding(FeatureTimes times, const Slowing& slowing, const ParallelPlan& plan,
+                           const DataTimes& data, const UnitCounts& units) {
+    const FeatureTimes& computing = slowing.computing;
+    const double slowdown = slowing.slowdown;
     const Parallelism& p = plan.parallelism;
     const bool overlaps = overlaps_gradients(plan.exchanges, p), each = shards_each_pass(p);
     if (p.zero != 3) return times;

@@ -13,15 +13,20 @@ inline double lost_to_overlap(double work, double collective, double slowdown) {
     return slowdown / (1 + slowdown) * std::min(collective, (1 + slowdown) * work);
 }
 
+// By how much communication slows the kernels that overlap it, and their time: `computing` is that
+// of BoundShape.
+struct Slowing {
+    const FeatureTimes& computing;
+    double slowdown;
+};
+
 // The times of layers and ends under zero 3, where units are gathered and gradients exchanged in
-// every micro-batch, on a stage with these units. `computing` is that of BoundShape.
-FeatureTimes with_sharding(FeatureTimes times, const FeatureTimes& computing,
-                           const ParallelPlan& plan, const DataTimes& data, const UnitCounts& units,
-                           double slowdown);
-// By how much overlapping communication slows all that a stage does: `slowdown` times the kernels'
-// share of the time.
-double slowdown_of(const FeatureTimes& times, const FeatureTimes& computing,
-                   const UnitCounts& units, double slowdown);
+// every micro-batch, on a stage with these units.
+FeatureTimes with_sharding(FeatureTimes times, const Slowing& slowing, const ParallelPlan& plan,
+                           const DataTimes& data, const UnitCounts& units);
+// By how much overlapping communication slows all that a stage does: that of its kernels times
+// their share of the time.
+double slowdown_of(const FeatureTimes& times, const Slowing& slowing, const UnitCounts& units);
 
 // For one group of stages.
 struct Tail {

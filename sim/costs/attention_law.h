@@ -21,22 +21,24 @@ struct AttentionShape {
 // (x + (ceil(x) - x) min(1, corner)) with x = blocks / SMs, at least one longest.
 //   t = launch + max(longest block, sum over blocks / SMs + corner * longest block)
 //                * 2 (d_qk + d_v + 2 width) / (1 + width / 128) / (peak per SM * efficiency * odd)
-//       + casts * (traffic * (queries, results) + cache * (keys, values)) / (memory bandwidth *
-//       0.85 * warm) + tokens * token * held
+//       + casts * (traffic * (queries, results) + cache * (keys, values))
+//         / (memory bandwidth * 0.85 * warm) + tokens * token * held
 // d is rounded up to a multiple of 32. With tile = 0 there are no blocks, and the efficiency is
 // divided by 1 + ramp / queries. The time is never below that of the operands' bytes. An op with a
 // window_share takes the mean of both kinds of layers.
 //   width         what a pair's exponential costs beside its products: a head of 64 runs at about
-//   half the rate of one of 256 efficiency    that of heads of 128. In fp8 the products, d_qk +
-//   d_v, run at fp8_efficiency of fp8's peak; exponentials cost as
-//                 much as in 16 bits, and separate launches cast the operands, fp8_launch
+//                 half the rate of one of 256
+//   efficiency    that of heads of 128. In fp8 the products, d_qk + d_v, run at fp8_efficiency of
+//                 fp8's peak; exponentials cost as much as in 16 bits, and separate launches cast
+//                 the operands, fp8_launch
 //   odd           below 1 if the kernel has no tiles for a head's width (no multiple of 16; in fp8
-//   not 128) cache, token  keys and values written to a cache outside the kernel warm          2 if
-//   the L2 holds all operands (well below kernel.cast.cache), falling to 1 casts fp8_traffic in
-//   fp8, else 1 held          min(1, keys of a token / token_block), or 1 if token_block is 0: a
-//   thread block writes each token, and as many run
-//                 at once as their threads allow (vLLM's has a thread for each element of a token's
-//                 keys, at most 512)
+//                 not 128)
+//   cache, token  keys and values written to a cache outside the kernel
+//   warm          2 if the L2 holds all operands (well below kernel.cast.cache), falling to 1
+//   casts         fp8_traffic in fp8, else 1
+//   held          min(1, keys of a token / token_block), or 1 if token_block is 0: a thread block
+//                 writes each token, and as many run at once as their threads allow (vLLM's has a
+//                 thread for each element of a token's keys, at most 512)
 //
 // The backward makes 5 products for the forward's 2 (scores again, three gradients:
 // FlashAttention-2, Dao 2023, section 3.1), at kernel.attention_backward times the rate. Kernels of

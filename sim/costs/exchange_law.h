@@ -17,15 +17,16 @@ struct ExchangeLoad {
 
 // With m the largest message, over c channels for each peer:
 //   small, m <= l.exchange_small (LL):
-//     t = l.exchange.launch + peers l.exchange.latency + max(sent / (B l.exchange.efficiency), m /
-//     (c l.exchange_small_channel))
+//     t = l.exchange.launch + peers l.exchange.latency
+//         + max(sent / (B l.exchange.efficiency), m / (c l.exchange_small_channel))
 //   others (Simple):
-//     t = l.latency + l.exchange_launch + peers l.exchange.latency + max(T, m / (c
-//     l.exchange_channel)) + F T = sent / rate + own l.exchange_copy / link, rate = B
-//     l.all_to_all_efficiency, at most what rings reach of a rank's own link F = l.exchange_fill T
-//     min(1, 64 l.exchange_chunk / (sent + own)): a receiver copies a piece when it is complete. If
-//     all data
-//         fits into the first pieces of all channels, no copy hides behind the next piece.
+//     t = l.latency + l.exchange_launch + peers l.exchange.latency
+//         + max(T, m / (c l.exchange_channel)) + F
+//     T = sent / rate + own l.exchange_copy / link,
+//         rate = B l.all_to_all_efficiency, at most what rings reach of a rank's own link
+//     F = l.exchange_fill T min(1, 64 l.exchange_chunk / (sent + own)):
+//         a receiver copies a piece when it is complete. If all data fits into the first pieces of
+//         all channels, no copy hides behind the next piece.
 // Channels: peers joined by NVLink share 32 of them evenly. A message takes one for every eighth of
 // a chunk (in LL for every 8 KiB), and doubles them while a part is longer than a chunk. Without
 // NVLink a peer has two. Source: NCCL 2.23 to 2.29, src/enqueue.cc (addP2pToPlan) and

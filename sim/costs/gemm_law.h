@@ -11,13 +11,13 @@ namespace stepcast {
 // between the other kernels of a step, at kernel.training_gemm times that rate.
 enum class GemmSetting : std::uint8_t { alone, sustained, step };
 
-// t = launch + min over tiles T (either way round) and k-splits s of corner(arithmetic, traffic) [+
-// gemm_split if s > 1]
+// t = launch + min over tiles T (either way round) and k-splits s of
+//              corner(arithmetic, traffic) [+ gemm_split if s > 1]
 //   arithmetic = waves * 2 |T| (k / s + k0) / (peak per SM * efficiency * factor(T) * tile_rate(T))
 //   waves      = x + (ceil(x) - x) wave_loss with x = tiles * s / SMs, at least 1
-//   traffic    = (operands + split_traffic * fp32 partial results) / (memory bandwidth *
-//   traffic_efficiency) corner(a, b) = (a^(1/c) + b^(1/c))^c with c = gemm_corner; the longer of
-//   the two at c = 0
+//   traffic    = (operands + split_traffic * fp32 partial results)
+//                / (memory bandwidth * traffic_efficiency)
+//   corner(a, b) = (a^(1/c) + b^(1/c))^c with c = gemm_corner; the longer of the two at c = 0
 // Tiles are those with rates (gemm_tile_*; factor 0 leaves a tile out). With gemm_tile_reuse they
 // are powers of two, or 128 by any multiple of 16 up to 256 (gemm_shared_operands). With
 // gemm_even_tiles there is one tile (gemm_tiles.h), as fast as the best, and waves are whole:

@@ -49,10 +49,11 @@ void run(const TaskGraph& graph, const Costs& costs, const Interference& interfe
 
 // The two engines, for code that compares or times them. With h[r] the time up to which the host of
 // rank r is busy:
-//   device task t on ranks R: start = max(finish of predecessors, free time of its places, h[r] +
-//   issue[t] for r in R), then h[r] += issue[t], or h[r] = finish of t with launch_blocking; host
-//   task t on ranks R:   start = max(finish of predecessors, h[r] for r in R), then h[r] = finish
-//   of t.
+//   device task t on ranks R:
+//     start = max(finish of predecessors, free time of its places, h[r] + issue[t] for r in R),
+//     then h[r] += issue[t], or h[r] = finish of t with launch_blocking
+//   host task t on ranks R:
+//     start = max(finish of predecessors, h[r] for r in R), then h[r] = finish of t
 // Throw std::logic_error unless there is one cost for each task.
 void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline,
                   Record record = Record::times);

@@ -2,25 +2,22 @@
 // needs on top. Activations have the storage type; inputs of products have the type of the product.
 //   norm       its input and its result
 //   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused
-//   kernel: an fp32 sum for a row and head.
-//              Dropout adds its mask (1 byte), and in plain attention the dropped scores. Latent
-//              attention also keeps its keys in parts
+//              kernel: an fp32 sum for a row and head. Dropout adds its mask (1 byte), and in plain
+//              attention the dropped scores. Latent attention also keeps its keys in parts
 //   activation its input and its result. A gated one in eager passes also keeps the activation
-//   before the product with the other half,
-//              because these are two operations; GELU in steps keeps three tensors more, ReLU its
-//              result alone
+//              before the product with the other half, because these are two operations; GELU in
+//              steps keeps three tensors more, ReLU its result alone
 //   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1
-//   bytes). The combining weights are
-//              multiplied before the second product, so its result is not kept
+//              bytes). The combining weights are multiplied before the second product, so its
+//              result is not kept
 //   adapters   their input and its product with A. The frozen layer keeps no input itself, so that
-//   what no adapter reads is freed: results
-//              of norms and activations, slots of experts. PEFT's read a copy in the type of their
-//              products, made for each layer anew. Of composed norms the fp32 input is kept in
-//              place of input and result, as many bytes
+//              what no adapter reads is freed: results of norms and activations, slots of experts.
+//              PEFT's read a copy in the type of their products, made for each layer anew. Of
+//              composed norms the fp32 input is kept in place of input and result, as many bytes
 //   delta rule its normed queries and keys, values, decays in fp32 and step sizes, and the inverse
-//   of each chunk's system (fla/ops/gated_delta_rule/chunk.py: save_for_backward)
+//              of each chunk's system (fla/ops/gated_delta_rule/chunk.py: save_for_backward)
 //   indexer    queries, keys and weights of its heads; of the selected keys their places, the
-//   scores' softmax and attention's probabilities
+//              scores' softmax and attention's probabilities
 //   residual   the mask of its dropout
 // Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al.,
 // arXiv 2205.05198, section 4. Work: the gradients of the block's input and result, and those of

@@ -35,13 +35,13 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 // For a group given as a rule. Every rank of the cluster communicates in such a group at the same
 // time.
 // - Ring collectives run as channels, one for every member on a node: channel c enters and leaves a
-// node at its c-th
-//   member, so that a group uses the NICs of all its members. With m members on each of several
-//   nodes the hop from a member to the next carries (m - 1) / m of the traffic; inside one node the
-//   ring closes and carries all of it. Bus bandwidth of the whole = min(ring, inter). In a mesh,
-//   rings take different ways over the direct links between the members (sim/network/mesh_rings.h).
+//   node at its c-th member, so that a group uses the NICs of all its members. With m members on
+//   each of several nodes the hop from a member to the next carries (m - 1) / m of the traffic;
+//   inside one node the ring closes and carries all of it. Bus bandwidth of the whole = min(ring,
+//   inter). In a mesh, rings take different ways over the direct links between the members
+//   (sim/network/mesh_rings.h).
 // - Neighbours: each member sends to the next of the group (the last to the first), one message on
-// one route.
+//   one route.
 // - All-to-all: each member sends the same to every other.
 // The load of a link is the sum over all groups that route over it. A route gets the least
 // bandwidth / load of its links. Loads are exact on the nodes below the first leaf of the group

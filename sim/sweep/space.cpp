@@ -145,6 +145,16 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
     for (const Axis& axis : axes_)  // the framework must not set a key that varies
         if (const Key* key = find_key(axis.key); key && may_be_ruled(canonical(*key)))
             experiment_.overlay.stated.emplace_back(canonical(*key));
+    find_beyond_of_presets();
+    if (every_split_) add_outer_axes();
+    asked_axes_ = axes_.size();
+    if (every_split_) add_switches();
+    const double bases = count_bases();
+    varied_ = varied_keys();
+    count_points(bases);
+}
+
+void SweepSpace::find_beyond_of_presets() {
     find_beyond(experiment_);
     for (const Axis& axis : axes_)
         for (const auto& value : lays_preset(axis) ? axis.values : std::vector<std::string>{}) {
@@ -152,9 +162,9 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
             set_varied(laid, axis.key, value, stated_);
             find_beyond(laid);
         }
-    if (every_split_) add_outer_axes();
-    asked_axes_ = axes_.size();
-    if (every_split_) add_switches();
+}
+
+double SweepSpace::count_bases() {
     double bases = 1;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
         if (axes_[i].key == "parallelism" || is_inner(axes_[i].key)) continue;
@@ -167,7 +177,10 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes,
             "sweep: {:.3g} settings of keys that each need a cost model of their own; expected "
             "at most {} (keys of [parallelism] are not limited)",
             bases, most_bases));
-    varied_ = varied_keys();
+    return bases;
+}
+
+void SweepSpace::count_points(double bases) {
     item_begin_.push_back(0);
     double product = 0;
     for (std::uint64_t b = 0; b < static_cast<std::uint64_t>(bases); ++b) {

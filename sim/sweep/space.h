@@ -101,6 +101,10 @@ private:
     // it that a base fixes.
     [[nodiscard]] bool is_inner(std::string_view key) const;
     void find_beyond(const Experiment& e);
+    void find_beyond_of_presets();
+    // Settings of the outer axes, each of which needs a cost model of its own.
+    double count_bases();
+    void count_points(double bases);
     // Axes for what parallelism=all gives to keys that cannot be walked in a base.
     void add_outer_axes();
     // The framework's switches, where nothing but the split varies and nobody states them.

@@ -28,7 +28,7 @@ struct MadeUpSweep {
              const std::vector<std::pair<Place, std::pair<double, double>>>& spans) {
         std::vector<Place> places;
         for (const auto& [place, when] : spans) places.push_back(place);
-        const TaskId task = graph.add(name, Phase::forward, op, places, {}, 1);
+        const TaskId task = graph.add(graph.task_of(name, Phase::forward, op, 1), places, {});
         double factor = 1;
         for (Trace& t : measurement.traces) {
             for (const auto& [place, when] : spans)

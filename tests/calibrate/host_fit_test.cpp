@@ -24,7 +24,7 @@ struct Sweep {
             pair[] = {Place(0, Lane::collective), Place(1, Lane::collective)};
         const std::span<const Place> places =
             is_collective(op) ? std::span<const Place>(pair) : std::span<const Place>(&first, 1);
-        graph.add(name, Phase::forward, op, places, {}, 0);
+        graph.add(graph.task_of(name, Phase::forward, op, 0), places, {});
         times.push_back(time);
     }
     // On the second place a collective takes `last_of_pair` of the time.

@@ -273,7 +273,7 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     spec.kind = RoutingSpec::Kind::power_law;
     spec.skew = 1.5;
     for (int draw = 0; draw < 5; ++draw) {
-        const std::vector<int> all = make_routing(spec, 1, 8, 64, 2, draw).counts;
+        const std::vector<int> all = make_routing(spec, {1, 8, 64, 2}, draw).counts;
         const std::vector<long> first(all.begin(), all.begin() + 4),
             second(all.begin() + 4, all.end());
         const bool heavier = std::accumulate(second.begin(), second.end(), 0L) >

@@ -77,7 +77,7 @@ Floats reference_attention(const Attention& s, std::span<const float> q, std::sp
 TEST_CASE("a product equals the triple loop, each batch on its own operands") {
     const Floats a = random_floats(2 * 7 * 5, 1), b = random_floats(2 * 5 * 6, 2);
     Floats c(2 * 7 * 6);
-    multiply(a, b, c, 7, 6, 5, 2);
+    multiply({7, 6, 5, 2}, a, b, c);
     CHECK(largest_difference(std::span(c).first(42), reference_product(a, b, 7, 6, 5)) < 1e-5);
     CHECK(largest_difference(
               std::span(c).last(42),
@@ -116,7 +116,7 @@ TEST_CASE("attention equals its definition, for every head, causal and not, over
         const Floats q = random_floats(2 * 12, 7), k = random_floats(2 * 20, 8),
                      v = random_floats(2 * 20, 9);
         Floats out(2 * 12), scores(15);
-        attend(shape, q, k, v, out, scores);
+        attend(shape, {q, k, v}, out, scores);
         CHECK(largest_difference(std::span(out).first(12), reference_attention(shape, q, k, v)) <
               1e-5);
         CHECK(largest_difference(
@@ -133,7 +133,7 @@ TEST_CASE("attention's gradients equal difference quotients of its definition") 
     const Floats q = random_floats(2 * 6, 10), k = random_floats(2 * 8, 11),
                  v = random_floats(2 * 8, 12), d_out = random_floats(2 * 6, 13);
     Floats d_q(2 * 6), d_k(2 * 8), d_v(2 * 8), scores(2 * 12);
-    attend_backward(shape, q, k, v, d_out, {d_q, d_k, d_v}, scores);
+    attend_backward(shape, {q, k, v}, d_out, {d_q, d_k, d_v}, scores);
     std::vector<Floats> inputs{q, k, v};
     const auto loss = [&] {
         double sum = 0;

@@ -100,12 +100,12 @@ TEST_CASE("a rank attends with what lies in its input, forward and backward") {
     std::vector<float> q = copy(forward.input(0), 48), k = copy(forward.input(48), 72),
                        v = copy(forward.input(128), 72);
     std::vector<float> result(48), scores(24);
-    attend(op, q, k, v, result, scores);
+    attend(op, {q, k, v}, result, scores);
     CHECK(copy(forward.output(0), 48) == result);
     op.backward = true;
     Ran backward(op);
     std::vector<float> d_out = copy(backward.input(208), 48), dq(48), dk(72), dv(72), both(48);
-    attend_backward(op, q, k, v, d_out, {dq, dk, dv}, both);
+    attend_backward(op, {q, k, v}, d_out, {dq, dk, dv}, both);
     CHECK(copy(backward.output(0), 48) == dq);
     CHECK(copy(backward.output(48), 72) == dk);
     CHECK(copy(backward.output(128), 72) == dv);

@@ -23,11 +23,11 @@ TEST_CASE("a machine is quiet up to 30 % of rejected samples and down to 95 % id
 TEST_CASE("samples are repeated for rejected ones, bounded by count and by time") {
     const RetryLimits limits{3, Seconds(10)};
     // not yet as many as asked for
-    CHECK(wants_another(5, 0, false, 4, Seconds(100), limits));
-    CHECK_FALSE(wants_another(5, 5, false, 5, Seconds(1), limits));  // enough
+    CHECK(wants_another(5, {4, 0, false, Seconds(100)}, limits));
+    CHECK_FALSE(wants_another(5, {5, 5, false, Seconds(1)}, limits));  // enough
     // whose median is not known well
-    CHECK(wants_another(5, 5, true, 5, Seconds(1), limits));
-    CHECK(wants_another(5, 4, false, 5, Seconds(1), limits));        // one was rejected
-    CHECK_FALSE(wants_another(5, 4, true, 8, Seconds(1), limits));   // three extra ones taken
-    CHECK_FALSE(wants_another(5, 4, true, 5, Seconds(10), limits));  // too late
+    CHECK(wants_another(5, {5, 5, true, Seconds(1)}, limits));
+    CHECK(wants_another(5, {5, 4, false, Seconds(1)}, limits));        // one was rejected
+    CHECK_FALSE(wants_another(5, {8, 4, true, Seconds(1)}, limits));   // three extra ones taken
+    CHECK_FALSE(wants_another(5, {5, 4, true, Seconds(10)}, limits));  // too late
 }

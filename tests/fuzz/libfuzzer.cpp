@@ -5,6 +5,7 @@
 
 #include "tests/fuzz/targets.h"
 
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static const stepcast::FuzzTarget* const target = [] {
         const char* name = std::getenv("STEPCAST_FUZZ");

@@ -65,7 +65,7 @@ TEST_CASE("short bursts slow the share of time that they fill") {
 // the time, and takes 1.5 times as long then. Host work and sends are not slowed.
 TEST_CASE("the bursts of every node strike the step's kernels and nothing else") {
     TaskGraph graph = chain();
-    graph.add("call", Phase::backward, HostWork{}, {host(0)}, {2}, 0);
+    graph.add(graph.task_of("call", Phase::backward, HostWork{}, 0), {host(0)}, {2});
     graph.add("sum", Phase::backward, AllReduce{Bytes(8)}, {collective(0)}, {3});
     Cluster cluster;
     cluster.nodes = 3;
@@ -211,7 +211,7 @@ TEST_CASE("draws have their own noise, the same in every run of a seed") {
 
 TEST_CASE("the host's noise is of what the host does, and common to it") {
     TaskGraph graph(1);
-    graph.add("call", Phase::forward, HostWork{}, {host(0)}, {}, 0);
+    graph.add(graph.task_of("call", Phase::forward, HostWork{}, 0), {host(0)}, {});
     graph.add("kernel", Phase::forward, small_gemm(), {compute(0)}, {});
     Cluster cluster;
     cluster.noise.host = 0.3;
@@ -228,8 +228,8 @@ TEST_CASE("the host's noise is of what the host does, and common to it") {
 
 TEST_CASE("the host's load lengthens its calls and its work, and no kernel") {
     TaskGraph graph(1);
-    graph.add("call", Phase::forward, HostWork{}, {host(0)}, {}, 0);
-    graph.add("kernel", Phase::forward, Barrier{}, {compute(0)}, {}, 3);
+    graph.add(graph.task_of("call", Phase::forward, HostWork{}, 0), {host(0)}, {});
+    graph.add(graph.task_of("kernel", Phase::forward, Barrier{}, 3), {compute(0)}, {});
     Cluster cluster;
     cluster.intra.bandwidth = 1_GBps;
     cluster.gpu.memory_bandwidth = 1_GBps;

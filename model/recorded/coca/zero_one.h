@@ -1,15 +1,13 @@
 // Gradient exchange and optimizer under ZeRO stage 1, as in DeepSpeed (stage_1_and_2.py, 0.8), with
 // n ranks:
 //   exchange  each gradient is copied into a bucket buffer. When the next does not fit, or all are
-//   there, the whole buffer is divided
-//             by n, and each run of elements with one owner is reduced to that owner. Without
-//             overlap all this follows the backward, group by group. With overlap each layer's
-//             gradients are sent when its backward has made them.
+//             there, the whole buffer is divided by n, and each run of elements with one owner is
+//             reduced to that owner. Without overlap all this follows the backward, group by group.
+//             With overlap each layer's gradients are sent when its backward has made them.
 //   step      for each tensor that this rank owns a part of, the host waits for a value twice: is
-//   it finite, what is its norm. For each
-//             group the norms of all ranks are added (one value sent, one read). Then for each
-//             group the owned gradients are flattened and unscaled, and the optimizer updates them.
-//             At last the ranks gather the parameters.
+//             it finite, what is its norm. For each group the norms of all ranks are added (one
+//             value sent, one read). Then for each group the owned gradients are flattened and
+//             unscaled, and the optimizer updates them. At last the ranks gather the parameters.
 // Each of these costs the host one call per tensor or group, whatever their sizes. Source: ZeRO,
 // arXiv 1910.02054.
 #pragma once
@@ -107,16 +105,16 @@ private:
         planner.compute("bucket_divide", MemoryPass{bucket_bytes(context_.experiment),
                                                     bucket_bytes(context_.experiment)});
         stage_.stamp(planner.take(), overlaps() ? Phase::backward : Phase::gradient_sync);
-        const NameId name = graph_.name_id("gradient_reduce");
         const GroupId group = graph_.add_group(context_.data);
         TasksByRank done;
         const TasksByRank ready = stage_.last();
-        for (const Slice& run : runs_)
-            done = stage_.collective(
-                name, Phase::gradient_sync,
-                graph_.add_op(
-                    Reduce{run.elements * size_of(gradient_type(context_.experiment)), run.rank}),
-                group, Lane::data, ready);
+        for (const Slice& run : runs_) {
+            NewTask task = graph_.task_of(
+                "gradient_reduce", Phase::gradient_sync,
+                Reduce{run.elements * size_of(gradient_type(context_.experiment)), run.rank});
+            task.group = group;
+            done = stage_.collective(task, Lane::data, ready);
+        }
         sent_.push_back(std::move(done));
         const std::size_t buffers = overlaps() ? 2 : 1;
         if (sent_.size() >= buffers) stage_.follow(sent_[sent_.size() - buffers]);

@@ -74,7 +74,7 @@ void add_layer(Program& program, const MoeLayer& layer, const Routing& routing, 
             program.on_all("shadow_broadcast", phase,
                            Broadcast{layer.expert_weights(), layer.owner(e)});
         });
-    add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, shadowed);
+    add_all_to_all_groups(program, layer, routing, {phase, Direction::dispatch}, shadowed);
     if (!scheduled) program.synchronise(phase);
     for (int r = 0; r < layer.ranks; ++r) {
         std::vector<long> rows = rows_of_rank(layer, routing, shadowed, r);
@@ -85,7 +85,7 @@ void add_layer(Program& program, const MoeLayer& layer, const Routing& routing, 
         for_shadowed([&](int e) {
             program.on_all("shadow_reduce", phase, Reduce{layer.expert_weights(), layer.owner(e)});
         });
-    add_all_to_all_groups(program, layer, routing, phase, Direction::combine, shadowed);
+    add_all_to_all_groups(program, layer, routing, {phase, Direction::combine}, shadowed);
     program.synchronise(phase);
     add_slot_pass(program, layer, forward ? "weighted_sum" : "permute_backward", phase);
     if (!forward) add_gate_backward(program, layer);

@@ -56,7 +56,8 @@ void need_counts(const Routing& routing, std::string_view system) {
 }
 
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing,
-                           Phase phase, Direction direction, const std::vector<bool>& skip) {
+                           const SlotExchange& exchange, const std::vector<bool>& skip) {
+    const auto& [phase, direction] = exchange;
     const bool back = direction == Direction::combine;
     for (int local = 0; local < layer.experts_per_rank(); ++local) {
         AllToAll group = all_to_all(layer.ranks, [&](int from, int to) {

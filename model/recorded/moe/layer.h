@@ -64,12 +64,17 @@ AllToAll all_to_all(int ranks, const auto& bytes) {
 
 enum class Direction { dispatch, combine };
 
+struct SlotExchange {
+    Phase phase;
+    Direction direction;
+};
+
 // One group of sends and receives per local expert index i, in sequence: it moves the slots of
 // every rank's i-th expert (dispatch: source to owner; combine: back), except experts marked in
 // `skip`. A group without data is not issued. Each issued group costs the host of every rank one
 // all-to-all set-up.
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing,
-                           Phase phase, Direction direction, const std::vector<bool>& skip);
+                           const SlotExchange& exchange, const std::vector<bool>& skip);
 
 inline long slots_between(const Routing& routing, int source, int owner) {
     long slots = 0;

@@ -90,7 +90,7 @@ void add_mix_moe(Program& program, const MoeLayer& layer, const Routing& routing
     if (!routing.totals.empty())
         program.on_each("trace", phase,
                         HostWork{HostWork::Kind::framework,
-                                 calls_a_line * (forward ? lines_forward : lines_backward)},
+                                 real(calls_a_line * (forward ? lines_forward : lines_backward))},
                         Lane::host);
     if (forward)
         program.on_each("weight_transpose", phase,

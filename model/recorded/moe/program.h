@@ -37,7 +37,7 @@ public:
     // unless launches block.
     void ahead(int rank, std::string_view name, Phase phase, const HostWork& work) {
         const Place place(rank, Lane::host);
-        graph_.add(name, phase, work, {&place, 1}, {}, 0);
+        graph_.add(graph_.task_of(name, phase, work, 0), {&place, 1}, {});
     }
     void ahead(std::string_view name, Phase phase, const HostWork& work) {
         for (int r = 0; r < graph_.rank_count(); ++r) ahead(r, name, phase, work);
@@ -62,8 +62,8 @@ private:
                 after.push_back(last);
         }
         const bool on_host = places.front().lane() == Lane::host;
-        const TaskId task =
-            graph_.add(name, phase, std::move(op), places, after, on_host ? 0.0F : 1.0F);
+        const TaskId task = graph_.add(
+            graph_.task_of(name, phase, std::move(op), on_host ? 0.0F : 1.0F), places, after);
         for (const Place& place : places) last_[as_index(place.rank())] = task;
         return task;
     }

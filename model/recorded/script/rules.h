@@ -45,23 +45,23 @@ public:
             kernel(0, l.name, gemm(l.tokens, l.in.rank, l.out.rank, Gemm::Layout::nn));
         if (!l.bias) return;
         kernel(0, l.name, dw);
-        pass(0, "bias_gradient", number(l.tokens * l.out.rank), e_, Bytes(0), Access::strided);
+        pass(0, "bias_gradient", number(l.tokens * l.out.rank), {e_, Bytes(0), Access::strided});
     }
     void operator()(const Fork& op) {
         for (int i = 1; i < op.readers && !ahead(); ++i)
-            pass(issue::node, "gradient_sum", op.elements, 2.0 * e_, e_);
+            pass(issue::node, "gradient_sum", op.elements, {2.0 * e_, e_});
     }
     // Rows of any width. Backward: one kernel for dx, one that sums over rows for scale and shift.
     void operator()(const Normalize& op) {
-        if (ahead()) return pass(issue::norm, op.name, outer(), e_, e_, Access::rows);
-        pass(issue::norm_node, backward_name(op.name), outer(), 2.0 * e_, e_, Access::rows);
-        pass(0, "norm_weight_gradient", outer(), 2.0 * e_, Bytes(0), Access::strided);
+        if (ahead()) return pass(issue::norm, op.name, outer(), {e_, e_, Access::rows});
+        pass(issue::norm_node, backward_name(op.name), outer(), {2.0 * e_, e_, Access::rows});
+        pass(0, "norm_weight_gradient", outer(), {2.0 * e_, Bytes(0), Access::strided});
     }
     void operator()(const Activate&) {
         (*this)(Elementwise{.name = "gelu", .written = number(tokens_ * w_.ffn)});
     }
     void operator()(const Residual&) {
-        if (ahead()) pass(issue::operation, "residual", outer(), 2.0 * e_, e_);
+        if (ahead()) pass(issue::operation, "residual", outer(), {2.0 * e_, e_});
     }
 
     // Forward: queries, keys and values are views. Backward: gradients are stacked, then permuted
@@ -69,7 +69,7 @@ public:
     void operator()(const HeadLayout&) {
         if (ahead()) return host(issue::views);
         for (const char* name : {"stack_gradients", "head_layout_backward"})
-            pass(2 * issue::node, name, 3 * outer(), e_, e_, Access::strided);
+            pass(2 * issue::node, name, 3 * outer(), {e_, e_, Access::strided});
     }
 
     void operator()(const Attend&) {
@@ -86,9 +86,9 @@ public:
                            w_.seq);
             return table_gradient("embedding_backward", w_.vocab, number(tokens_));
         }
-        pass(2 * issue::module, "embedding", outer(), e_, e_);
+        pass(2 * issue::module, "embedding", outer(), {e_, e_});
         small(issue::function, "positions", 1, w_.seq);
-        pass(issue::module, "positions", positions(), e_, e_);
+        pass(issue::module, "positions", positions(), {e_, e_});
         kernel(issue::operation, "positions",
                MemoryPass{(outer() + positions()) * e_, outer() * e_});
     }
@@ -102,16 +102,16 @@ public:
     void operator()(const Loss&) {
         if (!ahead()) {
             small(0, "ones", 1);
-            pass(issue::node, "loss_backward", logits(), Bytes(0), wide_);
+            pass(issue::node, "loss_backward", logits(), {Bytes(0), wide_});
             small(0, "loss_backward", 1, number(tokens_) * 4);
-            pass(issue::node, "log_softmax_backward", logits(), 2.7 * wide_, wide_, Access::rows);
+            pass(issue::node, "log_softmax_backward", logits(), {2.7 * wide_, wide_, Access::rows});
             host(issue::node);
-            if (e_ != wide_) pass(0, "cast_logits_backward", logits(), wide_, e_);
+            if (e_ != wide_) pass(0, "cast_logits_backward", logits(), {wide_, e_});
             return;
         }
         host(2 * issue::operation);
-        if (e_ != wide_) pass(0, "cast_logits", logits(), e_, wide_);
-        pass(2 * issue::function, "log_softmax", logits(), 2.4 * wide_, wide_, Access::rows);
+        if (e_ != wide_) pass(0, "cast_logits", logits(), {e_, wide_});
+        pass(2 * issue::function, "log_softmax", logits(), {2.4 * wide_, wide_, Access::rows});
         small(0, "loss", 1, number(tokens_) * 4);
     }
 
@@ -121,8 +121,8 @@ public:
     void operator()(const Route&) {
         if (!ahead()) return route_backward();
         host(3 * issue::function);
-        if (e_ != wide_) pass(0, "scores", choices(), e_, wide_);
-        pass(0, "scores", choices(), wide_, wide_, Access::rows);
+        if (e_ != wide_) pass(0, "scores", choices(), {e_, wide_});
+        pass(0, "scores", choices(), {wide_, wide_, Access::rows});
         small(0, "top_k", 2, choices());
         for (int i = 0; i < 2; ++i) {
             small(issue::function, "histogram", 1, slots());
@@ -132,13 +132,13 @@ public:
         small(issue::function, "sort", 8, slots());
         read("counts");
         small(2 * issue::function, "gather", 1, slots());
-        pass(0, "gather", routed(), e_, e_, Access::rows);
+        pass(0, "gather", routed(), {e_, e_, Access::rows});
     }
     // One expert in the loop over all experts.
     void operator()(const ToExperts&) { host(ahead() ? issue::views : issue::node); }
     void operator()(const Elementwise& op) {
-        ahead() ? pass(issue::function, op.name, op.written, e_, e_)
-                : pass(issue::node, backward_name(op.name), op.written, 2.0 * e_, e_);
+        ahead() ? pass(issue::function, op.name, op.written, {e_, e_})
+                : pass(issue::node, backward_name(op.name), op.written, {2.0 * e_, e_});
     }
     // Forward: concatenates the slots; copies a tensor of zeros and fills it; weights the slots in
     // the parameters' type and sums over k. Backward: gradients of the experts' results, and of the
@@ -147,17 +147,17 @@ public:
         if (!ahead()) {
             kernel(2 * issue::node, "weigh_backward", MemoryPass{outer() * e_, routed() * e_});
             kernel(0, "weigh_backward", MemoryPass{(outer() + routed()) * e_, routed() * e_});
-            pass(0, "weigh_backward", routed(), e_, Bytes(0), Access::rows);
+            pass(0, "weigh_backward", routed(), {e_, Bytes(0), Access::rows});
             small(issue::node, "weigh_backward", 1, slots());
-            pass(issue::node, "scatter_backward", routed(), e_, e_, Access::rows);
+            pass(issue::node, "scatter_backward", routed(), {e_, e_, Access::rows});
             return host(issue::node);
         }
-        pass(issue::function, "concatenate", routed(), e_, e_);
-        pass(issue::function, "scatter", routed(), Bytes(0), e_);
-        pass(issue::function, "scatter", routed(), e_, e_);
-        pass(0, "scatter", routed(), e_, e_, Access::rows);
+        pass(issue::function, "concatenate", routed(), {e_, e_});
+        pass(issue::function, "scatter", routed(), {Bytes(0), e_});
+        pass(issue::function, "scatter", routed(), {e_, e_});
+        pass(0, "scatter", routed(), {e_, e_, Access::rows});
         small(issue::views, "weigh", 1, slots());
-        pass(issue::operation, "weigh", routed(), e_, e_);
+        pass(issue::operation, "weigh", routed(), {e_, e_});
         kernel(issue::operation, "sum_slots", MemoryPass{routed() * e_, outer() * e_});
     }
     // Empty: all tensors have one type and experts run one by one; check_eager() refuses everything
@@ -169,16 +169,16 @@ public:
     // mean's share, the factor of the square (a copy and two products), the cast.
     void mean_square() {
         host(issue::event + 3 * issue::operation);
-        if (e_ != wide_) pass(0, "loss", outer(), e_, wide_);
-        pass(0, "loss", outer(), wide_, wide_);
-        pass(0, "loss", outer(), wide_, Bytes(0), Access::rows);
+        if (e_ != wide_) pass(0, "loss", outer(), {e_, wide_});
+        pass(0, "loss", outer(), {wide_, wide_});
+        pass(0, "loss", outer(), {wide_, Bytes(0), Access::rows});
         small(issue::backward_start, "ones", 1);
-        pass(issue::node, "loss_backward", outer(), Bytes(0), wide_);
-        pass(issue::node + 2 * issue::operation, "loss_backward", outer(), wide_, wide_);
-        pass(0, "loss_backward", outer(), wide_, wide_);
-        pass(0, "loss_backward", outer(), 2.0 * wide_, wide_);
+        pass(issue::node, "loss_backward", outer(), {Bytes(0), wide_});
+        pass(issue::node + 2 * issue::operation, "loss_backward", outer(), {wide_, wide_});
+        pass(0, "loss_backward", outer(), {wide_, wide_});
+        pass(0, "loss_backward", outer(), {2.0 * wide_, wide_});
         host(issue::node);
-        if (e_ != wide_) pass(0, "loss_backward", outer(), wide_, e_);
+        if (e_ != wide_) pass(0, "loss_backward", outer(), {wide_, e_});
     }
 
 private:
@@ -211,24 +211,24 @@ private:
     void plain_attention() {
         host(issue::product);
         if (batch_ > 1) {
-            pass(0, "head_layout", outer(), e_, e_, Access::strided);
-            pass(0, "head_layout", outer(), e_, e_, Access::transpose);
+            pass(0, "head_layout", outer(), {e_, e_, Access::strided});
+            pass(0, "head_layout", outer(), {e_, e_, Access::transpose});
         }
         kernel(0, "scores", product(w_.seq, w_.seq, head_));
-        pass(issue::operation, "scale", scores(), e_, e_);
-        pass(issue::function, "softmax", scores(), e_, e_, Access::rows);
+        pass(issue::operation, "scale", scores(), {e_, e_});
+        pass(issue::function, "softmax", scores(), {e_, e_, Access::rows});
         host(issue::product);
-        if (batch_ > 1) pass(0, "head_layout", outer(), e_, e_, Access::strided);
+        if (batch_ > 1) pass(0, "head_layout", outer(), {e_, e_, Access::strided});
         kernel(0, "values", product(w_.seq, head_, w_.seq));
-        pass(issue::function, "head_layout", outer(), e_, e_, Access::strided);
+        pass(issue::function, "head_layout", outer(), {e_, e_, Access::strided});
     }
 
     void plain_attention_backward() {
-        pass(2 * issue::node, "head_layout_backward", outer(), e_, e_, Access::strided);
+        pass(2 * issue::node, "head_layout_backward", outer(), {e_, e_, Access::strided});
         kernel(issue::product_node, "values", product(w_.seq, head_, w_.seq));
         kernel(0, "values", product(w_.seq, w_.seq, head_));
-        pass(issue::node, "softmax_backward", scores(), 2.0 * e_, e_, Access::rows);
-        pass(issue::node, "scale_backward", scores(), e_, e_);
+        pass(issue::node, "softmax_backward", scores(), {2.0 * e_, e_, Access::rows});
+        pass(issue::node, "scale_backward", scores(), {e_, e_});
         kernel(issue::product_node, "scores", product(head_, w_.seq, w_.seq));
         kernel(0, "scores", product(w_.seq, head_, w_.seq));
     }
@@ -238,20 +238,20 @@ private:
     // table's gradient is set to zero first.
     void table_gradient(std::string_view name, double rows, double gathered) {
         constexpr double sorted_from = 3072;
-        pass(2 * issue::node, name, rows * w_.hidden, Bytes(0), e_);
+        pass(2 * issue::node, name, rows * w_.hidden, {Bytes(0), e_});
         if (gathered <= sorted_from)
-            return pass(0, name, gathered * w_.hidden, 2.0 * e_, e_, Access::rows);
+            return pass(0, name, gathered * w_.hidden, {2.0 * e_, e_, Access::rows});
         small(4 * issue::node, name, 12, gathered);
-        pass(0, name, gathered * w_.hidden, e_, wide_, Access::rows);
-        pass(0, name, gathered * w_.hidden, wide_, e_, Access::rows);
+        pass(0, name, gathered * w_.hidden, {e_, wide_, Access::rows});
+        pass(0, name, gathered * w_.hidden, {wide_, e_, Access::rows});
     }
 
     void route_backward() {
-        pass(issue::node, "top_k_backward", choices(), Bytes(0), wide_);
+        pass(issue::node, "top_k_backward", choices(), {Bytes(0), wide_});
         small(0, "top_k_backward", 1, slots());
-        pass(issue::node, "scores_backward", choices(), 2.0 * wide_, wide_, Access::rows);
+        pass(issue::node, "scores_backward", choices(), {2.0 * wide_, wide_, Access::rows});
         host(issue::node);
-        if (e_ != wide_) pass(0, "scores_backward", choices(), wide_, e_);
+        if (e_ != wide_) pass(0, "scores_backward", choices(), {wide_, e_});
     }
 
     const Workload& w_;

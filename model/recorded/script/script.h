@@ -44,10 +44,9 @@ public:
         add_task(name, std::move(op), Lane::compute, pending_ + calls + issue::launch);
         pending_ = 0;
     }
-    // An element-wise operator over `elements`; `read` and `written` are bytes per element.
-    void pass(double calls, std::string_view name, double elements, Bytes read, Bytes written,
-              Access access = Access::stream) {
-        kernel(calls, name, MemoryPass{elements * read, elements * written, access});
+    // An element-wise operator over `elements`, of which `each` reads and writes so many bytes.
+    void pass(double calls, std::string_view name, double elements, const MemoryPass& each) {
+        kernel(calls, name, MemoryPass{elements * each.read, elements * each.written, each.access});
     }
     // Kernels so small that their launch outweighs their bytes: scalars, indices.
     void small(double calls, std::string_view name, int kernels, double elements = 0) {
@@ -68,8 +67,8 @@ public:
               tensors);
         const double kernels = std::ceil(parameters / (chunk * chunks));
         for (double i = 0; i < kernels; ++i)
-            pass(0, "adam", parameters / kernels, 4.0 * element_, 3.0 * element_,
-                 Access::optimizer);
+            pass(0, "adam", parameters / kernels,
+                 {4.0 * element_, 3.0 * element_, Access::optimizer});
         small(issue::zero_gradient * tensors + issue::event, "end_of_step", 1);
     }
 
@@ -81,8 +80,8 @@ private:
     void add_task(std::string_view name, Op op, Lane lane, double calls) {
         const Place place(0, lane);
         const TaskId before = graph_.size() > 0 ? static_cast<TaskId>(graph_.size() - 1) : 0;
-        graph_.add(name, phase_, std::move(op), {&place, 1}, {&before, graph_.size() > 0 ? 1U : 0U},
-                   static_cast<float>(calls));
+        graph_.add(graph_.task_of(name, phase_, std::move(op), static_cast<float>(calls)),
+                   {&place, 1}, {&before, graph_.size() > 0 ? 1U : 0U});
     }
 
     TaskGraph& graph_;

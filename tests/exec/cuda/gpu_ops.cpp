@@ -69,8 +69,8 @@ void test_products(Bench& bench, Dtype dtype) {
         const Values a = random_values(element_of(dtype), size(p.m, p.k), seed++);
         const Values b = random_values(element_of(dtype), size(p.k, p.n), seed++);
         const Values c = random_values(result, size(p.m, p.n), seed++);
-        bench.products.run(p, a.block.data(), b.block.data(), c.block.data(),
-                           bench.workspace.data(), nullptr);
+        bench.products.run(
+            p, {a.block.data(), b.block.data(), c.block.data(), bench.workspace.data()}, nullptr);
         check(cudaDeviceSynchronize());
         const double off = distance(download(c.block.data(), result, c.values.size()),
                                     reference(p, a.values, b.values, c.values));
@@ -726,8 +726,9 @@ void compare_heuristics(Bench& bench) {
             std::vector<double> times;
             for (int i = 0; i < 15; ++i) {
                 check(cudaEventRecord(begin));
-                bench.products.run_with(algorithm, p, a.block.data(), b.block.data(), c.data(),
-                                        bench.workspace.data(), nullptr);
+                bench.products.run_with(
+                    algorithm, p,
+                    {a.block.data(), b.block.data(), c.data(), bench.workspace.data()}, nullptr);
                 check(cudaEventRecord(end));
                 check(cudaEventSynchronize(end));
                 float milliseconds = 0;

@@ -143,8 +143,9 @@ TEST_CASE("gradients of biases and norms are column sums in kernels of their own
         for (const PlannedTask& task : back.take().tasks)
             if (task.name == bias) {
                 const Place place(0, task.lane);
-                const TaskId id = graph.add(task.name, Phase::backward, task.op, {&place, 1}, {},
-                                            task.host_calls, task.group);
+                const TaskId id =
+                    graph.add({task.name, Phase::backward, task.op, task.host_calls, task.group},
+                              {&place, 1}, {});
                 found.push_back(std::get<MemoryPass>(graph.op(id)).access);
             }
         return found;

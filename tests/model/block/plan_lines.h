@@ -42,8 +42,8 @@ inline std::vector<std::string> lines_of(TaskGraph graph, const Plan& plan) {
     std::vector<std::string> lines;
     for (const PlannedTask& task : plan.tasks) {
         const Place place(0, task.lane);
-        const TaskId id = graph.add(task.name, Phase::forward, task.op, {&place, 1}, {},
-                                    task.host_calls, task.group);
+        const TaskId id = graph.add(
+            {task.name, Phase::forward, task.op, task.host_calls, task.group}, {&place, 1}, {});
         const bool waits = task.lane == Lane::host && !task.starts;
         lines.push_back(fmt::format("{} {}{}{}", graph.name(id), line_of(graph.op(id)),
                                     task.host_calls > 1 ? fmt::format(" x{}", task.host_calls) : "",

@@ -20,8 +20,8 @@ TEST_CASE("a place packs a rank and a lane") {
 TEST_CASE("a graph gives back what was added") {
     TaskGraph graph(2, true);
     const TaskId a = graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
-    const TaskId b = graph.add("b", Phase::gradient_sync, AllReduce{Bytes(64)},
-                               {collective(0), collective(1)}, {a}, 2.5f);
+    const TaskId b = graph.add(graph.task_of("b", Phase::gradient_sync, AllReduce{Bytes(64)}, 2.5f),
+                               {collective(0), collective(1)}, {a});
     REQUIRE(graph.size() == 2);
     CHECK(graph.rank_count() == 2);
     CHECK(graph.launch_blocking());
@@ -46,7 +46,7 @@ TEST_CASE("equal names share an id, ops share one when the caller reuses it") {
     CHECK(graph.name_id("gemm") == name);
     const OpId op = graph.add_op(small_gemm());
     const std::array place{compute(0)};
-    for (int i = 0; i < 3; ++i) graph.add(name, Phase::forward, op, place, {});
+    for (int i = 0; i < 3; ++i) graph.add({name, Phase::forward, op}, place, {});
     CHECK(graph.ops().size() == 1);
     CHECK(graph.op_id(2) == op);
 }
@@ -77,7 +77,7 @@ TEST_CASE("a broken task is refused and leaves the graph as it was") {
     const NameId name = graph.name_id("a");
     const OpId op = graph.op_id(a);
     const auto add = [&](std::vector<Place> places, std::vector<TaskId> after) {
-        graph.add(name, Phase::forward, op, places, after);
+        graph.add({name, Phase::forward, op}, places, after);
     };
     CHECK_THROWS_WITH(add({compute(0)}, {1}),
                       "task_graph: task 1 comes after task 1, which is not earlier");
@@ -89,8 +89,8 @@ TEST_CASE("a broken task is refused and leaves the graph as it was") {
     CHECK_THROWS_WITH(add({compute(0), host(0)}, {}),
                       "task_graph: task 1 is on the host and on a device lane at once");
     const std::array place{compute(0)};
-    CHECK_THROWS_AS(graph.add(name + 1, Phase::forward, op, place, {}), std::logic_error);
-    CHECK_THROWS_AS(graph.add(name, Phase::forward, op + 1, place, {}), std::logic_error);
+    CHECK_THROWS_AS(graph.add({name + 1, Phase::forward, op}, place, {}), std::logic_error);
+    CHECK_THROWS_AS(graph.add({name, Phase::forward, op + 1}, place, {}), std::logic_error);
     CHECK(graph == before);
 }
 

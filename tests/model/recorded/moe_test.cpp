@@ -67,9 +67,9 @@ TEST_CASE("the exchange has one group per local expert index and skips groups th
     TaskGraph graph(2, true);
     Program program(graph);
     const Routing routing = counts({2, 0, 3, 0, 5, 0, 7, 0});
-    add_all_to_all_groups(program, small_layer(), routing, Phase::forward, Direction::dispatch,
+    add_all_to_all_groups(program, small_layer(), routing, {Phase::forward, Direction::dispatch},
                           std::vector<bool>(4));
-    add_all_to_all_groups(program, small_layer(), routing, Phase::forward, Direction::combine,
+    add_all_to_all_groups(program, small_layer(), routing, {Phase::forward, Direction::combine},
                           std::vector<bool>(4));
     REQUIRE(count_of(graph, "dispatch") == 1);
     REQUIRE(count_of(graph, "combine") == 1);

@@ -8,6 +8,7 @@
 
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
+#include "model/recorded/opt_prime/modules.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/hops.h"
 #include "model/transformer/step.h"

@@ -166,10 +166,10 @@ TEST_CASE("a stage is slowed by its kernels' share") {
     FeatureTimes computing = tail_times();
     computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
     computing[unit(UnitKind::dense, Pass::backward)] = 3.5;
-    CHECK(slowdown_of(tail_times(), computing, {3, 0, 1, 0}, slowing) ==
+    CHECK(slowdown_of(tail_times(), {computing, slowing}, {3, 0, 1, 0}) ==
           Approx(slowing * (3 * 5.9 + 3) / 33));
-    CHECK(slowdown_of(tail_times(), computing, {0, 2, 0, 1}, slowing) == Approx(slowing));
-    CHECK(slowdown_of(tail_times(), computing, {}, slowing) == slowing);
+    CHECK(slowdown_of(tail_times(), {computing, slowing}, {0, 2, 0, 1}) == Approx(slowing));
+    CHECK(slowdown_of(tail_times(), {computing, slowing}, {}) == slowing);
 }
 
 // A dense layer's forward of 3, of which kernels are 0.8, runs beside a gather of 1. Its backward
@@ -187,7 +187,7 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     data.exchanged = {4, 3, 0.25, 6};
     const auto lost = [](double slowdown) { return slowdown / (1 + slowdown); };
     const double forward = slowing * 0.8, backward = slowing * 5.5 / 9;
-    FeatureTimes f = with_sharding(tail_times(), computing, {p, x}, data, {3, 2, 1, 1}, slowing);
+    FeatureTimes f = with_sharding(tail_times(), {computing, slowing}, {p, x}, data, {3, 2, 1, 1});
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + lost(forward) * 1));
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + lost(backward) * 5));
     CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
@@ -205,7 +205,7 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     CHECK(f[feature::filled_single] == Approx(1 + 4));
     CHECK(f[feature::opened] == Approx(0).margin(1e-12));
     // more layers with experts
-    f = with_sharding(tail_times(), tail_times(), {p, x}, data, {2, 3, 1, 1}, slowing);
+    f = with_sharding(tail_times(), {tail_times(), slowing}, {p, x}, data, {2, 3, 1, 1});
     CHECK(f[feature::filled] == Approx(2 + 3));
     CHECK(f[feature::filling_single] == Approx(12 - (12 + lost_part * 5)));
 }
@@ -221,7 +221,7 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     data.gathered.fill(13);
     data.exchanged.fill(30);
     const FeatureTimes f =
-        with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
+        with_sharding(tail_times(), {tail_times(), slowing}, {p, x}, data, {1, 0, 0, 0});
     const double slowed = 9 * (1 + slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == 13);
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(43 - 2));
@@ -232,14 +232,14 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     // Without overlap the gather for the next layer begins with the backward's own 7 s.
     x.gradients = GradientOverlap::never;
     const FeatureTimes after =
-        with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
+        with_sharding(tail_times(), {tail_times(), slowing}, {p, x}, data, {1, 0, 0, 0});
     CHECK(after[unit(UnitKind::dense, Pass::backward)] == Approx(13 - 2));
     CHECK(after[feature::filling] == Approx(9 - 7 + 7 * (1 + slowing) - 13));
     CHECK(after[feature::filling_single] == after[feature::filling]);
     CHECK(after[feature::filled] == Approx(13 - 7 * (1 + slowing)));
     CHECK(after[feature::filled_single] == after[feature::filled]);
     p.zero = 2;
-    CHECK(with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing) ==
+    CHECK(with_sharding(tail_times(), {tail_times(), slowing}, {p, x}, data, {1, 0, 0, 0}) ==
           tail_times());
 }
 
@@ -259,7 +259,7 @@ TEST_CASE("under zero 3 a pipeline gathers for passes that follow a forward") {
     data.exchanged.fill(2);
     const auto check = [&](double forwards, double backwards) {
         const FeatureTimes f =
-            with_sharding(tail_times(), tail_times(), {p, x}, data, {1, 0, 0, 0}, slowing);
+            with_sharding(tail_times(), {tail_times(), slowing}, {p, x}, data, {1, 0, 0, 0});
         CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + forwards * lost_part));
         CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + backwards * lost_part));
         CHECK(f[feature::filled] == 0);

@@ -493,7 +493,7 @@ TEST_CASE("power-law loads are drawn for every expert: the logarithm is uniform 
     spec.skew = 1;
     int few = 0, sum = 0;
     for (int draw = 0; draw < 20; ++draw)
-        for (const int load : make_routing(spec, 1, 128, 8192, 8, draw).counts) {
+        for (const int load : make_routing(spec, {1, 128, 8192, 8}, draw).counts) {
             sum += load;
             few += load < 20 ? 1 : 0;
         }

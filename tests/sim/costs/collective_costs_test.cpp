@@ -299,8 +299,9 @@ TEST_CASE("a group of more ranks of a node than were measured is said") {
     const auto notes = [&](int ranks) {
         TaskGraph graph(1);
         const Place place{0, Lane::collective};
-        graph.add(graph.name_id("sum"), Phase::gradient_sync, graph.add_op(AllReduce{Bytes(1e6)}),
-                  {&place, 1}, {}, 1, graph.add_group({ranks, 1}));
+        graph.add({graph.name_id("sum"), Phase::gradient_sync, graph.add_op(AllReduce{Bytes(1e6)}),
+                   1, graph.add_group({ranks, 1})},
+                  {&place, 1}, {});
         return texts_of(extrapolations(graph, c));
     };
     CHECK(notes(2).empty());

@@ -351,8 +351,9 @@ TEST_CASE("exchanges of a step run at their own level's share of the rate") {
     TaskGraph graph(8);
     for (const int stride : {1, 4}) {
         const std::vector<Place> two{Place(0, Lane::collective), Place(stride, Lane::collective)};
-        graph.add(graph.name_id("sum"), Phase::forward, graph.add_op(AllReduce{Bytes(8e6)}), two,
-                  std::vector<TaskId>{}, 1, graph.add_group({.ranks = 2, .stride = stride}));
+        graph.add({graph.name_id("sum"), Phase::forward, graph.add_op(AllReduce{Bytes(8e6)}), 1,
+                   graph.add_group({.ranks = 2, .stride = stride})},
+                  two, std::vector<TaskId>{});
     }
     Cluster c = plain_cluster();
     const auto alone = price(graph, c).duration;
@@ -371,9 +372,10 @@ TEST_CASE("kernels that send a token once have no other rate in a step") {
         AllToAll op{std::vector<Bytes>(4, Bytes(4e6))};
         op.row = row;
         op.tokens = 1000;
-        graph.add(graph.name_id("exchange"), Phase::forward, graph.add_op(op),
+        graph.add({graph.name_id("exchange"), Phase::forward, graph.add_op(op), 1,
+                   graph.add_group({.ranks = 2, .stride = 1})},
                   std::vector<Place>{Place(0, Lane::collective), Place(1, Lane::collective)},
-                  std::vector<TaskId>{}, 1, graph.add_group({.ranks = 2, .stride = 1}));
+                  std::vector<TaskId>{});
         return price(graph, c).duration[0];
     };
     const Seconds once = price_of(Bytes(8e3)), slots = price_of(Bytes(0));

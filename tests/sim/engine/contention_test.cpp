@@ -139,7 +139,7 @@ TEST_CASE("other ranks and the host do not slow a kernel") {
     TaskGraph graph(2);
     graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
     graph.add("sum", Phase::forward, AllReduce{1024_B}, {collective(1)}, {});
-    graph.add("host", Phase::forward, HostWork{}, {host(0)}, {}, 0);
+    graph.add(graph.task_of("host", Phase::forward, HostWork{}, 0), {host(0)}, {});
     CHECK(contended(graph, free_issue({2_s, 2_s, 2_s}), {1, 1}).finish ==
           std::vector{2_s, 2_s, 2_s});
 }

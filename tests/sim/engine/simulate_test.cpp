@@ -112,7 +112,7 @@ TEST_CASE("a synchronisation holds up what the host issues next") {
 // Host work [0, 4]; the kernel costs nothing to issue, yet the host reaches it at 4: [4, 5].
 TEST_CASE("host work holds up a kernel that costs nothing to issue") {
     TaskGraph graph;
-    graph.add("framework", Phase::forward, HostWork{}, {host(0)}, {}, 0);
+    graph.add(graph.task_of("framework", Phase::forward, HostWork{}, 0), {host(0)}, {});
     graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
     const Trace expected{Trace::Origin::simulated,
                          {span(0, host(0), 0, 4), span(1, compute(0), 4, 5)}};

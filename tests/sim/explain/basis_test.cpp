@@ -29,8 +29,8 @@ struct Path {
         const Place place(0, lane);
         const std::vector<TaskId> before =
             first ? std::vector<TaskId>{} : std::vector<TaskId>{last};
-        last = graph.add(name, Phase::forward, graph.add_op(op), {&place, 1}, before, 1,
-                         graph.add_group(group));
+        last = graph.add({name, Phase::forward, graph.add_op(op), 1, graph.add_group(group)},
+                         {&place, 1}, before);
         costs.duration.emplace_back(seconds);
         costs.issue.emplace_back(0);
         return *this;

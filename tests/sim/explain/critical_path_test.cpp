@@ -103,8 +103,9 @@ TEST_CASE("the link of an exchange is the highest level that it crosses") {
     TaskGraph graph(64);
     const auto exchange = [&](const Group& group) {
         const Place place(0, Lane::collective);
-        return graph.add(graph.name_id("sum"), Phase::forward, graph.add_op(AllReduce{Bytes(8)}),
-                         {&place, 1}, {}, 1, graph.add_group(group));
+        return graph.add({graph.name_id("sum"), Phase::forward, graph.add_op(AllReduce{Bytes(8)}),
+                          1, graph.add_group(group)},
+                         {&place, 1}, {});
     };
     CHECK(link_of(graph, exchange({.ranks = 8, .stride = 1}), c) == LinkLevel::node);
     CHECK(link_of(graph, exchange({.ranks = 2, .stride = 8}), c) == LinkLevel::leaf);

@@ -19,8 +19,8 @@ namespace {
 // One pass of 850 kB at 0.85 x 1 TB/s takes 1 us, its launch 2.4 us.
 TaskGraph one_pass() {
     TaskGraph graph;
-    graph.add("pass", Phase::forward, MemoryPass{Bytes(425e3), Bytes(425e3)}, {graphs::compute(0)},
-              {}, 0);
+    graph.add(graph.task_of("pass", Phase::forward, MemoryPass{Bytes(425e3), Bytes(425e3)}, 0),
+              {graphs::compute(0)}, {});
     return graph;
 }
 Cluster one_rank() {
@@ -199,12 +199,13 @@ TEST_CASE("tasks of one op, phase and group are one price class") {
     const NameId name = graph.name_id("task");
     for (int r = 0; r < 4; ++r) {
         const Place place(r, Lane::compute);
-        graph.add(name, r < 2 ? Phase::forward : Phase::backward, gemm, {&place, 1}, {});
+        graph.add({name, r < 2 ? Phase::forward : Phase::backward, gemm}, {&place, 1}, {});
     }
     for (int r = 0; r < 4; ++r) {
         const Place place(r, Lane::collective);
-        graph.add(name, Phase::forward, sum, {&place, 1}, {}, 1,
-                  graph.add_group({.ranks = 2, .stride = 1 + r % 2}));
+        graph.add(
+            {name, Phase::forward, sum, 1, graph.add_group({.ranks = 2, .stride = 1 + r % 2})},
+            {&place, 1}, {});
     }
     const PriceClasses classes(graph);
     CHECK(classes.size() == 4);
