@@ -385,16 +385,16 @@ def furthest(rows):
 
 
 def grid_table(figures):
-    return grid_of([row for row in figures.published() if row["framework"]])
+    return grid_of([row for row in figures.published() if row["framework"]], 5)
 
 
 def one_gpu_table(figures):
-    return grid_of(figures.one_gpu())
+    return grid_of(figures.one_gpu(), 3)
 
 
-def grid_of(rows):
+def grid_of(rows, least):
     text = ["| framework | machine | steps | of them fitted | median | mean | furthest | inside |", "|---|---|---:|---:|---:|---:|---:|---:|"]
-    for (framework, cluster), some in grouped(rows, lambda r: (r["framework"], r["cluster"]["name"]), 3):
+    for (framework, cluster), some in grouped(rows, lambda r: (r["framework"], r["cluster"]["name"]), least):
         steps, median, mean, inside = errors_of(some)
         fitted = sum(row["evidence"] == "fitted" for row in some)
         text.append(line(f"`{framework}`", f"`{cluster}`", steps, fitted, median, mean, furthest(some), inside))
@@ -446,10 +446,19 @@ def code_word(cells, column):
     return re.search(r"`([^`]+)`", cells[column])[1]
 
 
+def pooled(blocks):
+    """Steps, median, mean and inside of one source; of several the mean by steps, without a median."""
+    if len(blocks) < 2:
+        return blocks[0] if blocks else ("-",) * 4
+    steps = [int(block[0].replace(",", "")) for block in blocks]
+    mean, inside = (sum(n * float(block[at].rstrip(" %")) for n, block in zip(steps, blocks)) / sum(steps) for at in (2, 3))
+    return f"{sum(steps):,}", "-", f"{mean:.1f} %", f"{inside:.0f} %"
+
+
 def sources_table(figures, old):
     left_out, published = figures.left_out(), figures.published()
-    text = filled(old, lambda cells: cells[0], lambda name: left_out[name] if name in left_out else ("-",) * 4, 4)
-    told = {row.split("|")[1].strip() for row in text[2:]}
+    text = filled(old, lambda cells: cells[0].split(", "), lambda names: pooled([left_out[name] for name in names if name in left_out]), 4)
+    told = {name for row in text[2:] for name in row.split("|")[1].strip().split(", ")}
     listed = figures.run("calibrate", "--measurements", *figures.tables(), *sorted((truth_folder() / "new").glob("*.csv")), "--cross-validate", "source")
     for name in re.findall(r"^  (\S+)\s+\d+ ", listed.split("\n\n")[0], flags=re.M):
         if name not in told and name != "all" and name != "left":
