@@ -5,7 +5,7 @@
     scripts/docs.py renew [--stepcast BINARY] [--pages | --figures]    # writes what the program says now; read `git diff` afterwards
 
 Every command after "$ " is run as printed, page by page in an empty folder, with `stepcast` on the path and STEPCAST naming the checkout.
-What stands below it is its output; "..." marks lines that are left out. Tables between "<!-- figures NAME -->" and "<!-- end -->" are
+What stands below it is its output; "..." marks lines that are left out. Verbs and options of docs/cli.md are those of --help. Tables between "<!-- figures NAME -->" and "<!-- end -->" are
 made from the published tables (STEPCAST_TRUTH, else ../shared/truth); without these they stay as they are, and `check` says so. The
 outputs of docs/python.md and of the notebook are tests/python/documents_test.py's, which scripts/renew-golden.sh renews.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = ["first-plan", "measure-and-compare", "search-a-layout", "cost-and-machines", "bring-your-files", "calibrate", "frameworks",
          "python", "cli", "files", "numbers-and-words", "model", "evidence", "developing", "slow-runs", "questions", "assistants"]
-LONGEST, LONGEST_README, NUMBERS_PER_100_WORDS = 350, 90, 4
+LONGEST, LONGEST_README, NUMBERS_PER_100_WORDS, WIDEST_COMMAND = 350, 90, 4, 100
 # What a fence may show without running it: a word in capitals to be replaced, a device, tables that are not shipped.
 NOT_RUN = re.compile(r"\b[A-Z][A-Z_]{2,}\b|--device|shared/truth|mpirun|torchrun")
 
@@ -89,18 +89,64 @@ def check_form():
     return wrong
 
 
-def check_options(stepcast):
-    """docs/cli.md names every verb and every option."""
-    def listed(*arguments):
-        return subprocess.run([stepcast, *arguments, "--help"], capture_output=True, text=True).stdout
-    text, wrong = (ROOT / "docs" / "cli.md").read_text(), []
-    for verb in re.findall(r"^  ([a-z]+) {2,}", listed().split("Subcommands:")[-1], flags=re.M):
-        if f"`{verb} " not in text and f"`{verb}`" not in text:
-            wrong.append(f"cli.md: lacks the verb {verb}")
-        for option in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", listed(verb), flags=re.M):
-            if option != "--help" and option not in text:
-                wrong.append(f"cli.md: lacks {verb} {option}")
-    return wrong
+# ---- docs/cli.md: verbs and options as --help lists them ----
+
+VERBS = re.compile(r"(?<=<!-- verbs -->\n).*(?=<!-- end -->\n)", re.S)
+
+
+def help_of(stepcast, *verb):
+    return subprocess.run([stepcast, *verb, "--help"], capture_output=True, text=True).stdout
+
+
+def verbs_text(stepcast):
+    """Tables of the verbs, of options that several verbs share, and of each verb's own."""
+    verbs = re.findall(r"^  ([a-z]+) {2,}(.*)$", help_of(stepcast).split("Subcommands:")[-1], flags=re.M)
+    text, of = ["| verb | does | example |", "|---|---|---|"], {}
+    for verb, purpose in verbs:
+        lines = help_of(stepcast, verb).splitlines()
+        example = next(line for line in lines if line.startswith("Example: "))[len("Example: "):]
+        words = next(line for line in lines if line.startswith("Usage: ")).split(verb, 1)[1].replace("[OPTIONS]", "").strip()
+        text.append(line(f"`{' '.join([verb, words]).strip()}`".replace("|", "\\|"), purpose, f"`{example}`"))
+        row = None
+        for told in lines + [""]:
+            started = re.match(r"  (?:-\w,)?(--[a-z-]+|[A-Z][^ ]*)(.*)", told)
+            if row and (started or not told.startswith(" " * 10)):
+                of.setdefault(tuple(row), []).append(verb)
+                row = None
+            if started:
+                kind, _, means = started[2].strip().partition("  ") if not started[2].startswith("  ") else ("", "", started[2])
+                kind = kind.removesuffix(" ...").replace("TEXT", "").replace("REQUIRED", "").strip()
+                row = [f"{started[1]} {kind}".strip() if started[1].startswith("-") else started[1],
+                       means.strip() + (" (required)" if "REQUIRED" in started[2] and started[1].startswith("-") else "")]
+            elif row:
+                row[1] = f"{row[1]} {told.strip()}".strip()
+    own = {verb: [] for verb, _ in verbs}
+    shared = ["| option | of | means |", "|---|---|---|"]
+    for (name, means), users in of.items():
+        if name.startswith("--help") or not name.startswith("-") and not means:
+            continue
+        shown = "`" + name.replace("|", "\\|") + "`"
+        if len(users) > 1:
+            shared.append(line(shown, ", ".join(users), means))
+        else:
+            own[users[0]].append(line(shown, means))
+    text += ["", "## Options of several verbs", ""] + shared
+    for verb, rows in own.items():
+        if rows:
+            text += ["", f"## {verb}", "", "| option | means |", "|---|---|"] + rows
+    return "\n".join(text) + "\n"
+
+
+def do_verbs(stepcast, renew):
+    path = ROOT / "docs" / "cli.md"
+    text, new = path.read_text(), verbs_text(stepcast)
+    if renew:
+        path.write_text(VERBS.sub(lambda _: new, text))
+    elif VERBS.search(text) is None or VERBS.search(text)[0] != new:
+        old = VERBS.search(text)[0] if VERBS.search(text) else ""
+        differs = [d for d in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0) if d[:3] not in ("---", "+++", "@@ ")]
+        return ["cli.md: verbs and options are otherwise than --help lists them (scripts/docs.py renew --pages):\n    " + "\n    ".join(differs[:12])]
+    return []
 
 
 def check_columns(stepcast):
@@ -142,6 +188,8 @@ def commands_of(lines):
             while end and lines[at - 1] != end[1]:
                 text += "\n" + lines[at]
                 at += 1
+            wrong += [f"line {n + 1}: a command of more than {WIDEST_COMMAND} columns is cut off where pages are shown"
+                      for n in range(number - 1, at if not end else number) if len(lines[n]) > WIDEST_COMMAND]
             found.append(Command(text, at, number))
             while not lines[at].startswith(("```", "$ ")):
                 at += 1
@@ -350,7 +398,7 @@ FROZEN = ("81", "-", "10.3 %", "65 %")
 def readme_table(figures):
     left_out, published = figures.left_out(), figures.published()
     long_runs = figures.rows(ROOT / "docs" / "published_runs.csv")
-    return ["| forecasts of | steps | median error | mean error | inside p10 .. p90 |", "|---|---:|---:|---:|---:|",
+    return ["| forecasts of | steps | median | mean | inside |", "|---|---:|---:|---:|---:|",
             line(f"published steps, each of {figures.sources()} sources left out in turn", *left_out["all"]),
             line("of these, users' threads", *left_out["thread"]),
             line("one-GPU steps, forecast before they were measured", *FROZEN),
@@ -535,8 +583,9 @@ def main():
     if options.figures or both:
         wrong += do_figures(str(Path(options.stepcast).resolve()), renew)
     if options.pages or both:
+        wrong += do_verbs(options.stepcast, renew)
         wrong += do_pages(options.stepcast, renew)
-        wrong += check_form() + check_options(options.stepcast) + check_columns(options.stepcast)
+        wrong += check_form() + check_columns(options.stepcast)
     for text in wrong:
         print(text)
     print(f"{len(wrong)} faults" if wrong else "all passed")
