@@ -98,42 +98,39 @@ def help_of(stepcast, *verb):
     return subprocess.run([stepcast, *verb, "--help"], capture_output=True, text=True).stdout
 
 
+HELP_COLUMN = 30  # where --help begins to say what an option means, on its own line if the option is longer
+
+
+def options_of(text):
+    """(option with its type, what it means) of a verb's --help."""
+    lines = [told.rstrip() for told in text.splitlines()]
+    for told, after in zip(lines, lines[1:] + [""]):
+        if not re.match(r"  (-\w,)?(--[a-z-]+|[A-Z])", told):
+            continue
+        long = after.startswith(" " * HELP_COLUMN)
+        words = (told if long else told[:HELP_COLUMN]).replace("-h,", "").split()
+        means = (after if long else told[HELP_COLUMN:]).strip()
+        if "REQUIRED" in words and words[0].startswith("-"):
+            means += " (required)"
+        words = [word for word in words if word not in ("REQUIRED", "TEXT", "...")]
+        if means and words[0] != "--help":
+            yield " ".join(words), means
+
+
 def verbs_text(stepcast):
-    """Tables of the verbs, of options that several verbs share, and of each verb's own."""
+    """Tables of the verbs and of their options; one that several verbs share is named once, first."""
     verbs = re.findall(r"^  ([a-z]+) {2,}(.*)$", help_of(stepcast).split("Subcommands:")[-1], flags=re.M)
     text, of = ["| verb | does | example |", "|---|---|---|"], {}
+    code = lambda words: "`" + words.replace("|", "\\|") + "`"
     for verb, purpose in verbs:
-        lines = help_of(stepcast, verb).splitlines()
-        example = next(line for line in lines if line.startswith("Example: "))[len("Example: "):]
-        words = next(line for line in lines if line.startswith("Usage: ")).split(verb, 1)[1].replace("[OPTIONS]", "").strip()
-        text.append(line(f"`{' '.join([verb, words]).strip()}`".replace("|", "\\|"), purpose, f"`{example}`"))
-        row = None
-        for told in lines + [""]:
-            started = re.match(r"  (?:-\w,)?(--[a-z-]+|[A-Z][^ ]*)(.*)", told)
-            if row and (started or not told.startswith(" " * 10)):
-                of.setdefault(tuple(row), []).append(verb)
-                row = None
-            if started:
-                kind, _, means = started[2].strip().partition("  ") if not started[2].startswith("  ") else ("", "", started[2])
-                kind = kind.removesuffix(" ...").replace("TEXT", "").replace("REQUIRED", "").strip()
-                row = [f"{started[1]} {kind}".strip() if started[1].startswith("-") else started[1],
-                       means.strip() + (" (required)" if "REQUIRED" in started[2] and started[1].startswith("-") else "")]
-            elif row:
-                row[1] = f"{row[1]} {told.strip()}".strip()
-    own = {verb: [] for verb, _ in verbs}
-    shared = ["| option | of | means |", "|---|---|---|"]
-    for (name, means), users in of.items():
-        if name.startswith("--help") or not name.startswith("-") and not means:
-            continue
-        shown = "`" + name.replace("|", "\\|") + "`"
-        if len(users) > 1:
-            shared.append(line(shown, ", ".join(users), means))
-        else:
-            own[users[0]].append(line(shown, means))
-    text += ["", "## Options of several verbs", ""] + shared
-    for verb, rows in own.items():
-        if rows:
-            text += ["", f"## {verb}", "", "| option | means |", "|---|---|"] + rows
+        told = help_of(stepcast, verb)
+        example, usage = (re.search(rf"^{word}: (.*)$", told, flags=re.M)[1] for word in ("Example", "Usage"))
+        text.append(line(code(usage.removeprefix("stepcast ").replace("[OPTIONS] ", "").replace(" [OPTIONS]", "")), purpose, code(example)))
+        for option in options_of(told):
+            of.setdefault(option, []).append(verb)
+    text += ["", "| of | option | means |", "|---|---|---|"]
+    for (option, means), users in sorted(of.items(), key=lambda item: len(item[1]) < 2):
+        text.append(line(", ".join(users), code(option), means))
     return "\n".join(text) + "\n"
 
 
