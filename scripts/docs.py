@@ -121,7 +121,7 @@ def verbs_text(stepcast):
     """Tables of the verbs and of their options; one that several verbs share is named once, first."""
     verbs = re.findall(r"^  ([a-z]+) {2,}(.*)$", help_of(stepcast).split("Subcommands:")[-1], flags=re.M)
     text, of = ["| verb | does | example |", "|---|---|---|"], {}
-    code = lambda words: "`" + words.replace("|", "\\|") + "`"
+    code = lambda words: "`" + words.replace("|", " or ") + "`"  # a bar ends a cell
     for verb, purpose in verbs:
         told = help_of(stepcast, verb)
         example, usage = (re.search(rf"^{word}: (.*)$", told, flags=re.M)[1] for word in ("Example", "Usage"))
@@ -130,7 +130,8 @@ def verbs_text(stepcast):
             of.setdefault(option, []).append(verb)
     text += ["", "| of | option | means |", "|---|---|---|"]
     for (option, means), users in sorted(of.items(), key=lambda item: len(item[1]) < 2):
-        text.append(line(", ".join(users), code(option), means))
+        name, _, kind = option.partition(" ")
+        text.append(line(", ".join(users), f"`{name}` {kind.replace('|', ', ')}".strip(), means))
     return "\n".join(text) + "\n"
 
 
