@@ -131,7 +131,7 @@ def verbs_text(stepcast):
     text += ["", "| of | option | means |", "|---|---|---|"]
     for (option, means), users in sorted(of.items(), key=lambda item: len(item[1]) < 2):
         name, _, kind = option.partition(" ")
-        text.append(line(", ".join(users), f"`{name}` {kind.replace('|', ', ')}".strip(), means))
+        text.append(line(", ".join(users), f"{code(name)} {kind.replace('|', ', ')}".strip(), means))
     return "\n".join(text) + "\n"
 
 
