@@ -492,6 +492,9 @@ def code_word(cells, column):
     return re.search(r"`([^`]+)`", cells[column])[1]
 
 
+THREADS = "users' threads, complaints too"  # one row, which names its sources in the second cell
+
+
 def pooled(blocks):
     """Steps, median, mean and inside of one source; of several the mean by steps, without a median."""
     if len(blocks) < 2:
@@ -503,12 +506,15 @@ def pooled(blocks):
 
 def sources_table(figures, old):
     left_out, published = figures.left_out(), figures.published()
-    text = filled(old, lambda cells: cells[0].split(", "), lambda names: pooled([left_out[name] for name in names if name in left_out]), 4)
-    told = {name for row in text[2:] for name in row.split("|")[1].strip().split(", ")}
+    def names_of(cells):
+        return cells[1].split(", ") if cells[0] == THREADS else [cells[0]]
+
+    text = filled(old, names_of, lambda names: pooled([left_out[name] for name in names if name in left_out]), 4)
+    told = {name for row in text[2:] for name in names_of([cell.strip() for cell in row.split("|")[1:]])}
     listed = figures.run("calibrate", "--measurements", *figures.tables(), *sorted((truth_folder() / "new").glob("*.csv")), "--cross-validate", "source")
     for name in re.findall(r"^  (\S+)\s+\d+ ", listed.split("\n\n")[0], flags=re.M):
         if name not in told and name != "all" and name != "left":
-            text.append(line(name, "users' threads", *left_out[name]))
+            text.append(line(name, THREADS, *left_out[name]))
     return text
 
 
