@@ -3,6 +3,7 @@
 
     scripts/docs.py check [--stepcast BINARY] [--pages | --figures]    # pages: form, links, commands; figures: tables between markers
     scripts/docs.py renew [--stepcast BINARY] [--pages | --figures]    # writes what the program says now; read `git diff` afterwards
+    scripts/docs.py count                                              # lines, words and numbers per 100 words of prose, by page
 
 Every command after "$ " is run as printed, page by page in an empty folder, with `stepcast` on the path and STEPCAST naming the checkout.
 What stands below it is its output; "..." marks lines that are left out. Verbs and options of docs/cli.md are those of --help. Tables between "<!-- figures NAME -->" and "<!-- end -->" are
@@ -577,11 +578,17 @@ def do_figures(stepcast, renew):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["check", "renew"])
+    parser.add_argument("what", choices=["check", "renew", "count"])
     parser.add_argument("--stepcast", default=ROOT / "build" / "release" / "stepcast")
     parser.add_argument("--pages", action="store_true")
     parser.add_argument("--figures", action="store_true")
     options = parser.parse_args()
+    if options.what == "count":
+        for path in pages():
+            text = path.read_text()
+            share, words = numbers_per_100_words(text)
+            print(f"{text.count(chr(10)):5} lines {words:6} words {share:5.1f} numbers per 100 words  {path.relative_to(ROOT)}")
+        return
     both, renew = options.pages == options.figures, options.what == "renew"
     wrong = []
     if options.figures or both:
