@@ -94,7 +94,7 @@ Verb list_verb() {
              {.name = "WORD|FILE.csv",
               .value = &Options::inputs,
               .help = "of presets and keys: only those whose line holds the word; of rows: files, "
-                      "whose rows' hashes are those that [fitted] and seen_rows.txt keep"},
+                      "of which it prints the hash of every row"},
              {.name = "--all",
               .value = &Options::all,
               .help = "of keys: every one, not only those of planning"}},

@@ -273,8 +273,8 @@ Verb simulate_verb() {
          .group = why_so},
         {.name = "--levers",
          .value = &Options::levers,
-         .help = "what each switch and each neighbour of the split, changed alone, would make of "
-                 "the step and its memory",
+         .help = "what each switch and each neighbour of the layout, changed alone, would make "
+                 "of the step and its memory",
          .group = why_so},
         {.name = "--memory",
          .value = &Options::memory,

@@ -149,7 +149,7 @@ Verb sweep_verb() {
          .value = &Options::vary,
          .type = "KEY=VALUES",
          .help = "KEY=A,B,C or KEY=1..64*2; parallelism=all, which is what is varied without "
-                 "--vary: every legal split",
+                 "--vary: every legal layout",
          .group = of_search},
         {.name = "--where",
          .value = &Options::where,

@@ -34,7 +34,7 @@ struct Network {
     KEY(int, nics, 0, "NICs of a node; 0 = one a rank", 0, 1024);
     KEY(bool, rails, true, "NIC i of every node meets on a leaf of its own");
     KEY(int, nodes_per_leaf, 32, "nodes that meet below the spine", 1, 1 << 17);
-    KEY(double, oversubscription, 1, "how many times too few links go to the spine", 0.1, 1000);
+    KEY(double, oversubscription, 1, "leaf-to-spine oversubscription; 1 = non-blocking", 0.1, 1000);
     KEY(double, partial_ring, 1,
         "rings with some, not one or all, ranks of a node: share of their NICs' rate that they "
         "reach",
@@ -194,7 +194,8 @@ struct Link {
     KEY(Bytes, exchange_chunk, {}, of_link(table, "all-to-all: what a channel moves in one piece"),
         0, 1e12);
     KEY(double, exchange_fill, 0,
-        of_link(table, "all-to-all: first pieces wait so long, relative to moving them"), 0, 100);
+        of_link(table, "all-to-all: time to fill the first chunk, relative to its transfer"), 0,
+        100);
     KEY(Curve, all_reduce, {}, "measured bytes and times");
     KEY(Curve, all_gather, {}, "measured bytes and times");
     KEY(Curve, reduce_scatter, {}, "measured bytes and times");

@@ -162,7 +162,7 @@ struct Workload {
     KEY(int, seq, 0, "tokens of one sequence", 1, upto::tokens);
     KEY(int, max_positions, 0, "rows of the learned position table; 0 = seq", 0, upto::tokens);
     KEY(Positions, positions, Positions::learned, "how positions are encoded");
-    KEY(int, memory, 0, "relative positions: tokens before the sequence that are seen", 0,
+    KEY(int, memory, 0, "Transformer-XL memory length: tokens before the sequence", 0,
         upto::tokens);
     // itself among them
     KEY(int, window, 0, "tokens that one sees in layers with sliding windows; 0 = all before it", 0,

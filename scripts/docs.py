@@ -3,9 +3,10 @@
 
     scripts/docs.py check [--stepcast BINARY] [--pages | --figures]    # pages: form, links, commands; figures: tables between markers
     scripts/docs.py renew [--stepcast BINARY] [--pages | --figures]    # writes what the program says now; read `git diff` afterwards
+    scripts/docs.py count                                              # lines, words and numbers per 100 words of prose, by page
 
 Every command after "$ " is run as printed, page by page in an empty folder, with `stepcast` on the path and STEPCAST naming the checkout.
-What stands below it is its output; "..." marks lines that are left out. Tables between "<!-- figures NAME -->" and "<!-- end -->" are
+What stands below it is its output; "..." marks lines that are left out. Verbs and options of docs/cli.md are those of --help. Tables between "<!-- figures NAME -->" and "<!-- end -->" are
 made from the published tables (STEPCAST_TRUTH, else ../shared/truth); without these they stay as they are, and `check` says so. The
 outputs of docs/python.md and of the notebook are tests/python/documents_test.py's, which scripts/renew-golden.sh renews.
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = ["first-plan", "measure-and-compare", "search-a-layout", "cost-and-machines", "bring-your-files", "calibrate", "frameworks",
          "python", "cli", "files", "numbers-and-words", "model", "evidence", "developing", "slow-runs", "questions", "assistants"]
-LONGEST, LONGEST_README, NUMBERS_PER_100_WORDS = 350, 90, 4
+LONGEST, LONGEST_README, NUMBERS_PER_100_WORDS, WIDEST_COMMAND = 350, 90, 4, 100
 # What a fence may show without running it: a word in capitals to be replaced, a device, tables that are not shipped.
 NOT_RUN = re.compile(r"\b[A-Z][A-Z_]{2,}\b|--device|shared/truth|mpirun|torchrun")
 
@@ -89,18 +90,62 @@ def check_form():
     return wrong
 
 
-def check_options(stepcast):
-    """docs/cli.md names every verb and every option."""
-    def listed(*arguments):
-        return subprocess.run([stepcast, *arguments, "--help"], capture_output=True, text=True).stdout
-    text, wrong = (ROOT / "docs" / "cli.md").read_text(), []
-    for verb in re.findall(r"^  ([a-z]+) {2,}", listed().split("Subcommands:")[-1], flags=re.M):
-        if f"`{verb} " not in text and f"`{verb}`" not in text:
-            wrong.append(f"cli.md: lacks the verb {verb}")
-        for option in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", listed(verb), flags=re.M):
-            if option != "--help" and option not in text:
-                wrong.append(f"cli.md: lacks {verb} {option}")
-    return wrong
+# ---- docs/cli.md: verbs and options as --help lists them ----
+
+VERBS = re.compile(r"(?<=<!-- verbs -->\n).*(?=<!-- end -->\n)", re.S)
+
+
+def help_of(stepcast, *verb):
+    return subprocess.run([stepcast, *verb, "--help"], capture_output=True, text=True).stdout
+
+
+HELP_COLUMN = 30  # where --help begins to say what an option means, on its own line if the option is longer
+
+
+def options_of(text):
+    """(option with its type, what it means) of a verb's --help."""
+    lines = [told.rstrip() for told in text.splitlines()]
+    for told, after in zip(lines, lines[1:] + [""]):
+        if not re.match(r"  (-\w,)?(--[a-z-]+|[A-Z])", told):
+            continue
+        long = after.startswith(" " * HELP_COLUMN)
+        words = (told if long else told[:HELP_COLUMN]).replace("-h,", "").split()
+        means = (after if long else told[HELP_COLUMN:]).strip()
+        if "REQUIRED" in words and words[0].startswith("-"):
+            means += " (required)"
+        words = [word for word in words if word not in ("REQUIRED", "TEXT", "...")]
+        if means and words[0] != "--help":
+            yield " ".join(words), means
+
+
+def verbs_text(stepcast):
+    """Tables of the verbs and of their options; one that several verbs share is named once, first."""
+    verbs = re.findall(r"^  ([a-z]+) {2,}(.*)$", help_of(stepcast).split("Subcommands:")[-1], flags=re.M)
+    text, of = ["| verb | does | example |", "|---|---|---|"], {}
+    code = lambda words: "`" + words.replace("|", " or ") + "`"  # a bar ends a cell
+    for verb, purpose in verbs:
+        told = help_of(stepcast, verb)
+        example, usage = (re.search(rf"^{word}: (.*)$", told, flags=re.M)[1] for word in ("Example", "Usage"))
+        text.append(line(code(usage.removeprefix("stepcast ").replace("[OPTIONS] ", "").replace(" [OPTIONS]", "")), purpose, code(example)))
+        for option in options_of(told):
+            of.setdefault(option, []).append(verb)
+    text += ["", "| of | option | means |", "|---|---|---|"]
+    for (option, means), users in sorted(of.items(), key=lambda item: len(item[1]) < 2):
+        name, _, kind = option.partition(" ")
+        text.append(line(", ".join(users), f"{code(name)} {kind.replace('|', ', ')}".strip(), means))
+    return "\n".join(text) + "\n"
+
+
+def do_verbs(stepcast, renew):
+    path = ROOT / "docs" / "cli.md"
+    text, new = path.read_text(), verbs_text(stepcast)
+    if renew:
+        path.write_text(VERBS.sub(lambda _: new, text))
+    elif VERBS.search(text) is None or VERBS.search(text)[0] != new:
+        old = VERBS.search(text)[0] if VERBS.search(text) else ""
+        differs = [d for d in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0) if d[:3] not in ("---", "+++", "@@ ")]
+        return ["cli.md: verbs and options are otherwise than --help lists them (scripts/docs.py renew --pages):\n    " + "\n    ".join(differs[:12])]
+    return []
 
 
 def check_columns(stepcast):
@@ -142,6 +187,8 @@ def commands_of(lines):
             while end and lines[at - 1] != end[1]:
                 text += "\n" + lines[at]
                 at += 1
+            wrong += [f"line {n + 1}: a command of more than {WIDEST_COMMAND} columns is cut off where pages are shown"
+                      for n in range(number - 1, at if not end else number) if len(lines[n]) > WIDEST_COMMAND]
             found.append(Command(text, at, number))
             while not lines[at].startswith(("```", "$ ")):
                 at += 1
@@ -350,7 +397,7 @@ FROZEN = ("81", "-", "10.3 %", "65 %")
 def readme_table(figures):
     left_out, published = figures.left_out(), figures.published()
     long_runs = figures.rows(ROOT / "docs" / "published_runs.csv")
-    return ["| forecasts of | steps | median error | mean error | inside p10 .. p90 |", "|---|---:|---:|---:|---:|",
+    return ["| forecasts of | steps | median | mean | inside |", "|---|---:|---:|---:|---:|",
             line(f"published steps, each of {figures.sources()} sources left out in turn", *left_out["all"]),
             line("of these, users' threads", *left_out["thread"]),
             line("one-GPU steps, forecast before they were measured", *FROZEN),
@@ -385,16 +432,16 @@ def furthest(rows):
 
 
 def grid_table(figures):
-    return grid_of([row for row in figures.published() if row["framework"]])
+    return grid_of([row for row in figures.published() if row["framework"]], 5)
 
 
 def one_gpu_table(figures):
-    return grid_of(figures.one_gpu())
+    return grid_of(figures.one_gpu(), 3)
 
 
-def grid_of(rows):
+def grid_of(rows, least):
     text = ["| framework | machine | steps | of them fitted | median | mean | furthest | inside |", "|---|---|---:|---:|---:|---:|---:|---:|"]
-    for (framework, cluster), some in grouped(rows, lambda r: (r["framework"], r["cluster"]["name"]), 3):
+    for (framework, cluster), some in grouped(rows, lambda r: (r["framework"], r["cluster"]["name"]), least):
         steps, median, mean, inside = errors_of(some)
         fitted = sum(row["evidence"] == "fitted" for row in some)
         text.append(line(f"`{framework}`", f"`{cluster}`", steps, fitted, median, mean, furthest(some), inside))
@@ -446,14 +493,29 @@ def code_word(cells, column):
     return re.search(r"`([^`]+)`", cells[column])[1]
 
 
+THREADS = "users' threads, complaints too"  # one row, which names its sources in the second cell
+
+
+def pooled(blocks):
+    """Steps, median, mean and inside of one source; of several the mean by steps, without a median."""
+    if len(blocks) < 2:
+        return blocks[0] if blocks else ("-",) * 4
+    steps = [int(block[0].replace(",", "")) for block in blocks]
+    mean, inside = (sum(n * float(block[at].rstrip(" %")) for n, block in zip(steps, blocks)) / sum(steps) for at in (2, 3))
+    return f"{sum(steps):,}", "-", f"{mean:.1f} %", f"{inside:.0f} %"
+
+
 def sources_table(figures, old):
     left_out, published = figures.left_out(), figures.published()
-    text = filled(old, lambda cells: cells[0], lambda name: left_out[name] if name in left_out else ("-",) * 4, 4)
-    told = {row.split("|")[1].strip() for row in text[2:]}
+    def names_of(cells):
+        return cells[1].split(", ") if cells[0] == THREADS else [cells[0]]
+
+    text = filled(old, names_of, lambda names: pooled([left_out[name] for name in names if name in left_out]), 4)
+    told = {name for row in text[2:] for name in names_of([cell.strip() for cell in row.split("|")[1:]])}
     listed = figures.run("calibrate", "--measurements", *figures.tables(), *sorted((truth_folder() / "new").glob("*.csv")), "--cross-validate", "source")
     for name in re.findall(r"^  (\S+)\s+\d+ ", listed.split("\n\n")[0], flags=re.M):
         if name not in told and name != "all" and name != "left":
-            text.append(line(name, "users' threads", *left_out[name]))
+            text.append(line(name, THREADS, *left_out[name]))
     return text
 
 
@@ -516,18 +578,25 @@ def do_figures(stepcast, renew):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["check", "renew"])
+    parser.add_argument("what", choices=["check", "renew", "count"])
     parser.add_argument("--stepcast", default=ROOT / "build" / "release" / "stepcast")
     parser.add_argument("--pages", action="store_true")
     parser.add_argument("--figures", action="store_true")
     options = parser.parse_args()
+    if options.what == "count":
+        for path in pages():
+            text = path.read_text()
+            share, words = numbers_per_100_words(text)
+            print(f"{text.count(chr(10)):5} lines {words:6} words {share:5.1f} numbers per 100 words  {path.relative_to(ROOT)}")
+        return
     both, renew = options.pages == options.figures, options.what == "renew"
     wrong = []
     if options.figures or both:
         wrong += do_figures(str(Path(options.stepcast).resolve()), renew)
     if options.pages or both:
+        wrong += do_verbs(options.stepcast, renew)
         wrong += do_pages(options.stepcast, renew)
-        wrong += check_form() + check_options(options.stepcast) + check_columns(options.stepcast)
+        wrong += check_form() + check_columns(options.stepcast)
     for text in wrong:
         print(text)
     print(f"{len(wrong)} faults" if wrong else "all passed")

@@ -156,7 +156,7 @@ def sweep(experiment: Experiment, vary: Mapping[str, Any], *, where: str | Itera
           market: Path = "", within: str = "", threads: int = 0, out: Path = "", progress: Progress = None) -> Sweep:
     """Finds the best of many configurations, and proves it.
 
-    vary: keys with lists of values or text as on the command line: ``{"parallelism": "all"}`` (every legal split),
+    vary: keys with lists of values or text as on the command line: ``{"parallelism": "all"}`` (every legal layout),
         ``{"parallelism.tp": [1, 2, 4, 8], "parallelism.micro_batch": "1..64*2"}``.
     where: constraints such as ``"memory.peak < 76 GiB"``. objective: step, tokens, cost or memory; two with a comma between, or
         `pareto` with the peak memory as the second, give a front. within: "60d", the least machines that end the training in time.

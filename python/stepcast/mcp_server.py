@@ -183,7 +183,7 @@ async def explain(experiment: Source, set: Set = None, cluster: Machine = "", fr
 @tool
 async def levers(experiment: Source, set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0,
                  model: Model = "", variant: Variant = "", env: Env = None) -> Levers:
-    """What each switch and each neighbour of the split, changed alone, makes of step and memory; fastest first."""
+    """What each switch and each neighbour of the layout, changed alone, makes of step and memory; fastest first."""
     options = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant, "env": env}
     with asked("simulate", [experiment], {**options, "levers": True}) as line:
         text, said = await line.run()
@@ -193,7 +193,7 @@ async def levers(experiment: Source, set: Set = None, cluster: Machine = "", fra
 
 @tool
 async def sweep(experiment: Source, vary: Annotated[dict[str, Any], Field(description=(
-                    '{parallelism: "all"} is every legal split; {tp: [1, 2, 4], micro_batch: "1..16*2", "cluster.nodes": [8, 16], machines:'
+                    '{parallelism: "all"} is every legal layout; {tp: [1, 2, 4], micro_batch: "1..16*2", "cluster.nodes": [8, 16], machines:'
                     ' ["64xdgx-h100", "64xb200-x8"]}'))],
                 where: Annotated[Optional[list[str]], Field(description='"memory.peak < 70 GiB", "step < 12 s", "mfu > 0.4"')] = None,
                 objective: Annotated[str, Field(description="step, tokens, cost, memory; two with a comma: a front")] = "",

@@ -6,7 +6,7 @@
 // interval (sim/interval.h), with a twentieth of it three times as wide; phases count relative to
 // the step, since most of a forecast's error is common to them. If single steps are known, the run
 // is taken apart: the quiet step is explained by causes that every step has, what the slow steps
-// lose beyond it by causes that some steps have. docs/slow-runs.md has the formulas and how often
+// lose beyond it by causes that some steps have. notes/diagnose.md has the widths and how often
 // it is right.
 #pragma once
 
