@@ -249,7 +249,11 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
         fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
     text += written(fit, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";
-    if (fit.base_kept)
+    if (fit.divided)
+        text +=
+            "costs stay the base's: some rows are near to its forecasts, the others are far and "
+            "disagree with each other; which are right they do not tell\n";
+    else if (fit.base_kept)
         text +=
             "costs stay the base's: fits to some of the rows came hardly nearer to the others; "
             "their errors widen the interval\n";

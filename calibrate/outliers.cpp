@@ -72,8 +72,6 @@ RowModel with_common_error(const RowModel& model) {
 // right.
 constexpr double common = 0.25;
 
-constexpr double little_noise = 1.5 * usual_noise;  // rows that scatter no more agree
-
 // Three rows each, evenly among all triples: constants that so few rows give are right where these
 // are, whatever the others say (elemental starts: Rousseeuw and Van Driessen, 1999).
 std::vector<std::vector<bool>> triples(std::size_t rows) {

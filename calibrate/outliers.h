@@ -15,5 +15,7 @@ namespace stepcast {
 std::vector<bool> far_from_most(const RowModel& model, const std::vector<Prior>& priors,
                                 const Posterior& all);
 inline constexpr double least_far = 0.25;  // of a log error
+// rows that scatter no more agree
+inline constexpr double little_noise = 1.5 * usual_noise;
 
 }  // namespace stepcast

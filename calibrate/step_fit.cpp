@@ -64,6 +64,14 @@ public:
             throw ConfigError("calibrate: the rows exercise no constant of that kind");
     }
 
+    // The base with these rows, without any fit.
+    StepFit base() {
+        solve(Vector(fit_.constants.size(), 0.0), true);
+        if (!fit_.posterior.at_start) keep_base();
+        fit_.divided = true;
+        return std::move(fit_);
+    }
+
     // `doubting`: rows that most others contradict are looked for, and if there are any, nothing
     // else is decided.
     StepFit found(bool doubting) {
@@ -216,6 +224,28 @@ bool any_determined(const StepFit& fit, bool of_framework) {
     return false;
 }
 
+namespace {
+
+double median_distance(const std::vector<Case>& cases) {
+    const std::vector<bool> every(cases.size(), true);
+    std::vector<double> distances;
+    for (const double error : step_rows_model(cases, {})({}, every).errors)
+        distances.push_back(std::abs(error));
+    return median(std::move(distances));
+}
+
+// Whether a quarter of the rows or more were left out that are nearer to the base than the others
+// are, while these do not agree among themselves: then the base is as likely to be right about the
+// rows that it forecasts well as they are to be wrong.
+bool is_divided(const StepFit& most, const std::vector<Case>& used) {
+    constexpr double many = 0.25;
+    const std::size_t rows = most.apart.size() + used.size();
+    return real(most.apart.size()) >= many * real(rows) && most.posterior.noise > little_noise &&
+           median_distance(most.apart) < median_distance(used);
+}
+
+}  // namespace
+
 // Wrong rows also move what is compared: a base that is near to most rows looks as far off as a fit
 // between these and the others.
 StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request,
@@ -227,9 +257,14 @@ StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request,
     cases.clear();
     for (std::size_t i = 0; i < stated.size(); ++i)
         (fit.far[i] ? apart : cases).push_back(stated[i]);
+    const std::vector<Case> used = cases;
     StepFit most = Fit(cases, request, progress).found(false);
     most.apart = std::move(apart);
-    return most;
+    if (request.target != FitTarget::framework || most.base_kept || most.posterior.at_start ||
+        !is_divided(most, used))
+        return most;
+    cases = stated;
+    return Fit(cases, request, progress).base();
 }
 
 std::pair<Posterior, RowErrors> predicted_without(const StepFit& fit,

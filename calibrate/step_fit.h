@@ -20,6 +20,8 @@ struct StepFit {
     std::vector<StepConstant> left = {};
     // fits did not improve the forecast of unseen rows: `left` has all constants
     bool base_kept = false;
+    // two groups of rows contradict each other, and nothing tells which of them is right
+    bool divided = false;
     // only where it was asked for
     std::vector<std::pair<LeftOut, std::vector<BlockErrors>>> blocks = {};
     // which of the rows are far from what most agree on; empty if none is

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <set>
-
 #include <map>
+#include <set>
 
 #include <catch2/catch.hpp>
 
