@@ -248,6 +248,9 @@ std::string unquoted(const std::string& text) {
 }
 
 ConfigValue word_of(const std::string& raw) { return {unquoted(raw)}; }
+
+namespace {
+
 bool is_name(std::string_view word) {
     const auto of_name = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
     return word != "true" && word != "false" && !word.empty() &&
@@ -263,6 +266,9 @@ ConfigValue bracketed(const std::string& text) {
     if (names.empty() || !std::ranges::all_of(names, is_name)) return parse_toml_value(text);
     return parse_toml_value(fmt::format("[\"{}\"]", fmt::join(names, "\", \"")));
 }
+
+}  // namespace
+
 ConfigValue list_of(const std::string& raw) {
     const std::string text = unquoted(raw);
     const auto first = text.find_first_not_of(" \t");
