@@ -21,8 +21,8 @@ public:
     void on_each(std::string_view name, const Op& op) {
         const OpId id = last().add_op(op);
         for (int rank = 0; rank < ranks_; ++rank) {
-            const Place place(rank, Lane::compute);
-            last().add(last().name_id(name), Phase::forward, id, {&place, 1}, {}, calls_);
+            last().add({last().name_id(name), Phase::forward, id, calls_},
+                       {Place(rank, Lane::compute)}, {});
         }
     }
     // One task over the first `members` ranks, 0 = all.
@@ -31,11 +31,11 @@ public:
         std::vector<Place> places;
         for (int rank = 0; rank < (members > 0 ? members : ranks_); ++rank)
             places.emplace_back(rank, Lane::collective);
-        last().add(name, Phase::forward, std::move(op), places, after, calls_);
+        last().add(last().task_of(name, Phase::forward, std::move(op), calls_), places, after);
     }
     void from_first_to_second(std::string_view name, Op op) {
-        last().add(name, Phase::forward, std::move(op),
-                   {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {}, calls_);
+        last().add(last().task_of(name, Phase::forward, std::move(op), calls_),
+                   {Place(0, Lane::send_up), Place(1, Lane::receive_up)}, {});
     }
     [[nodiscard]] int ranks() const { return ranks_; }
     [[nodiscard]] bool empty() const { return graphs_.empty(); }
