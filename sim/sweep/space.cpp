@@ -109,13 +109,18 @@ const ActsOn* row_of(std::string_view key) {
     return row == std::end(acts_on) ? nullptr : row;
 }
 
+// What selective recompute would run again.
+std::vector<RecomputedModule> modules_again(const Experiment& e) {
+    const auto& named = e.parallelism.recompute_modules;
+    return modules_of(e.workload, named.empty() ? std::vector{RecomputedModule::core_attn} : named);
+}
+
 // Whether the workload has what the switch acts on, and the two values differ for it.
 bool is_alike(const Experiment& a, const Experiment& b, std::string_view key) {
     if (key.starts_with("runtime.experts.") && a.workload.moe.experts == 0) return true;
     if (key == "runtime.experts.tensor_parallel") return splits_experts(a) == splits_experts(b);
     if (key == "parallelism.recompute_modules")
-        return modules_of(a.workload, a.parallelism.recompute_modules) ==
-               modules_of(b.workload, b.parallelism.recompute_modules);
+        return modules_again(b).empty() || modules_again(a) == modules_again(b);
     return get_key(a, std::string(key)) == get_key(b, std::string(key));
 }
 

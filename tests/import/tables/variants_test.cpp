@@ -144,14 +144,20 @@ TEST_CASE("words of zero, sequence parallelism and recompute are read as tables 
                              "minimal (flash policy)"})
         CHECK(recompute(text) == std::pair{Recompute::none, 0});
     CHECK(recompute("full") == std::pair{Recompute::full, 0});
-    // 3 x 14336 of 3 x 14336 + 2 x 128 x 40 columns are the block's: 0.81 of 32 layers.
-    CHECK(recompute("mlp") == std::pair{Recompute::full, 26});
+    using enum RecomputedModule;
+    const auto modules = [](const std::string& text) {
+        const Parallelism p = with({{"recompute", text}}).parallelism;
+        CHECK(p.recompute == Recompute::selective);
+        return p.recompute_modules;
+    };
+    CHECK(modules("mlp") == std::vector{mlp});
+    CHECK(modules("mlp+core_attn") == std::vector{mlp, core_attn});
+    CHECK(modules("moe, mlp, norm") == std::vector{mlp});  // what a dense model has
     CHECK(recompute("core_attn selective (baseline)").first == Recompute::selective);
     CHECK(refused({{"recompute", "sometimes"}}).find("is not understood") != std::string::npos);
 }
 
-// Nemotron 3 Nano: the experts that a token meets are 2 x (6 x 1856 + 3712) columns, its attention
-// 2 x 128 x 34: 0.773 of 23 layers.
+// Nemotron 3 Nano in Megatron-Bridge.
 TEST_CASE("what a recipe states and its table does not is taken from it, on its device alone") {
     const auto nano = [](const std::string& gpu, const std::string& recompute) {
         return case_with({{"model", "nemotron_3_nano"},
@@ -166,8 +172,9 @@ TEST_CASE("what a recipe states and its table does not is taken from it, on its 
                           {"recompute", recompute}});
     };
     const Case found = nano("H100", "not stated (recipe dependent)");
-    CHECK(found.experiment.parallelism.recompute == Recompute::full);
-    CHECK(found.experiment.parallelism.recompute_layers == 18);
+    CHECK(found.experiment.parallelism.recompute == Recompute::selective);
+    CHECK(found.experiment.parallelism.recompute_modules ==
+          std::vector{RecomputedModule::moe, RecomputedModule::layernorm});
     CHECK(std::ranges::count(found.assumptions,
                              "recompute not stated: moe, layernorm, the recipe's") == 1);
     CHECK(found.experiment.readings.empty());
@@ -333,7 +340,7 @@ TEST_CASE("a single layer is experts or the dense layer that is as wide as they 
 
 // Megatron-Core's modules: two norms, an activation, the up-projections of a latent attention,
 // scores: each 0.5 ms of the host (module_backward) on the pass back, said as half of it on each of
-// two. Moonlight's "mlp" is the one dense layer of its 27.
+// two.
 TEST_CASE("modules that are computed again by themselves cost the host a call") {
     const auto again = [](const std::string& recompute) {
         const Changes moonlight{{"model", "moonlight-16b"},
@@ -360,7 +367,8 @@ TEST_CASE("modules that are computed again by themselves cost the host a call") 
     CHECK(modules("layernorm+moe_act") == Approx(3));
     CHECK(modules("norm, act") == Approx(3));
     CHECK(modules("mla_up_proj+mlp") == Approx(1));
-    CHECK(again("mla_up_proj+mlp").parallelism.recompute_layers == 1);
+    CHECK(again("mla_up_proj+mlp").parallelism.recompute_modules ==
+          std::vector{RecomputedModule::mla_up_proj, RecomputedModule::mlp});
     CHECK(modules("selective (core attention)") == Approx(1));
     CHECK(modules("core_attn selective (baseline)") == Approx(1));
     CHECK(modules("selective attention") == Approx(0).margin(1e-9));
