@@ -187,7 +187,11 @@ private:
         const auto mode = [&](const char* name) {
             add("activation_checkpoint", "mode", fmt::format("\"{}\"", name));
         };
-        out_.refuse_unless(p.recompute != Recompute::selective || p.recompute_modules.empty(),
+        out_.refuse_unless(std::ranges::none_of(p.recompute_modules,
+                                                [&](RecomputedModule module) {
+                                                    return module != RecomputedModule::core_attn &&
+                                                           runs_again(p, module);
+                                                }),
                            "recompute_modules");
         // its attention keeps no scores, so selective recompute has nothing to leave out
         if (p.recompute == Recompute::none || p.recompute == Recompute::selective)

@@ -229,18 +229,6 @@ void check_extras(const Experiment& e) {
             "runtime.autocast: true, but runtime.kernels is fused; expected eager or operations");
 }
 
-// A system that runs the layer of experts runs nothing of it again.
-void check_modules(const Experiment& e) {
-    using enum RecomputedModule;
-    if (e.workload.moe.experts == 0 || e.parallelism.moe_system == MoeSystem::alltoall) return;
-    for (const RecomputedModule module : {moe, moe_act, shared_experts})
-        if (runs_again(e.parallelism, module))
-            refuse(
-                "parallelism.recompute_modules: {}, which is modelled for parallelism.moe_system = "
-                "alltoall",
-                to_string(module));
-}
-
 // The style that runs operation by operation cannot split blocks over tensor-parallel or
 // context-parallel ranks.
 void check_operations(const Experiment& e) {
@@ -284,7 +272,6 @@ void check_transformer(const Experiment& e) {
     check_positions(e);
     check_extras(e);
     check_operations(e);
-    check_modules(e);
     check_pairs(e);
     if (p.overlap_chunks != 1)
         refuse(

@@ -280,7 +280,7 @@ std::size_t SweepSpace::outer_value(std::size_t axis, std::uint64_t base) const 
     return base % axes_[axis].values.size();
 }
 
-// Where what a switch acts on is 1, its first value stands for all.
+// Where a switch has no effect, its first value stands for all.
 void SweepSpace::pass_over_idle(std::uint64_t number, SweepBase& base) const {
     for (std::size_t i = asked_axes_; i < axes_.size(); ++i) {
         const ActsOn* const row = row_of(axes_[i].key);

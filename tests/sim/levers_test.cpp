@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "sim/interval.h"
 #include "sim/predict.h"
@@ -70,6 +71,20 @@ TEST_CASE("levers of drawn experiments are the forecasts of their changes") {
         }
     }
     CHECK(hardware > 20);
+}
+
+TEST_CASE("each module that the model has is a lever where the framework can be told") {
+    Experiment e = on_eight();
+    const auto modules = [&] {
+        std::set<std::string> found;
+        for (const Lever& one : levers(e))
+            if (one.set.size() == 2 && one.set.back().key == "parallelism.recompute_modules")
+                found.insert(one.set.back().value);
+        return found;
+    };
+    CHECK(modules().empty());
+    e.framework.can.switches = {"parallelism.recompute_modules=[core_attn]|[mlp]"};
+    CHECK(modules() == std::set<std::string>{"[mlp]"});
 }
 
 // With experts on other ranks p90 is wider by what a random gate does to the step. Levers take that

@@ -50,6 +50,25 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
                Contains("did you mean \"megatron\"?"));
 }
 
+// Modules that the model lacks are not written: Megatron-Core refuses mla_up_proj without latent
+// attention (transformer_config.py). NeMo 1 and torchtitan have no such words.
+TEST_CASE("modules that run again are written where the tool has them") {
+    Experiment e = read_unchecked_experiment(
+        "llama3-8b",
+        std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                              {"framework.preset", "megatron-core"},
+                              {"parallelism.recompute", "selective"},
+                              {"parallelism.recompute_modules", "[core_attn, mlp, mla_up_proj]"}});
+    const auto refusal = [&](EmitFormat format) { return complaint([&] { emit(e, format); }); };
+    CHECK_THAT(emit(e, EmitFormat::megatron).text, Contains("--recompute-modules core_attn mlp\n"));
+    CHECK_THAT(emit(e, EmitFormat::megatron_bridge).text,
+               Contains("recompute_modules: [core_attn, mlp]\n"));
+    CHECK_THAT(refusal(EmitFormat::nemo), Contains("recompute_modules"));
+    CHECK_THAT(refusal(EmitFormat::torchtitan), Contains("recompute_modules"));
+    e.parallelism.recompute_modules = {RecomputedModule::core_attn};
+    CHECK_THAT(emit(e, EmitFormat::torchtitan).text, Contains("mode = \"none\""));
+}
+
 // Megatron-Core's offload wants its distributed optimizer, and its Muon none: it deals the matrices
 // out itself. torchtitan knows neither; DeepSpeed's file has both.
 TEST_CASE("optimizers on the host and Muon are written where the tool has them") {
