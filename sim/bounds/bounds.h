@@ -139,6 +139,7 @@ private:
     void bind_paths();
     void bind_sends();
     void bind_hops();
+    void bind_stalls();
     void bind_slots();
     void bind_data();
     // lower.cpp

@@ -26,9 +26,14 @@ enum : std::size_t {
     inside_last,  // in the slot that makes the last gradients of its chunk: all layers but one
     after_last,   // the step from that slot to the next slot of its stage
     arrival,      // between a send and the slot that waited for it
+    // Of expert layers, in which the host waits for the device: what the device loses between two
+    // neighbours of a slot, until they are issued (see stall()), and between the last of a forward
+    // and the first of the backward that the stage does next.
+    stalls,
+    turn = stalls + 3,
     // The features before this one change with the collectives of data parallelism; those from here
     // on only with shape and pipeline.
-    settled,
+    settled = turn + 1,
     agains = settled,                         // recomputed layers in a backward: see again()
     send_near = agains + layer_kinds.size(),  // sends to a stage of the same node,
     send_far,                                 // of another,
@@ -43,6 +48,8 @@ enum : std::size_t {
 constexpr std::size_t unit(UnitKind kind, Pass pass) {
     return units + as_index(pass) * unit_kinds + at(kind);
 }
+// For all passes but those of weight gradients alone.
+constexpr std::size_t stall(Pass pass) { return stalls + as_index(pass); }
 constexpr std::size_t again(UnitKind kind) { return agains + at(kind); }
 constexpr std::size_t host(UnitKind kind, Pass pass) {
     return hosts + as_index(pass) * layer_kinds.size() + at(kind);

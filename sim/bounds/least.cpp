@@ -34,6 +34,7 @@ double share_lost(double slowdown) { return slowdown / (1 + slowdown); }
 // The tasks of a plan between two neighbouring points that everything passes.
 struct Section {
     TaskId first = 0;
+    int tasks = 0;
     double kernels = 0, collectives = 0, start = 0, end = 0;
 };
 
@@ -51,12 +52,13 @@ std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs,
             return before.size() == all.size() && std::ranges::is_permutation(before, all);
         };
         if (sections.empty() || follows(open)) {
-            sections.push_back({t, 0, 0, timeline.start[t].si(), 0});
+            sections.push_back({.first = t, .start = timeline.start[t].si()});
             entry = open;
         } else if (!follows(entry) && (before.empty() || before.front() < sections.back().first)) {
             return {};
         }
         Section& section = sections.back();
+        ++section.tasks;
         const Lane lane = plan.places(t).front().lane();
         if (lane == Lane::compute) section.kernels += costs.duration[t].si();
         if (lane == Lane::collective) section.collectives += costs.duration[t].si();
@@ -75,8 +77,14 @@ LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdow
     run_in_order(plan, costs, timeline);
     LeastTimes least;
     for (const Section& s : sections_of(plan, costs, timeline)) {
-        least.all += std::max(s.end - s.start, s.kernels + share_lost(slowdown) * s.collectives);
+        const double time =
+            std::max(s.end - s.start, s.kernels + share_lost(slowdown) * s.collectives);
+        least.all += time;
+        least.after += time;
         least.alone += std::max(0.0, s.kernels - s.collectives / (1 + slowdown));
+        if (s.tasks != 1 || !plan.on_host(s.first)) continue;
+        least.waits = true;
+        least.after = 0;
     }
     least.all = std::max(least.all, timeline.end.si());
     return least;
@@ -107,7 +115,26 @@ FeatureTimes LeastCollectives::features(const ParallelPlan& plan, const DataTime
         shard(f, plan, data);
     else if (overlaps_gradients(plan.exchanges, p))
         collective(f, p, data);
+    shorten_stalls(f);
     return f;
+}
+
+// What collectives add to the device's time, its host does not lose once more.
+void LeastCollectives::shorten_stalls(FeatureTimes& f) const {
+    const auto more = [&](Pass pass) {
+        const std::size_t unit = feature::unit(UnitKind::experts, pass);
+        return std::max(0.0, f[unit] - in_.lower[unit]);
+    };
+    const double forward = more(Pass::forward),
+                 backward = std::max(more(Pass::backward), more(Pass::input_backward)) +
+                            f[feature::inside_last];
+    const auto shorten = [&](std::size_t stall, double by) {
+        f[stall] = std::max(0.0, f[stall] - by);
+    };
+    shorten(feature::stall(Pass::forward), forward);
+    shorten(feature::stall(Pass::backward), backward);
+    shorten(feature::stall(Pass::input_backward), backward);
+    shorten(feature::turn, forward + backward + std::max(0.0, f[feature::opened]));
 }
 
 // A path begins with the embedding and a layer. Each waits for its own parameters and for all that

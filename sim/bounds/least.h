@@ -8,9 +8,12 @@
 namespace stepcast {
 
 // Of a plan that runs alone, in seconds: its least time, and the least of its kernel time that no
-// collective overlaps.
+// collective overlaps. `waits`: at some moment the host waits for all that was issued before, and
+// all that comes after waits for the host; `after`: the part of `all` behind the last such moment.
 struct LeastTimes {
     double all = 0, alone = 0;
+    bool waits = false;
+    double after = 0;
 };
 LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdown);
 
@@ -53,6 +56,7 @@ private:
     [[nodiscard]] double overlapping_first(double collectives) const;
     void add(FeatureTimes& f, Pass pass, double time) const;
     void collective(FeatureTimes& f, const Parallelism& p, const DataTimes& data) const;
+    void shorten_stalls(FeatureTimes& f) const;
     void shard(FeatureTimes& f, const ParallelPlan& plan, const DataTimes& data) const;
 
     LeastInputs in_;

@@ -11,6 +11,12 @@
 // runs between two moments, and from
 //   collectives in flight from a known moment on. Links that collectives share only keep them
 //   longer in flight.
+// - In a slot of L expert layers whose host waits in each, the host goes on from the first wait,
+// and issues all that a layer needs, H seconds, before it waits again. So the slot takes no less
+// than (L - 1) H more than one layer takes on the device, D, as well as no less than L D: the wait
+// cuts a layer, and what comes before the first wait and after the last is a layer. What plans
+// behind a wait lose until they are issued is counted between a recompute and its backward (in
+// place of the former, if it is more) and between a forward and the backward behind it.
 // - After the slots, the last bucket holds at least the last unit. Norm, update and collectives
 // that join stages run one after another,
 //   and all collectives of a stage's data lane go one by one.

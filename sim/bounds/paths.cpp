@@ -69,6 +69,7 @@ private:
         }
         if (n.before < 0) return {};
         if (const std::size_t f = times_.after(n.before); f != feature::none) ++path[f];
+        if (times_.turns(step.node)) ++path[feature::turn];
         if (node(n.before).fills_last) ++path[feature::after_last];
         return {n.before, false};
     }

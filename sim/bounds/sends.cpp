@@ -35,6 +35,33 @@ void StepBounds::bind_hops() {
     estimate_entry(lower_[feature::arrival], std::max(close, distant));
 }
 
+// lower.cpp proves what they add.
+void StepBounds::bind_stalls() {
+    const Parallelism& p = now_.parallelism;
+    const HostWaits& waits = shape_->waits;
+    const bool again = recomputes_layers(p);
+    for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward}) {
+        const bool repeats = again && pass != Pass::forward;
+        if (!waits.pass[as_index(pass)] && !(repeats && waits.again)) continue;
+        double host = lower_[feature::host(UnitKind::experts, pass)],
+               device = lower_[feature::unit(UnitKind::experts, pass)];
+        if (repeats) {
+            host += lower_[feature::host_again(UnitKind::experts)];
+            device += lower_[feature::again(UnitKind::experts)];
+        }
+        lower_[feature::stall(pass)] =
+            std::max({0.0, host - device, repeats ? waits.repeated[as_index(pass)] : 0});
+    }
+    // of all that may come behind a forward
+    const auto turn = [&](Pass pass) {
+        const double plain = waits.turn[as_index(pass)], whole = waits.turn_again[as_index(pass)];
+        return !again ? plain : p.recompute_layers > 0 ? std::min(plain, whole) : whole;
+    };
+    lower_[feature::turn] = traits(p.schedule).splits_backward
+                                ? std::min(turn(Pass::backward), turn(Pass::input_backward))
+                                : turn(Pass::backward);
+}
+
 void StepBounds::bind_sends() {
     const Parallelism& p = now_.parallelism;
     lower_ = shape_->lower;
@@ -45,6 +72,7 @@ void StepBounds::bind_sends() {
         for (FeatureTimes* f : {&lower_, &alone_, &estimate_})
             for (const UnitKind k : layer_kinds)
                 (*f)[feature::again(k)] = (*f)[feature::host_again(k)] = 0;
+    bind_stalls();
     if (p.pp > 1) bind_hops();
     const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
     const double embedding = real(shape_->shape.vocab * shape_->shape.hidden);

@@ -31,14 +31,18 @@ class PlanPricer {
 public:
     PlanPricer(const TaskGraph& ops, OpPrices& prices) : ops_(ops), prices_(prices) {}
 
-    // Fills in unit `unit` of the shape, priced on the expert-parallel rank `rank`. Returns the
-    // host's time to issue the plan.
-    double price(const Plan& plan, Phase phase, int rank, std::size_t unit, BoundShape& s) {
-        if (plan.tasks.empty()) return 0;
+    // What the host takes to issue a plan, and LeastTimes::waits.
+    struct HostPart {
+        double time = 0;
+        bool waits = false;
+    };
+    // Fills in unit `unit` of the shape, priced on the expert-parallel rank `rank`.
+    HostPart price(const Plan& plan, Phase phase, int rank, std::size_t unit, BoundShape& s) {
+        if (plan.tasks.empty()) return {};
         const bool blocking = prices_.cluster().launch_blocking;
         const bool waits = std::ranges::any_of(
             plan.tasks, [](const PlannedTask& t) { return t.lane == Lane::host && !t.starts; });
-        const Run once = stamped(plan, phase, rank, 1);
+        const Run once = stamped({{&plan, phase}}, rank);
         const Costs device = without_hosts(once);
         const LeastTimes least =
             least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
@@ -48,7 +52,7 @@ public:
         // first adds.
         double added = 0;
         if (blocking || waits) {
-            const Run twice = stamped(plan, phase, rank, 2);
+            const Run twice = stamped({{&plan, phase}, {&plan, phase}}, rank);
             added = std::max(least.all,
                              end_of(twice.graph, twice.costs) - end_of(once.graph, once.costs));
         }
@@ -57,12 +61,35 @@ public:
         s.estimate[unit] = blocking || waits ? added : alone;
         s.computing[unit] = computing(once.graph);
         std::tie(s.lead[unit], s.rest[unit]) = outside_collectives(once.graph);
-        double host = 0;
+        HostPart host{.waits = least.waits && !blocking};
         for (TaskId t = 0; t < once.graph.size() && !blocking; ++t)
-            host += (once.costs.issue[t] +
-                     (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0)))
-                        .si();
+            host.time += (once.costs.issue[t] +
+                          (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0)))
+                             .si();
         return host;
+    }
+
+    struct Stamp {
+        const Plan* plan;
+        Phase phase;
+    };
+    // In the first of these plans the host waits. What is lost behind that moment until the last of
+    // them ends, compared with what they take on the device one by one.
+    double lost_behind_wait(std::initializer_list<Stamp> stamps, int rank) {
+        const double slowdown = prices_.cluster().interference.compute_slowdown;
+        double device = 0;
+        for (const Stamp& stamp : stamps) {
+            const Run one = stamped({stamp}, rank);
+            const LeastTimes least = least_times(one.graph, without_hosts(one), slowdown);
+            device += &stamp == stamps.begin() ? least.after : least.all;
+        }
+        const TaskId of_first = stamped({*stamps.begin()}, rank).graph.size();
+        const Run all = stamped(stamps, rank);
+        run_in_order(all.graph, all.costs, timeline_);
+        Seconds wait;
+        for (TaskId t = 0; t < of_first; ++t)
+            if (waits_for_device(all.graph, t)) wait = timeline_.finish[t];
+        return std::max(0.0, (timeline_.end - wait).si() - device);
     }
 
 private:
@@ -71,17 +98,24 @@ private:
         Costs costs;
     };
 
-    Run stamped(const Plan& plan, Phase phase, int rank, int repeats) {
+    static bool waits_for_device(const TaskGraph& graph, TaskId t) {
+        return graph.on_host(t) && !graph.predecessors(t).empty();
+    }
+
+    Run stamped(std::initializer_list<Stamp> stamps, int rank) {
         Run r{ops_, {}};
         Stage stage(r.graph, {0}, {rank});
-        for (int i = 0; i < repeats; ++i) stage.stamp(plan, phase);
-        for (TaskId t = 0; t < r.graph.size(); ++t) {
-            const GroupId group = r.graph.group_id(t);
-            r.costs.duration.push_back(group != 0
-                                           ? prices_.collective(r.graph.op(t), r.graph.group(group))
-                                           : prices_.local(r.graph.op(t), phase));
-            r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) *
-                                    host_call_time(prices_.cluster()));
+        for (const auto& [plan, phase] : stamps) {
+            const TaskId first = r.graph.size();
+            stage.stamp(*plan, phase);
+            for (TaskId t = first; t < r.graph.size(); ++t) {
+                const GroupId group = r.graph.group_id(t);
+                r.costs.duration.push_back(
+                    group != 0 ? prices_.collective(r.graph.op(t), r.graph.group(group))
+                               : prices_.local(r.graph.op(t), phase));
+                r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) *
+                                        host_call_time(prices_.cluster()));
+            }
         }
         return r;
     }
@@ -133,6 +167,21 @@ private:
     Timeline timeline_;
 };
 
+void fill_waits(HostWaits& waits, PlanPricer& pricer, const PassPlans& plans, int rank) {
+    using Stamp = PlanPricer::Stamp;
+    const Stamp forward{&plans.forward, Phase::forward}, again{&plans.recompute, Phase::backward};
+    for (const auto& [pass, plan] : {std::pair(Pass::backward, &plans.backward),
+                                     std::pair(Pass::input_backward, &plans.input_backward)}) {
+        const Stamp back{plan, Phase::backward};
+        const std::size_t i = as_index(pass);
+        if (plan->tasks.empty()) continue;
+        if (waits.again) waits.repeated[i] = pricer.lost_behind_wait({again, back}, rank);
+        if (!waits.pass[as_index(Pass::forward)]) continue;
+        waits.turn[i] = pricer.lost_behind_wait({forward, back}, rank);
+        waits.turn_again[i] = pricer.lost_behind_wait({forward, again, back}, rank);
+    }
+}
+
 // Prices the passes of one kind of unit on an expert-parallel rank.
 void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& plans, int rank = 0) {
     const bool layer = kind <= UnitKind::experts;
@@ -141,14 +190,18 @@ void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& pla
     for (std::size_t i = 0; i < 4; ++i) {
         const auto pass = static_cast<Pass>(i);
         const Phase phase = i == 0 ? Phase::forward : Phase::backward;
-        const double host = pricer.price(*passes[i], phase, rank, feature::unit(kind, pass), s);
+        const auto host = pricer.price(*passes[i], phase, rank, feature::unit(kind, pass), s);
         if (layer)
-            s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = host;
+            s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = host.time;
+        if (kind == UnitKind::experts) s.waits.pass[i] = host.waits;
     }
     if (!layer) return;
     const std::size_t again = feature::host_again(kind);
-    s.lower[again] = s.estimate[again] =
-        pricer.price(plans.recompute, Phase::backward, rank, feature::again(kind), s);
+    const auto host = pricer.price(plans.recompute, Phase::backward, rank, feature::again(kind), s);
+    s.lower[again] = s.estimate[again] = host.time;
+    if (kind != UnitKind::experts) return;
+    s.waits.again = host.waits;
+    fill_waits(s.waits, pricer, plans, rank);
 }
 
 // Over the ranks of an expert-parallel group, the busiest rank's work bounds the step from below.

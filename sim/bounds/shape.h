@@ -25,6 +25,19 @@ private:
     std::map<Gemm, Seconds> gemms_;
 };
 
+// A host that waits for the device in the middle of a plan issues the rest when it goes on, and
+// then the plans behind, each with its own work. In seconds, by how much the device is done later
+// than the plans take on it: 0 where the host does not wait, or is fast enough.
+struct HostWaits {
+    std::array<bool, 4> pass{};  // whether it waits, by pass
+    bool again = false;          // and in the recompute
+    // by pass of the backward: of a recompute and that pass
+    std::array<double, 4> repeated{};
+    // of a forward and that pass, as it is and with its recompute
+    std::array<double, 4> turn{}, turn_again{};
+    friend bool operator==(const HostWaits&, const HostWaits&) = default;
+};
+
 // `lower`: a bound on the device time of a plan that runs alone on its rank. `estimate`: its
 // simulated device time or, where host and device wait for each other, what a second plan behind
 // the first adds. Excludes sends. Times of recomputed layers are always filled in.
@@ -38,6 +51,7 @@ struct BoundShape {
     // part of `estimate` in which kernels overlap no collective of their own plan
     FeatureTimes computing{};
     FeatureTimes alone{};  // the same of `lower`
+    HostWaits waits;       // of expert layers
     // part of `estimate` before the first collective of the plan, and after its last
     FeatureTimes lead{}, rest{};
     Seconds gather;  // of activations that were sent in parts

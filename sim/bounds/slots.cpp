@@ -69,9 +69,21 @@ private:
             ++f[feature::again(kind)];
             ++f[feature::host_again(kind)];
         }
+        if (pass != Pass::weight_backward) count_stalls(chunk, pass, f);
     }
 
-    std::size_t send_feature(int a, int b) const {
+    void count_stalls(const Chunk& chunk, Pass pass, FeatureCounts& f) const {
+        const int last = pass == Pass::forward ? chunk.last : std::min(chunk.last, chunk.again);
+        for (int l = chunk.first; l + 1 < last; ++l)
+            if (has_experts(workload_, l) && has_experts(workload_, l + 1))
+                ++f[feature::stall(pass)];
+    }
+
+    [[nodiscard]] bool ends_in_experts(const Chunk& chunk) const {
+        return !chunk.head && chunk.last > chunk.first && has_experts(workload_, chunk.last - 1);
+    }
+
+    [[nodiscard]] std::size_t send_feature(int a, int b) const {
         const int low = std::min(a, b), high = std::max(a, b);
         if (high - low > 1) return feature::send_wrap;
         return near_link(key_, low) ? feature::send_near : feature::send_far;
@@ -119,7 +131,8 @@ private:
                       .kind = (as_int(stage) * key_.chunks + slot.chunk) * 4 + as_int(slot.pass),
                       .stage = as_int(stage),
                       .micro_batch = slot.micro_batch,
-                      .position = as_int(position)};
+                      .position = as_int(position),
+                      .ends_in_experts = ends_in_experts(flow_.chunks()[stage][at(slot.chunk)])};
         if (here.direction == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
         if (const auto source = flow_.source(slot, here)) {
             node.source = written(*source);
@@ -161,6 +174,14 @@ std::size_t SlotTimes::after(int i) const {
     if (n.pass() == Pass::input_backward) return feature::none;
     return slots_.features(n)[feature::filling_single] > 0 ? feature::filled_single
                                                            : feature::filled;
+}
+
+bool SlotTimes::turns(int i) const {
+    const SlotNode& n = slots_.node(i);
+    if (n.before < 0 || !n.ends_in_experts) return false;
+    const SlotNode& before = slots_.node(n.before);
+    return before.ends_in_experts && before.pass() == Pass::forward &&
+           (n.pass() == Pass::backward || n.pass() == Pass::input_backward);
 }
 
 void SlotTimes::set(std::span<const FeatureTimes> directions) {

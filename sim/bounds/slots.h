@@ -18,9 +18,10 @@ struct SlotNode {
     int kind = 0;
     std::size_t send = feature::none;  // the feature of its send, if it sends
     int stage = 0;
-    int micro_batch = 0;      // within its direction
-    int position = 0;         // index in the order of its stage
-    bool fills_last = false;  // no later slot makes gradients of its chunk
+    int micro_batch = 0;           // within its direction
+    int position = 0;              // index in the order of its stage
+    bool ends_in_experts = false;  // the last layer of its chunk has experts, and no head follows
+    bool fills_last = false;       // no later slot makes gradients of its chunk
     [[nodiscard]] bool sends() const { return send != feature::none; }
     [[nodiscard]] Pass pass() const { return static_cast<Pass>(kind % 4); }
 };
@@ -78,6 +79,9 @@ public:
     }
     // The feature that the stage waits for after slot i.
     [[nodiscard]] std::size_t after(int i) const;
+    // Whether slot i goes on behind the forward before it on its stage, with an expert layer at the
+    // end of the one and at the beginning of the other.
+    [[nodiscard]] bool turns(int i) const;
     // For how many layers a slot takes `inside_last`.
     [[nodiscard]] double filled_inside(const SlotNode& n) const {
         return n.fills_last ? slots_.layers_of(n) - 1 : 0;
