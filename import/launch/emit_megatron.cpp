@@ -356,8 +356,13 @@ private:
             flag("use_distributed_optimizer",
                  p.zero == 1 && e_.workload.optimizer != Optimizer::muon, section);
         }
+        const bool gathers = p.zero > 0 && overlaps_parameters(e_);
+        out_.refuse_unless(
+            !gathers || overlaps_gradients(e_),
+            "runtime.exchanges.parameters without gradients: --overlap-param-gather needs "
+            "--overlap-grad-reduce");
         flag("overlap_grad_reduce", overlaps_gradients(e_), section);
-        flag("overlap_param_gather", overlaps_parameters(e_), section);
+        flag("overlap_param_gather", gathers, section);
         const bool low = gradient_type(e_) == Dtype::bf16;
         if (lm()) {
             flag("grad_reduce_in_bf16", low);

@@ -95,6 +95,7 @@ struct ActsOn {
     bool (*idle)(int);
 };
 bool is_one(int degree) { return degree == 1; }
+bool exchanges_later(int gradients) { return gradients != as_int(GradientOverlap::always); }
 bool keeps_modules(int recompute) { return recompute != as_int(Recompute::selective); }
 constexpr ActsOn acts_on[] = {
     {"runtime.experts.dispatch", SplitKey::ep, is_one},
@@ -102,6 +103,7 @@ constexpr ActsOn acts_on[] = {
     {"runtime.context_exchange", SplitKey::cp, is_one},
     {"runtime.exchanges.tensor", SplitKey::tp, is_one},
     {"runtime.exchanges.sends", SplitKey::pp, is_one},
+    {"runtime.exchanges.parameters", SplitKey::gradients, exchanges_later},
     {"parallelism.recompute_modules", SplitKey::recompute, keeps_modules}};
 
 const ActsOn* row_of(std::string_view key) {
@@ -286,7 +288,7 @@ void SweepSpace::pass_over_idle(std::uint64_t number, SweepBase& base) const {
         const ActsOn* const row = row_of(axes_[i].key);
         if (row == nullptr) continue;
         if (is_inner(axes_[i].key))
-            base.needs[split_index(axes_[i].key)] = split_field(row->needed).get;
+            base.needs[split_index(axes_[i].key)] = {split_field(row->needed).get, row->idle};
         else if (outer_value(i, number) > 0)
             std::erase_if(base.values[as_index(row->needed)], row->idle);
     }

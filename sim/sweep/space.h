@@ -30,8 +30,13 @@ struct SweepBase {
     static constexpr int rest = 0;  // as a value of dp: what the other splits leave
     Experiment experiment;
     std::array<std::vector<int>, split_key_count> values;
-    // A switch's further values are passed over where this key is 1; null: they never are.
-    std::array<int (*)(const ParallelPlan&), split_key_count> needs = {};
+    // The key that a switch acts on, and the values of it under which the switch has no effect, so
+    // that its further values are passed over; null: it always has.
+    struct Need {
+        int (*get)(const ParallelPlan&) = nullptr;
+        bool (*idle)(int value) = nullptr;
+    };
+    std::array<Need, split_key_count> needs = {};
     std::optional<SplitRules> rules;  // for transformers
     // if not, each split that passes the rules is also checked by check_experiment()
     bool rules_suffice = false;

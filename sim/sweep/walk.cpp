@@ -87,8 +87,8 @@ private:
 
     bool breaks_rule(std::size_t level) {
         reason_ = {};
-        if (const auto needed = base_.needs[level];
-            needed != nullptr && needed(split_) == 1 &&
+        if (const auto& [needed, idle] = base_.needs[level];
+            needed != nullptr && idle(needed(split_)) &&
             split_fields[level].get(split_) != base_.values[level].front())
             reason_ = without_effect;
         else if (base_.rules)

@@ -69,6 +69,23 @@ TEST_CASE("modules that run again are written where the tool has them") {
     CHECK_THAT(emit(e, EmitFormat::torchtitan).text, Contains("mode = \"none\""));
 }
 
+// Megatron-LM's arguments.py asserts the distributed optimizer and --overlap-grad-reduce beside it.
+TEST_CASE("parameters are gathered early only where Megatron can") {
+    Experiment e = read_unchecked_experiment(
+        "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                           {"framework.preset", "megatron-core"}});
+    e.parallelism.dp = 8;
+    e.parallelism.zero = 1;
+    CHECK_THAT(emit(e, EmitFormat::megatron).text, Contains("--overlap-param-gather"));
+    e.parallelism.zero = 0;
+    CHECK_THAT(emit(e, EmitFormat::megatron).text,
+               Contains("--overlap-grad-reduce") && !Contains("--overlap-param-gather"));
+    e.parallelism.zero = 1;
+    e.runtime.exchanges.gradients = GradientOverlap::never;
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::megatron); }),
+               Contains("needs --overlap-grad-reduce"));
+}
+
 // Megatron-Core's offload wants its distributed optimizer, and its Muon none: it deals the matrices
 // out itself. torchtitan knows neither; DeepSpeed's file has both.
 TEST_CASE("optimizers on the host and Muon are written where the tool has them") {

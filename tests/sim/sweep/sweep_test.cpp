@@ -163,6 +163,27 @@ TEST_CASE("parallelism=all walks the switches of its framework that nobody state
     CHECK(all.best.front().step == best);
 }
 
+// Parameters are gathered early only beside gradients that are exchanged early.
+TEST_CASE("a switch that needs another is walked where that one is on") {
+    Experiment e = eight_ranks(small_gpt());
+    e.framework.name = "mine";
+    set_rule(e.framework, "runtime.exchanges.gradients", "never");
+    set_rule(e.framework, "runtime.exchanges.parameters", "false");
+    e.framework.can.switches = {"runtime.exchanges.gradients=never|always",
+                                "runtime.exchanges.parameters=false|true"};
+    apply_framework(e);
+    auto q = asked(e, {"parallelism=all", "parallelism.zero=1", "parallelism.recompute=none",
+                       "parallelism.micro_batch=1", "parallelism.schedule=1f1b"});
+    check_against_all(q);
+    const SweepAnswer all = sweep(q);
+    q.experiment.framework.can.switches = {"runtime.exchanges.gradients=never|always"};
+    const SweepAnswer gradients = sweep(q);
+    // of two settings of gradients, one has both of parameters
+    CHECK(2 * all.counts.legal == 3 * gradients.counts.legal);
+    CHECK(all.counts.illegal.at("a switch of the software has no effect on this split") ==
+          all.counts.legal / 3);
+}
+
 // Without tensor parallelism its overlap does nothing: such points are counted, not walked.
 TEST_CASE("a switch is passed over where it does nothing") {
     Experiment e = eight_ranks(small_gpt());
