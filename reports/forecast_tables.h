@@ -48,9 +48,7 @@ struct ForecastColumn {
 Table columns_of(const std::vector<ForecastColumn>& columns);
 std::string columns_table(const std::vector<ForecastColumn>& columns);
 
-// "tp" for parallelism.tp
-inline std::string short_key(const std::string& key) {
-    return key.substr(key.find_last_of('.') + 1);
-}
+// "tp" for parallelism.tp, "experts.dispatch" for runtime.experts.dispatch: what --set takes.
+inline std::string short_key(const std::string& key) { return key.substr(key.find('.') + 1); }
 
 }  // namespace stepcast

@@ -47,8 +47,9 @@ void tell_once(Table& table, std::size_t keys) {
         if (!std::ranges::all_of(
                 table.rows, [&](const auto& row) { return row[c].text == table.rows[0][c].text; }))
             continue;
-        table.below = fmt::format("{} = {}{}{}", table.columns[c].name, table.rows[0][c].text,
-                                  table.below.empty() ? "" : ", ", table.below);
+        if (table.rows[0][c].text != "[]")  // a list that states nothing
+            table.below = fmt::format("{} = {}{}{}", table.columns[c].name, table.rows[0][c].text,
+                                      table.below.empty() ? "" : ", ", table.below);
         table.columns.erase(table.columns.begin() + at);
         for (auto& row : table.rows) row.erase(row.begin() + at);
     }

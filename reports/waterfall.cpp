@@ -32,10 +32,9 @@ std::string short_text(const std::string& value) {
     return fmt::format("{:.6g}{}", parsed, end == std::string::npos ? "" : value.substr(end));
 }
 
-// "tp 8 -> 4"; keys of the machine with their table, "host.layer 300 us -> 550 us".
+// "tp 8 -> 4"
 std::string change_text(const KeyChange& k) {
-    const std::string key = k.key.starts_with("cluster.") ? k.key.substr(8) : short_key(k.key);
-    return fmt::format("{} {} -> {}", key, short_text(k.from), short_text(k.to));
+    return fmt::format("{} {} -> {}", short_key(k.key), short_text(k.from), short_text(k.to));
 }
 
 // "tp 8 -> 4, pp 1 -> 2"; of a group, its name and how many keys.
