@@ -232,7 +232,7 @@ std::string count_title(const std::vector<Comparison>& comparisons, std::size_t 
     std::vector<std::string> why;
     if (refused > 0) why.push_back(fmt::format("{} refused", refused));
     if (all > shown + refused) why.push_back(fmt::format("{} not shown", all - shown - refused));
-    return fmt::format("{}{} of {} cases", shown < all ? "only " : "", shown, all) +
+    return fmt::format("{} of {} cases", shown, all) +
            (why.empty() ? "" : fmt::format(" ({})", fmt::join(why, ", ")));
 }
 

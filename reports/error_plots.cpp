@@ -84,7 +84,7 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
         return c.forecast && 100 * std::abs(relative_error(c)) > edge;
     });
     std::string script = frame(
-        {title + machine_title(comparisons) + ": error of " +
+        {title + machine_title(comparisons) + ": errors of " +
              count_title(comparisons, size_of(series)),
          error_text(comparisons) + (beyond ? fmt::format("; beyond {} % at the edge", edge) : ""),
          clusters_text(comparisons), legend});

@@ -369,7 +369,7 @@ TEST_CASE("errors stand along the measured step and along the length of the sequ
     CHECK_THAT(wide, Contains("$error0 << e\n2 2048 -50 7\n1 128 5 7\ne\n") &&
                          Contains("$error1 << e\n4 512 10 13\ne\n"));
     CHECK_THAT(wide, Contains("set yrange [-100:100]") && !Contains("at the edge") &&
-                         Contains("T on plain-x4: error of 3 of 3 cases"));
+                         Contains("T on plain-x4: errors of 3 of 3 cases"));
     CHECK(after(wide, "set xlabel 'measured step [s]'\nset xrange [") == Approx(1 / 1.4));
     CHECK_THAT(wide, Contains(":5.6]"));  // 4 s x 1.4
     CHECK(after(wide, "set logscale x 2\nset xrange [") == Approx(128 / 1.4));
