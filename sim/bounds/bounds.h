@@ -99,8 +99,10 @@ private:
     };
     // Of a group of stages, what the lower bound is proven from (lower.cpp).
     struct LowerEnd {
-        double by_host = 0, by_slots = 0;  // longest paths that begin with the host, or with a slot
-        DataTimes data;                    // of the stage with the fewest layers
+        // longest paths that begin with the host, or with a slot: without stalls and, where
+        // nothing is exchanged beside them, with stalls
+        double by_host = 0, by_slots = 0, by_stalls = 0;
+        DataTimes data;    // of the stage with the fewest layers
         double join = 0;   // dualpipe: the sum over the gradients of both copies, after the slots
         double ready = 0;  // when the gradients are ready
     };

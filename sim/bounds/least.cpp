@@ -111,41 +111,29 @@ LeastCollectives::LeastCollectives(const LeastInputs& in)
 FeatureTimes LeastCollectives::features(const ParallelPlan& plan, const DataTimes& data) const {
     const Parallelism& p = plan.parallelism;
     FeatureTimes f = in_.lower;
+    std::fill_n(f.values.begin() + feature::stalls, feature::settled - feature::stalls, 0.0);
     if (p.zero == 3 && shards_each_pass(p))
         shard(f, plan, data);
     else if (overlaps_gradients(plan.exchanges, p))
         collective(f, p, data);
-    shorten_stalls(f);
     return f;
-}
-
-// What collectives add to the device's time, its host does not lose once more.
-void LeastCollectives::shorten_stalls(FeatureTimes& f) const {
-    const auto more = [&](Pass pass) {
-        const std::size_t unit = feature::unit(UnitKind::experts, pass);
-        return std::max(0.0, f[unit] - in_.lower[unit]);
-    };
-    const double forward = more(Pass::forward),
-                 backward = std::max(more(Pass::backward), more(Pass::input_backward)) +
-                            f[feature::inside_last];
-    const auto shorten = [&](std::size_t stall, double by) {
-        f[stall] = std::max(0.0, f[stall] - by);
-    };
-    shorten(feature::stall(Pass::forward), forward);
-    shorten(feature::stall(Pass::backward), backward);
-    shorten(feature::stall(Pass::input_backward), backward);
-    shorten(feature::turn, forward + backward + std::max(0.0, f[feature::opened]));
 }
 
 // A path begins with the embedding and a layer. Each waits for its own parameters and for all that
 // are gathered before them.
+double LeastCollectives::first(const DataTimes& data) const {
+    const double gathered = data.gathered[at(UnitKind::embedding)],
+                 embedding = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
+    return std::max(gathered, gathered + of_layers(data.gathered) - embedding);
+}
+
 double LeastCollectives::start(const Parallelism& p, const DataTimes& data,
                                double parameters) const {
-    const auto embedding = at(UnitKind::embedding);
-    const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
-                 first = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
-    const double one = std::max(gathered, gathered + layer - first);
+    const double one = first(data);
     if (p.zero == 3) return one;
+    const double gathered = data.gathered[at(UnitKind::embedding)],
+                 layer = of_layers(data.gathered),
+                 embedding = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
     // Only gathers during the forward of one micro-batch count, because gradients may follow it.
     const double until = std::min(parameters, all_layers(in_.model) * forward_.fewest);
     const auto overlapping = [&](double from) {
@@ -156,7 +144,7 @@ double LeastCollectives::start(const Parallelism& p, const DataTimes& data,
                                       in_.chunk_layers * overlapped_ - between));
     };
     const int n = in_.chunk_layers;
-    const double all = gathered + n * layer, waited = all - first - (n - 1) * forward_.all;
+    const double all = gathered + n * layer, waited = all - embedding - (n - 1) * forward_.all;
     return std::max({one + overlapping(gathered + layer), waited + overlapping(all), 0.0});
 }
 

@@ -33,11 +33,14 @@ class LeastCollectives {
 public:
     explicit LeastCollectives(const LeastInputs& in);
 
-    // `lower` with the delays by collectives: under zero 3 inside and between slots, otherwise by
-    // gradients that overlap slots. `data` may be of any stage, because units of one kind are
-    // alike.
+    // `lower` without stalls and with the delays by collectives: under zero 3 inside and between
+    // slots, otherwise by gradients that overlap slots. `data` may be of any stage, because units
+    // of one kind are alike.
     [[nodiscard]] FeatureTimes features(const ParallelPlan& plan, const DataTimes& data) const;
-    // By how much a path that begins with the first slot gets longer, because its slots wait for
+    // By how much a path that begins with the first slot gets longer, because that slot waits for
+    // its first parameters.
+    [[nodiscard]] double first(const DataTimes& data) const;
+    // By how much such a path gets longer, because its slots wait for
     // parameters and are slowed by their gathers. Under zero 1 and 2 every stage gathers for at
     // least `parameters` seconds without a gap.
     [[nodiscard]] double start(const Parallelism& p, const DataTimes& data,
@@ -56,7 +59,6 @@ private:
     [[nodiscard]] double overlapping_first(double collectives) const;
     void add(FeatureTimes& f, Pass pass, double time) const;
     void collective(FeatureTimes& f, const Parallelism& p, const DataTimes& data) const;
-    void shorten_stalls(FeatureTimes& f) const;
     void shard(FeatureTimes& f, const ParallelPlan& plan, const DataTimes& data) const;
 
     LeastInputs in_;

@@ -40,18 +40,28 @@ void StepBounds::bind_least_collectives() {
                     send + lower_[feature::arrival], base_.cluster.interference.compute_slowdown});
 }
 
-// The longest paths, with the least delay by collectives.
+// The longest paths, with the least delay by collectives. What a collective slows down may run
+// while the device would have waited for its host, so that stalls do not come on top of it.
 void StepBounds::bind_least_paths() {
     const FeatureTimes times =
         least_collectives_ ? least_collectives_->features(plan_of(now_), ends_[0].lower.data)
                            : lower_;
+    const auto first = lower_.values.begin() + feature::stalls,
+               last = lower_.values.begin() + feature::settled;
+    const bool stalls = std::any_of(first, last, [](double time) { return time > 0; });
     least_parameters_ = std::numeric_limits<double>::infinity();
     for (GroupEnd& end : ends_) {
-        end.lower.by_host = end.lower.by_slots = 0;
+        end.lower.by_host = end.lower.by_slots = end.lower.by_stalls = 0;
         for (std::size_t i = 0; i < end.group->paths.size(); ++i) {
             const RunPath& path = end.paths[i];
-            double& longest = path.by_host ? end.lower.by_host : end.lower.by_slots;
-            longest = std::max(longest, path.lower + changing_length(path.meets, times));
+            const double plain = path.lower + changing_length(path.meets, times),
+                         stalled = stalls ? path.lower + changing_length(path.meets, lower_) : 0;
+            if (path.by_host) {
+                end.lower.by_host = std::max({end.lower.by_host, plain, stalled});
+                continue;
+            }
+            end.lower.by_slots = std::max(end.lower.by_slots, plain);
+            end.lower.by_stalls = std::max(end.lower.by_stalls, stalled);
         }
         least_parameters_ = std::min(least_parameters_, end.lower.data.parameters);
     }
@@ -61,15 +71,19 @@ void StepBounds::bind_lower_ends() {
     const Parallelism& p = now_.parallelism;
     const bool awaits =
         p.zero == 3 || ((p.zero == 1 || p.zero == 2) && now_.runtime.exchanges.parameters);
-    const double start = least_collectives_ && awaits
-                             ? least_collectives_->start(p, ends_[0].lower.data, least_parameters_)
-                             : 0;
+    const DataTimes& data = ends_[0].lower.data;
+    double start = 0, first = 0;
+    if (least_collectives_ && awaits) {
+        start = least_collectives_->start(p, data, least_parameters_);
+        first = std::max(0.0, least_collectives_->first(data));
+    }
     for (GroupEnd& group : ends_) {
         LowerEnd& end = group.lower;
         const double exchanged =
             overlaps_gradients(now_) ? end.data.least_last : end.data.least_waited;
-        const double slots =
-            end.by_slots > 0 ? std::max(end.by_host, end.by_slots + start) : end.by_host;
+        double slots = end.by_host;
+        if (end.by_slots > 0) slots = std::max(slots, end.by_slots + start);
+        if (end.by_stalls > 0) slots = std::max(slots, end.by_stalls + first);
         end.ready = std::max(slots + std::max(exchanged, end.join), end.data.least_lane);
     }
 }
