@@ -204,7 +204,6 @@ TEST_CASE("no step of a model with experts is below its bound") {
 TEST_CASE("no step with sparse attention is below its bound, and delta nets have none") {
     Experiment base = middle_gpt();
     Workload& w = base.workload;
-    w.attention = AttentionKind::mla;
     w.mla = {.q_rank = 256, .kv_rank = 128, .nope_dim = 64, .rope_dim = 32, .value_dim = 64};
     w.indexer = {.heads = 8, .head_dim = 64, .top_k = 128};
     base.parallelism.global_batch = 32;
@@ -214,7 +213,8 @@ TEST_CASE("no step with sparse attention is below its bound, and delta nets have
     CHECK(result.samples == 40);
     CHECK(result.below == result.samples);
     w.indexer = {};
-    w.attention = AttentionKind::flash;
+    w.mla = {};
+    base.runtime.attention = AttentionKind::flash;
     w.delta = {.value_heads = 8, .key_heads = 4};
     CHECK_FALSE(StepBounds::cover(base));
 }
