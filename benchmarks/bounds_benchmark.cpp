@@ -13,7 +13,7 @@ namespace {
 Experiment gpt3_on_1024_a100() {
     Experiment e = read_experiment("gpt3_175b_a100");
     e.workload.dtype = Dtype::bf16;
-    e.workload.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     e.workload.dropout = 0;
     e.parallelism = {};
     e.parallelism.global_batch = 1536;

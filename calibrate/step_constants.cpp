@@ -21,7 +21,7 @@ bool always(const Case&) { return true; }
 bool eager(const Case& c) { return is_eager(c.experiment); }
 bool tensor(const Case& c) { return c.experiment.parallelism.tp > 1; }
 bool narrow(const Case& c) { return is_narrow(c.experiment.workload.dtype); }
-bool flash(const Case& c) { return c.experiment.workload.attention != AttentionKind::plain; }
+bool flash(const Case& c) { return attention_kernel(c.experiment) != AttentionKind::plain; }
 bool overlap(const Case& c) { return tensor(c) || c.experiment.parallelism.dp > 1; }
 bool experts(const Case& c) {
     return c.experiment.workload.moe.experts > 0 && c.experiment.parallelism.ep > 1;

@@ -117,12 +117,13 @@ private:
         }
     }
 
-    // Which constants go back to the base's value next. Among those that are 0 in the base and not
-    // determined: all of which the rows say nothing, else only the one of which they say least,
-    // since of two that stand for each other the remaining one is then determined. If there are
-    // none and both files are asked for: all constants of the framework when none of them is
-    // determined, so that no framework file is written, else all of the cluster when none of those
-    // is.
+    // Which constants go back to the base's value next: the first of
+    //   those that are 0 in the base and of which the rows say nothing
+    //   of those that are 0 in the base and not determined, the one of which the rows say least: of
+    //     two that stand for each other the remaining one is then determined
+    //   if both files are asked for, all of the framework when none of them is determined, so that
+    //     no framework file is written
+    //   if both files are asked for, all of the cluster when none of them is determined
     [[nodiscard]] std::vector<bool> to_leave() const {
         const std::size_t n = fit_.constants.size();
         std::vector<bool> leaves(n, false);

@@ -235,6 +235,7 @@ void state(Experiment& e, std::string_view path, bool off) {
     if (!key || is_preset(*key)) return;
     if (!is_measured(e, path) && (e.framework.name.empty() || !may_be_ruled(canonical(*key))))
         return;
+    if (says_nothing(*key, e)) return;
     const std::string now(canonical(*key));
     if (const auto style = older_style(*key); off && !style.empty()) {
         const std::string* const ruled = ruled_value(e.framework, now);
@@ -410,6 +411,7 @@ void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
         kind == PresetKind::family ? lay_family(layers, path) : lay_workload(layers, path);
         forget(e.overlay, "workload.");
         std::ranges::copy(layers.experiment.overlay.stated, std::back_inserter(e.overlay.stated));
+        e.overlay.asks_latent = layers.experiment.overlay.asks_latent;
         e.workload = layers.experiment.workload;
         if (e.workload.name.empty()) e.workload.name = stem_of(path);
         put_back_framework(e);

@@ -14,7 +14,7 @@ namespace stepcast {
 namespace {
 
 constexpr std::string_view projections = "runtime.fused_projections", kernels = "runtime.kernels",
-                           attention = "workload.attention", tied = "workload.tied",
+                           attention = "runtime.attention", tied = "workload.tied",
                            dispatch = "runtime.experts.dispatch";
 
 template <class Keys>
@@ -74,19 +74,19 @@ void set(Experiment& e, std::string_view name, const std::string& value) {
 }
 
 // The framework's kernel, else the model's; what its library falls back to where the device has no
-// such kernel. Attention written out operation by operation, and attention kinds that belong to
-// the model, cannot be replaced.
+// such kernel. Attention written out operation by operation, latent attention and relative
+// positions have kernels of their own.
 void set_attention(Experiment& e) {
     const Workload& w = e.workload;
     const std::string* const ruled = ruled_value(e.framework, kernels);
     const bool by_framework = ruled && *ruled == to_string(KernelStyle::operations);
     const KernelStyle style = e.runtime.kernels;
-    if (w.kind != Workload::Kind::transformer || w.attention == AttentionKind::mla ||
+    if (w.kind != Workload::Kind::transformer || is_latent(w) ||
         w.positions == Positions::relative || style == KernelStyle::script ||
         (style == KernelStyle::operations && !by_framework))
         return;
     const std::string* const usual = ruled_value(e.framework, attention);
-    const std::string kind = usual ? *usual : std::string(to_string(w.attention));
+    const std::string kind = usual ? *usual : std::string(to_string(e.runtime.attention));
     const Lack* const lack = lack_of(e.cluster.gpu, attention, kind);
     set(e, attention, lack && !lack->instead.empty() ? lack->instead : kind);
 }
@@ -100,8 +100,8 @@ void set_dispatch(Experiment& e) {
 }  // namespace
 
 bool may_be_ruled(std::string_view key) {
-    constexpr std::string_view of_workload[] = {attention, tied, "workload.dropout",
-                                                "workload.optimizer", "workload.head_share"};
+    constexpr std::string_view of_workload[] = {tied, "workload.dropout", "workload.optimizer",
+                                                "workload.head_share"};
     return key.starts_with("runtime.") || key.starts_with("cluster.host.") ||
            (key.starts_with("cluster.link.") && key.ends_with(".training")) ||
            is_in(of_workload, key);

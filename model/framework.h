@@ -99,7 +99,7 @@ Framework read_framework(const std::string& path_or_preset);
 std::string write_framework(const Framework& framework);
 
 // Whether a framework may set the key: those of [runtime], host costs, the training rate of links,
-// and three keys of the workload.
+// and four keys of the workload.
 bool may_be_ruled(std::string_view key);
 // The value that the framework sets the key to in every step; nullptr if it sets none.
 const std::string* ruled_value(const Framework& framework, std::string_view key);
@@ -115,6 +115,7 @@ struct Experiment;
 struct Overlay {
     std::vector<std::string> stated;
     std::vector<Override> under;
+    bool asks_latent = false;  // by the older workload.attention = mla
     friend bool operator==(const Overlay&, const Overlay&) = default;
 };
 

@@ -23,6 +23,11 @@ NAMED_ENUM(KernelStyle, "a style of kernels", fused, eager, operations, script);
 NAMED_ENUM(Composed, "a composed operator", norms, rotary, activation, experts, loss, column_sums,
            adapters);
 
+// plain: scores, softmax and dropout go through memory. flash: one kernel keeps the scores on chip.
+// flash2: the second generation (FlashAttention-2, written for A100; on newer devices slower than
+// the vendor's kernels). triton: the same algorithm as Triton compiled it in 2022 and 2023.
+NAMED_ENUM(AttentionKind, "an attention kernel", plain, flash, flash2, triton);
+
 // How attention gets the keys of the other context-parallel ranks: around a ring during the
 // computation, or gathered before it.
 NAMED_ENUM_AS(ContextExchange, "a context exchange", "ring, all-gather", ring, all_gather);
@@ -174,6 +179,8 @@ struct Runtime {
     KEY(std::vector<Composed>, composed, {},
         "operators that the library composes of PyTorch's: RMS norms, rotary positions, GELU in "
         "steps, passes around experts, cross entropy, gradients of biases and norms, adapters");
+    KEY(AttentionKind, attention, AttentionKind::plain,
+        "attention kernel; latent attention (workload.mla) has its own");
     KEY(bool, autocast, false, "norms, softmax and residuals in fp32, cast around matrix products");
     KEY(bool, fused_projections, true,
         "query, key and value are one matrix product, gate and up another");

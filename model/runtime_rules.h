@@ -37,7 +37,13 @@ inline bool composes(const Experiment& e, Composed op) {
 
 // Latent attention and relative positions have projections of their own.
 inline bool has_own_projections(const Workload& w) {
-    return w.attention == AttentionKind::mla || w.positions == Positions::relative;
+    return is_latent(w) || w.positions == Positions::relative;
+}
+
+// Latent attention is one kernel that keeps the scores on chip, whatever kernel other attention
+// has.
+inline AttentionKind attention_kernel(const Experiment& e) {
+    return is_latent(e.workload) ? AttentionKind::flash : e.runtime.attention;
 }
 
 // Whether weights, norms and residuals are in fp32 and fused passes cast around 16-bit products

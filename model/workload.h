@@ -16,12 +16,6 @@ NAMED_ENUM(Optimizer, "an optimizer", none, sgd, adam, lamb, adam8bit, adafactor
 
 NAMED_ENUM(Norm, "a norm", layernorm, rmsnorm);
 
-// plain: scores, softmax and dropout go through memory. flash: one kernel keeps the scores on chip.
-// flash2: the second generation (FlashAttention-2, written for A100; on newer devices slower than
-// the vendor's kernels). triton: the same algorithm as Triton compiled it in 2022 and 2023. mla:
-// flash with keys and values that are projected from a low-rank latent (Mla).
-NAMED_ENUM(AttentionKind, "an attention kind", plain, flash, flash2, triton, mla);
-
 // learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL
 // (arXiv 1901.02860) adds scores of positions, projected in every layer, to those of contents;
 // norms follow their blocks and there is no final norm.
@@ -51,7 +45,8 @@ NAMED_ENUM(FrozenWeights, "a form of frozen weights", stored, nf4, nf4_double);
 // and widths of a head.
 struct Mla {
     KEY(int, q_rank, 0, "latent of the queries; 0 = none", 0, upto::width);
-    KEY(int, kv_rank, 0, "latent of keys and values", 0, upto::width);
+    KEY(int, kv_rank, 0, "latent of keys and values; 0 = attention without latents", 0,
+        upto::width);
     KEY(int, nope_dim, 0, "width of a head without positions", 0, upto::width);
     KEY(int, rope_dim, 0, "width of a head with positions", 0, upto::width);
     KEY(int, value_dim, 0, "width of a head's values", 0, upto::width);
@@ -176,7 +171,6 @@ struct Workload {
         0, 8);
     KEY(int, token_types, 0, "rows of the token-type table", 0, 1024);
     KEY(Norm, norm, Norm::layernorm, "normalisation");
-    KEY(AttentionKind, attention, AttentionKind::plain, "attention kernel");
     KEY(bool, causal, true, "attention to earlier tokens only");
     // also of experts
     KEY(bool, linear_bias, true, "biases in the output projection and the feed-forward block");
@@ -223,5 +217,8 @@ struct Workload {
     KEY(Moe, moe, {}, "");
     friend bool operator==(const Workload&, const Workload&) = default;
 };
+
+// Whether keys and values of attention are projected from a low-rank latent.
+inline bool is_latent(const Workload& w) { return w.mla.kv_rank > 0; }
 
 }  // namespace stepcast

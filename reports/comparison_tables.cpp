@@ -9,6 +9,7 @@
 
 #include "model/base/csv.h"
 #include "model/records/measurements.h"
+#include "model/runtime_rules.h"
 #include "reports/compare.h"
 #include "reports/comparison_words.h"
 #include "reports/explain_tables.h"
@@ -176,7 +177,7 @@ namespace {
 auto shape_of(const Comparison& c) {
     const Workload& w = c.what.experiment.workload;
     return std::tuple(w.kind, w.layers, w.hidden, w.heads, w.ffn, w.vocab, w.seq, w.moe.experts,
-                      w.dtype, w.attention == AttentionKind::plain,
+                      w.dtype, attention_kernel(c.what.experiment) == AttentionKind::plain,
                       c.what.experiment.parallelism.micro_batch,
                       rank_count(c.what.experiment.cluster));
 }

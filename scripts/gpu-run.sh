@@ -31,9 +31,9 @@ run gpt2_124m_script one_gpu_gpt2_124m_pytorch
 run bert_large one_gpu_bert_large
 run llama3_4_layers one_gpu_llama3_4_layers
 # Scores that stay on chip: each run says which kernel it had.
-run gpt2_124m_flash one_gpu_gpt2_124m workload.attention=flash
-run llama3_4_layers_flash one_gpu_llama3_4_layers workload.attention=flash
-run llama3_4_layers_window one_gpu_llama3_4_layers workload.attention=flash workload.window=1024
+run gpt2_124m_flash one_gpu_gpt2_124m runtime.attention=flash
+run llama3_4_layers_flash one_gpu_llama3_4_layers runtime.attention=flash
+run llama3_4_layers_window one_gpu_llama3_4_layers runtime.attention=flash workload.window=1024
 for experts in 4 8 16 32 64; do run "moe_$experts" one_gpu_moe_layer workload.moe.experts=$experts; done
 one_gpu=(cluster.preset=dgx-h200 cluster.gpus_per_node=1)
 run coca coca_zero1 "${one_gpu[@]}" parallelism.dp=1 parallelism.micro_batch=128

@@ -77,7 +77,7 @@ forecast_and_run tensor $llama parallelism.tp="$gpus" parallelism.sequence_paral
 forecast_and_run tensor_data $llama parallelism.tp=2 parallelism.dp=$half parallelism.global_batch="$gpus"
 forecast_and_run pipeline $llama workload.layers="$gpus" parallelism.pp="$gpus" parallelism.micro_batch=1 parallelism.global_batch=$((2 * gpus))
 forecast_and_run pipeline_tensor $llama parallelism.pp=2 parallelism.tp=$half parallelism.micro_batch=1 parallelism.global_batch=8
-forecast_and_run context_flash $llama workload.attention=flash parallelism.cp="$gpus"
+forecast_and_run context_flash $llama runtime.attention=flash parallelism.cp="$gpus"
 for system in alltoall faster_moe mix_moe; do
     forecast_and_run "experts_$system" moe_layer_faster_moe parallelism.dp="$gpus" parallelism.ep="$gpus" \
         workload.moe.experts=$((2 * gpus)) parallelism.moe_system=$system

@@ -46,7 +46,7 @@ inline void draw_split(graphs::RandomSource& random, Experiment& e, int ranks) {
     x.tensor = random.one_in(3) ? TensorOverlap::always : TensorOverlap::never;
     x.scatter_sends = random.one_in(2);
     e.runtime.gradients.bucket = BucketSize(Bytes(one_of(random, std::array{1e5, 1e6, 25e6})));
-    if (p.cp > 1) e.workload.attention = AttentionKind::flash;
+    if (p.cp > 1) e.runtime.attention = AttentionKind::flash;
 }
 
 inline void draw_machine(graphs::RandomSource& random, Cluster& c) {

@@ -83,7 +83,7 @@ private:
         const int etp = splits_experts(e_) ? p.tp : 1;
         out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0,
                            "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");
-        out_.refuse_unless(w.attention != AttentionKind::mla || !nemo(), "workload.attention mla");
+        out_.refuse_unless(!is_latent(w) || !nemo(), "workload.mla: latent attention");
         out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
         out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
         out_.refuse_unless(!e_.runtime.row_scales, "runtime.row_scales");
@@ -143,10 +143,12 @@ private:
         return fmt::format("\"({})\"", text);
     }
 
+    [[nodiscard]] bool is_plain() const { return attention_kernel(e_) == AttentionKind::plain; }
+
     // What a layer sees, and the kernel of attention.
     void attention() {
         const auto& w = e_.workload;
-        if (w.attention == AttentionKind::mla) {
+        if (is_latent(w)) {
             flag("multi_latent_attention", true);
             numbers({"workload.mla.q_rank"});
             add("kv_lora_rank", w.mla.kv_rank);
@@ -154,7 +156,7 @@ private:
             add("qk_pos_emb_head_dim", w.mla.rope_dim);
             add("v_head_dim", w.mla.value_dim);
         }
-        if (w.attention == AttentionKind::plain && !nemo()) add("attention_backend", "unfused");
+        if (is_plain() && !nemo()) add("attention_backend", "unfused");
         if (w.window == 0 || nemo()) return;
         add("window_size",
             lm() ? fmt::format("{},0", w.window - 1) : fmt::format("[{}, 0]", w.window - 1));
@@ -187,7 +189,7 @@ private:
         const auto& w = e_.workload;
         add("hidden_dropout", fmt::format("{}", w.dropout));
         // off if it is not stated
-        if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));
+        if (nemo()) add("use_flash_attention", truth(!is_plain()));
         add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
     }
 

@@ -34,14 +34,14 @@ void take_attention(Document& d, Translation& t) {
     if (const auto* v = d.find("attention_config"))
         for (const std::string& kind : words_of(v->value, " ,[]'\"0123456789"))
             if (kind == "flash") {
-                t.set("workload.attention", "flash", v->at);
+                t.set("runtime.attention", "flash", v->at);
             } else if (kind != "global") {
                 t.problem(*v, kind +
                                   ": attention other than global and flash is not modelled; "
                                   "taken as global");
                 break;
             }
-    if (const auto* v = d.on("use_flash_attn")) t.set("workload.attention", "flash", v->at);
+    if (const auto* v = d.on("use_flash_attn")) t.set("runtime.attention", "flash", v->at);
 }
 
 void take_experts(Document& d, Translation& t) {

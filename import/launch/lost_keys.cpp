@@ -50,8 +50,10 @@ const Feature features[] = {
      [](const Experiment& e) { return e.routing.kind != RoutingSpec::Kind::uniform; }},
     {{"routing.file"},
      [](const Experiment& e) { return e.routing.kind == RoutingSpec::Kind::file; }},
-    {{"workload.mla."},
-     [](const Experiment& e) { return e.workload.attention == AttentionKind::mla; }},
+    {{"workload.mla.q_rank", "workload.mla.nope_dim", "workload.mla.rope_dim",
+      "workload.mla.value_dim"},
+     [](const Experiment& e) { return is_latent(e.workload); }},
+    {{"runtime.attention"}, [](const Experiment& e) { return !is_latent(e.workload); }},
     {{"workload.mamba.head_dim", "workload.mamba.state", "workload.mamba.groups",
       "workload.mamba.attention"},
      [](const Experiment& e) { return e.workload.mamba.heads > 0; }},
@@ -165,13 +167,13 @@ bool shapes_model(std::string_view key) {
     const bool how =
         begins_with_any(key, {"workload.dtype", "workload.optimizer", "workload.fp32_loss",
                               "workload.head_share", "workload.adapter_"});
-    return key.starts_with("workload.") && !how;
+    return key == "runtime.attention" || (key.starts_with("workload.") && !how);
 }
 
 bool always_said(std::string_view key) {
     return begins_with_any(
         key, {"workload.gated", "workload.tied", "workload.positions", "workload.norm",
-              "workload.attention", "workload.causal", "workload.linear_bias", "workload.qkv_bias",
+              "runtime.attention", "workload.causal", "workload.linear_bias", "workload.qkv_bias",
               "workload.kv_heads", "workload.head_dim"});
 }
 

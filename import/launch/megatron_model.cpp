@@ -85,8 +85,7 @@ void take_key_heads(MegatronSource& s) {
 
 bool is_script_of_core(const MegatronSource& s) { return s.lm() && !s.deepspeed && !s.full; }
 
-void take_latent_attention(MegatronSource& s, const NamedValue& v) {
-    s.t.set("workload.attention", "mla", v.at);
+void take_latent_attention(MegatronSource& s) {
     for (const auto& [theirs, ours, otherwise] :
          {std::tuple{"kv_lora_rank", "workload.mla.kv_rank", "32"},
           {"qk_head_dim", "workload.mla.nope_dim", "128"},
@@ -105,25 +104,25 @@ void take_attention(MegatronSource& s) {
     const bool unfused = says("unfused", "local");
     const auto [flash, kernel] = fused_attention(s);
     const bool of_core = is_script_of_core(s) && !backend;
-    if (const auto* v = s.d.on("multi_latent_attention")) {
-        take_latent_attention(s, *v);
+    if (s.d.on("multi_latent_attention")) {
+        take_latent_attention(s);
         if (unfused)
             s.t.problem(*backend,
                         backend->value + " is not modelled with latent attention; taken as fused");
     } else if (unfused) {
-        s.t.set("workload.attention", "plain", backend->at);
+        s.t.set("runtime.attention", "plain", backend->at);
     } else if (flash) {
-        s.t.set("workload.attention", std::string(kernel), flash->at);
+        s.t.set("runtime.attention", std::string(kernel), flash->at);
     } else if (says("flash", "fused")) {
-        s.t.set("workload.attention", "flash", backend->at);
+        s.t.set("runtime.attention", "flash", backend->at);
     } else if (const auto* own = s.d.find("transformer_impl");
                own && own->value == "local" && of_core) {
-        s.t.set("workload.attention", "plain", own->at);  // Megatron-Core's DotProductAttention
+        s.t.set("runtime.attention", "plain", own->at);  // Megatron-Core's DotProductAttention
     } else if (s.sized && s.deepspeed) {
-        s.t.take_default("workload.attention", "plain");
+        s.t.take_default("runtime.attention", "plain");
         name_softmax_in_steps(s);
     } else if (s.sized) {  // its framework's, which depends on the device
-        s.t.defaulted.emplace_back("workload.attention = flash, where the device has it");
+        s.t.defaulted.emplace_back("runtime.attention = flash, where the device has it");
     }
 }
 
@@ -168,9 +167,8 @@ void take_norms_and_positions(MegatronSource& s) {
 void take_norm_of_queries(MegatronSource& s) {
     const auto* v = s.d.on("qk_layernorm");
     if (!v) return;
-    const auto* attention = s.t.find("workload.attention");
     // it is one of the latents there, which the forecast always has
-    if (attention && attention->value == "mla")
+    if (s.t.find("workload.mla.kv_rank"))
         s.t.ignored.push_back("qk_layernorm (" + v->at + "): latent attention has its norms");
     else
         s.t.set("workload.qk_norm", "true", v->at);

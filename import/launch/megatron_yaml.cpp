@@ -233,12 +233,12 @@ Translation translate_nemo(Document d) {
     for (const char* name : {"transformer_engine", "mcore_gpt", "use_flash_attention"})
         fused = d.on(name) || fused;
     if (std::ranges::any_of(t.defaulted, [](const std::string& line) {
-            return line.starts_with("workload.attention");
+            return line.starts_with("runtime.attention");
         })) {
         std::erase_if(t.defaulted, [](const std::string& line) {
-            return line.starts_with("workload.attention");
+            return line.starts_with("runtime.attention");
         });
-        t.take_default("workload.attention", fused ? "flash" : "plain");
+        t.take_default("runtime.attention", fused ? "flash" : "plain");
     }
     return t;
 }

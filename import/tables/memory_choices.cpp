@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "import/tables/row_parts.h"
+#include "model/runtime_rules.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/memory/memory_use.h"
 
@@ -60,7 +61,7 @@ ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {
         return takes_at_most(e, room);
     };
     if (fits(Recompute::none, 0)) return {};
-    if (e.workload.attention == AttentionKind::plain && fits(Recompute::selective, 0))
+    if (attention_kernel(e) == AttentionKind::plain && fits(Recompute::selective, 0))
         return {Recompute::selective, 0};
     // More recomputed layers never need more memory, so bisection works; a stage may have thousands
     // of layers.

@@ -45,9 +45,6 @@ Workload workload_of(const TableRow& row) {
     w.seq = row.integer("seq");
     w.tied = false;
     w.dtype = row.read("dtype", [&] { return parse_name<Dtype>(row.text("dtype")); });
-    w.attention =
-        row.read("attention", [&] { return parse_name<AttentionKind>(row.text("attention")); });
-    w.causal = w.attention != AttentionKind::plain;
     w.optimizer = Optimizer::adam;
     if (const std::string found = row.text("optimizer"); found != "adamw-fused")
         throw ConfigError("optimizer: \"" + found + "\" is not modelled; expected adamw-fused");
@@ -58,6 +55,9 @@ Case step_of(const TableRow& row, const Cluster& cluster) {
     Case c;
     c.experiment = script_on(cluster);
     c.experiment.workload = workload_of(row);
+    c.experiment.runtime.attention =
+        row.read("attention", [&] { return parse_name<AttentionKind>(row.text("attention")); });
+    c.experiment.workload.causal = c.experiment.runtime.attention != AttentionKind::plain;
     c.experiment.runtime.loss.fused = false;
     c.experiment.parallelism.micro_batch = c.experiment.parallelism.global_batch =
         row.integer("batch");

@@ -293,7 +293,7 @@ void set_micro_batch(const CaseRow& row, const Experiment& experiment, Shelf& sh
 
 }  // namespace
 
-double modules_again(const CaseRow& row, Shelf& shelf) {
+double calls_again(const CaseRow& row, Shelf& shelf) {
     if (const auto calls = count_in(row, "calls_again")) return *calls;
     const auto named = named_modules(row.cell("recompute"), shelf);
     return named ? named->calls : 0;

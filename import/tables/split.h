@@ -23,7 +23,7 @@ void set_split(const CaseRow& row, const RowDevices& devices, Experiment& experi
 
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint
 // (Megatron-Core).
-double modules_again(const CaseRow& row, Shelf& shelf);
+double calls_again(const CaseRow& row, Shelf& shelf);
 
 // Other plausible readings of what the row leaves open, besides the one chosen for `experiment`.
 std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& experiment, double room);

@@ -288,8 +288,8 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
 
 // A module under its own checkpoint is called by the host once more in the backward pass, and its
 // random state is saved and restored around both calls.
-void set_modules_again(const CaseRow& row, Experiment& e, Shelf& shelf, Assumptions& assumptions) {
-    const double modules = modules_again(row, shelf);
+void set_calls_again(const CaseRow& row, Experiment& e, Shelf& shelf, Assumptions& assumptions) {
+    const double modules = calls_again(row, shelf);
     if (modules == 0) return;
     // half in each of the two passes
     e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;
@@ -417,7 +417,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     set_offload(row, e, said);
     set_graphs(row, e, said);
     apply_framework(e);
-    set_modules_again(row, e, shelf, said);
+    set_calls_again(row, e, shelf, said);
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e, room);
     check_experiment(e);

@@ -2,8 +2,7 @@
 //   NAMED_ENUM(Head, "a head", tokens, span);
 // declares the enumeration, with its enumerators as names. If files use other names, these come
 // first, in the same order:
-//   NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs, pcie", nvswitch, nvlink_pairs,
-//   pcie);
+//   NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs", nvswitch, nvlink_pairs);
 // to_string(), parse_name<Head>(), keys and their documentation use these names.
 #pragma once
 

@@ -1,13 +1,13 @@
 // LoRA's matrices beside a frozen linear layer (arXiv 2106.09685): y += (x A) B, with A [in, r] and
 // B [r, out]. They are trained although the layer is not. Two ways:
-//   as training libraries have them: the products in 16 bit and one sum
-//   `composed`: of PyTorch's operators, as PEFT 0.21 runs them (tuners/lora/layer.py,
-//   Linear.forward). Its adapters are in fp32
-//     (autocast_adapter_dtype), and fp32 products run without tensor cores unless TF32 is allowed.
-//     Forward: x is cast, both products, times the scaling, plus the layer's result, cast back. The
-//     backward mirrors it: the gradient of the result is cast to fp32 and, for the layer, back
-//     again; it is scaled; the products; the gradient of x is cast and added to that of the layer.
-//     Counted in the kernels of two models on an H100 (calibrate/measurements/h100)
+//   at once, as training libraries have them: the products in 16 bit and one sum.
+//   composed of PyTorch's operators, as PEFT 0.21 runs them (tuners/lora/layer.py, Linear.forward):
+//     adapters are in fp32 (autocast_adapter_dtype), and fp32 products run without tensor cores
+//     unless TF32 is allowed. Counted in the kernels of two models on an H100
+//     (calibrate/measurements/h100).
+//     forward: x is cast, both products, times the scaling, plus the layer's result, cast back
+//     backward: the gradient of the result is cast to fp32 and, for the layer, back again; it is
+//       scaled; the products; the gradient of x is cast and added to that of the layer
 // Under automatic casting x arrives in fp32 and the products are in 16 bit: the same passes with
 // the types exchanged.
 #pragma once

@@ -192,7 +192,7 @@ FlashGeneration flash_generation(AttentionKind kind) {
 
 Block attention_block(const Workload& w, const RankShape& s) {
     if (w.positions == Positions::relative) return adapted(relative_attention(w, s), w);
-    const bool latent = w.attention == AttentionKind::mla;
+    const bool latent = is_latent(w);
     Block b;
     add_norm(b, w, s, "attention_norm", s.matrix);
     latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
@@ -490,7 +490,7 @@ struct HoldingModules {
 std::vector<bool> selective_runs(std::span<const Operator> operators, const Experiment& e) {
     const bool experts = std::ranges::any_of(
         operators, [](const Operator& op) { return std::holds_alternative<Route>(op); });
-    const HoldingModules holding{experts, e.workload.attention == AttentionKind::mla};
+    const HoldingModules holding{experts, is_latent(e.workload)};
     std::vector<bool> runs;
     for (const Operator& op : operators)
         runs.push_back(std::ranges::any_of(std::visit(holding, op), [&](RecomputedModule module) {

@@ -10,7 +10,7 @@
 
 namespace stepcast {
 
-// The FlashAttention generation whose kernel runs this kind of attention.
+// The FlashAttention generation of this kernel.
 FlashGeneration flash_generation(AttentionKind kind);
 
 // In order: norm, projections, attention, output projection, residual. With relative positions the

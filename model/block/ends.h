@@ -1,17 +1,25 @@
-// The ends of the model, equal in every style. First stage: gathers embedding rows (of this rank's
-// part of the vocabulary, summed over the tensor-parallel ranks), adds positions, applies dropout.
+// The ends of the model, equal in every style.
+//
+// First stage: gathers embedding rows (of this rank's part of the vocabulary, summed over the
+// tensor-parallel ranks), adds positions, applies dropout. The dense gradient of the embedding is
+// set to zero, written, and added to the accumulated one.
+//
 // Last stage: softmax and loss. With a split vocabulary, the maximum, the sum and the target are
-// all-reduced, one fp32 each per token. The dense gradient of the embedding is set to zero,
-// written, and added to the accumulated one. The logits have N = tokens x vocabulary elements;
-// bytes per element, if they have two bytes:
-//   fused_loss: forward 10 (three reads, among them for maximum and sum, and an fp32 exponential
-//   written), backward 6. Otherwise the framework runs fp32 steps. Forward: cast (2 + 4), maximum
-//   (4), subtract (8), exponential (8), sum (4). Backward: subtract and scale (8), cast (4 + 2).
-//   composed: PyTorch's cross entropy. Forward: cast (2 + 4), log_softmax, which reads long rows
-//   three times, for maximum, sum and result (12 + 4). Backward: zeros for the chosen ones (4),
-//   log_softmax's, which reads the gradient twice and the result (12 + 4), cast (4 + 2). On one
-//   H100 the softmax's 16 bytes take 4.9 to 5.6 ps either way, for 32,000 to 262,144 words
-//   (calibrate/measurements/h100).
+// all-reduced, one fp32 each per token. The logits have N = tokens x vocabulary elements; bytes per
+// element, if they have two bytes:
+//   runtime.loss.fused:
+//     forward: 10 (three reads, among them for maximum and sum, and an fp32 exponential written)
+//     backward: 6
+//   not fused, the framework's fp32 steps:
+//     forward: cast (2 + 4), maximum (4), subtract (8), exponential (8), sum (4)
+//     backward: subtract and scale (8), cast (4 + 2)
+//   composed, PyTorch's cross entropy:
+//     forward: cast (2 + 4), log_softmax, which reads long rows three times, for maximum, sum and
+//       result (12 + 4)
+//     backward: zeros for the chosen ones (4), log_softmax's, which reads the gradient twice and
+//       the result (12 + 4), cast (4 + 2)
+// On one H100 the composed softmax's 16 bytes take 4.9 to 5.6 ps either way, for 32,000 to 262,144
+// words (calibrate/measurements/h100).
 #pragma once
 
 #include "model/base/numbers.h"

@@ -29,7 +29,7 @@ struct FusedAttention : BlockPass {
             const Bytes latent = s.inner(latent_key()), queries = s.inner(op.heads * latent_key());
             return planner().compute("rotary", MemoryPass{queries + latent, queries + latent}, 4);
         }
-        if (w.attention == AttentionKind::mla) {
+        if (is_latent(w)) {
             const MemoryPass layout{
                 query + s.inner(op.heads * w.mla.nope_dim + w.mla.rope_dim) + value,
                 2.0 * query + value};
@@ -114,12 +114,13 @@ private:
         op.seq_k = std::lround(most - most * (most - 1) / (2 * all));
     }
 
-    [[nodiscard]] bool is_plain() const { return w.attention == AttentionKind::plain; }
+    [[nodiscard]] AttentionKind kernel() const { return attention_kernel(c.experiment); }
+    [[nodiscard]] bool is_plain() const { return kernel() == AttentionKind::plain; }
 
     void one_kernel(const Attend& a) const {
         Attention op{s.batch,  a.heads,         s.seq_q,   s.seq, s.qk_dim,
                      w.causal, back != nullptr, s.storage, true};
-        op.generation = flash_generation(w.attention);
+        op.generation = flash_generation(kernel());
         op.value_dim = s.value_dim;
         if (a.kv_heads < a.heads) op.kv_heads = a.kv_heads;
         if (selects_keys(w)) select(op);

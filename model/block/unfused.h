@@ -2,11 +2,12 @@
 // written per element. `matrix` is the element size of inputs and outputs of matrix products,
 // `wide` that of norms, residuals and softmax, which automatic casting keeps in fp32. Counted from
 // the operators that PyTorch's automatic differentiation calls (torch.cuda.amp lists which run in
-// fp32). Without tensor parallelism.
+// fp32). Without tensor parallelism. Batched products need queries, keys and values copied head by
+// head.
 //   Causal (GPT-2): the mask chooses between score and a constant; softmax reads narrow and writes
-//   wide scores, which are cast back before dropout. Not causal (BERT): the mask is added, which
-//   makes the scores wide until after dropout.
-// Batched products need queries, keys and values copied head by head.
+//     wide scores, which are cast back before dropout.
+//   Not causal (BERT): the mask is added, which makes the scores wide until after dropout.
+//
 // Transformer-XL over L = memory + sequence keys (arXiv 1901.02860, section 3.3 and appendix B):
 // memory and input are concatenated. The scores of contents (q + u) k and of positions (q + v) r
 // are two batched products. A padded copy shifts the position scores row by row; then sum, scale,

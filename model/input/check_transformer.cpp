@@ -14,16 +14,18 @@
 namespace stepcast {
 namespace {
 
-void check_heads(const Workload& w) {
+void check_latents(const Mla& mla) {
+    if (mla.nope_dim + mla.rope_dim < 1)
+        refuse("workload.mla.nope_dim: missing; workload.mla.kv_rank is {}", mla.kv_rank);
+    if (mla.value_dim < 1)
+        refuse("workload.mla.value_dim: missing; workload.mla.kv_rank is {}", mla.kv_rank);
+}
+
+void check_heads(const Experiment& e) {
+    const Workload& w = e.workload;
     if (w.heads < 1) refuse("workload.heads: missing; expected attention heads");
-    if (w.attention == AttentionKind::mla) {
-        if (w.mla.kv_rank < 1) refuse("workload.mla.kv_rank: missing; workload.attention is mla");
-        if (w.mla.nope_dim + w.mla.rope_dim < 1)
-            refuse("workload.mla.nope_dim: missing; workload.attention is mla");
-        if (w.mla.value_dim < 1)
-            refuse("workload.mla.value_dim: missing; workload.attention is mla");
-        return;
-    }
+    if (is_latent(w)) return check_latents(w.mla);
+    if (e.overlay.asks_latent) refuse("workload.mla.kv_rank: missing; workload.attention is mla");
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         refuse(
             "workload.heads: {} does not divide workload.hidden = {}; expected a divisor, or "
@@ -67,10 +69,10 @@ void check_delta(const Experiment& e) {
 void check_indexer(const Experiment& e) {
     const Workload& w = e.workload;
     if (w.indexer.heads == 0) return;
-    if (w.attention != AttentionKind::mla || !w.causal || w.window > 0 || is_written_out(e))
+    if (!is_latent(w) || !w.causal || w.window > 0 || is_written_out(e))
         refuse(
             "workload.indexer.heads: {}, which is modelled for causal latent attention without a "
-            "window and in fused passes; expected workload.attention = mla, or 0",
+            "window and in fused passes; expected workload.mla.kv_rank above 0, or 0",
             w.indexer.heads);
 }
 
@@ -112,8 +114,7 @@ void check_cut(const Experiment& e) {
     const Workload& w = e.workload;
     const Parallelism& p = e.parallelism;
     if (p.cut == StageCut::layers) return;
-    if (!w.gated || e.runtime.fused_projections || w.moe.experts > 0 ||
-        w.attention == AttentionKind::mla)
+    if (!w.gated || e.runtime.fused_projections || w.moe.experts > 0 || is_latent(w))
         refuse(
             "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, "
             "act, up, down; "
@@ -206,7 +207,7 @@ void check_positions(const Experiment& e) {
 void check_extras(const Experiment& e) {
     const Workload& w = e.workload;
     const bool without_norms = w.positions == Positions::relative || runs_script(e),
-               without_gate = without_norms || w.attention == AttentionKind::mla;
+               without_gate = without_norms || is_latent(w);
     if (e.runtime.row_scales && !is_narrow(w.dtype))
         refuse(
             "runtime.row_scales: true, but products in {} have no scales; expected workload.dtype "
@@ -246,7 +247,7 @@ void check_operations(const Experiment& e) {
             "runtime.kernels: operations, which is not modelled with tp = {} and cp = {}; expected "
             "1",
             p.tp, p.cp);
-    if (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary)
+    if (w.gated || attention_kernel(e) != AttentionKind::plain || w.positions == Positions::rotary)
         refuse(
             "runtime.kernels: operations, which is modelled for plain attention without rotary "
             "positions and a feed-forward "
@@ -258,7 +259,7 @@ void check_operations(const Experiment& e) {
 void check_transformer(const Experiment& e) {
     const auto& w = e.workload;
     const auto& p = e.parallelism;
-    check_heads(w);
+    check_heads(e);
     if (w.vocab < 1) refuse("workload.vocab: missing; expected vocabulary");
     check_experts(w);
     check_delta(e);

@@ -39,7 +39,8 @@ const ModelFamily& family_of(std::string_view model, const std::vector<ModelFami
 // A model's config.json, as model hubs publish it beside the weights, read as a workload.
 struct HubConfig {
     Workload workload;
-    std::vector<std::string> notes;  // what was read with a reservation
+    AttentionKind attention = AttentionKind::flash;  // what its software runs it with
+    std::vector<std::string> notes;                  // what was read with a reservation
 };
 
 // What the file calls the model of its text part, if it states no sizes of it.

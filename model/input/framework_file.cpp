@@ -15,6 +15,7 @@
 #include "model/experiment.h"
 #include "model/input/key_values.h"
 #include "model/input/older_framework_lines.h"
+#include "model/input/older_keys.h"
 
 namespace stepcast {
 namespace {
@@ -52,6 +53,14 @@ const Key& key_that(std::string_view path, bool (*fits)(std::string_view), const
     if (!fits(now)) throw ConfigError(fmt::format("found {}; expected {}", now, expected));
     return *key;
 }
+// What a rule sets the key to, in its present words.
+std::string ruled_text(const Key& key, const ConfigValue& value) {
+    Experiment holder;
+    assign(key, holder, value);
+    if (says_nothing(key, holder))
+        throw ConfigError("found mla, which is a model's; expected a kernel: flash, for example");
+    return text_of(*find_key(canonical(key)), holder);
+}
 bool may_be_asked(std::string_view key) { return !may_be_ruled(key); }
 
 void take_condition(std::vector<Condition>& conditions, std::string_view path,
@@ -66,7 +75,7 @@ void take_condition(std::vector<Condition>& conditions, std::string_view path,
 
 constexpr const char* what_is_ruled =
     "a key of [runtime], of cluster.host, cluster.link.*.training, or workload.optimizer, "
-    "workload.dropout, workload.head_share, workload.tied, workload.attention";
+    "workload.dropout, workload.head_share, workload.tied";
 
 // The lines of one [[when]].
 struct When {
@@ -79,13 +88,13 @@ void take_when(When& all, const WhenPath& path, const ConfigValue& value) {
     if (path.part == "unless") return take_condition(all.unless, path.key, value);
     if (path.part != "set") throw ConfigError("expected if, unless or set");
     const Key& key = key_that(path.key, may_be_ruled, what_is_ruled);
-    all.sets.push_back({std::string(canonical(key)), checked_text(key, value)});
+    all.sets.push_back({std::string(canonical(key)), ruled_text(key, value)});
 }
 
 void take_line(Framework& f, const std::string& path, const ConfigValue& value) {
     if (const OlderLine* const line = older_line(path)) return take_older_line(f, *line, value);
     const Key& key = key_that(path, may_be_ruled, what_is_ruled);
-    set_rule(f, std::string(canonical(key)), checked_text(key, value));
+    set_rule(f, std::string(canonical(key)), ruled_text(key, value));
 }
 
 std::string conditions_text(const char* word, const std::vector<Condition>& conditions) {
@@ -149,7 +158,10 @@ void take_framework_lines(Framework& f, const std::vector<TomlEntry>& lines) {
 
 std::string framework_line(const Framework& f, std::string_view path) {
     const OlderLine* const line = older_line(path);
-    const std::string* const value = ruled_value(f, line ? line->now : path);
+    const Key* const key = line ? nullptr : find_key(path);
+    const std::string* const value = ruled_value(f, line  ? line->now
+                                                    : key ? canonical(*key)
+                                                          : path);
     if (!value || !line || line->if_true.empty()) return value ? *value : "";
     return *value == line->if_true ? "true" : "false";
 }

@@ -229,7 +229,9 @@ HubConfig text_model_by_name(const std::string& path, const NamedTextPart& part)
                 : ", only that its model is \"" + part.name + "\", which is no preset"));
     Layers layers;
     lay_workload(layers, preset_path(PresetKind::workload, preset));
-    HubConfig config{.workload = layers.experiment.workload, .notes = {}};
+    HubConfig config{.workload = layers.experiment.workload,
+                     .attention = layers.experiment.runtime.attention,
+                     .notes = {}};
     if (part.vocab > 0) config.workload.vocab = part.vocab;
     config.notes.push_back(
         fmt::format("text_config: names \"{}\" without sizes; read as the preset {}; what it sees "
@@ -281,7 +283,6 @@ HubConfig read_hub_config(const std::string& path) {
                      part != nullptr);
     Workload& w = config.workload();
     w = architecture_of(name);
-    w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
     config.read(*rules.of(name));
     refuse_unread(config, rules);

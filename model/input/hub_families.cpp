@@ -596,7 +596,9 @@ void HubValues::read(const HubType& type) {
     }
     w.tied = flag("tie_word_embeddings", w.tied);
     for (const std::string& group : type.keys) read_group(group);
-    if (w.attention == AttentionKind::mla && !stated_in_file("num_key_value_heads")) w.kv_heads = 0;
+    if (std::ranges::count(type.keys, "latents") > 0 && !is_latent(w))
+        fail("kv_lora_rank", "missing; expected a value for workload.mla.kv_rank");
+    if (is_latent(w) && !stated_in_file("num_key_value_heads")) w.kv_heads = 0;
     if (!stated_in_file("num_key_value_heads") && w.kv_heads > 0 && w.heads % w.kv_heads != 0) {
         note("num_key_value_heads: not stated, and the default of its library, " +
              std::to_string(w.kv_heads) + ", does not divide " + std::to_string(w.heads) +

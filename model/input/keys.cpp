@@ -110,6 +110,7 @@ void check_required(const Experiment& experiment, std::string_view table) {
 }
 
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
+    if (key.older_assign) return key.older_assign(experiment, value);
     type_of(key).assign(key.field(&experiment), value, key.least, key.most);
 }
 

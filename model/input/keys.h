@@ -46,6 +46,8 @@ struct Key {
     // of an older name of a field: the present one, and what the step makes of it in older words
     std::string_view now = {};
     std::string (*older_text)(const Experiment&) = nullptr;
+    // of an older name whose values say more than the field holds
+    void (*older_assign)(Experiment&, const ConfigValue&) = nullptr;
     [[nodiscard]] void* field(void* holder) const { return static_cast<char*>(holder) + offset; }
     [[nodiscard]] const void* field(const void* holder) const {
         return static_cast<const char*>(holder) + offset;

@@ -9,6 +9,7 @@
 #include "model/input/framework_file.h"
 #include "model/input/hub_config.h"
 #include "model/input/key_table.h"
+#include "model/input/older_keys.h"
 #include "model/machine/cluster_file.h"
 
 namespace stepcast {
@@ -39,6 +40,11 @@ void keep_tie(Overlay& overlay) { overlay.stated.emplace_back("workload.tied"); 
 // A model may state how its software runs it.
 std::string full_path(const std::string& prefix, const std::string& path) {
     return prefix == "workload." && path.starts_with("runtime.") ? path : prefix + path;
+}
+
+void note_origin(Layers& layers, const Key& key, Said said) {
+    if (!says_nothing(key, layers.experiment))
+        layers.said[std::string(canonical(key))] = std::move(said);
 }
 
 // A field of a row of a list of tables.
@@ -82,7 +88,7 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
                               unknown_key(entry.path, prefix));
         at_place(entry.value_at + ": " + entry.path,
                  [&] { assign(*key, layers.experiment, entry.value); });
-        layers.said[std::string(canonical(*key))] = {origin, entry.value_at};
+        note_origin(layers, *key, {origin, entry.value_at});
     }
     take_framework_lines(layers.experiment.framework, framework_lines);
 }
@@ -92,6 +98,11 @@ void lay_workload(Layers& layers, const std::string& path) {
     if (path.ends_with(".json")) {
         auto config = read_hub_config(path);
         layers.experiment.workload = std::move(config.workload);
+        // latent attention has its own
+        if (!is_latent(layers.experiment.workload)) {
+            layers.experiment.runtime.attention = config.attention;
+            layers.said["runtime.attention"] = {Origin::preset, path};
+        }
         layers.notes = std::move(config.notes);
         const Experiment defaults;
         for (const auto& key : keys_of("workload."))
@@ -179,7 +190,7 @@ void lay_override(Layers& layers, const Override& override) {
         return lay_file(layers, file, "", Origin::set);
     }
     at_place(at, [&] { assign_text(*key, layers.experiment, override.value); });
-    layers.said[std::string(canonical(*key))] = {Origin::set, at};
+    note_origin(layers, *key, {Origin::set, at});
 }
 
 }  // namespace stepcast

@@ -127,7 +127,7 @@ void take_expert_layer(Framework& f, const OlderLine& line, const ConfigValue& v
 }
 
 constexpr OlderLine known_lines[] = {
-    {"attention", "workload.attention"},
+    {"attention", "runtime.attention"},
     {"dropout", "workload.dropout"},
     {"optimizer", "workload.optimizer"},
     {"head_share", "workload.head_share", take_unless<1>},

@@ -35,10 +35,22 @@ FieldType boolean(void (*assign)(void*, const ConfigValue&, double, double)) {
     return type;
 }
 
+// A kernel, or mla, which asked for latent attention: workload.mla says so now.
+constexpr std::string_view latent = "mla";
+void assign_attention(Experiment& e, const ConfigValue& value) {
+    const auto* const text = std::get_if<std::string>(&value.value);
+    e.overlay.asks_latent = text && *text == latent;
+    if (!e.overlay.asks_latent) read_value(value, e.runtime.attention);
+}
+std::string attention_text(const Experiment& e) {
+    return std::string(is_latent(e.workload) ? latent : to_string(e.runtime.attention));
+}
+
 struct Older {
     std::string_view old, now;
     std::optional<FieldType> type = {};
     std::string (*text)(const Experiment&) = nullptr;
+    void (*assign)(Experiment&, const ConfigValue&) = nullptr;
 };
 
 const std::vector<Older>& older() {
@@ -51,6 +63,7 @@ const std::vector<Older>& older() {
          [](const Experiment& e) -> std::string { return truth(runs_script(e)); }},
         {"parallelism.eager_traffic", "runtime.eager_traffic"},
         {"parallelism.composed", "runtime.composed"},
+        {"workload.attention", "runtime.attention", {}, attention_text, assign_attention},
         {"workload.autocast", "runtime.autocast"},
         {"workload.fused_projections", "runtime.fused_projections"},
         {"workload.fused_gate", "runtime.fused_gate"},
@@ -128,6 +141,7 @@ const std::vector<Key>& older_keys() {
             key.path = one.old;
             key.now = one.now;
             key.older_text = one.text;
+            key.older_assign = one.assign;
             if (one.type) key.type = &*one.type;
             found.push_back(key);
         }

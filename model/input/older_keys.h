@@ -15,4 +15,9 @@ const std::vector<Key>& older_keys();
 // The style of kernels that an older switch (parallelism.eager) turns on; "" of other keys.
 std::string_view older_style(const Key& key);
 
+// Whether it was the older workload.attention = mla, which says nothing of the kernel.
+inline bool says_nothing(const Key& key, const Experiment& experiment) {
+    return key.older_assign && experiment.overlay.asks_latent;
+}
+
 }  // namespace stepcast

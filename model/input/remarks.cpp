@@ -50,9 +50,10 @@ constexpr Feature features[] = {
     {"workload.moe.top_groups",
      [](const Experiment& e) { return e.workload.moe.groups > 1 || !has_experts(e); },
      "workload.moe.groups is 1"},
-    {"workload.mla.",
-     [](const Experiment& e) { return e.workload.attention == AttentionKind::mla; },
-     "workload.attention is not mla"},
+    {"workload.mla.", [](const Experiment& e) { return is_latent(e.workload); },
+     "workload.mla.kv_rank is 0"},
+    {"runtime.attention", [](const Experiment& e) { return !is_latent(e.workload); },
+     "latent attention (workload.mla) has its own kernel"},
     {"workload.mamba.", [](const Experiment& e) { return e.workload.mamba.heads > 0; },
      "workload.mamba.heads is 0"},
     {"workload.delta.", [](const Experiment& e) { return e.workload.delta.value_heads > 0; },
@@ -248,26 +249,41 @@ void add_measured_rates(const Experiment& e, Remarks& remarks) {
     }
 }
 
+constexpr std::string_view attention = "runtime.attention";
+
 void add_lacks(const Experiment& e, Remarks& remarks) {
     if (!is_transformer(e)) return;
-    for (const char* key : {"workload.attention", "runtime.experts.dispatch"}) {
-        const std::string value = text_of(*find_key(key), e);
-        if (const Lack* const lack = lack_of(e.cluster.gpu, key, value))
-            remarks.push_back(fmt::format(
-                "{} = {} is not there on {}, whose compute capability is below {} ({}); {}", key,
-                value, e.cluster.gpu.name, lack->capability, lack->source,
-                lack->instead.empty() ? "the forecast is of what cannot run"
-                                      : "expected " + lack->instead));
-    }
-    const std::string* const usual = ruled_value(e.framework, "workload.attention");
-    const Lack* const lack = usual ? lack_of(e.cluster.gpu, "workload.attention", *usual) : nullptr;
-    const bool stated = is_stated(e, "workload.attention");
+    const bool latent = is_latent(e.workload);
+    const auto check = [&](std::string_view key, std::string_view value, const std::string& what) {
+        const Lack* const lack = lack_of(e.cluster.gpu, key, value);
+        if (!lack) return;
+        remarks.push_back(
+            fmt::format("{} is not there on {}, whose compute capability is below {} ({}); {}",
+                        what, e.cluster.gpu.name, lack->capability, lack->source,
+                        latent && key == attention ? "the forecast is of what cannot run"
+                                                   : "expected " + lack->instead));
+    };
+    const auto kernel = to_string(attention_kernel(e)),
+               dispatch = to_string(e.runtime.experts.dispatch);
+    check(attention, kernel,
+          latent ? "latent attention (workload.mla)" : fmt::format("{} = {}", attention, kernel));
+    check("runtime.experts.dispatch", dispatch,
+          fmt::format("runtime.experts.dispatch = {}", dispatch));
+}
+
+// The kernel that stands in for the framework's.
+void add_replaced_attention(const Experiment& e, Remarks& remarks) {
     // plain on every device
     const bool written_out = runs_operations(e) || runs_script(e);
-    if (lack && !stated && !written_out && to_string(e.workload.attention) == lack->instead)
-        remarks.push_back(fmt::format(
-            "workload.attention = {}: {} has no {} kernel below compute capability {} ({})",
-            lack->instead, e.cluster.gpu.name, *usual, lack->capability, lack->source));
+    const std::string* const usual = ruled_value(e.framework, attention);
+    if (!is_transformer(e) || is_latent(e.workload) || written_out || !usual ||
+        is_stated(e, attention))
+        return;
+    const Lack* const lack = lack_of(e.cluster.gpu, attention, *usual);
+    if (lack && to_string(e.runtime.attention) == lack->instead)
+        remarks.push_back(
+            fmt::format("{} = {}: {} has no {} kernel below compute capability {} ({})", attention,
+                        lack->instead, e.cluster.gpu.name, *usual, lack->capability, lack->source));
 }
 
 // What a named framework decides of a step that is no transformer.
@@ -294,6 +310,7 @@ std::vector<std::string> remarks_on(const Experiment& e) {
     Remarks remarks;
     add_framework(e, remarks);
     add_lacks(e, remarks);
+    add_replaced_attention(e, remarks);
     add_odd_sizes(e, remarks);
     add_odd_machine(e, remarks);
     add_measured_rates(e, remarks);

@@ -69,6 +69,17 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
     return text;
 }
 
+// The lines of [runtime] that a workload's file says.
+std::string runtime_text(const Layers& layers) {
+    std::string lines;
+    for (const Key& key : keys_of("runtime."))
+        if (const std::string path(key.path); layers.said.contains(path))
+            lines +=
+                fmt::format("{:<44}  # {}\n", path + " = " + toml_text_of(key, layers.experiment),
+                            origin_of(layers, path));
+    return lines;
+}
+
 std::string experiment_text(const Layers& layers) {
     std::string text = fmt::format("# {}: every key that has a value, and who said it last\n",
                                    layers.experiment.name);
@@ -86,7 +97,7 @@ std::string show_part(PresetKind kind, const std::string& name) {
     if (kind == PresetKind::family) return read_text(path, "a family");
     if (kind == PresetKind::workload) {
         lay_workload(layers, path);
-        return table_text(layers, "workload", false);
+        return runtime_text(layers) + table_text(layers, "workload", false);
     }
     lay_cluster(layers, path);
     return table_text(layers, "cluster", false) + fitted_text(layers.experiment.cluster);

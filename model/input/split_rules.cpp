@@ -22,6 +22,7 @@ struct Split {
     const Framework& framework;
     long ranks;
     bool splits_experts;
+    AttentionKind kernel;
     const FrameworkAbilities& can = framework.can;
 };
 using Is = bool(const Split& split);
@@ -180,7 +181,7 @@ constexpr Rule rules[] = {
         SplitKey::tp, "tp neither divides workload.kv_heads nor is a multiple",
         [](const Split& s) {
             const int kv = kv_heads(s.w);
-            return s.w.attention != AttentionKind::mla && kv % s.p.tp != 0 && s.p.tp % kv != 0;
+            return !is_latent(s.w) && kv % s.p.tp != 0 && s.p.tp % kv != 0;
         },
         [](const Split& s) {
             return fmt::format(
@@ -284,7 +285,7 @@ constexpr Rule rules[] = {
     {SplitKey::recompute,
      "selective recompute that leaves neither scores nor a wide copy (next to no memory)",
      [](const Split& s) {
-         return s.p.recompute == Recompute::selective && s.w.attention != AttentionKind::plain &&
+         return s.p.recompute == Recompute::selective && s.kernel != AttentionKind::plain &&
                 !is_narrow(s.w.dtype) && runs_attention_alone(s);
      },
      true},
@@ -421,12 +422,14 @@ SplitRules::SplitRules(const Experiment& experiment, bool once)
       framework_(experiment.framework),
       ranks_(rank_count(experiment.cluster)),
       splits_experts_(splits_experts(experiment)),
+      kernel_(attention_kernel(experiment)),
       once_(once) {}
 
 namespace {
 
 Split split_of(const Experiment& e) {
-    return {e.parallelism, e.workload, e.framework, rank_count(e.cluster), splits_experts(e)};
+    return {e.parallelism,         e.workload,        e.framework,
+            rank_count(e.cluster), splits_experts(e), attention_kernel(e)};
 }
 
 }  // namespace
@@ -453,7 +456,7 @@ std::vector<std::string> beyond_framework(const Experiment& e) {
 }
 
 std::string_view SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
-    const Split split{p, workload_, framework_, ranks_, splits_experts_};
+    const Split split{p, workload_, framework_, ranks_, splits_experts_, kernel_};
     for (const Rule& rule : std::ranges::equal_range(rules, key, {}, &Rule::key))
         if ((once_ || !rule.once) && rule.broken(split))
             return rule.text.empty() ? not_in_framework_ : rule.text;

@@ -37,6 +37,7 @@ private:
     Framework framework_;
     long ranks_;
     bool splits_experts_;
+    AttentionKind kernel_;
     bool once_;
 };
 

@@ -82,8 +82,7 @@ struct Tally {
 
 private:
     [[nodiscard]] double widths() const {
-        return w.attention == AttentionKind::mla ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim
-                                                 : 2.0 * head_dim(w);
+        return is_latent(w) ? w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim : 2.0 * head_dim(w);
     }
 };
 
@@ -240,7 +239,7 @@ Flops masked_flops(const Workload& w, double sequences) {
 
 std::vector<RecomputedModule> modules_of(const Workload& w,
                                          const std::vector<RecomputedModule>& named) {
-    const bool experts = w.moe.experts > 0, latent = w.attention == AttentionKind::mla;
+    const bool experts = w.moe.experts > 0, latent = is_latent(w);
     std::vector<RecomputedModule> found;
     std::ranges::copy_if(named, std::back_inserter(found), [&](RecomputedModule module) {
         using enum RecomputedModule;

@@ -51,7 +51,7 @@ void plan_module(Planner& planner, const LayerContext& c) {
                      HostWork{HostWork::Kind::exchange,
                               c.experiment.parallelism.sequence_parallel ? 4.0 : 2.0},
                      false);
-    if (attends && w.attention == AttentionKind::mla)
+    if (attends && is_latent(w))
         planner.host("latent_modules",
                      HostWork{HostWork::Kind::module, w.mla.q_rank > 0 ? 3.0 : 2.0}, false);
 }

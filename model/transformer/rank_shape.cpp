@@ -37,9 +37,9 @@ RankShape rank_shape(const Workload& w, const Parallelism& p, const Runtime& r) 
     s.mamba_groups = share(w.mamba.groups, p.tp);
     s.delta_key_heads = share(delta_key_heads(w), p.tp);
     s.delta_value_heads = share(w.delta.value_heads, p.tp);
-    const bool mla = w.attention == AttentionKind::mla;
-    s.qk_dim = mla ? w.mla.nope_dim + w.mla.rope_dim : head_dim(w);
-    s.value_dim = mla ? w.mla.value_dim : head_dim(w);
+    const bool latent = is_latent(w);
+    s.qk_dim = latent ? w.mla.nope_dim + w.mla.rope_dim : head_dim(w);
+    s.value_dim = latent ? w.mla.value_dim : head_dim(w);
     s.fused_projections = r.fused_projections;
     s.fused_gate = r.fused_gate;
     s.matrix = w.dtype;

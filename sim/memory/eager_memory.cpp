@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/base/numbers.h"
+#include "model/runtime_rules.h"
 #include "model/transformer/counts.h"
 #include "sim/memory/memory_use.h"
 
@@ -14,16 +15,19 @@ const Bytes workspaces = parse_bytes("64 MiB");
 
 struct Sizes {
     explicit Sizes(const Experiment& e)
-        : w(e.workload), batch(e.parallelism.micro_batch), element(size_of(w.dtype)) {}
+        : w(e.workload),
+          batch(e.parallelism.micro_batch),
+          element(size_of(w.dtype)),
+          plain(attention_kernel(e) == AttentionKind::plain) {}
 
     const Workload& w;
     double batch;
     Bytes element;
+    bool plain;
     double tokens = batch * w.seq;
     Bytes outer = tokens * w.hidden * element, inner = tokens * w.ffn * element;
     Bytes scores = batch * w.heads * w.seq * w.seq * element;
     Bytes wide_logits = tokens * w.vocab * Bytes(4);
-    bool plain = w.attention == AttentionKind::plain;
 
     [[nodiscard]] Bytes layer() const {
         const Bytes attention = plain ? scores : tokens * w.heads * Bytes(4);

@@ -209,7 +209,7 @@ private:
             return Bytes(0);
         return s.element() + (casts() ? 3.0 * size_of(Dtype::fp32) : 2.0 * s.element());
     }
-    [[nodiscard]] bool latent() const { return w.attention == AttentionKind::mla; }
+    [[nodiscard]] bool latent() const { return is_latent(w); }
 
     // Keys and values of other context-parallel ranks, with gradients: those of the next rank in
     // the ring, or of all ranks.
@@ -236,7 +236,7 @@ private:
     // core_attn and the quantized one are both saved).
     [[nodiscard]] OperatorMemory attention(long heads, long kv_heads) const {
         if (selects_keys(w)) return attention_to_latents(heads);
-        const bool plain = w.attention == AttentionKind::plain;
+        const bool plain = attention_kernel(c.experiment) == AttentionKind::plain;
         const bool again = runs_again(p, RecomputedModule::core_attn);
         const bool narrow = s.matrix != s.storage && w.adapter_rank == 0;
         const Bytes result = s.inner(heads * s.value_dim), queries = s.inner(heads * s.qk_dim),

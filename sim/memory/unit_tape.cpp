@@ -82,11 +82,12 @@ struct TapeRules : BlockRules {
             ++i;
         }
         // one kernel adds up the gradient of queries in fp32 (flash_attn: dq_accum)
-        if (w.attention != AttentionKind::plain && memory.work.begin() != memory.work.end())
+        if (attention_kernel(c.experiment) != AttentionKind::plain &&
+            memory.work.begin() != memory.work.end())
             add(tape.work, *(memory.work.begin() + 1) * (4.0 / size_of(s.storage).si()));
     }
     void operator()(const HeadLayout& op) const {
-        if (w.attention == AttentionKind::mla) return;
+        if (is_latent(w)) return;
         add(tape.gradients, s.inner(op.heads * s.qk_dim + op.kv_heads * (s.qk_dim + s.value_dim)));
     }
     void operator()(const Normalize& op) const {

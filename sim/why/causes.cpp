@@ -70,8 +70,7 @@ constexpr std::pair<CauseNeeds, Needs*> needs[] = {
     {CauseNeeds::blocked, [](const Experiment& e) { return e.cluster.launch_blocking; }},
     {CauseNeeds::flash,
      [](const Experiment& e) {
-         return e.workload.attention != AttentionKind::plain &&
-                e.workload.attention != AttentionKind::mla;
+         return e.runtime.attention != AttentionKind::plain && !is_latent(e.workload);
      }},
     {CauseNeeds::fused, [](const Experiment& e) { return !is_eager(e) && !runs_operations(e); }},
     {CauseNeeds::no_recompute,

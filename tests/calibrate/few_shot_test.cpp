@@ -333,7 +333,7 @@ TEST_CASE("the constants that a fit may move are those that its rows exercise") 
                                    "link.inter.training"});
     Case alone = row;
     alone.experiment.parallelism.dp = 1;
-    alone.experiment.workload.attention = AttentionKind::plain;
+    alone.experiment.runtime.attention = AttentionKind::plain;
     alone.experiment.workload.dtype = Dtype::fp8;
     CHECK(keys(step_constants(FitTarget::hardware, {alone})) ==
           std::vector<std::string>{"kernel.training_gemm", "kernel.training_fp8",

@@ -190,7 +190,7 @@ std::string steps_table(const Cluster& c, MeasuringNoise& noise) {
                 w.seq = 1024;
                 w.tied = false;
                 w.dtype = parse_name<Dtype>(dtype);
-                w.attention = parse_name<AttentionKind>(attention);
+                e.runtime.attention = parse_name<AttentionKind>(attention);
                 w.optimizer = Optimizer::adam;
                 e.runtime.kernels = KernelStyle::script;
                 e.parallelism.micro_batch = batch;

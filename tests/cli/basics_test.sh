@@ -151,12 +151,12 @@ run 0 simulate llama3-8b --cluster dgx-h100 --gpus 8 --framework megatron-core -
 stdout_has 'note: workload.moe.ffn = 512 changes nothing: workload.moe.experts is 0'
 stdout_has 'note: workload.window_share = 0.5 changes nothing: workload.window is 0'
 stdout_has 'note: parallelism.zero = 2, which framework megatron-core cannot run'
-run 0 simulate gpt2-124m --cluster V100-16GB --gpus 1 --set workload.dtype=fp16 --set workload.attention=flash
-stdout_has 'note: workload.attention = flash is not there on V100-SXM2-16GB'
+run 0 simulate gpt2-124m --cluster V100-16GB --gpus 1 --set workload.dtype=fp16 --set runtime.attention=flash
+stdout_has 'note: runtime.attention = flash is not there on V100-SXM2-16GB'
 run 0 simulate gpt2-124m --cluster V100 --gpus 1 --set workload.dtype=fp16 --json
-stdout_has 'workload.attention = plain: V100-SXM2 has no flash kernel below compute capability 80'
-run 0 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set tp=8 --set workload.mla.kv_rank=64 --vary micro_batch=1,2
-stderr_has 'note: workload.mla.kv_rank = 64 changes nothing: workload.attention is not mla'
+stdout_has 'runtime.attention = plain: V100-SXM2 has no flash kernel below compute capability 80'
+run 0 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set tp=8 --set workload.mla.q_rank=64 --vary micro_batch=1,2
+stderr_has 'note: workload.mla.q_rank = 64 changes nothing: workload.mla.kv_rank is 0'
 
 run 1 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set 'cluster.gpu.memory=1 B' --vary micro_batch=1,2
 stderr_has 'note: cluster.gpu.memory = 1 B is that of no machine'
@@ -193,8 +193,8 @@ module_forward = "0.4 ms"
 END
 cat >present.toml <<'END'
 name = "mine"
-workload.attention = "flash"
 [runtime]
+attention = "flash"
 kernels = "eager"
 module_hooks = true
 gradients.type = "training"

@@ -46,7 +46,7 @@ TEST_CASE("every shipped framework reads, says what it is and is written as it w
 TEST_CASE("an experiment without a framework has the default one") {
     const Experiment e = read(run_13b);
     CHECK(e.framework.name == "default");
-    CHECK(e.workload.attention == AttentionKind::flash);
+    CHECK(e.runtime.attention == AttentionKind::flash);
     CHECK(gradient_type(e) == Dtype::fp32);
     CHECK(bucket_bytes(e) > Bytes(4.0 * 13e9));
     CHECK(is_eager(e));
@@ -85,7 +85,7 @@ TEST_CASE("keys that an experiment states stay as its framework finds them") {
 
 TEST_CASE("naming another framework gives back what the one before had replaced") {
     const Experiment first = read(run_13b, {{"framework.preset", "megatron-lm-2021"}});
-    CHECK(first.workload.attention == AttentionKind::plain);
+    CHECK(first.runtime.attention == AttentionKind::plain);
     CHECK(first.workload.dropout == 0.1);
     CHECK_FALSE(overlaps_gradients(first));
     Experiment second = first;
@@ -254,7 +254,7 @@ TEST_CASE("each sentence of a framework sets its key") {
     struct Sentence {
         std::string key, value, decided, becomes;
     };
-    std::vector<Sentence> all{{"attention", "flash", "workload.attention", "flash"},
+    std::vector<Sentence> all{{"attention", "flash", "runtime.attention", "flash"},
                               {"dropout", "0.25", "workload.dropout", "0.25"},
                               {"optimizer", "lamb", "workload.optimizer", "lamb"},
                               {"head_share", "0.125", "workload.head_share", "0.125"},
@@ -363,10 +363,9 @@ TEST_CASE("sentences of a framework that hold under a condition") {
     const auto attention = [](const std::function<void(Experiment&)>& change) {
         Experiment model = small_gpt();
         change(model);
-        return under("attention", "flash", model).workload.attention;
+        return under("attention", "flash", model).runtime.attention;
     };
-    CHECK(attention([](Experiment& m) { m.workload.attention = AttentionKind::mla; }) ==
-          AttentionKind::mla);
+    CHECK(attention([](Experiment& m) { m.workload.mla.kv_rank = 16; }) == AttentionKind::plain);
     CHECK(attention([](Experiment& m) { m.workload.positions = Positions::relative; }) ==
           AttentionKind::plain);
     CHECK(attention([](Experiment& m) { m.runtime.kernels = KernelStyle::operations; }) ==
@@ -381,16 +380,16 @@ TEST_CASE("sentences of a framework that hold under a condition") {
 
     // Latent and relative attention have their own projections, so the framework's key for query,
     // key and value does not apply.
-    const auto fused = [](AttentionKind kind, Positions positions) {
+    const auto fused = [](int kv_rank, Positions positions) {
         Experiment model = small_gpt();
-        model.workload.attention = kind;
+        model.workload.mla.kv_rank = kv_rank;
         model.workload.positions = positions;
         model.runtime.fused_projections = true;
         return under("fused_projections", "false", model).runtime.fused_projections;
     };
-    CHECK_FALSE(fused(AttentionKind::flash, Positions::rotary));
-    CHECK(fused(AttentionKind::mla, Positions::rotary));
-    CHECK(fused(AttentionKind::flash, Positions::relative));
+    CHECK_FALSE(fused(0, Positions::rotary));
+    CHECK(fused(16, Positions::rotary));
+    CHECK(fused(0, Positions::relative));
 }
 
 // ZeRO 3 gathers ahead of use whatever the framework states; exchanges beside GEMMs need a split
@@ -436,7 +435,7 @@ TEST_CASE("a framework decides of a step that is no transformer what that step r
     CHECK(coca.cluster.host.layer == Seconds(5e-3));
     CHECK(bucket_bytes(coca) == Bytes(1e9));  // the experiment states it, and overlap = false
     CHECK_FALSE(overlaps_gradients(coca));
-    CHECK(coca.workload.attention == AttentionKind::plain);
+    CHECK(coca.runtime.attention == AttentionKind::plain);
     CHECK(coca.workload.dropout == 0);
     CHECK(of("moe_layer_alltoall").cluster.host.call == Seconds(9e-6));
     CHECK(of("moe_layer_alltoall").cluster.host.layer ==

@@ -83,6 +83,7 @@ TEST_CASE("golden words: what config.json files say") {
         for (const Key& key : keys_of("workload."))
             if (!is_preset(key) && !is_unset(key, e))
                 text += fmt::format("{} = {}\n", key.path, text_of(key, e));
+        text += fmt::format("runtime.attention = {}\n", to_string(read.attention));
         for (const std::string& note : read.notes) text += "note: " + note + "\n";
     }
     check_golden("model/golden/configs.txt", replaced(text, home_folder(), "HOME"));

@@ -200,7 +200,6 @@ inline Experiment draw(std::uint64_t seed, std::string& taken) {
         e.cluster.nodes = e.cluster.gpus_per_node = 1;
         e.parallelism = {.global_batch = e.parallelism.micro_batch};
         e.runtime = {.kernels = KernelStyle::script};
-        e.workload.attention = AttentionKind::plain;
         taken = " one rank, eager";
     }
     if (!random.one_in(3)) e.cluster.host = no_host_costs();

@@ -85,7 +85,7 @@ TEST_CASE("folded equals unfolded under tensor, sequence and context parallelism
             check_folds(e);
         }
     e.parallelism.cp = 2;
-    e.workload.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     for (const ContextExchange exchange : {ContextExchange::ring, ContextExchange::all_gather}) {
         e.runtime.context_exchange = exchange;
         check_folds(e);

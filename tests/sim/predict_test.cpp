@@ -153,7 +153,7 @@ TEST_CASE("what leaves less than the margin free fits tightly") {
 // The gate of the drawn step sends more tokens to one rank than to others, which nobody stated.
 TEST_CASE("balanced experts say so, and the interval holds the drawn step") {
     Experiment e = small_moe();
-    e.workload.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     e.workload.seq = 1 << 14;  // beside which the allocator's segments are small
     Forecast f = predict(e);
     REQUIRE(f.drawn);

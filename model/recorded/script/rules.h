@@ -6,18 +6,20 @@
 #include <span>
 
 #include "model/block/blocks.h"
+#include "model/experiment.h"
 #include "model/recorded/script/script.h"
 
 namespace stepcast {
 
 class Eager : public EagerScript {
 public:
-    Eager(TaskGraph& graph, const Workload& w, long batch)
-        : EagerScript(graph, size_of(w.dtype)),
-          w_(w),
-          batch_(batch),
-          tokens_(batch * w.seq),
-          head_(head_dim(w)) {}
+    Eager(TaskGraph& graph, const Experiment& e)
+        : EagerScript(graph, size_of(e.workload.dtype)),
+          w_(e.workload),
+          attention_(e.runtime.attention),
+          batch_(e.parallelism.micro_batch),
+          tokens_(batch_ * w_.seq),
+          head_(head_dim(w_)) {}
 
     void run(std::span<const Operator> block) {
         for (std::size_t i = 0; i < block.size(); ++i)
@@ -189,7 +191,7 @@ private:
     [[nodiscard]] double choices() const { return number(tokens_ * w_.moe.experts); }
     [[nodiscard]] double slots() const { return number(tokens_ * w_.moe.top_k); }
     [[nodiscard]] double routed() const { return slots() * w_.hidden; }
-    [[nodiscard]] bool plain() const { return w_.attention == AttentionKind::plain; }
+    [[nodiscard]] bool plain() const { return attention_ == AttentionKind::plain; }
 
     // One kernel, which reads the permuted views in place. fp32 operands are multiplied in fp32,
     // whatever the mode of other products. Backward: the sum of dO * O, the kernel, the cast of dQ.
@@ -197,7 +199,7 @@ private:
         const bool backward = !ahead();
         Attention op{batch_, w_.heads, w_.seq, w_.seq, head_, w_.causal, backward, w_.dtype, true};
         if (w_.dtype == Dtype::tf32) op.dtype = Dtype::fp32;
-        op.generation = flash_generation(w_.attention);
+        op.generation = flash_generation(attention_);
         kernel(backward ? issue::attention_node + 2 * issue::launch : issue::attention,
                backward ? "attention_backward" : "attention", op);
     }
@@ -255,6 +257,7 @@ private:
     }
 
     const Workload& w_;
+    AttentionKind attention_;
     long batch_, tokens_, head_;
     const Bytes e_ = element(), wide_ = Bytes(4);  // bytes per element
 };

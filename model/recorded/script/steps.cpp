@@ -82,7 +82,7 @@ void check_eager(const Experiment& e) {
            {"workload.kv_heads", w.kv_heads == 0 || w.kv_heads == w.heads, "as many as heads"},
            {"workload.heads", w.heads > 0 && head_dim(w) * w.heads == w.hidden,
             "a divisor of hidden"},
-           {"workload.attention", w.attention != AttentionKind::mla, "plain or flash"},
+           {"workload.mla.kv_rank", !is_latent(w), "0"},
            {"workload.optimizer", w.optimizer == Optimizer::adam || w.optimizer == Optimizer::none,
             "adam or none"}});
 }
@@ -91,7 +91,7 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
     const Workload& w = e.workload;
     const RankShape shape = rank_shape(e);
     TaskGraph graph(1, e.cluster.launch_blocking);
-    Eager eager(graph, w, e.parallelism.micro_batch);
+    Eager eager(graph, e);
     const Block attention = attention_block(w, shape), feed_forward = feed_forward_block(w, shape),
                 end = head_block(w, shape);
     // skips the Fork: only the final norm reads the last layer's output
@@ -123,7 +123,7 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
 TaskGraph build_eager_moe_step(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
     TaskGraph graph(1, e.cluster.launch_blocking);
-    Eager eager(graph, w, e.parallelism.micro_batch);
+    Eager eager(graph, e);
     const Block layer =
         expert_loop(w, static_cast<long>(e.parallelism.micro_batch) * w.seq, routing);
     eager.begin(Phase::forward);

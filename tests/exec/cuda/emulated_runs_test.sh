@@ -80,10 +80,10 @@ one_rank() {
     done
     expect 0 'executed on cuda' coca_zero1 --steps 1 "${set[@]}" "${sets_of_coca[@]}"
     # Scores stay on chip, issued and replayed; heads that no kernel takes go through memory, and are named.
-    both 1 workload.attention=flash
+    both 1 runtime.attention=flash
     grep -q 'ran flash attention, 4 tasks: own fused kernel' "$here/log" || complain 'expected what ran attention' "$here/log"
-    expect 0 'warning: flash attention ran by stepcast.s own kernel' "${gpt2[@]}" --set workload.attention=flash
-    expect 0 'heads of 320 elements are wider than' "${gpt2[@]}" --set workload.attention=flash \
+    expect 0 'warning: flash attention ran by stepcast.s own kernel' "${gpt2[@]}" --set runtime.attention=flash
+    expect 0 'heads of 320 elements are wider than' "${gpt2[@]}" --set runtime.attention=flash \
         --set workload.head_dim=320
     grep -q 'ran flash attention, 4 tasks: through memory' "$here/log" || complain 'expected attention through memory' "$here/log"
     expect 1 'the first step runs task by task' "${gpt2[@]}" --warmup 1 --set run.cuda_graph=true
@@ -116,7 +116,7 @@ launched() {
     processes 2 "${gpt2[@]}" "${set[@]}"
     expect_codes '0 0 ' 'data parallel, replayed'
     sets cluster.gpus_per_node=2 cluster.nodes=2 parallelism.tp=2 parallelism.dp=2 parallelism.micro_batch=2 parallelism.zero=1 \
-        workload.attention=flash
+        runtime.attention=flash
     EMULATED_CUDA_DEVICES=2 each=2 processes 4 "${gpt2[@]}" "${set[@]}" --out "$here/two"
     expect_codes '0 0 0 0 ' 'two machines of two GPUs'
     grep -q 'ran flash attention, .* own fused kernel' "$here/log0" || complain 'expected what ran attention' "$here/log0"

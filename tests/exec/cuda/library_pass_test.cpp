@@ -95,7 +95,7 @@ TEST_CASE("passes run by the kernels that their names, bytes and neighbours say"
     };
     CHECK(llama.by_name == wanted);
     CHECK(llama.left < 0.38);
-    CHECK(chosen("one_gpu_llama3_4_layers", {{"workload.attention", "flash"}}).left < 0.26);
+    CHECK(chosen("one_gpu_llama3_4_layers", {{"runtime.attention", "flash"}}).left < 0.26);
     CHECK(chosen("one_gpu_gpt2_124m").left < 0.43);
     CHECK(chosen("one_gpu_moe_layer").left < 0.29);
 }

@@ -62,7 +62,7 @@ TEST_CASE("GPT-NeoX is read: hyphens in braces, underscores in lines, several fi
                          {"workload.positions", "rotary"},
                          {"workload.tied", "false"},
                          {"workload.norm", "rmsnorm"},
-                         {"workload.attention", "flash"},
+                         {"runtime.attention", "flash"},
                          {"workload.dropout", "0.2"},
                          {"workload.vocab", "50257"},
                          {"workload.dtype", "fp16"},
@@ -180,7 +180,7 @@ TEST_CASE("attention of NeMo 1 is fused by a switch only") {
                              "  encoder_seq_length: 16\n" +
                                  more),
                 {}),
-            "workload.attention");
+            "runtime.attention");
     };
     CHECK(attention("") == "plain");
     CHECK(attention("  use_flash_attention: false\n  transformer_engine: false\n") == "plain");

@@ -86,7 +86,6 @@ inline std::vector<Experiment> bases() {
         with_experts({dp("16"),
                       zero("1"),
                       {"framework.preset", "megatron-bridge"},
-                      {"workload.attention", "mla"},
                       {"workload.mla.q_rank", "256"},
                       {"workload.mla.kv_rank", "128"},
                       {"workload.mla.nope_dim", "64"},
@@ -108,7 +107,7 @@ inline std::vector<Experiment> bases() {
                          {"workload.linear_bias", "true"},
                          {"workload.qkv_bias", "true"},
                          {"workload.gated", "false"},
-                         {"workload.attention", "plain"},
+                         {"runtime.attention", "plain"},
                          {"workload.kv_heads", "16"},
                          {"workload.dropout", "0.1"}})};
 }

@@ -470,9 +470,9 @@ TEST_CASE("a launch of no known program is named, with what to say instead") {
 // scores go through memory, their softmax is one kernel for 17 to 4096 keys in fours unless that is
 // switched off.
 TEST_CASE("Megatron-DeepSpeed has attention of its own unless a flag says otherwise") {
-    CHECK(value(deepspeed("--seq-length 4096"), "workload.attention") == "plain");
+    CHECK(value(deepspeed("--seq-length 4096"), "runtime.attention") == "plain");
     CHECK(deepspeed("--seq-length 4096").problems.empty());
-    CHECK(value(deepspeed("--use-flash-attn-v2"), "workload.attention") == "flash2");
+    CHECK(value(deepspeed("--use-flash-attn-v2"), "runtime.attention") == "flash2");
     for (const char* flags : {"--seq-length 8192 --max-position-embeddings 8192",
                               "--seq-length 30 --max-position-embeddings 30",
                               "--seq-length 32 --no-masked-softmax-fusion"})

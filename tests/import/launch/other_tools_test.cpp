@@ -181,7 +181,7 @@ TEST_CASE("llm-foundry's shards, gates, norms and heads are those that its file 
     check_values(read("", ""), {{"parallelism.zero", "0"},
                                 {"workload.gated", "false"},
                                 {"workload.ffn", "384"},
-                                {"workload.attention", "flash2"},
+                                {"runtime.attention", "flash2"},
                                 {"workload.norm", "layernorm"}});
     check_values(
         read("  norm_type: low_precision_rmsnorm\n  learned_pos_emb: false\n  head_dim: 32\n"

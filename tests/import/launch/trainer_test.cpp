@@ -48,7 +48,7 @@ TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels
     CHECK(t.framework == "transformers");
     check_values(t, {{"workload.preset", "llama3-8b"},
                      {"workload.seq", "2048"},
-                     {"workload.attention", "flash2"},
+                     {"runtime.attention", "flash2"},
                      {"workload.dtype", "bf16"},
                      {"runtime.optimizer.clip_scales", "true"},
                      {"parallelism.dp", "16"},

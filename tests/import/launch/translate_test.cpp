@@ -132,10 +132,9 @@ TEST_CASE("launchers in the forms of Megatron's relatives") {
                         {"parallelism.vp", "4"},
                         {"parallelism.dp", "4"},
                         {"parallelism.recompute", "selective"},
-                        {"workload.attention", ""}});
-    CHECK(
-        std::ranges::find(dump.defaulted, "workload.attention = flash, where the device has it") !=
-        dump.defaulted.end());
+                        {"runtime.attention", ""}});
+    CHECK(std::ranges::find(dump.defaulted, "runtime.attention = flash, where the device has it") !=
+          dump.defaulted.end());
     CHECK(dump.find("workload.hidden")->at == file("arguments.log") + ":20");
     const auto tables = translate(file("tables.yaml"), {});  // 1024 x 4 x 2 / 3 in multiples of 64
     check_values(tables, {{"workload.layers", "24"},
@@ -164,7 +163,7 @@ TEST_CASE("a script's attention is the device's unless it names a kernel") {
         const std::vector<Override> overrides{{"cluster.preset", machine},
                                               {std::string(ranks_key), "1"}};
         return read_experiment({script, experiment_text(translate(script, {}))}, overrides)
-            .workload.attention;
+            .runtime.attention;
     };
     CHECK(attention("", "dgx-v100") == AttentionKind::plain);
     CHECK(attention("", "V100 PCIe") == AttentionKind::plain);

@@ -127,7 +127,7 @@ TEST_CASE("flags that change a step and have no key are among the problems, what
 TEST_CASE("flags of old and new name the same") {
     CHECK(value(megatron("--fp8-hybrid"), "workload.dtype") == "fp8");
     CHECK(value(megatron("--fp8-e4m3"), "workload.dtype") == "fp8");
-    CHECK(value(megatron("--attention-backend unfused"), "workload.attention") == "plain");
+    CHECK(value(megatron("--attention-backend unfused"), "runtime.attention") == "plain");
     CHECK(value(megatron("--use-custom-fsdp --data-parallel-sharding-strategy optim_grads"),
                 "parallelism.zero") == "2");
     CHECK(value(megatron("--recompute-granularity selective"), "parallelism.recompute") ==

@@ -24,7 +24,7 @@ Experiment two_replicas() {
     Experiment e = small_gpt();
     e.name = "replicas";
     e.workload.layers = 3;
-    e.workload.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     e.cluster.gpus_per_node = e.parallelism.dp = 2;
     e.parallelism.global_batch = 4;  // two micro-batches each
     return e;

@@ -43,7 +43,7 @@ TEST_CASE("a row of PyTorch steps is a script's GPT with its phases and peak") {
     CHECK(c.measured_peak->si() == 11.03e9);
     const Workload& w = c.experiment.workload;
     CHECK(w.dtype == Dtype::tf32);
-    CHECK(w.attention == AttentionKind::plain);
+    CHECK(c.experiment.runtime.attention == AttentionKind::plain);
     CHECK(!w.causal);  // the script masks nothing without flash attention
     CHECK(!w.tied);
     CHECK(c.experiment.parallelism.micro_batch == 8);

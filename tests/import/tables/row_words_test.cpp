@@ -102,7 +102,7 @@ TEST_CASE("micro-batches that a row leaves open are those of its software's year
 TEST_CASE("a row that ran without a fused attention says so in its notes") {
     const CasesHome home;
     const auto attention = [](const std::string& notes) {
-        return gpt_case_with({{"source", "llm.c"}, {"notes", notes}}).experiment.workload.attention;
+        return gpt_case_with({{"source", "llm.c"}, {"notes", notes}}).experiment.runtime.attention;
     };
     CHECK(attention("without cuDNN attention; 249k tokens/s") == AttentionKind::plain);
     CHECK(attention("with cuDNN attention") == attention(""));

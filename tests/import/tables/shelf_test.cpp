@@ -85,7 +85,7 @@ std::string rule(const std::string& source, const std::string& words, const char
 }  // namespace
 
 TEST_CASE("a framework is known by its source, and by the case where a source has several") {
-    CHECK(rule("vtrain_multi", "", "workload.attention") == "plain");
+    CHECK(rule("vtrain_multi", "", "runtime.attention") == "plain");
     CHECK(rule("megatron_sc21_table1", "", "runtime.exchanges.gradients") == "zero3");
     CHECK(rule("megatron_sc21_table1", "", "runtime.exchanges.weight_gradient") == "false");
     CHECK(rule("korthikanti2022_table5", "", "runtime.exchanges.weight_gradient") == "true");
@@ -102,7 +102,7 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
                "runtime.experts.tensor_parallel") == "wide");
     CHECK(rule("dgxc_benchmarking", "dgxc_25.05_pretrain_grok1",
                "runtime.experts.tensor_parallel") == "none");
-    CHECK(rule("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3", "workload.attention") ==
+    CHECK(rule("dgxc_benchmarking", "dgxc_25.02_pretrain_paxml_gpt3", "runtime.attention") ==
           "plain");
     CHECK(rule("megatron_bridge_perf", "", "runtime.experts.dispatch") == "once_dropless");
     CHECK(rule("megatron_bridge_perf", "NeMo container 26.04.01; pretrain",

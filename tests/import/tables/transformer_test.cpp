@@ -26,7 +26,7 @@ TEST_CASE("a row of a transformer becomes the experiment that its columns say") 
     CHECK(e.workload.tied);
     CHECK_FALSE(e.workload.gated);
     CHECK(e.workload.dtype == Dtype::fp16);
-    CHECK(e.workload.attention == AttentionKind::plain);
+    CHECK(e.runtime.attention == AttentionKind::plain);
     CHECK(e.workload.dropout == 0.1);
     CHECK(e.workload.optimizer == Optimizer::adam);
     CHECK(e.parallelism.tp == 2);
@@ -201,7 +201,7 @@ TEST_CASE(
     const CasesHome home;
     const Case c = gpt_case_with(deepseek_cells);
     const Workload& w = c.experiment.workload;
-    CHECK(w.attention == AttentionKind::mla);
+    CHECK(is_latent(w));
     CHECK(w.mla == Mla{1536, 512, 128, 64, 128});
     CHECK(w.ffn == 18432);
     CHECK(w.moe == Moe{.experts = 256,

@@ -20,7 +20,7 @@ Experiment small() {
     w.ffn = 256;
     w.seq = 1024;
     w.positions = Positions::none;
-    w.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     w.linear_bias = w.qkv_bias = false;
     e.parallelism.dp = 2;
     e.parallelism.global_batch = 8;
@@ -78,7 +78,7 @@ TEST_CASE("an unstated recompute is the least that fits") {
     CHECK(with(1.001 * two) == std::pair{Recompute::full, 2});
     CHECK(with(1.001 * three) == std::pair{Recompute::full, 3});
     CHECK(with(Bytes(1e6)) == std::pair{Recompute::full, 0});
-    e.workload.attention = AttentionKind::plain;
+    e.runtime.attention = AttentionKind::plain;
     const Bytes scores = need(Recompute::none, 0), unscored = need(Recompute::selective, 0);
     REQUIRE(unscored < 0.9 * scores);
     CHECK(with(1.001 * scores) == std::pair{Recompute::none, 0});

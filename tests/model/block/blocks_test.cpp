@@ -21,7 +21,6 @@ std::vector<Experiment> kinds() {
     Experiment llama = small_model(), separate = llama, latent = llama, hybrid = llama,
                experts = llama;
     separate.runtime.fused_projections = false;
-    latent.workload.attention = AttentionKind::mla;
     latent.workload.kv_heads = 0;
     latent.workload.mla = {
         .q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 8};
@@ -182,7 +181,7 @@ TEST_CASE("a tensor that several products read gets the sum of their gradients")
     CHECK(sum_of(up) == MemoryPass{2.0 * x, x});
     CHECK(sum_of(attention) == MemoryPass{4.0 * x, 2.0 * x});
     e.workload.gated = false;
-    e.workload.attention = AttentionKind::plain;
+    e.runtime.attention = AttentionKind::plain;
     e.workload.positions = Positions::learned;
     e.runtime.kernels = KernelStyle::operations;
     const Kernels steps(e, attention_block(e.workload, s), KernelStyle::operations);
@@ -263,7 +262,7 @@ TEST_CASE("attention operation by operation: every pass and its bytes") {
     Workload& w = e.workload;
     w.kv_heads = 0;
     w.gated = false;
-    w.attention = AttentionKind::plain;
+    e.runtime.attention = AttentionKind::plain;
     w.positions = Positions::learned;
     e.runtime.kernels = KernelStyle::operations;
     const Kernels kernels(e, attention_block(w, rank_shape(e)), KernelStyle::operations);

@@ -233,7 +233,7 @@ TEST_CASE("adapters as PEFT composes them are fp32 products between casts, a sca
                        "adapter_cast_backward r12288 w6144",
                        "adapter_sum_backward r12288 w6144"};
     for (const KernelStyle style : {KernelStyle::fused, KernelStyle::operations}) {
-        if (style == KernelStyle::operations) e.workload.attention = AttentionKind::plain;
+        if (style == KernelStyle::operations) e.runtime.attention = AttentionKind::plain;
         const ListedBlock of = listed_block(e, attention_block(e.workload, rank_shape(e)), style);
         const Lines forward = adapter(of.forward), backward = adapter(of.backward);
         CHECK(forward.size() == 12);
@@ -242,7 +242,7 @@ TEST_CASE("adapters as PEFT composes them are fp32 products between casts, a sca
     }
     // Autocast: x is cast to 16 bit and its gradient back, the products and the result are in 16
     // bit, and sums of gradients in fp32.
-    e.workload.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     e.runtime.autocast = true;
     const Lines forward = adapter(attention_of(e).forward),
                 backward = adapter(attention_of(e).backward);

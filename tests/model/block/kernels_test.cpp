@@ -30,7 +30,7 @@ Experiment model() {
 
 Experiment plain() {
     Experiment e = model();
-    e.workload.attention = AttentionKind::plain;
+    e.runtime.attention = AttentionKind::plain;
     return e;
 }
 
@@ -142,7 +142,6 @@ TEST_CASE("selective recompute runs one kernel and its exchange again") {
 // x 96 = 4608; it writes queries, keys of the same width, and values.
 TEST_CASE("latent attention: projections, norms of latents and the layout of heads") {
     Experiment e = model();
-    e.workload.attention = AttentionKind::mla;
     e.workload.kv_heads = 0;
     e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
     const ListedBlock of = attention_of(e);
@@ -270,7 +269,6 @@ TEST_CASE("a gated delta net: the products of each of its kernels") {
 // these again.
 TEST_CASE("sparse attention: the indexer, its loss, and attention to latents at selected keys") {
     Experiment e = model();
-    e.workload.attention = AttentionKind::mla;
     e.workload.kv_heads = 0;
     e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
     e.workload.indexer = {.heads = 4, .head_dim = 6, .top_k = 5};

@@ -20,9 +20,9 @@ inline Experiment small_model() {
     w.seq = 16;
     w.norm = Norm::rmsnorm;
     w.positions = Positions::rotary;
-    w.attention = AttentionKind::flash;
     w.linear_bias = w.qkv_bias = false;
     w.dtype = Dtype::bf16;
+    e.runtime.attention = AttentionKind::flash;
     e.parallelism.micro_batch = 3;
     return e;
 }

@@ -66,6 +66,27 @@ TEST_CASE("a transformer over all four kinds of groups is accepted, in any rank 
           "\"tp-cp-dp-pp\"");
 }
 
+// The older workload.attention = mla asks for latent attention, and with it changes no kernel.
+TEST_CASE("attention = mla wants the latents that it asks for") {
+    Experiment e = valid();
+    set_key(e, {"workload.attention", "mla"});
+    CHECK(complaint([&] { check_experiment(e); }) ==
+          "workload.mla.kv_rank: missing; workload.attention is mla");
+    Experiment flash = e;
+    set_key(flash, {"workload.attention", "flash"});
+    CHECK_NOTHROW(check_experiment(flash));
+    CHECK(get_key(flash, "workload.attention") == "flash");
+    e.workload.mla = {0, 512, 128, 64, 128};
+    CHECK_NOTHROW(check_experiment(e));
+    CHECK(get_key(e, "workload.attention") == "mla");
+    CHECK(get_key(e, "runtime.attention") == "plain");
+    CHECK_FALSE(is_stated(e, "runtime.attention"));
+    set_key(e, {"workload.attention", "flash"});  // the kernel alone
+    CHECK(is_latent(e.workload));
+    CHECK(get_key(e, "runtime.attention") == "flash");
+    CHECK(get_key(e, "workload.attention") == "mla");
+}
+
 TEST_CASE("a transformer states its heads and its vocabulary") {
     CHECK(told([](auto& w, auto&) { w.heads = 0; }) ==
           "workload.heads: missing; expected attention heads");
@@ -77,17 +98,13 @@ TEST_CASE("a transformer states its heads and its vocabulary") {
     CHECK(told([](auto& w, auto&) { w.hidden = 1020, w.head_dim = 64; }).empty());
     CHECK(told([](auto& w, auto&) { w.kv_heads = 6; }) ==
           "workload.kv_heads: 6 does not divide workload.heads = 16");
-    CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla; }) ==
-          "workload.mla.kv_rank: missing; workload.attention is mla");
     CHECK(told([](auto& w, auto&) {
-              w.attention = AttentionKind::mla, w.mla = {0, 512, 0, 0, 128};
-          }) == "workload.mla.nope_dim: missing; workload.attention is mla");
+              w.mla = {0, 512, 0, 0, 128};
+          }) == "workload.mla.nope_dim: missing; workload.mla.kv_rank is 512");
     CHECK(told([](auto& w, auto&) {
-              w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 0};
-          }) == "workload.mla.value_dim: missing; workload.attention is mla");
-    CHECK(told([](auto& w, auto&) {
-              w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128};
-          }).empty());
+              w.mla = {0, 512, 128, 64, 0};
+          }) == "workload.mla.value_dim: missing; workload.mla.kv_rank is 512");
+    CHECK(told([](auto& w, auto&) { w.mla = {0, 512, 128, 64, 128}; }).empty());
 }
 
 // With 4 key and value heads on 8 ranks each head is kept twice; 6 heads do not fit 8 ranks.
@@ -267,8 +284,7 @@ TEST_CASE(
               r.autocast = true, r.kernels = KernelStyle::eager;
           }).empty());
     CHECK(told([](auto& w, auto&) {
-              w.qk_norm = true, w.attention = AttentionKind::mla,
-              w.mla.kv_rank = w.mla.nope_dim = w.mla.value_dim = 8;
+              w.qk_norm = true, w.mla.kv_rank = w.mla.nope_dim = w.mla.value_dim = 8;
           }) ==
           "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
           "norms of queries and keys; expected false");
@@ -286,12 +302,8 @@ TEST_CASE(
 TEST_CASE("the least of each size is enough") {
     CHECK(told([](auto& w, auto& p) { w.heads = w.kv_heads = 1, widen(p, 1); }).empty());
     CHECK(told([](auto& w, auto& p) { w.vocab = 1, widen(p, 1); }).empty());
-    CHECK(told([](auto& w, auto&) {
-              w.attention = AttentionKind::mla, w.mla = {0, 1, 0, 1, 1};
-          }).empty());
-    CHECK(told([](auto& w, auto&) {
-              w.attention = AttentionKind::mla, w.mla = {0, 1, 1, 0, 1};
-          }).empty());
+    CHECK(told([](auto& w, auto&) { w.mla = {0, 1, 0, 1, 1}; }).empty());
+    CHECK(told([](auto& w, auto&) { w.mla = {0, 1, 1, 0, 1}; }).empty());
     CHECK(told([](auto& w, auto& p) {
               w.layers = 2, p.recompute = Recompute::full, p.recompute_layers = 1;
           }).empty());
@@ -343,7 +355,7 @@ TEST_CASE("gated delta nets and sparse attention are refused with what they are 
     CHECK(refused([](auto& w, auto& p) { w.moe.experts = 8, p.moe_system = MoeSystem::fast_moe; }));
     const auto indexer = [](auto change) {
         return told([&](auto& w, auto& p, auto& r) {
-            w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128};
+            w.mla = {0, 512, 128, 64, 128};
             w.indexer.heads = 8;
             widen(p, 2);
             make(change, w, p, r);
@@ -355,9 +367,9 @@ TEST_CASE("gated delta nets and sparse attention are refused with what they are 
     const auto latent = [&](auto change) {
         return indexer(change) ==
                "workload.indexer.heads: 8, which is modelled for causal latent attention without a "
-               "window and in fused passes; expected workload.attention = mla, or 0";
+               "window and in fused passes; expected workload.mla.kv_rank above 0, or 0";
     };
-    CHECK(latent([](auto& w, auto&) { w.attention = AttentionKind::flash; }));
+    CHECK(latent([](auto& w, auto&) { w.mla.kv_rank = 0; }));
     CHECK(latent([](auto& w, auto&) { w.causal = false; }));
     CHECK(latent([](auto& w, auto&) { w.window = 64; }));
     CHECK(latent([](auto&, auto&, auto& r) { r.kernels = KernelStyle::operations; }));
@@ -375,9 +387,7 @@ TEST_CASE(
         "workload.window: 1, which is modelled for causal attention without memory; expected 0";
     CHECK(window([](auto& w, auto&) { w.causal = false; }) == refused);
     CHECK(window([](auto& w, auto&) { w.positions = Positions::relative; }) == refused);
-    CHECK(window([](auto& w, auto&) {
-              w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128};
-          }).empty());
+    CHECK(window([](auto& w, auto&) { w.mla = {0, 512, 128, 64, 128}; }).empty());
     const auto prediction = [](auto change) {
         return told([&](auto& w, auto& p, auto& r) { w.mtp_layers = 1, make(change, w, p, r); })
             .substr(0, 48);
@@ -412,7 +422,7 @@ TEST_CASE("operation by operation nothing is split, gated or turned") {
     const auto unfused = [](auto change) {
         return told([&](auto& w, auto& p, auto& r) {
             r.kernels = KernelStyle::operations, p.tp = p.cp = 1, p.dp = 8;
-            w.gated = false, w.attention = AttentionKind::plain, w.positions = Positions::learned;
+            w.gated = false, r.attention = AttentionKind::plain, w.positions = Positions::learned;
             make(change, w, p, r);
         });
     };
@@ -435,6 +445,6 @@ TEST_CASE("operation by operation nothing is split, gated or turned") {
         "positions "
         "and a feed-forward block without gate";
     CHECK(unfused([](auto& w, auto&) { w.gated = true; }) == others);
-    CHECK(unfused([](auto& w, auto&) { w.attention = AttentionKind::flash; }) == others);
+    CHECK(unfused([](auto&, auto&, auto& r) { r.attention = AttentionKind::flash; }) == others);
     CHECK(unfused([](auto& w, auto&) { w.positions = Positions::rotary; }) == others);
 }

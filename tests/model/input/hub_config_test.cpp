@@ -418,7 +418,7 @@ TEST_CASE("a config file's type of weights is the forecast's") {
     CHECK(refusal_of("{\"model_type\": \"llama\", \"dtype\": 16, " + sizes + "}")
               .find("dtype: \"16\" is no dtype; expected bfloat16, float16 or float32") !=
           std::string::npos);
-    CHECK(read_as("\"hidden_act\": \"silu\", ").workload.attention == AttentionKind::flash);
+    CHECK(read_as("\"hidden_act\": \"silu\", ").attention == AttentionKind::flash);
 }
 
 // 32 levels are read, 33 are not.

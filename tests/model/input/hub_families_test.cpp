@@ -137,7 +137,7 @@ TEST_CASE("latents, further predictions and what they need") {
         R"("q_lora_rank": 20, "kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, )";
     const HubConfig deepseek =
         of_type("deepseek_v3", latents + R"("num_nextn_predict_layers": 2, )" + routed);
-    CHECK(deepseek.workload.attention == AttentionKind::mla);
+    CHECK(is_latent(deepseek.workload));
     CHECK(deepseek.workload.mla == Mla{20, 16, 24, 8, 12});
     CHECK(deepseek.workload.moe.router_bias);
     REQUIRE(deepseek.notes.size() == 1);
@@ -419,7 +419,7 @@ TEST_CASE("an indexer is read with its heads and the keys that it selects") {
         "deepseek_v32", sizes + R"(, "index_topk": 512, "index_n_heads": 6, "index_head_dim": 20)");
     CHECK(sparse.workload.indexer == Indexer{6, 20, 512});
     CHECK(sparse.workload.window == 0);
-    CHECK(sparse.workload.attention == AttentionKind::mla);
+    CHECK(is_latent(sparse.workload));
     CHECK(sparse.notes.empty());
     CHECK(workload_of("deepseek_v32", sizes).indexer == Indexer{64, 128, 2048});
     CHECK(workload_of("deepseek_v32", sizes + R"(, "index_topk": null)").indexer == Indexer{});

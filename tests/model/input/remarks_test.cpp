@@ -42,7 +42,7 @@ TEST_CASE("a key whose feature is off is named with the feature") {
                {{"workload.moe.ffn", "128"}, {"workload.moe.experts", "8"}},
                {{"workload.moe.capacity_factor", "1.5"}, {"workload.moe.experts", "8"}},
                {{"workload.moe.dense_layers", "1"}, {"workload.moe.experts", "8"}},
-               {{"workload.mla.kv_rank", "32"}, {"workload.attention", "mla"}},
+               {{"workload.mla.q_rank", "32"}, {"workload.mla.kv_rank", "32"}},
                {{"workload.mamba.state", "64"}, {"workload.mamba.heads", "4"}},
                {{"workload.mamba.attention", "0.25"}, {"workload.mamba.heads", "4"}},
                {{"workload.delta.interval", "2"}, {"workload.delta.value_heads", "4"}},
@@ -222,29 +222,29 @@ TEST_CASE("a framework's flash attention is plain where the device has no such k
     for (const std::string kind : {"flash", "flash2", "triton"}) {
         INFO(kind);
         const Experiment e = on_volta({{"framework.attention", kind}});
-        CHECK(e.workload.attention == AttentionKind::plain);
-        CHECK(says(remarks_on(e), "workload.attention = plain: old has no " + kind +
+        CHECK(e.runtime.attention == AttentionKind::plain);
+        CHECK(says(remarks_on(e), "runtime.attention = plain: old has no " + kind +
                                       " kernel below compute capability 80"));
         Experiment newer = e;  // bf16 and tf32 make it an A100
         newer.cluster.gpu.peaks[Dtype::bf16] = newer.cluster.gpu.peaks[Dtype::tf32] =
             FlopsPerSecond(4e12);
         apply_framework(newer);
-        CHECK(to_string(newer.workload.attention) == kind);
+        CHECK(to_string(newer.runtime.attention) == kind);
         CHECK(remarks_on(newer).empty());
         // Whoever states the kernel gets it, and is told.
         const Experiment stated =
-            on_volta({{"framework.attention", "plain"}, {"workload.attention", kind}});
-        CHECK(to_string(stated.workload.attention) == kind);
-        CHECK(says(remarks_on(stated), "workload.attention = " + kind + " is not there on old"));
+            on_volta({{"framework.attention", "plain"}, {"runtime.attention", kind}});
+        CHECK(to_string(stated.runtime.attention) == kind);
+        CHECK(says(remarks_on(stated), "runtime.attention = " + kind + " is not there on old"));
     }
     CHECK(remarks_on(on_volta({{"framework.attention", "plain"}})).empty());
     // A preset model's flash attention is no statement either.
     Experiment preset = on_volta({});
-    preset.workload.attention = AttentionKind::flash;
+    preset.runtime.attention = AttentionKind::flash;
     apply_framework(preset);
-    CHECK(preset.workload.attention == AttentionKind::plain);
+    CHECK(preset.runtime.attention == AttentionKind::plain);
     // Latent attention is the model's: it stays, and the forecast says that it cannot run.
-    CHECK(says(remarks_on(on_volta({{"workload.attention", "mla"}})),
+    CHECK(says(remarks_on(on_volta({{"workload.mla.kv_rank", "32"}})),
                "the forecast is of what cannot run"));
 }
 

@@ -218,18 +218,18 @@ TEST_CASE("of splits that do the same one is legal") {
     CHECK(once(SplitKey::recompute,
                [](Experiment&, Parallelism& p) { p.recompute = Recompute::selective; }) == legal);
     CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
-              e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
+              e.runtime.attention = AttentionKind::flash, p.recompute = Recompute::selective;
           }) == rule::scores);
     CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
-              e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
+              e.runtime.attention = AttentionKind::flash, p.recompute = Recompute::selective;
               e.workload.dtype = Dtype::fp8;
           }) == legal);
     CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
-              e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
+              e.runtime.attention = AttentionKind::flash, p.recompute = Recompute::selective;
               p.recompute_modules = {RecomputedModule::mlp};
           }) == legal);
     CHECK(once(SplitKey::recompute, [](Experiment& e, Parallelism& p) {
-              e.workload.attention = AttentionKind::flash, p.recompute = Recompute::selective;
+              e.runtime.attention = AttentionKind::flash, p.recompute = Recompute::selective;
               p.recompute_modules = {RecomputedModule::moe};  // which the model has not
           }) == rule::scores);
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1; }) ==

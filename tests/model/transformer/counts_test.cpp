@@ -162,7 +162,6 @@ TEST_CASE("experts stand in every interval-th layer after the dense ones") {
 // instead of 64 and 6 more in its norm.
 TEST_CASE("latent attention counts its projections and the norms of its latents") {
     Workload w = tiny();
-    w.attention = AttentionKind::mla;
     w.norm = Norm::rmsnorm;
     w.linear_bias = w.qkv_bias = false;
     w.mla = {.q_rank = 0, .kv_rank = 4, .nope_dim = 3, .rope_dim = 1, .value_dim = 5};

@@ -90,7 +90,6 @@ TEST_CASE("what the host does for a layer comes before its kernels") {
 // there are four instead of one: three more.
 TEST_CASE("latent attention calls two or three modules more") {
     Experiment e = small_model();
-    e.workload.attention = AttentionKind::mla;
     e.workload.mla = {.q_rank = 0, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 8};
     const auto second = [&](const Plan& (*of)(const LayerPlans&)) {
         const Planned p(e);
@@ -188,7 +187,7 @@ TEST_CASE("a recompute that stops early leaves out the product down and what fol
     e.workload.adapter_rank = 0;
     e.runtime.kernels =
         KernelStyle::operations;  // an interpreter of every operation runs the whole module again
-    e.workload.attention = AttentionKind::plain;
+    e.runtime.attention = AttentionKind::plain;
     const Planned unfused(e);
     CHECK(unfused.names(unfused.plans.dense.recompute) ==
           unfused.names(unfused.plans.dense.forward));
@@ -232,7 +231,7 @@ TEST_CASE("each token predicted further ahead is a layer and a head more") {
 TEST_CASE("what runs operation by operation is not counted twice") {
     Experiment e = small_model();
     e.workload.gated = false;
-    e.workload.attention = AttentionKind::plain;
+    e.runtime.attention = AttentionKind::plain;
     e.workload.positions = Positions::learned;
     const auto lines = [&](KernelStyle style, double eager_traffic) {
         e.runtime.kernels = style;

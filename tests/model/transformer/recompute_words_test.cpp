@@ -48,7 +48,7 @@ TEST_CASE("Megatron's selective recompute runs the attention forward again, flas
         INFO(framework);
         CHECK(again(framework, "selective") == Approx(flash));
     }
-    CHECK(again("megatron-core", "selective", {{"workload.attention", "plain"}}) ==
+    CHECK(again("megatron-core", "selective", {{"runtime.attention", "plain"}}) ==
           Approx(2 * flash));
 }
 
@@ -109,8 +109,7 @@ TEST_CASE("Megatron's modules run their products again, and nothing else") {
 // Latents of 512 (queries) and 256 (keys and values); 8 heads of 128 + 64 and of 128.
 TEST_CASE("Megatron's products up from the latents run again") {
     const double up = 2 * seq * (512 * 8 * (128 + 64) + 256 * 8 * (128 + 128));
-    CHECK(modules_again("[mla_up_proj, layernorm]", {{"workload.attention", "mla"},
-                                                     {"workload.kv_heads", "8"},
+    CHECK(modules_again("[mla_up_proj, layernorm]", {{"workload.kv_heads", "8"},
                                                      {"workload.mla.q_rank", "512"},
                                                      {"workload.mla.kv_rank", "256"},
                                                      {"workload.mla.nope_dim", "128"},

@@ -280,7 +280,6 @@ TEST_CASE("a rank's part of every size, rounded up") {
     CHECK(rank_shape(e).routed_tokens == 12);
     w.head_share = 0.001;
     CHECK(rank_shape(e).head_tokens == 1);
-    w.attention = AttentionKind::mla;
     w.mla = {.q_rank = 0, .kv_rank = 16, .nope_dim = 11, .rope_dim = 4, .value_dim = 13};
     CHECK(rank_shape(e).qk_dim == 15);
     CHECK(rank_shape(e).value_dim == 13);

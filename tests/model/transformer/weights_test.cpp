@@ -46,7 +46,6 @@ TEST_CASE("ranks that share a key and value head hold a copy each") {
 // and 16 x 4 x (16 + 16); output 4 x 16 x h. Norms of the latents: 2 x 40.
 TEST_CASE("projections to latents are whole on every rank") {
     Experiment e = plain();
-    e.workload.attention = AttentionKind::mla;
     e.workload.mla = {24, 16, 16, 8, 16};
     const double h = 64, down = h * 48, split = 24 * 96 + 16 * 128 + 64 * h + 8 * h * h,
                  norms = 2 * 2 * 64 + 2 * 40;

@@ -263,7 +263,6 @@ TEST_CASE("bounds know what a device loses while its host goes on behind a wait"
 TEST_CASE("no step with sparse attention is below its bound, and delta nets have none") {
     Experiment base = middle_gpt();
     Workload& w = base.workload;
-    w.attention = AttentionKind::mla;
     w.mla = {.q_rank = 256, .kv_rank = 128, .nope_dim = 64, .rope_dim = 32, .value_dim = 64};
     w.indexer = {.heads = 8, .head_dim = 64, .top_k = 128};
     base.parallelism.global_batch = 32;
@@ -273,7 +272,8 @@ TEST_CASE("no step with sparse attention is below its bound, and delta nets have
     CHECK(result.samples == 40);
     CHECK(result.below == result.samples);
     w.indexer = {};
-    w.attention = AttentionKind::flash;
+    w.mla = {};
+    base.runtime.attention = AttentionKind::flash;
     w.delta = {.value_heads = 8, .key_heads = 4};
     CHECK_FALSE(StepBounds::cover(base));
 }

@@ -25,7 +25,7 @@ Experiment experiment_of(const Shape& s) {
     w.seq = s.seq;
     w.tied = false;
     w.dtype = s.dtype;
-    w.attention = s.attention;
+    e.runtime.attention = s.attention;
     w.optimizer = Optimizer::adam;
     e.runtime.kernels = KernelStyle::script;
     e.parallelism.micro_batch = s.batch;

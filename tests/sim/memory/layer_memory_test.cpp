@@ -79,7 +79,6 @@ TEST_CASE("selective recompute of modules keeps what they read") {
 // the keys' own part of 8 x 8 are made again; the shared rotary key of 4 stays.
 TEST_CASE("selective recompute of the products up from latents keeps no queries, keys and values") {
     Experiment e = small_model();
-    e.workload.attention = AttentionKind::mla;
     e.workload.kv_heads = 8;
     e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
     const Routing balanced;
@@ -121,7 +120,6 @@ TEST_CASE("a gated delta net keeps what its kernels' backwards read") {
 TEST_CASE(
     "sparse attention keeps queries as wide as the latent, and of the indexer what it chose") {
     Experiment e = small_model();
-    e.workload.attention = AttentionKind::mla;
     e.workload.kv_heads = 0;
     e.workload.mla = {.q_rank = 24, .kv_rank = 16, .nope_dim = 8, .rope_dim = 4, .value_dim = 6};
     e.workload.indexer = {.heads = 4, .head_dim = 6, .top_k = 5};

@@ -223,7 +223,7 @@ TEST_CASE("stacked heads keep the projections' result beside copies of keys and 
     w.ffn = 256;
     w.seq = 32;
     w.vocab = 1000;
-    w.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     const auto kept = [&] {
         double bytes = 0;
         for (const StepTensor& t : lifetimes_of(e, {}, 0).tensors)

@@ -47,7 +47,7 @@ Experiment llama() {
     w.tied = w.linear_bias = w.qkv_bias = false;
     w.norm = Norm::rmsnorm;
     w.positions = Positions::rotary;
-    w.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     w.dtype = Dtype::bf16;
     return e;
 }
@@ -61,7 +61,6 @@ Experiment deepseek() {
     w.heads = w.kv_heads = 128;
     w.ffn = 12288;
     w.seq = 4096;
-    w.attention = AttentionKind::mla;
     w.mla = {1536, 512, 128, 64, 128};
     w.moe.experts = 160;
     w.moe.top_k = 6;
@@ -482,7 +481,7 @@ TEST_CASE("what a split backward computed again stays until its weight gradients
     Experiment e = gpt3();
     Workload& w = e.workload;
     w.dropout = 0;
-    w.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     Parallelism& p = e.parallelism;
     p.pp = 8;
     p.tp = 8;

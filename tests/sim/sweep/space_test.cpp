@@ -63,7 +63,7 @@ Experiment on_eight(Experiment e) {
 
 TEST_CASE("every point is met once: legal where check_experiment() accepts it, else counted") {
     Experiment e = on_eight(small_gpt());
-    e.workload.attention = AttentionKind::plain;
+    e.runtime.attention = AttentionKind::plain;
     for (const bool experts : {false, true}) {
         if (experts) e = on_eight(small_moe());
         const SweepSpace space(

@@ -70,7 +70,7 @@ TEST_CASE("the best of a sweep are the best of simulating everything") {
     q.top = 7;
     check_against_all(q);
     q.objective = Objective::tokens;
-    q.experiment.workload.attention = AttentionKind::plain;
+    q.experiment.runtime.attention = AttentionKind::plain;
     q.axes = {parse_axis("parallelism=all"), parse_axis("parallelism.global_batch=8,16"),
               parse_axis("parallelism.cp=1"), parse_axis("parallelism.zero=1")};
     check_against_all(q);

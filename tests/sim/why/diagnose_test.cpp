@@ -19,7 +19,7 @@ namespace {
 
 Experiment two_nodes() {
     Experiment e = small_gpt();
-    e.workload.attention = AttentionKind::flash;
+    e.runtime.attention = AttentionKind::flash;
     e.workload.seq = 1024;
     e.parallelism.dp = 8;
     e.parallelism.global_batch = 32;

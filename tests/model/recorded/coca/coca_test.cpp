@@ -300,7 +300,7 @@ TEST_CASE("what a captioner's step does not model is refused, naming the key") {
     refused("workload.vision.layers", "0");
     refused("workload.vision.heads", "7");
     refused("workload.moe.experts", "4");
-    refused("workload.attention", "flash");
+    refused("runtime.attention", "flash");
     refused("workload.dropout", "0.1");
     refused("runtime.kernels", "eager");
     refused("runtime.exchanges.parameters", "true");

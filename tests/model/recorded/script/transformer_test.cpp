@@ -28,10 +28,10 @@ Experiment gpt2(int layers, AttentionKind attention, Dtype dtype = Dtype::bf16, 
     w.vocab = 50304;
     w.seq = 1024;
     w.tied = false;
-    w.attention = attention;
     w.dtype = dtype;
     w.optimizer = Optimizer::adam;
     e.runtime.kernels = KernelStyle::script;
+    e.runtime.attention = attention;
     e.parallelism.micro_batch = batch;
     e.cluster.gpu.peaks[Dtype::bf16] = e.cluster.gpu.peaks[Dtype::tf32] =
         e.cluster.gpu.peaks[Dtype::fp32] = FlopsPerSecond(1e15);
@@ -415,8 +415,9 @@ TEST_CASE("what an eager script cannot be written for is refused by its key") {
           refusal("workload.heads: 11", "a divisor of hidden"));
     CHECK(told([](auto& e) { e.workload.heads = 0; }) ==
           refusal("workload.heads: 0", "a divisor of hidden"));
-    CHECK(told([](auto& e) { e.workload.attention = AttentionKind::mla; }) ==
-          refusal("workload.attention: mla", "plain or flash"));
+    CHECK(told([](auto& e) {
+              e.workload.mla = {0, 512, 64, 0, 64};
+          }) == refusal("workload.mla.kv_rank: 512", "0"));
     CHECK(told([](auto& e) { e.workload.optimizer = Optimizer::sgd; }) ==
           refusal("workload.optimizer: sgd", "adam or none"));
     CHECK(told([](auto& e) { e.workload.optimizer = Optimizer::none; }).empty());
