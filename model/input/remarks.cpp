@@ -260,8 +260,9 @@ void add_lacks(const Experiment& e, Remarks& remarks) {
         remarks.push_back(
             fmt::format("{} is not there on {}, whose compute capability is below {} ({}); {}",
                         what, e.cluster.gpu.name, lack->capability, lack->source,
-                        latent && key == attention ? "the forecast is of what cannot run"
-                                                   : "expected " + lack->instead));
+                        (latent && key == attention) || lack->instead.empty()
+                            ? "the forecast is of what cannot run"
+                            : "expected " + lack->instead));
     };
     const auto kernel = to_string(attention_kernel(e)),
                dispatch = to_string(e.runtime.experts.dispatch);
