@@ -178,13 +178,14 @@ void take_links(const std::string& path, AskedRun& run) {
 
 // Of several ranks also how they differ.
 void take_profile(const std::string& path, Observed& seen) {
-    const std::vector<KernelShares> ranks = read_kernel_shares(path);
-    seen.kinds = ranks.front();
+    const std::vector<RankUse> ranks = read_device_use(path);
+    seen.kinds = ranks.front().kinds;
+    seen.idle = ranks.front().idle;
     if (seen.kinds->total() <= 0)
         throw ConfigError("--profile " + path + ": no kernel computes within its steps");
     if (ranks.size() < 2 || !seen.rank_times.empty()) return;
-    for (const KernelShares& rank : ranks)
-        seen.rank_times.push_back((seen.step * rank.total()).si());
+    for (const RankUse& rank : ranks)
+        seen.rank_times.push_back((seen.step * rank.kinds.total()).si());
 }
 
 // GPUs of a busy run seldom reach their highest clock: between 0.8 of it (power-limited Hopper) and

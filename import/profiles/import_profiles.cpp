@@ -150,11 +150,12 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
     return ranks;
 }
 
-std::vector<KernelShares> read_kernel_shares(const std::string& path) {
+std::vector<RankUse> read_device_use(const std::string& path) {
     std::vector<std::string> ignored;
-    std::vector<KernelShares> shares;
-    for (const Profile& p : read_job({path}, ignored)) shares.push_back(kernel_shares(p));
-    return shares;
+    std::vector<RankUse> ranks;
+    for (const Profile& p : read_job({path}, ignored))
+        ranks.push_back({kernel_shares(p), idle_stretch(p)});
+    return ranks;
 }
 
 std::vector<std::string> import_profiles(const ProfileImport& request) {

@@ -36,8 +36,8 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
 // notes on what was taken and left out.
 std::vector<std::string> import_profiles(const ProfileImport& request);
 
-// Of each rank of a file or folder: what its kernels take (profile_times.h).
-std::vector<KernelShares> read_kernel_shares(const std::string& path);
+// Of each rank of a file or folder: what its device does (profile_times.h).
+std::vector<RankUse> read_device_use(const std::string& path);
 
 // Reads a file of either profiler; an Nsight export may hold several processes, each a profile.
 // Throws ConfigError for other files and for traces without GPU work.

@@ -70,6 +70,20 @@ KernelShares kernel_shares(const Profile& profile) {
     return shares;
 }
 
+std::optional<double> idle_stretch(const Profile& profile) {
+    if (profile.steps.empty()) return std::nullopt;
+    std::vector<double> longest;
+    for (std::size_t i = 0; i < profile.steps.size(); ++i) {
+        const Seconds begin = profile.steps[i].start, end = begin + length_of_step(profile, i);
+        std::vector<std::pair<double, double>> spans;
+        for (const DeviceSpan& span : profile.spans)
+            if (seconds(span.finish) > begin && seconds(span.start) < end)
+                spans.emplace_back(seconds(span.start).si(), seconds(span.finish).si());
+        longest.push_back(longest_idle(std::move(spans), begin.si(), end.si()));
+    }
+    return median(std::move(longest));
+}
+
 DeviceTimes device_times(const Profile& profile) {
     const auto computes = [](const DeviceSpan& s) { return s.kind == SpanKind::compute; };
     const auto communicates = [](const DeviceSpan& s) { return s.kind == SpanKind::communication; };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -41,6 +42,10 @@ DeviceTimes device_times(const Profile& profile);
 // the first work to the last: matrix products, fused attention, all others. By the operator that
 // launched a kernel where its sizes were recorded, else by the kernel's name.
 KernelShares kernel_shares(const Profile& profile);
+
+// Of each step the longest stretch in which the device does nothing, over the step; the median of
+// the steps. Empty without steps.
+std::optional<double> idle_stretch(const Profile& profile);
 
 inline Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
 

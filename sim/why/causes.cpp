@@ -243,6 +243,15 @@ KernelShares kinds_of(const TaskGraph& graph, const Costs& costs, int rank) {
 
 }  // namespace
 
+static double idle_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
+    std::vector<std::pair<double, double>> spans;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        for (const Place place : graph.places(t))
+            if (place.rank() == rank)
+                spans.emplace_back(timeline.start[t].si(), timeline.finish[t].si());
+    return longest_idle(std::move(spans), 0, timeline.end.si());
+}
+
 QuickStep quick_step(const Experiment& e) {
     const TaskGraph graph = build_step(e, routing_of(e, 0));
     const Costs costs = price(graph, e.cluster);
@@ -260,7 +269,8 @@ QuickStep quick_step(const Experiment& e) {
             .computing = computing,
             .kinds = kinds,
             .typical = Seconds(typical),
-            .uneven = typical > 0 ? most / typical : 1};
+            .uneven = typical > 0 ? most / typical : 1,
+            .idle = idle_of(graph, timeline, rank)};
 }
 
 }  // namespace stepcast

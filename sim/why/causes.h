@@ -36,6 +36,7 @@ struct Cause {
     KEY(double, every_least, 2, "steps from one slow step to the next, at least", 1, 1e6);
     KEY(double, every_most, 1000, "and at most, where distances are equal", 1, 1e6);
     KEY(SlowRanks, ranks, SlowRanks::all, "which ranks compute longer");
+    KEY(bool, at_once, false, "devices do nothing in one stretch as long as what it costs");
     KEY(std::vector<std::string>, frees, {}, "what is then not in a device's memory");
     KEY(bool, clock, false, "devices run at the severity's share of their clock");
     KEY(std::string, test, {}, "what tells it");
@@ -78,13 +79,13 @@ std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs);
 // One step of the experiment, without noise: what `diagnose` compares. `kernels`: the sum of what
 // the reporting rank computes, `computing` the same without the host's work, and `kinds` the shares
 // of that. `typical`: what the median rank computes; `uneven`: what the busiest one does, over
-// that.
+// that. `idle`: the longest stretch in which the reporting rank does nothing, over the step.
 struct QuickStep {
     StepTimes times;
     Seconds kernels, computing;
     KernelShares kinds;
     Seconds typical;
-    double uneven = 1;
+    double uneven = 1, idle = 0;
 };
 QuickStep quick_step(const Experiment& e);
 

@@ -57,18 +57,30 @@ double log_mean_exp(const std::vector<Judged>& guesses) {
     return most + std::log(sum / real(guesses.size()));
 }
 
+// What a cause adds to the simulated step may be one stretch without work, or many. A rank waits
+// for slower ones within its collectives, and how a shared device's time is cut nobody says.
+void take_idle(CauseGuess& g, const Cause& cause, const UnderCause& changed, double simulated) {
+    if (changed.device_share < 1 || changed.times < 1 || is_of_few(g.ranks)) return;
+    const Seconds added = changed.in_forward + changed.in_backward + changed.in_optimizer;
+    const double engine = (g.times.step - added) / changed.times / g.times.step;
+    g.idle_least = cause.at_once ? 1 - engine : 0;
+    g.idle_most = std::min(1.0, 1 - engine + simulated * engine);
+}
+
 std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Experiment& e,
                                    const QuickStep& plain, double scale) {
     const auto changed = under(cause, severity, e);
     if (!changed) return std::nullopt;
     CauseGuess g{
         .severity = severity, .times = plain.times, .ranks = cause.ranks, .kinds = plain.kinds};
+    double idle = plain.idle;
     if (!changed->same) {
         try {
             const QuickStep step = quick_step(changed->experiment);
             g.times = scaled(step.times, scale);
             g.kernels = scale * step.typical / plain.typical;
             g.kinds = step.kinds;
+            idle = step.idle;
             if (cause.ranks == SlowRanks::each) g.slowest_rank = step.uneven / plain.uneven;
         } catch (const ConfigError&) {
             return std::nullopt;
@@ -91,6 +103,7 @@ std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Ex
     g.link_between /= changed->device_share;
     g.link_inside /= changed->device_share;
     g.kernels = is_of_few(g.ranks) ? 1 : g.kernels * changed->work / changed->device_share;
+    take_idle(g, cause, *changed, idle);
     return g;
 }
 
@@ -430,6 +443,8 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     g.clock = mix(a.clock, b.clock);
     g.device_share = mix(a.device_share, b.device_share);
     g.kernels = mix(a.kernels, b.kernels);
+    g.idle_least = (1 - share) * a.idle_least + share * b.idle_least;
+    g.idle_most = (1 - share) * a.idle_most + share * b.idle_most;
     for (double KernelShares::*kind : kernel_kinds)
         g.kinds.*kind = mix(a.kinds.*kind, b.kinds.*kind);
     return g;
@@ -456,7 +471,8 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, in
         if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale);
     });
     found.all.push_back(
-        {std::nullopt, {{.severity = 1, .times = plain.times, .kinds = plain.kinds}}});
+        {std::nullopt,
+         {{.severity = 1, .times = plain.times, .kinds = plain.kinds, .idle_most = plain.idle}}});
     for (auto& t : tried)
         if (t) found.all.push_back(std::move(*t));
     for (TriedCause& t : found.all) take_memory(t, e, whole.memory);

@@ -41,6 +41,8 @@ struct Observed {
     std::vector<double> rank_times = {};  // what each rank computes in a step
     // what one rank's kernels take by their kind, as shares of the step
     std::optional<KernelShares> kinds = {};
+    // the longest stretch of a step in which one rank's device does nothing, over the step
+    std::optional<double> idle = {};
     std::optional<Bytes> peak = {};  // memory that tensors took on the fullest device
     std::vector<MeasuredLink> links = {};
     std::vector<MeasuredClock> clocks = {};  // of devices
@@ -57,11 +59,12 @@ struct CauseGuess {
     StepTimes times;  // step: with what the engine does not know
     // times over the forecast's: of collectives, and of the slowest rank's kernels
     double link_between = 1, link_inside = 1, slowest_rank = 1;
-    SlowRanks ranks = SlowRanks::all;  // which are slow
-    double kernels = 1;                // what ranks compute, over the forecast
-    KernelShares kinds = {};           // of what a rank computes
-    double clock = 1;                  // over its usual one
-    double device_share = 1;           // of the time
+    SlowRanks ranks = SlowRanks::all;      // which are slow
+    double kernels = 1;                    // what ranks compute, over the forecast
+    KernelShares kinds = {};               // of what a rank computes
+    double clock = 1;                      // over its usual one
+    double device_share = 1;               // of the time
+    double idle_least = 0, idle_most = 1;  // the longest stretch without work, over the step
 };
 // The guess at a severity between two others, `share` of the way.
 CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share);

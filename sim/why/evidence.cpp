@@ -14,13 +14,15 @@ namespace {
 // Widths of logarithms. A phase, and the kernels' sum, beside the step: how differently they are
 // off; of a rank's time beside the others'; of a link beside its forecast; of a clock beside the
 // usual one; of the time that a run had its devices; of a kind's share of the kernels, and of the
-// kernels in the step of a profile, which itself slows the host down; of memory.
+// kernels in the step of a profile, which itself slows the host down; of memory; of a stretch
+// without work.
 constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
                  clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
-                 memory_width = 0.17;
+                 memory_width = 0.17, idle_width = 0.25;
 constexpr double outliers = 0.05, outlier_width = 3;
-// A phase below this share of the step is not looked at.
-constexpr double least_phase = 0.03;
+// A phase below this share of the step is not looked at; a stretch without work that is shorter
+// than this share says little.
+constexpr double least_phase = 0.03, least_idle = 0.05;
 
 double log_normal(double x, double width) {
     return -0.5 * x * x / (width * width) - std::log(width);
@@ -170,6 +172,17 @@ void weigh_kinds(Scale& s) {
                  std::log(all / said), profile_width, s.strange());
 }
 
+// How long the device does nothing in one piece: waits for a batch are one, slow launches are many.
+void weigh_idle(Scale& s) {
+    if (!s.observed.idle) return;
+    const double seen = *s.observed.idle, least = s.guess.idle_least, most = s.guess.idle_most,
+                 said = std::clamp(seen, least, most);
+    s.add_robust("one stretch without work",
+                 fmt::format("{:.0f} % of the step, {:.0f} to {:.0f} % expected", 100 * seen,
+                             100 * least, 100 * most),
+                 std::log((seen + least_idle) / (said + least_idle)), idle_width, strange_phase);
+}
+
 void weigh_clocks(Scale& s) {
     if (s.observed.clocks.empty()) return;
     std::vector<double> shares;
@@ -236,8 +249,8 @@ bool is_of_few(SlowRanks ranks) { return ranks == SlowRanks::one || ranks == Slo
 Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& tried,
              const Observed& observed, Seconds step) {
     Scale scale{g, tried, observed, step};
-    for (const auto weigh : {weigh_step, weigh_phases, weigh_ranks, weigh_kinds, weigh_clocks,
-                             weigh_device_share, weigh_links})
+    for (const auto weigh : {weigh_step, weigh_phases, weigh_ranks, weigh_kinds, weigh_idle,
+                             weigh_clocks, weigh_device_share, weigh_links})
         weigh(scale);
     weigh_memory(scale, memory);
     return std::move(scale.found);

@@ -51,6 +51,12 @@ TwoCauses judged(const TriedCauses& tried, std::size_t first, std::size_t second
     return found;
 }
 
+// What was timed is a part of the step: whatever else is too long would be excused by that part.
+bool shortens(const TriedCause& t, const CauseGuess& plain) {
+    return std::ranges::all_of(
+        t.guesses, [&](const CauseGuess& g) { return g.times.step < plain.times.step; });
+}
+
 }  // namespace
 
 CauseGuess combined(const CauseGuess& a, const CauseGuess& b, const CauseGuess& plain) {
@@ -72,15 +78,23 @@ CauseGuess combined(const CauseGuess& a, const CauseGuess& b, const CauseGuess& 
           &CauseGuess::kernels, &CauseGuess::clock, &CauseGuess::device_share})
         g.*factor = a.*factor * b.*factor;
     if (a.ranks == SlowRanks::all) g.ranks = b.ranks;
+    const Seconds least = std::max(a.idle_least * a.times.step, b.idle_least * b.times.step),
+                  most = a.idle_most * a.times.step + b.idle_most * b.times.step -
+                         plain.idle_most * plain.times.step;
+    g.idle_least = std::min(1.0, least / g.times.step);
+    g.idle_most = std::clamp(most / g.times.step, g.idle_least, 1.0);
     return g;
 }
 
 std::vector<TwoCauses> two_causes(const TriedCauses& tried, const std::vector<double>& weights,
                                   const Observed& seen, Seconds step) {
     std::vector<TwoCauses> found;
+    const auto can_meet = [&](std::size_t i) {
+        return weights[i] > 0 && !shortens(tried.all[i], tried.all.front().guesses.front());
+    };
     for (std::size_t i = 1; i < tried.all.size(); ++i)
         for (std::size_t j = i + 1; j < tried.all.size(); ++j) {
-            if (weights[i] <= 0 || weights[j] <= 0) continue;
+            if (!can_meet(i) || !can_meet(j)) continue;
             found.push_back(judged(tried, i, j, seen, step));
             // met independently of each other
             found.back().log_weight += std::log(weights[i] * weights[j] / weights.front());

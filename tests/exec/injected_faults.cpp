@@ -155,6 +155,18 @@ std::vector<double> rank_times(const TaskGraph& graph, const Measurement& run) {
     return times;
 }
 
+// The longest stretch of a step in which rank 0 does nothing, over the step: the median.
+double idle_of(const Measurement& run) {
+    std::vector<double> longest;
+    for (std::size_t i = 0; i < run.traces.size(); ++i) {
+        std::vector<std::pair<double, double>> spans;
+        for (const Span& s : run.traces[i].spans)
+            if (s.place.rank() == 0) spans.emplace_back(s.start.si(), s.finish.si());
+        longest.push_back(longest_idle(spans, 0, run.steps[i].times.step.si()));
+    }
+    return median(longest);
+}
+
 Observed observed_of(const TaskGraph& graph, const Measurement& run) {
     Observed seen{.name = "run", .step = {}};
     Seconds sum;
@@ -169,6 +181,7 @@ Observed observed_of(const TaskGraph& graph, const Measurement& run) {
     seen.gradient_sync = times.gradient_sync;
     seen.optimizer = times.optimizer;
     seen.rank_times = rank_times(graph, run);
+    seen.idle = idle_of(run);
     std::vector<double> shares;
     for (const MeasuredStep& step : run.steps) shares.push_back(step.cpu_share);
     seen.device_share = median(shares);

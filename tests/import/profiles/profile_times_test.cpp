@@ -76,10 +76,13 @@ TEST_CASE("a profile's kernels by kind are shares of its steps' time") {
     CHECK(k.products == Approx(0.4));
     CHECK(k.attention == Approx(0.15));
     CHECK(k.passes == Approx(0.1));
+    // the device does nothing 180..190
+    CHECK(idle_stretch(p) == Approx(0.1));
     // without steps, of all from 0 to the last work: 30 + 20, 15, 40 of 230
     p.steps.clear();
     CHECK(kernel_shares(p).products == Approx(50.0 / 230));
     CHECK(kernel_shares(p).passes == Approx(40.0 / 230));
+    CHECK(!idle_stretch(p));
 }
 
 // Steps begin at 1000 and 3000 ns; the last lasts 1500. Kernels 500..1500 (backward, half of it

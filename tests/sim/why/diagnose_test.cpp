@@ -241,6 +241,48 @@ TEST_CASE("a profile tells kernels that are not fused") {
     CHECK(d.causes.front().probability > std::max(0.8, before));
 }
 
+// Of 0..10 covered 1..3 (twice in part) and 6..7: the gaps are 1, 3 and 3; of 0..11 the last is 4.
+// What begins later does not shorten it.
+TEST_CASE("the longest stretch without work is the widest gap between spans") {
+    const std::vector<std::pair<double, double>> spans{{6, 7}, {2, 3}, {1, 2.5}, {12, 13}};
+    CHECK(longest_idle(spans, 0, 10) == Approx(0.3));
+    CHECK(longest_idle(spans, 0, 11) == Approx(4.0 / 11));
+    CHECK(longest_idle(spans, 1.5, 2.8) == 0);
+    CHECK(longest_idle({}, 0, 2) == 1);
+}
+
+// A step of 1.5 times its forecast. If a third of it is one stretch without work it waited for
+// data; if no stretch is longer than as simulated it did not.
+TEST_CASE("one long stretch without work speaks for waits, none against them") {
+    const TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    const CauseGuess& plain = tried.all.front().guesses.front();
+    Observed seen{.name = "run", .step = plain.times.step * 1.5};
+    const auto waits = [&](std::optional<double> idle) {
+        seen.idle = idle;
+        const Diagnosis d = diagnose(tried, seen);
+        const auto found = std::ranges::find(d.causes, "waits for data", &SuspectedCause::name);
+        return found == d.causes.end() ? 0 : found->probability;
+    };
+    const double unknown = waits({});
+    CHECK(waits(1.0 / 3) > 2 * unknown);
+    CHECK(waits(plain.idle_most / 1.5) < 0.5 * unknown);
+}
+
+// Whatever a run has too much, a part of it that was taken for the whole would excuse.
+TEST_CASE("a part of a step taken for the whole is no half of a pair") {
+    const TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    const std::vector<double> weights(tried.all.size(), 1.0);
+    const auto name = [&](std::size_t i) { return tried.all[i].cause->name; };
+    const auto pairs = two_causes(tried, weights, {.name = "run", .step = 1_s}, 1_s);
+    CHECK(pairs.size() > 20);
+    REQUIRE(std::ranges::count_if(tried.all, [](const TriedCause& t) {
+                return t.cause && t.cause->name == "a micro-batch taken for a step";
+            }) == 1);
+    for (const TwoCauses& p : pairs)
+        for (const std::size_t i : {p.first, p.second})
+            CHECK(name(i) != "a micro-batch taken for a step");
+}
+
 // The network at a tenth and devices at half of their clock: links say the one, clocks the other,
 // and the phases both. Times that are computed double, the rest of the gradients' sum adds.
 TEST_CASE("two causes at once are named together") {
