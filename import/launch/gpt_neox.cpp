@@ -31,7 +31,7 @@ void take_widths(Document& d, Translation& t) {
 
 // [[["flash"], 12]], or several kinds in turn
 void take_attention(Document& d, Translation& t) {
-    if (const auto* v = d.find("attention_config"))
+    if (const auto* v = d.find("attention_config")) {
         for (const std::string& kind : words_of(v->value, " ,[]'\"0123456789"))
             if (kind == "flash") {
                 t.set("runtime.attention", "flash", v->at);
@@ -41,6 +41,7 @@ void take_attention(Document& d, Translation& t) {
                                   "taken as global");
                 break;
             }
+    }
     if (const auto* v = d.on("use_flash_attn")) t.set("runtime.attention", "flash", v->at);
 }
 
