@@ -317,9 +317,8 @@ Translation translate_script(const std::string& text, const std::string& path,
         if (!concerns_megatron(d))
             throw ConfigError(fmt::format(
                 "{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, "
-                "--micro-batch-size, "
-                "--tensor-model-parallel-size); expected such a launch, or name the model's "
-                "config.json and say the split with --set",
+                "--micro-batch-size, --tensor-model-parallel-size); expected such a launch, or "
+                "name the model's config.json and set the parallel layout with --set",
                 launch.arguments.front().at,
                 program_of(launch).empty() ? "what it runs" : program_of(launch) + ".py"));
         return translate_flags(launch, std::move(d));

@@ -248,7 +248,7 @@ void take_machine(const Batch& b, Translation& t, long& replicas) {
     t.set("cluster.gpus_per_node", each, at);
     if (nodes * each % split != 0)
         return t.problems.push_back(
-            fmt::format("{} GPUs cannot run a split over {}", nodes * each, split));
+            fmt::format("{} GPUs cannot run a parallel layout over {}", nodes * each, split));
     if (replicas == 0) replicas = nodes * each / split;
     t.set("parallelism.dp", replicas, at);
 }

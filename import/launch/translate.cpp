@@ -213,9 +213,10 @@ void add_model(Translation& t, const std::string& model) {
 
 // Only the model of a text part that the file names without sizes can come from elsewhere.
 Translation translate_hub_config(const std::string& path, const std::string& model) {
-    Translation t{.path = path,
-                  .format = "config.json",
-                  .open = {"split and machine: say them with --set, --cluster and --gpus"}};
+    Translation t{
+        .path = path,
+        .format = "config.json",
+        .open = {"parallel layout and machine: set them with --set, --cluster and --gpus"}};
     if (model.empty()) {
         t.settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}};
         // reading it here reports now what the forecast would refuse
