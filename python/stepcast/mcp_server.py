@@ -183,7 +183,7 @@ async def explain(experiment: Source, set: Set = None, cluster: Machine = "", fr
 @tool
 async def levers(experiment: Source, set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0,
                  model: Model = "", variant: Variant = "", env: Env = None) -> Levers:
-    """What each switch and each neighbour of the layout, changed alone, makes of step and memory; fastest first."""
+    """What each switch and each neighbour of the parallel layout, changed alone, makes of step and memory; fastest first."""
     options = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant, "env": env}
     with asked("simulate", [experiment], {**options, "levers": True}) as line:
         text, said = await line.run()
