@@ -343,7 +343,7 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
     const Profile& first = job.front();
     if (first.ranks > 0 && first.ranks != rank_count(experiment.cluster))
         throw ConfigError(fmt::format(
-            "{}: a job of {} ranks, but {} has {}; expected the experiment that ran (say --gpus "
+            "{}: a job of {} ranks, but {} has {}; expected the experiment that ran (use --gpus "
             "{})",
             first.path, first.ranks, experiment.name, rank_count(experiment.cluster), first.ranks));
     TraceForecast result{{}, predict_step(experiment), {}, {}};

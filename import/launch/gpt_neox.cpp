@@ -76,7 +76,7 @@ void take_vocabulary(Document& d, Translation& t) {
     else if (!tokenizer || tokenizer->value == "GPT2BPETokenizer")
         t.take_default("workload.vocab", "50257");
     else
-        t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
+        t.open.push_back("vocab: from the tokenizer; set it with --set vocab=N");
     if (const auto* v = d.find("make_vocab_size_divisible_by"); v && t.find("workload.vocab"))
         t.set("runtime.vocab_multiple", integer_in(*v), v->at);
 }

@@ -209,7 +209,7 @@ void take_biases_and_ends(MegatronSource& s) {
          "untie_embeddings_and_output_weights");
     take_dropout(s);
     if (s.sized && !s.t.find("workload.vocab") && !s.d.states("pad_vocab_size_to"))
-        s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
+        s.t.open.push_back("vocab: from the tokenizer; set it with --set vocab=N");
 }
 
 // "127,0": numbers of tokens before and after that a token sees. window_attn_skip_freq = n lets

@@ -149,7 +149,7 @@ Translation translate_dump(Document d) {
         translate_megatron(d, MegatronDialect::lm, world ? integer_in(*world) : 0, true);
     if (world)
         t.open.push_back(
-            fmt::format("the machine of its {} ranks: say it with --cluster and --gpus {}",
+            fmt::format("the machine of its {} ranks: set it with --cluster and --gpus {}",
                         world->value, world->value));
     return t;
 }
@@ -225,7 +225,7 @@ Translation translate_hub_config(const std::string& path, const std::string& mod
         set_key(named, {"workload.preset", std::filesystem::absolute(path).string()});
         if (named.workload.seq == 0)
             t.open.emplace_back(
-                "seq: the file has the longest context, not the length that is trained; say it "
+                "seq: the file has the longest context, not the length that is trained; set it "
                 "with --set seq=N");
         return t;
     }

@@ -91,7 +91,7 @@ void read_smi_text(const std::string& text, const std::string& path, Machine& ma
     machine.count_devices(gpus, path);
     if (machine.gpu.ends_with("..."))
         machine.notes.push_back(fmt::format(
-            "{}: nvidia-smi cut the name to \"{}\"; --gpu or nvidia-smi -L say it whole", path,
+            "{}: nvidia-smi cut the name to \"{}\"; --gpu or nvidia-smi -L show it whole", path,
             machine.gpu));
     if (parted > 0)
         machine.notes.push_back(path + ": MIG parts some of the GPUs; they are taken whole");

@@ -368,7 +368,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     for (const auto& device : t.devices)
         if (device.group == t.devices.front().group) hosts.insert(device.host);
     const int nodes = context.nodes > 0 ? context.nodes : as_int(hosts.size());
-    if (nodes == 0) log.notes.push_back(op + ": nodes not stated; set --nodes N");
+    if (nodes == 0) log.notes.push_back(op + ": nodes not stated; use --nodes N");
     if (t.wrong > 0)
         log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));
     if (t.empty > 0)

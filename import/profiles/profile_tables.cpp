@@ -138,7 +138,7 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
     if (placeless > 0)
         notes.push_back(
             fmt::format("{} calls of collectives of groups whose nodes are not stated: not in the "
-                        "table (say --nodes N)",
+                        "table (use --nodes N)",
                         placeless));
     if (const long untold = meetings_of(ranks).untold; untold > 0)
         notes.push_back(fmt::format(

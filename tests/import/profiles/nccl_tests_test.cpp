@@ -281,7 +281,7 @@ TEST_CASE("nccl-tests: ranks from the widest bandwidths, where they tell") {
              header + " 1048576 262144 float sum -1 100.0 10.00 17.50 0 90.0 11.0 16.5 0\n");
     CHECK(log.notes ==
           std::vector<std::string>{"all_reduce: 8 ranks, from bus over algorithm bandwidth",
-                                   "all_reduce: nodes not stated; set --nodes N"});
+                                   "all_reduce: nodes not stated; use --nodes N"});
 }
 
 // Launchers' tags, a blank after the tag or none; tables of several headers keep the devices.

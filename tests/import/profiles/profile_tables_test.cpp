@@ -196,7 +196,7 @@ TEST_CASE(
     CHECK(one_exchange(lonely, 8, 4, 0).first.empty());
     CHECK(one_exchange(all, 8, 3, 0).second ==
           std::vector<std::string>{"1 calls of collectives of groups whose nodes are not stated: "
-                                   "not in the table (say --nodes N)"});
+                                   "not in the table (use --nodes N)"});
     CHECK(one_exchange(all, 8, 4, 0).second ==
           std::vector<std::string>{"one rank only: durations of collectives hold waiting for "
                                    "peers, their least is an upper bound of the transfer",
