@@ -26,9 +26,9 @@ bool is_inside_bounds(const FitParameter& parameter) {
 
 std::string describe(const KeptKind& kept, const std::string& cluster) {
     return fmt::format(
-        "{}: {} shape{} too few for {} constants; those of {}{} stay, which predict the new rows "
-        "{:.1f} % off in the median, "
-        "{:+.1f} % in the mean, {:+.1f} % at worst; a fit needs {} shapes\n",
+        "{}: {} shape{} too few for {} constants; those of {}{} are kept, which predict the new "
+        "rows {:.1f} % off in the median, {:+.1f} % in the mean, {:+.1f} % at worst; a fit needs "
+        "{} shapes\n",
         kept.what, kept.shapes, kept.shapes == 1 ? " is" : "s are", kept.constants, cluster,
         kept.earlier_rows > 0 ? fmt::format(" ({} rows)", kept.earlier_rows) : "",
         100 * kept.off.median, 100 * kept.off.bias, 100 * kept.off.worst, kept.wanted);

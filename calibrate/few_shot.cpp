@@ -86,9 +86,9 @@ std::string read_before(const std::vector<Case>& cases) {
     });
     if (known == 0) return "";
     return fmt::format(
-        "  {} of them {} was fitted to before, among {}: they tell it nothing new, and a fit to "
-        "few of those rows forgets the others\n",
-        known, base.name, base.fitted->rows.size());
+        "  {} was already fitted to {} of them, among {}: they add nothing new, and a fit to only "
+        "a few of those rows loses what the others said\n",
+        base.name, known, base.fitted->rows.size());
 }
 
 // The fit has one set of framework costs and writes one file.
@@ -100,8 +100,7 @@ void require_one_framework(const CalibrationRequest& request, const std::vector<
             other != first)
             throw ConfigError(
                 fmt::format("calibrate: {} ran in {}, {} in {}; expected rows of one framework "
-                            "whose costs are fitted, or "
-                            "--framework, the one to begin at",
+                            "whose costs are to be fitted, or --framework, the one to start from",
                             cases.front().case_id, first, c.case_id, other));
 }
 
@@ -117,9 +116,8 @@ std::string nothing_determined(const CalibrationRequest& request, const StepFit&
                              ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2));
     return fmt::format(
         "calibrate: these {} rows determine none of {} constants: nothing is written; expected "
-        "steps that differ in "
-        "micro-batch, split or size; in the median a measured step is {:.3g} times its forecast "
-        "(far from 1: another unit, or other work)\n{}{}",
+        "steps that differ in micro-batch, parallel layout or size; in the median a measured step "
+        "is {:.3g} times its forecast (far from 1: another unit, or other work)\n{}{}",
         stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2],
         constants_table(fit), hints);
 }
@@ -145,11 +143,11 @@ std::string written(const StepFit& fit, const CalibrationRequest& request,
     if (request.target == FitTarget::both && !software)
         text +=
             "no framework is written: the rows determine none of its costs, and the cluster is "
-            "fitted with the base's\n";
+            "fitted with those of the base\n";
     if (request.target == FitTarget::both && software && !any_determined(fit, false))
         return text +
                "no cluster is written: the rows determine none of its constants, and the framework "
-               "is fitted on " +
+               "is fitted with " +
                request.cluster + " as it is\n";
     if (request.target != FitTarget::framework)
         text += "cluster written to " + write_cluster_file(fit, request, cases) + "\n";
@@ -215,10 +213,9 @@ std::string nearer_frameworks(const CalibrationRequest& request, const std::vect
         names +=
             fmt::format("{}{} {:.1f} %", names.empty() ? "" : ", ", c.framework, 100 * c.median);
     return fmt::format(
-        "{} may be the wrong base: as they stand, others are nearer to these rows in the median: "
-        "{}; {} {}: "
-        "{:.1f} %\n",
-        request.framework, names, base_kept ? "by" : "fitted from", request.framework,
+        "{} may be the wrong base: as shipped, others are nearer to these rows in the median: {}; "
+        "{} {}: {:.1f} %\n",
+        request.framework, names, base_kept ? "with" : "fitted from", request.framework,
         100 * fitted_median);
 }
 
@@ -251,15 +248,15 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";
     if (fit.divided)
         text +=
-            "costs stay the base's: some rows are near to its forecasts, the others are far and "
-            "disagree with each other; which are right they do not tell\n";
+            "the costs of the base are kept: some rows are near to its forecasts, the others are "
+            "far and disagree with each other; the rows do not show which are right\n";
     else if (fit.base_kept)
         text +=
-            "costs stay the base's: fits to some of the rows came hardly nearer to the others; "
-            "their errors widen the interval\n";
+            "the costs of the base are kept: fits to some of the rows hardly predict the others "
+            "better; their errors widen the interval\n";
     text += constants_table(fit);
     text += fmt::format("  {}: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n",
-                        fit.base_kept ? "as the base has them" : "fitted", 100 * own.median,
+                        fit.base_kept ? "with the costs of the base" : "fitted", 100 * own.median,
                         100 * own.mape, 100 * own.bias, 100 * fit.posterior.noise);
     for (const auto& [by, blocks] : fit.blocks)
         if (!blocks.empty()) text += block_table(blocks, by);
@@ -267,10 +264,10 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
     if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
     if (fit.base_kept)
         return text +
-               "calibrated: nothing; the file holds the base's costs and how far these steps lie "
-               "from them\n";
+               "calibrated: nothing; the file holds the costs of the base and how far these steps "
+               "are from them\n";
     return text +
-           "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not "
+           "calibrated: steps; GEMM, attention, memory-bound kernels and collectives alone: not "
            "measured\n";
 }
 

@@ -331,7 +331,7 @@ std::string verdict(const ParameterReport& report) {
                        std::isfinite(report.data_error)
                            ? fmt::format(" ({} alone)", percent(std::expm1(report.data_error)))
                            : "",
-                       p.value == p.prior ? "kept prior" : "as far as its prior lets it");
+                       p.value == p.prior ? "kept prior" : "moved within its prior");
 }
 
 void add_errors(std::string& text, const std::vector<HeldOutError>& errors) {

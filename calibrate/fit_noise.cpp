@@ -232,7 +232,7 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
     if (!wider)
         fit.findings.push_back(fmt::format(
             "steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from "
-            "steps, stays",
+            "steps, is kept",
             100 * quiet, 100 * start.noise.step, start.name.empty() ? "the start" : start.name));
     const double host = phases ? both_spread(series.optimizer) : 0;
     // without host load the optimizer would spread like the forward

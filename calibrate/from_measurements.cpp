@@ -90,7 +90,7 @@ std::string off_forecast(const CalibrationRequest& request) {
             if (!run.refused_because.empty() || !(run.what.measured_step.si() > 0)) continue;
             const Seconds forecast = step_with_slopes(run.what, {}, {}).step;
             text += fmt::format(
-                "{}: measured {}, forecast {} ({:+.0f} % off); --fit moves constants to such "
+                "{}: measured {}, forecast {} ({:+.0f} % off); --fit fits constants to such "
                 "steps\n",
                 run.what.case_id, to_string(run.what.measured_step), to_string(forecast),
                 100 * (forecast / run.what.measured_step - 1));
@@ -175,19 +175,18 @@ std::string fit_blocks(const Cluster& start, CalibrationRequest request, const P
         of_framework = take_framework(framework, blocks.launches);
         framework.name = std::filesystem::path(request.out).stem().string();
         framework.about =
-            fmt::format("{}; host and passes as traced",
+            fmt::format("{}; host and memory-bound kernels as traced",
                         framework.about.empty() ? request.framework : framework.about);
         if (of_framework.empty())
             throw ConfigError(
-                "--framework: no table of launches tells anything of one; expected X.launches.csv "
-                "too");
+                "--framework: no table of launches among the files; expected X.launches.csv too");
         write_whole({{framework_file(request.out), write_framework(framework)}});
     }
     std::string text = fmt::format(
         "{} kernels and collectives of traced steps, {} GEMMs, {} other kernels, {} attentions, {} "
         "casts, {} collectives, {} dispatches, {} MoE layers of {}; passed over: {} rows of other "
-        "devices"
-        "{}, {} of operations without a law, {} without size or time; start {}, written to {}\n",
+        "devices{}, {} of operations without a cost model, {} without size or time; start {}, "
+        "written to {}\n",
         blocks.traced.size(), blocks.gemms.size(), blocks.kernels.size(), blocks.attentions.size(),
         blocks.casts.size(), blocks.collectives.size(), blocks.exchanges.size(),
         blocks.moe_layers.size(), start.gpu.name, blocks.other_device_rows,
@@ -250,8 +249,8 @@ std::string calibrate_from_measurements(const CalibrationRequest& asked, const P
             text += fit_family(family, request, progress);
         } catch (const ConfigError& error) {
             if (text.empty()) throw;
-            throw ConfigError(
-                fmt::format("{}; {} holds what the other files tell", error.what(), request.out));
+            throw ConfigError(fmt::format("{}; {} holds what was fitted to the other files",
+                                          error.what(), request.out));
         }
         request.cluster = request.out;
     }

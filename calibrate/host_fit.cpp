@@ -248,7 +248,7 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
 }
 
 std::vector<FittedCurve> fitted_curves(const Cluster& host) {
-    std::vector<FittedCurve> curves{fitted_curve("memory pass", host.kernel.memory_curve)};
+    std::vector<FittedCurve> curves{fitted_curve("memory-bound kernel", host.kernel.memory_curve)};
     for (const auto& [kind, name, curve] : link_curves)
         if (const Curve& points = host.intra.*curve; !points.empty())
             curves.push_back(fitted_curve(name, points));

@@ -94,7 +94,7 @@ public:
         for (const MoeLayerRow& row : blocks.moe_layers) add_layer(row);
         for (const CollectiveRow& row : blocks.collectives) add_collective(row);
         for (const ExchangeRow& row : blocks.exchanges) add_exchange(row);
-        refuse("an operation without a law, or a dtype that the device has no rate for",
+        refuse("an operation without a cost model, or a dtype that the device has no rate for",
                blocks.other_op_rows);
         refuse("no size or no time", blocks.unstated_rows);
         if (!blocks.launches.empty())

@@ -84,9 +84,9 @@ struct Block {
 
 std::vector<Block> blocks_of(const BuildingBlocks& all) {
     std::vector<Block> blocks{
-        {fmt::format("products of {} rows and more", many_rows),
+        {fmt::format("GEMMs of {} rows and more", many_rows),
          by_products(all, [](const GemmRow& row) { return row.gemm.m >= many_rows; })},
-        {fmt::format("products with n or k from {} on", wide),
+        {fmt::format("GEMMs with n or k from {} on", wide),
          by_products(all,
                      [](const GemmRow& row) { return std::max(row.gemm.n, row.gemm.k) >= wide; })},
         {fmt::format("attention from {} tokens on", long_sequence),
@@ -172,8 +172,7 @@ std::vector<BlockLeftOut> tenths_of(const Machine& m, const Progress& progress) 
         Halves halves = by_tenth(m.rows, tenth, m.shipped);
         drop_unseen_names(halves);
         if (all_rows_of(halves.fitted) == 0 || all_rows_of(halves.left_out) == 0) continue;
-        if (progress)
-            progress(fmt::format("{}: tenth {} of {}", m.shipped.name, tenth + 1, tenths));
+        if (progress) progress(fmt::format("{}: fold {} of {}", m.shipped.name, tenth + 1, tenths));
         std::vector<Sister> sisters = m.sisters;
         for (Sister& sister : sisters)
             sister.blocks = by_tenth(sister.blocks, tenth, m.shipped).fitted;
@@ -183,7 +182,7 @@ std::vector<BlockLeftOut> tenths_of(const Machine& m, const Progress& progress) 
         std::ranges::move(log_errors_on(left_out, fitted), std::back_inserter(log_errors));
         std::ranges::move(left_out, std::back_inserter(cases));
     }
-    const std::string name = "each tenth in its turn";
+    const std::string name = "each fold in its turn";
     if (cases.empty()) return {};
     return {{m.shipped.name, name, all_rows_of(m.rows) * (tenths - 1) / tenths,
              errors_by_kind(cases, log_errors, name)}};

@@ -54,7 +54,8 @@ Exercises exercises_of(const std::string& key) {
     const auto* const found =
         std::ranges::find(exercised_by, key, &std::pair<std::string_view, Exercises>::first);
     if (found == std::end(exercised_by))
-        throw ConfigError("fit_priors.toml: [steps]: " + key + ": nothing says which rows tell it");
+        throw ConfigError("fit_priors.toml: [steps]: " + key +
+                          ": nothing says which rows determine it");
     return found->second;
 }
 

@@ -196,17 +196,17 @@ std::string constants_table(const StepFit& fit) {
                                    "prior", "error", "");
     for (std::size_t j = 0; j < fit.constants.size(); ++j) {
         const StepConstant& c = fit.constants[j];
-        const char* const verdict =
-            !determined(fit, j)         ? "not determined: as far as its prior lets it"
-            : fit.posterior.at_bound[j] ? "AT ITS BOUND: another effect may be missing"
+        const char* const verdict = !determined(fit, j) ? "not determined: moved within its prior"
+                                    : fit.posterior.at_bound[j]
+                                        ? "AT ITS BOUND: another effect may be missing"
                                         : "determined";
         text += fmt::format("  {:<32} {:>12} {:>12} {:>6.0f} %  {}\n", name_of(c),
                             text_of(c, fit.posterior.x[j]), text_of(c, 0),
                             100 * std::expm1(fit.posterior.sigma[j]), verdict);
     }
     for (const StepConstant& c : fit.left)
-        text += fmt::format("  {:<32} {:>12} {:>12} {:>8}  {}stays as the base has it\n",
-                            name_of(c), c.usual ? "0" : text_of(c, 0), text_of(c, 0), "",
+        text += fmt::format("  {:<32} {:>12} {:>12} {:>8}  {}kept as in the base\n", name_of(c),
+                            c.usual ? "0" : text_of(c, 0), text_of(c, 0), "",
                             fit.base_kept ? "" : "not determined: ");
     return text;
 }

@@ -204,7 +204,8 @@ ErrorAttribution attribute(const AttributedStep& step, std::vector<std::string>&
     }
     std::ranges::stable_sort(error.kinds, std::greater{},
                              [](const KindError& k) { return std::abs(k.effect.si()); });
-    if (!of.phases) notes.emplace_back("the trace tells no phases: kinds of work are whole steps'");
+    if (!of.phases)
+        notes.emplace_back("the trace names no phases: kinds of work are summed over whole steps");
     return error;
 }
 
@@ -281,8 +282,8 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
         const std::vector<TaskId> of_call = matched(tasks, calls.size(), p.graph);
         if (of_call.empty()) {
             notes.push_back(
-                fmt::format("rank {}: {} products in the {}, the forecast has {}: layers and "
-                            "micro-batches of its slices are not told",
+                fmt::format("rank {}: {} GEMMs in the {}, the forecast has {}: layers and "
+                            "micro-batches of its slices are unknown",
                             r.profile->rank, calls.size(), to_string(phase), tasks.size()));
             continue;
         }
@@ -342,7 +343,7 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
     const Profile& first = job.front();
     if (first.ranks > 0 && first.ranks != rank_count(experiment.cluster))
         throw ConfigError(fmt::format(
-            "{}: a job of {} ranks, but {} has {}; expected the experiment that ran (say --gpus "
+            "{}: a job of {} ranks, but {} has {}; expected the experiment that ran (use --gpus "
             "{})",
             first.path, first.ranks, experiment.name, rank_count(experiment.cluster), first.ranks));
     TraceForecast result{{}, predict_step(experiment), {}, {}};

@@ -114,8 +114,8 @@ std::string parts_left_out(const Options& options, const Progress& progress) {
         left_out_text(folds ? leave_out_tenths(options.measurements, options.cluster, progress)
                             : leave_out_blocks(options.measurements, options.cluster, progress));
     progress("");
-    return (folds ? "every shape from constants that were fitted without its tenth\n"
-                  : "every block of sizes from constants that were fitted without it\n") +
+    return (folds ? "10-fold cross-validation: every shape from constants fitted without its fold\n"
+                  : "grouped hold-out: every block of sizes from constants fitted without it\n") +
            table;
 }
 
@@ -125,27 +125,28 @@ std::string sisters_text() {
     std::vector<std::string> related;
     for (const std::string& name : measured_machines())
         if (!sisters_of(name).empty()) related.push_back(name);
-    return related.empty() ? ""
-                           : fmt::format("not unseen: {}, whose sisters have read their rows\n",
-                                         fmt::join(related, ", "));
+    return related.empty()
+               ? ""
+               : fmt::format(
+                     "not unseen: {}, whose rows were fitted for similar devices (the same SMs)\n",
+                     fmt::join(related, ", "));
 }
 
-// Predicts every device from its nameplate and the constants of the other machines.
+// Predicts every device from its datasheet and the constants of the other machines.
 std::string cross_validate_kernels(const Options& options, const Progress& progress) {
     if (options.cross_validate == "block" || options.cross_validate == "fold")
         return parts_left_out(options, progress);
     if (options.cross_validate != "device")
         throw ConfigError("--cross-validate " + options.cross_validate +
-                          ": of tables of kernels a device, a block of sizes or a tenth of the "
-                          "shapes can be left out; expected "
-                          "device, block or fold");
+                          ": of tables of kernels a device, a block of sizes or a fold of the "
+                          "shapes can be left out; expected device, block or fold");
     KernelComparisons kernels;
     for (const std::string& path : options.measurements)
         add(kernels, read_transferred_kernels(path));
     if (!options.out.empty())
         write_whole(
             {{options.out, write_transfer_spreads(transfer_spreads(kernels), current_date())}});
-    return "every device from its nameplate and the constants of the others\n" + sisters_text() +
+    return "every device from its datasheet and the constants of the others\n" + sisters_text() +
            kernel_table(kernels);
 }
 
@@ -170,7 +171,7 @@ void refuse_unread(const Options& o) {
          "--cross-validate without --cluster predicts every row as shipped; expected no "
          "--framework, or --cluster next to it"},
         {transfer && named,
-         "--cross-validate device foretells every device from the other machines; expected no "
+         "--cross-validate device predicts every device from the other machines; expected no "
          "--cluster"},
         {left_out && !transfer && !o.out.empty(),
          "--cross-validate prints its table and writes nothing; expected no --out"}};
@@ -282,14 +283,15 @@ Verb calibrate_verb() {
         {.name = "--fit",
          .value = &Options::fit,
          .type = "framework|hardware|both|scatter|few-shot",
-         .help = "what measured steps move; scatter, few-shot: the widths of intervals, of those "
-                 "after a fit to few steps",
+         .help =
+             "which constants to fit to measured steps; scatter: widths of intervals; few-shot: "
+             "widths after a fit to a few steps",
          .group = recorded},
         {.name = "--cross-validate",
          .value = &Options::cross_validate,
          .type = "model|ranks|framework|device|source|block|fold",
-         .help = "errors of blocks left out; device --out FILE: spreads of machines without "
-                 "measurements",
+         .help = "cross-validation: errors of the group left out; device --out FILE: spreads of "
+                 "machines without measurements",
          .group = recorded},
         {.name = "--out",
          .value = &Options::out,

@@ -56,10 +56,10 @@ std::string host_plots(const Cluster& cluster, const std::string& stem) {
     };
     try {
         return plot(fitted_curves(cluster), "bytes", "time [s]",
-                    "Host: memory passes and collectives, latency and rate fitted",
+                    "Host: memory-bound kernels and collectives, latency and rate fitted",
                     stem + "-curves") +
                plot(fitted_rates(cluster), "k of C[m,n] = A[m,k] B[k,n]", "rate [FLOP/s]",
-                    "Host: matrix products, efficiency and fill of k fitted", stem + "-gemm");
+                    "Host: GEMMs, efficiency and loss at short k fitted", stem + "-gemm");
     } catch (const ConfigError& error) {
         return std::string("no plot: ") + error.what() + "\n";
     }

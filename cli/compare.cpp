@@ -238,7 +238,7 @@ Verb compare_verb() {
     const Arguments gate{
         {.name = "--gate",
          .value = &Options::gate,
-         .help = "is one run slower than its history? exit code 4 if so, 5 if it cannot be told",
+         .help = "is one run slower than its history? exit code 4 if so, 5 if unknown",
          .group = of_gate},
         {.name = "--history",
          .value = &Options::history,
@@ -248,7 +248,7 @@ Verb compare_verb() {
         {.name = "--false-alarms",
          .value = &Options::false_alarms,
          .type = "SHARE",
-         .help = "share of sound runs that may fail (1%)",
+         .help = "rate of false alarms: share of healthy runs that may fail (1%)",
          .group = of_gate},
         {.name = "--allow",
          .value = &Options::allow,

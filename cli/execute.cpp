@@ -99,7 +99,7 @@ Verb execute_verb() {
         {.name = "--ranks",
          .value = &Options::ranks,
          .type = "COUNT",
-         .help = "ranks that the layout must have; one a GPU with --device cuda"},
+         .help = "ranks that the parallel layout must have; one a GPU with --device cuda"},
         {.name = "--steps", .value = &Options::steps, .type = "COUNT", .help = "samples"},
         {.name = "--warmup",
          .value = &Options::warmup,

@@ -49,10 +49,9 @@ std::string change_between(const Lines& before, const Lines& after) {
 
 // The reason alone: the lever's row names the framework.
 std::string reason_of(const ConfigError& error) {
-    constexpr std::string_view before = "it cannot run this split: ";
     const std::string what = error.what();
-    const auto at = what.find(before);
-    return at == std::string::npos ? what : what.substr(at + before.size());
+    const auto at = what.find(cannot_run);
+    return at == std::string::npos ? what : what.substr(at + cannot_run.size());
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ folder with model/presets, instead of the shipped one
 done
 .TP
 1
-the input can be repaired: a bad file, an impossible split; the message says where, what was found and what is expected
+the input can be repaired: a bad file, an impossible parallel layout; the message says where, what was found and what is expected
 .TP
 2
 a device or the communication failed

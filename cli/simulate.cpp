@@ -109,8 +109,8 @@ void read_measured(const Options& options, SimulateQuestion& question) {
 std::string note_of_others(const ClassScatter& others, const Forecast& f) {
     const auto of = [&](double log) { return std::exp(log) * f.step.p50.si(); };
     return fmt::format(
-        "steps of those who follow no recipe: {:.4g} .. {:.4g} s ({} steps of {} sources); p50 is "
-        "the recipe's, --tuned also its p10 .. p90; --measured narrows most",
+        "steps that follow no published recipe (benchmark setup): {:.4g} .. {:.4g} s ({} steps of "
+        "{} sources); p50 is a recipe's, --tuned also its p10 .. p90; --measured narrows most",
         of(-others.scatter.faster), of(others.scatter.slower), others.rows, others.sources);
 }
 
@@ -273,13 +273,13 @@ Verb simulate_verb() {
          .group = why_so},
         {.name = "--levers",
          .value = &Options::levers,
-         .help = "what each switch and each neighbour of the layout, changed alone, would make "
-                 "of the step and its memory",
+         .help = "what each switch and each neighbour of the parallel layout, changed alone, would "
+                 "make of the step and its memory",
          .group = why_so},
         {.name = "--memory",
          .value = &Options::memory,
-         .help = "memory as PyTorch's allocator sees it: allocated, reserved, what lives at the "
-                 "fullest moment, the tensor that fails",
+         .help = "memory as PyTorch's allocator sees it: allocated, reserved, what is allocated at "
+                 "the peak, the tensor that fails",
          .group = why_so}};
     const Arguments own{
         {.name = "--measured",
@@ -296,7 +296,8 @@ Verb simulate_verb() {
          .group = of_own_steps},
         {.name = "--tuned",
          .value = &Options::tuned,
-         .help = "p10 .. p90 of software set up as its published recipe, not of anybody's",
+         .help = "p10 .. p90 of software set up as in its published recipe (benchmark), not as by "
+                 "any user",
          .group = of_own_steps}};
     const Arguments output{
         json_argument(),

@@ -80,7 +80,7 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
     const auto is_delta = [](const Op& op) { return unmeasured(op) == Unmeasured::delta_rule; };
     if (std::ranges::any_of(graph.ops(), is_delta))
         doubts.emplace_back(
-            "the gated delta rule ran as its products one by one: no fused kernels here");
+            "the gated delta rule ran as its GEMMs one by one: no fused kernels here");
     const auto attends = [&](bool (*differs)(const Attention&), const char* how) {
         if (std::ranges::any_of(graph.ops(), [&](const Op& op) {
                 const auto* attention = std::get_if<Attention>(&op);
@@ -90,8 +90,8 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
     };
     attends(
         +[](const Attention& op) { return op.flash; },
-        "flash attention ran as products over the scores of one head after another: no fused "
-        "kernel here");
+        "flash attention ran as GEMMs over the scores of one head after another: no fused kernel "
+        "here");
     attends(
         +[](const Attention& op) { return op.window > 0; },
         "attention over a window ran over all keys");

@@ -52,10 +52,10 @@ struct Gpu {
     KEY(BytesPerSecond, memory_bandwidth, {}, "memory bandwidth, datasheet", 1, upto::rate);
     KEY(Bytes, l2, {}, "cache that all SMs share, datasheet; 0 = not stated", 0, 1e12);
     KEY(Bytes, memory_interleave, {},
-        "bytes after which addresses meet the same memory channel again; 0 = no matter", 0, 1e12);
+        "bytes after which addresses return to the same memory channel; 0 = ignored", 0, 1e12);
     KEY_NAMED(PerDtype<FlopsPerSecond>, peaks, {}, "peak.", "dense peak; 0 = none");
     KEY(std::vector<double>, rank_rates, {},
-        "rate of each rank's kernels relative to the laws; empty = all alike");
+        "rate of each rank's kernels relative to the cost models; empty = all alike");
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
@@ -66,8 +66,8 @@ FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);
 // unknown, the clock never falls.
 struct Power {
     KEY_NAMED(double, limit, 0, "limit_w",
-              "what the board may draw, W; 0 = not known, the clock stays up", 0, 1e5);
-    KEY_NAMED(double, idle, 0, "idle_w", "what it draws idle, W", 0, 1e5);
+              "power limit of the board, W; 0 = not known, the clock never falls", 0, 1e5);
+    KEY_NAMED(double, idle, 0, "idle_w", "power of the idle board, W", 0, 1e5);
     KEY_NAMED(double, flop, 0, "flop_pj",
               "energy of a floating-point operation of 16 bits at full clock, pJ", 0, 1e4);
     KEY_NAMED(double, byte, 0, "byte_pj", "energy of a byte moved to or from memory, pJ", 0, 1e6);
@@ -76,10 +76,11 @@ struct Power {
         "an H200; energy only",
         0, 1);
     KEY(bool, in_rates, false,
-        "the kernels' rates were measured at the clock that the limit leaves: it tells energy "
+        "the kernels' rates were measured at the clock that the limit leaves: it changes energy "
         "only");
     KEY(Seconds, response, Seconds(3.3e-3),
-        "length of a repeated kernel at which half of the clock's fall has happened; tables only",
+        "length of a repeated kernel at which half of the clock's fall has happened; only for "
+        "tables",
         1e-9, upto::seconds);
     friend bool operator==(const Power&, const Power&) = default;
 };
@@ -111,19 +112,19 @@ struct Dispatch {
     KEY(Seconds, launch, {}, "fixed cost", 0, upto::seconds);
     // of the link's bandwidth, with enough SMs
     KEY(double, efficiency, 0, "share of the bandwidth; 0 = not used", 0, 3);
-    KEY(Bytes, row, {}, "a row costs as if it were so much longer", 0, 1e12);
+    KEY(Bytes, row, {}, "bytes added to each row: its fixed cost", 0, 1e12);
     KEY(double, own, 0, "a token on its own rank, relative to sending it", 0, 100);
-    KEY(Seconds, token, {}, "what its SMs take for a token, however few bytes cross", 0,
-        upto::seconds);
+    KEY(Seconds, token, {}, "time of an SM for a token, however few bytes cross", 0, upto::seconds);
     KEY(BytesPerSecond, per_sm, {},
-        of_dispatch(table, "what one SM moves; 0 = the link alone limits",
-                    "what one SM sends; 0 = the link alone limits"),
+        of_dispatch(table, "rate that one SM moves; 0 = only the link limits",
+                    "rate that one SM sends; 0 = only the link limits"),
         0, upto::rate);
     // DeepEP's default
-    KEY(int, sms, 20, of_dispatch(table, "SMs that a training step lends", nullptr), 1, 1e6);
+    KEY(int, sms, 20,
+        of_dispatch(table, "SMs that a training step gives to these kernels", nullptr), 1, 1e6);
     KEY(Seconds, wave, {},
-        of_dispatch(table, nullptr, "one turn of all SMs, each of which serves one expert"), 0,
-        upto::seconds);
+        of_dispatch(table, nullptr, "time of one wave of all SMs, each of which serves one expert"),
+        0, upto::seconds);
     friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 
@@ -158,18 +159,18 @@ struct Link {
     KEY(double, dispatch_efficiency, 0,
         of_link(table,
                 "share of the bandwidth that a step's kernels dispatching tokens reach; 0 = "
-                "DeepEP's law, or all_to_all_efficiency",
+                "DeepEP's cost model, or all_to_all_efficiency",
                 "share of the bandwidth that kernels dispatching tokens reach; 0 = as "
                 "all_to_all_efficiency"),
         0, 1);
     // on top of the message rounds
     KEY(Seconds, launch, {}, "fixed cost of a collective call", 0, upto::seconds);
-    KEY(double, training, 1, "rate of a collective inside a transformer step relative to the law",
-        0.01, 10);
+    KEY(double, training, 1,
+        "rate of a collective inside a transformer step relative to the cost model", 0.01, 10);
     KEY(Seconds, latency, {}, "one message round", 0, upto::seconds);
     KEY(Seconds, slot_latency, {},
-        of_link(table, "low_latency: more once a piece fills one slot",
-                "more a round, on every rank, of a ring that leaves the node"),
+        of_link(table, "low_latency: added once a piece fills one slot",
+                "added to each round, on every rank, of a ring that leaves the node"),
         0, upto::seconds);
     KEY(Bytes, slot, {}, "low_latency: bytes of one slot", 0, 1e12);
     KEY(double, reduce_copy, 0, "moving a rank's own piece relative to sending it: reductions", 0,
@@ -185,13 +186,14 @@ struct Link {
         100);
     // Constants of NCCL's all-to-all inside a node (sim/costs/exchange_law.h).
     KEY(BytesPerSecond, exchange_channel, {},
-        of_link(table, "all-to-all: what one channel moves; 0 = the link alone limits"), 0,
-        upto::rate);
-    KEY(BytesPerSecond, exchange_small_channel, {}, of_link(table, "the same of small messages"), 0,
-        upto::rate);
+        of_link(table, "all-to-all: rate of one channel; 0 = only the link limits"), 0, upto::rate);
+    KEY(BytesPerSecond, exchange_small_channel, {},
+        of_link(table,
+                "all-to-all: rate of one channel for small messages; 0 = only the link limits"),
+        0, upto::rate);
     KEY(Bytes, exchange_small, {}, of_link(table, "all-to-all: the longest small message"), 0,
         1e12);
-    KEY(Bytes, exchange_chunk, {}, of_link(table, "all-to-all: what a channel moves in one piece"),
+    KEY(Bytes, exchange_chunk, {}, of_link(table, "all-to-all: bytes that a channel moves at once"),
         0, 1e12);
     KEY(double, exchange_fill, 0,
         of_link(table, "all-to-all: time to fill the first chunk, relative to its transfer"), 0,
@@ -248,8 +250,7 @@ struct HostCosts {
         "gather the updated parameters of a group and hand them back", 0, upto::seconds);
     KEY(Seconds, input, {}, "the next batch and what a training script does once a step", 0,
         upto::seconds);
-    KEY(double, load, 1,
-        "all of these take so many times longer: other work on the machine's processors", 1e-3,
+    KEY(double, load, 1, "factor on all of these: other work on the machine's processors", 1e-3,
         1000);
     friend bool operator==(const HostCosts&, const HostCosts&) = default;
 };
@@ -259,10 +260,10 @@ HostCosts no_host_costs();  // all zero
 // How much computation and communication slow each other down on one rank: see interact() in
 // sim/engine/simulate.h.
 struct Interference {
-    KEY(double, compute_slowdown, 0, "a kernel that overlaps communication takes so much longer", 0,
-        10);
+    KEY(double, compute_slowdown, 0,
+        "share by which a kernel that overlaps communication takes longer", 0, 10);
     KEY(double, communication_slowdown, 0,
-        "communication that overlaps a kernel takes so much longer", 0, 10);
+        "share by which communication that overlaps a kernel takes longer", 0, 10);
     // sim/network/link_use.h
     KEY(bool, shared_links, false,
         "collectives of different kinds that cross a link at once share its bandwidth");
@@ -273,10 +274,10 @@ struct Interference {
 // host".
 struct MainMemory {
     KEY(BytesPerSecond, link, BytesPerSecond(20e9),
-        "what a rank and the host's memory exchange, each way", 1e-3, upto::rate);
+        "rate between a rank and the host's memory, each way", 1e-3, upto::rate);
     KEY(BytesPerSecond, update, BytesPerSecond(50e9),
-        "what optimizers on the host read and write, those of all ranks of a node together", 1e-3,
-        upto::rate);
+        "rate at which the optimizers of all ranks of a node read and write the host's memory",
+        1e-3, upto::rate);
     friend bool operator==(const MainMemory&, const MainMemory&) = default;
 };
 
@@ -284,7 +285,8 @@ struct MemoryOverheads {
     KEY(Bytes, context, {}, "memory of the CUDA context and libraries", 0, 1e15);
     KEY(double, fragmentation, 0, "share of the tensors' memory that the allocator loses", 0, 1);
     KEY(double, margin, 0.02,
-        "share of the device's memory that a sweep leaves free: splits within it come last", 0, 1);
+        "share of the device's memory that a sweep leaves free: configurations within it come last",
+        0, 1);
     friend bool operator==(const MemoryOverheads&, const MemoryOverheads&) = default;
 };
 
@@ -297,7 +299,7 @@ struct Noise {
     KEY(double, step, 0, "standard deviation of the logarithm, common to a step", 0, 2);
     KEY(double, host, 0, "standard deviation of the logarithm of host work, common to a step", 0,
         2);
-    KEY(double, burst_slowdown, 0, "kernels take so much longer in a burst", 0, 100);
+    KEY(double, burst_slowdown, 0, "share by which kernels take longer in a burst", 0, 100);
     KEY(Seconds, burst_every, {}, "mean time from one burst to the next; 0 = none", 0, 1e6);
     KEY(Seconds, burst_length, {}, "how long a burst lasts", 0, 1e6);
     KEY(double, straggler_rate, 0, "chance that a rank is late in a step", 0, 1);

@@ -13,9 +13,9 @@ namespace stepcast {
 struct FittedParameter {
     KEY(std::string, key, {}, "key below the table that was fitted");
     KEY(std::string, value, {}, "with unit, as in TOML");
-    KEY(std::string, prior, {}, "what the nameplate said before the fit");
+    KEY(std::string, prior, {}, "value before the fit: datasheet or prior");
     KEY(double, relative_error, 0, "one standard deviation relative to the value", 0, upto::any);
-    KEY(bool, determined, true, "false: the data could not tell it, and it kept its prior");
+    KEY(bool, determined, true, "false: the data did not determine it, and it kept its prior");
     friend bool operator==(const FittedParameter&, const FittedParameter&) = default;
 };
 // "0.29999999999999999 GB/s" -> "0.3 GB/s": a value as people read it, to four figures.

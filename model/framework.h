@@ -54,8 +54,8 @@ struct FrameworkAbilities {
     KEY(std::vector<int>, pipeline_zero, {}, "those of its pipelines; empty = all that it has");
     KEY(std::vector<Recompute>, recompute, {}, "what it recomputes; empty = all");
     KEY(std::vector<std::string>, switches, {},
-        "what its scripts can switch beside the split and what decides, as KEY=VALUE|VALUE: sweep "
-        "--vary parallelism=all walks them");
+        "what its scripts can switch beside the parallel layout, as KEY=VALUE|VALUE: sweep --vary "
+        "parallelism=all walks them");
     friend bool operator==(const FrameworkAbilities&, const FrameworkAbilities&) = default;
 };
 
@@ -68,7 +68,7 @@ struct UnstatedMeans {
         "recompute of a case that does not state it; empty: the least that fits");
     KEY(bool, chunks, false, "cases that do not state vp: stages hold several chunks");
     KEY(bool, balanced_stages, false,
-        "cases: stages hold layers of equal matrix products, those of the logits counted");
+        "cases: stages hold layers of equal GEMMs, those of the logits counted");
     KEY(int, mean_sequence, 0, "cases: tokens of a padded sequence in the mean; 0 = all are full",
         0, upto::tokens);
     friend bool operator==(const UnstatedMeans&, const UnstatedMeans&) = default;
@@ -79,8 +79,8 @@ struct Framework {
     KEY(std::string, name, {}, "name in reports");
     KEY(std::string, about, {}, "what it stands for, in reports");
     KEY(std::vector<std::string>, may_be, {},
-        "frameworks that it may stand for: the interval covers them too");
-    KEY(std::string, script, {}, "what --emit writes for it, whose flags levers name");
+        "other frameworks that it may stand for: the interval covers them too");
+    KEY(std::string, script, {}, "format of --emit whose flags --levers names for it");
     KEY(FrameworkAbilities, can, {}, "");
     KEY(UnstatedMeans, unstated, {}, "");
     // Those that always hold first, by key. Of two that hold for a key, the last one sets it.

@@ -61,7 +61,7 @@ NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 NAMED_ENUM(AllocatorKind, "an allocator", caching, arena);
 
 struct LossKernels {
-    KEY(bool, fused, true, "softmax and loss in one pass over the logits");
+    KEY(bool, fused, true, "softmax and loss in one kernel over the logits");
     KEY(int, pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
     // false: the model returns logits, and its forward ends before the loss
     KEY(bool, in_forward, true, "the forward computes the loss too");
@@ -78,7 +78,7 @@ struct Gradients {
     KEY(bool, fused_accumulation, true,
         "weight-gradient GEMMs add into the accumulated gradients themselves");
     KEY(std::vector<int>, copies, {},
-        "by ZeRO stage: passes over all gradients of a rank around their reduction (into buckets, "
+        "by ZeRO stage: kernels over all gradients of a rank around their reduction (into buckets, "
         "division, back), of zero 2 and 3 in every micro-batch; empty = none");
     KEY(bool, clip_per_rank, false,
         "the gradient norm is each stage's own, not summed over stages");
@@ -93,7 +93,7 @@ struct OptimizerKernels {
         "clipping scales the gradients in every step, as torch.nn.utils.clip_grad_norm_; else only "
         "where their norm is too large, which is not counted");
     KEY(bool, fused, true,
-        "one pass over the optimizer's tensors; else PyTorch's foreach, one for each of its "
+        "one kernel over the optimizer's tensors; else PyTorch's foreach, one for each of its "
         "operations");
     KEY(bool, reads_loss, false, "the host waits for the loss before the optimizer");
     KEY(int, groups, 0,
@@ -107,11 +107,11 @@ struct OptimizerKernels {
     KEY(bool, visits_experts, false,
         "fused but for experts: each of an expert's two tensors is a group of its own");
     KEY(std::vector<int>, copies, {},
-        "by ZeRO stage: further passes over the gradients that a rank updates (checks, flat "
+        "by ZeRO stage: further kernels over the gradients that a rank updates (checks, flat "
         "copies); the update then holds flat copies of them, one in fp32, and takes one call; "
         "empty = none");
     KEY(std::vector<int>, copy_calls, {},
-        "by ZeRO stage: calls for each parameter (groups_a_layer) that these passes take");
+        "by ZeRO stage: calls for each parameter (groups_a_layer) that these kernels take");
     KEY(bool, wide_norm, false, "zero 1 to 3: gradients are cast to fp64 for their norm");
     KEY(bool, flat_gathers, false,
         "zero 1: updated weights are gathered through flat copies, one of each rank's part and one "
@@ -119,7 +119,7 @@ struct OptimizerKernels {
     KEY(bool, waits, false,
         "the host waits for the backward before the optimizer, and for the gradients' check and "
         "norm in it");
-    KEY(Dtype, muon, Dtype::bf16, "muon: element type of the products that orthogonalize");
+    KEY(Dtype, muon, Dtype::bf16, "muon: element type of the GEMMs that orthogonalize");
     // DeepSpeed, runtime/zero/stage_1_and_2.py
     KEY(bool, host_gradients, false,
         "run.offload_optimizer: no gradient stays on the device, each micro-batch adds to the "
@@ -149,8 +149,8 @@ struct ExpertKernels {
         "which experts are split over the tensor-parallel ranks");
     KEY(TokenDispatch, dispatch, TokenDispatch::all_to_all, "how tokens reach their experts");
     KEY(ExpertProducts, products, ExpertProducts::grouped,
-        "a rank's experts multiply in one kernel, each by itself, or in one kernel with activation "
-        "and casts");
+        "GEMMs of a rank's experts: one kernel, each by itself, or one kernel with activation and "
+        "casts");
     KEY(bool, one_by_one, false,
         "experts of all-to-alls run one by one, each for cluster.host.expert_layer");
     friend bool operator==(const ExpertKernels&, const ExpertKernels&) = default;
@@ -172,44 +172,44 @@ struct StageMessages {
 
 struct Runtime {
     KEY(KernelStyle, kernels, KernelStyle::fused,
-        "style of element-wise passes: compiled, operation by operation, each a kernel of its own, "
+        "style of elementwise kernels: compiled, operation by operation, each a kernel of its own, "
         "or as an eager script launches them");
-    KEY(double, eager_traffic, 2, "eager: bytes of element-wise passes over those of fused ones",
+    KEY(double, eager_traffic, 2, "eager: bytes of elementwise kernels over those of fused ones",
         0.5, 10);
     KEY(std::vector<Composed>, composed, {},
-        "operators that the library composes of PyTorch's: RMS norms, rotary positions, GELU in "
-        "steps, passes around experts, cross entropy, gradients of biases and norms, adapters");
+        "operators that run op by op in PyTorch, not fused: RMS norms, rotary positions, GELU in "
+        "steps, kernels around experts, cross entropy, gradients of biases and norms, adapters");
     KEY(AttentionKind, attention, AttentionKind::plain,
-        "attention kernel; latent attention (workload.mla) has its own");
-    KEY(bool, autocast, false, "norms, softmax and residuals in fp32, cast around matrix products");
-    KEY(bool, fused_projections, true,
-        "query, key and value are one matrix product, gate and up another");
+        "attention kernel; MLA (workload.mla) has its own");
+    KEY(bool, autocast, false, "norms, softmax and residuals in fp32, casts around GEMMs");
+    KEY(bool, fused_projections, true, "query, key and value are one GEMM, gate and up another");
     KEY(bool, fused_gate, false,
-        "without fused projections: activation and gate's product are one kernel");
+        "without fused projections: activation and the product with the gate are one kernel");
     // torchao's "rowwise"
     KEY(bool, row_scales, false,
-        "fp8: products with a scale a row, whose casts are passes of their own");
+        "fp8: GEMMs with a scale for each row, whose casts are kernels of their own");
     KEY(int, vocab_multiple, 1,
-        "each tensor-parallel rank holds a multiple of this many words, the last ones padding", 1,
+        "vocabulary padding: each tensor-parallel rank holds a multiple of so many words", 1,
         65536);
     KEY(bool, recompute_stops_early, false,
         "full recompute ends with the last tensor that the backward needs");
     KEY(ContextExchange, context_exchange, ContextExchange::ring,
         "how keys and values of other context-parallel ranks arrive");
     KEY(bool, gather_copies, false,
-        "tensor-parallel collectives of a split sequence that run by themselves put the whole in "
-        "order by a copy ([batch, sequence, hidden])");
+        "sequence parallelism: tensor-parallel collectives without overlap put the whole sequence "
+        "in order by a copy ([batch, sequence, hidden])");
     KEY(bool, module_hooks, false,
         "zero 3: hooks around every module of a layer, embedding or head");
     KEY(bool, blocking_layers, false,
-        "the host waits for every kernel of a layer (CUDA_LAUNCH_BLOCKING): what a pass costs it "
-        "adds to them");
-    KEY(double, reserved, 1, "memory that its allocator reserves over what tensors take", 1, 10);
+        "the host waits for every kernel of a layer (CUDA_LAUNCH_BLOCKING): host time of a layer "
+        "adds to the kernels'");
+    KEY(double, reserved, 1, "memory that the allocator reserves over memory of the tensors", 1,
+        10);
     KEY(AllocatorKind, allocator, AllocatorKind::caching,
         "where tensors get their memory: PyTorch's cache, or a region planned ahead (XLA)");
     // record_stream: memory comes back when the device has passed
     KEY(int, host_lead, 0,
-        "passes of a layer that the host is ahead of the device: so long stays what asynchronous "
+        "layers that the host is ahead of the device: so long is kept what asynchronous "
         "tensor-parallel collectives read and write",
         0, 16);
     KEY(bool, stacked_heads, false,

@@ -127,7 +127,7 @@ struct Tower {
     KEY(bool, rotary, false, "queries and keys are turned");
     // of the attention's result and of the feed-forward's inner width
     KEY(bool, sub_norms, false, "norms inside attention and feed-forward");
-    KEY(bool, causal, false, "attention to earlier positions only");
+    KEY(bool, causal, false, "causal: attention to earlier positions only");
     // in 16 bit; false: the framework's, which autocast runs in fp32
     KEY(bool, fused_norms, true, "norms have a kernel of their own");
     friend bool operator==(const Tower&, const Tower&) = default;
@@ -171,7 +171,7 @@ struct Workload {
         0, 8);
     KEY(int, token_types, 0, "rows of the token-type table", 0, 1024);
     KEY(Norm, norm, Norm::layernorm, "normalisation");
-    KEY(bool, causal, true, "attention to earlier tokens only");
+    KEY(bool, causal, true, "causal: attention to earlier tokens only");
     // also of experts
     KEY(bool, linear_bias, true, "biases in the output projection and the feed-forward block");
     KEY(bool, qkv_bias, true, "biases in the query, key and value projections");

@@ -96,8 +96,8 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     std::vector<std::string> sentences{first + ": " + errors_text(s), second};
     if (s.regret)
         sentences.push_back(fmt::format(
-            "of the mappings measured for one training job, the fastest by forecast is the fastest "
-            "measured in {} of {} decisions; it costs {} in the mean, {} at worst",
+            "of the parallel layouts measured for one training job, the fastest by forecast is the "
+            "fastest measured in {} of {} decisions; it costs {} in the mean, {} at worst",
             s.best_chosen, s.decisions, percent_text(*s.regret), percent_text(s.worst_regret)));
     if (s.with_peak > 0)
         sentences.push_back(fmt::format("peak memory of {} cases: mean error {}", s.with_peak,

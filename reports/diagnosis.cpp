@@ -37,7 +37,7 @@ Table causes_table(const Diagnosis& d) {
                               {s.in_some_steps ? "some steps" : "every step"}});
     }
     if (d.verdict != nothing_wrong || d.probability_of_nothing > 0.01)
-        table.rows.push_back({{"nothing: as such runs are"},
+        table.rows.push_back({{"nothing: such runs are like that"},
                               percent_cell(d.probability_of_nothing),
                               time_cell(Seconds(0)),
                               time_cell(d.pattern.steps > 0 ? d.pattern.quiet : d.measured),
@@ -54,7 +54,8 @@ std::vector<std::string> evidence_of(const SuspectedCause& s) {
             if ((is_for && w.favours > speaks) || (!is_for && w.favours < -speaks))
                 lines.push_back(
                     fmt::format("{} {}: {}", is_for ? "for:" : "against:", w.what, w.found));
-    if (lines.empty()) lines.emplace_back("nothing that was measured speaks for or against it");
+    if (lines.empty())
+        lines.emplace_back("nothing that was measured is evidence for or against it");
     return lines;
 }
 
@@ -103,8 +104,8 @@ const char* word_of(Diagnosis::Verdict verdict) {
 std::string verdict_text(const Diagnosis& d) {
     switch (d.verdict) {
         case nothing_wrong:
-            return "nothing is wrong: this configuration costs that much; another split or "
-                   "setting may cost less (stepcast sweep)";
+            return "nothing is wrong: this configuration costs that much; another parallel "
+                   "layout or setting may cost less (stepcast sweep)";
         case likely:
             if (!d.together.empty())
                 return fmt::format("likely: {}, both at once", fmt::join(d.together, " and "));

@@ -12,6 +12,7 @@
 #include "reports/comparison_words.h"
 #include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -120,7 +121,8 @@ Shares shares_of(const ErrorAttribution& a) {
     Shares shares;
     double sum = 0;
     for (const KindError& k : a.kinds) {
-        shares[fmt::format("{}, {}", k.kind, to_string(k.phase))] = 100 * (k.effect / a.measured);
+        shares[fmt::format("{}, {}", kind_words(k.kind), kind_words(to_string(k.phase)))] =
+            100 * (k.effect / a.measured);
         sum += k.effect / a.measured;
     }
     shares["kinds together"] = 100 * (cost_error(a) - sum);

@@ -18,8 +18,7 @@ double share_of(Seconds time, Seconds whole) { return whole > Seconds(0) ? time 
 
 std::string kind_text(const PathShare& s) {
     if (s.kind == "issue") return "host: issuing kernels";
-    std::string text = s.kind == "host_work" ? "host: its own work" : s.kind;
-    std::ranges::replace(text, '_', ' ');
+    std::string text = s.kind == "host_work" ? "host: framework's work" : kind_words(s.kind);
     if (s.link != LinkLevel::none) text += fmt::format(", {}", link_text(s.link));
     return text;
 }
@@ -171,11 +170,12 @@ std::string attribution_table(const std::string& name, const ErrorAttribution& a
                  {"of the step", 12}},
                 {}};
     for (const KindError& k : a.kinds)
-        table.rows.push_back({{fmt::format("{}, {}", k.kind, to_string(k.phase))},
-                              time_cell(k.measured),
-                              time_cell(k.predicted),
-                              error_cell(k.predicted, k.measured),
-                              signed_percent_cell(k.effect / a.measured)});
+        table.rows.push_back(
+            {{fmt::format("{}, {}", kind_words(k.kind), kind_words(to_string(k.phase)))},
+             time_cell(k.measured),
+             time_cell(k.predicted),
+             error_cell(k.predicted, k.measured),
+             signed_percent_cell(k.effect / a.measured)});
     return text + text_of(table);
 }
 

@@ -51,7 +51,7 @@ std::string memory_lines(const MemoryUse& m) {
         m.overheads > Bytes(0)
             ? fmt::format(", with context and allocator {}", bytes_text(m.peak + m.overheads))
             : "";
-    return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), overheads,
+    return fmt::format("highest peak memory of a rank {}{} {}\n", bytes_text(m.peak), overheads,
                        verdict) +
            chance +
            wrapped(
@@ -163,12 +163,12 @@ std::string masked_text(const Forecast& f) {
 std::string drawn_text(const Forecast& f) {
     if (!f.drawn) return "";
     const bool stops = f.memory.fits && !f.drawn->stops.empty();
-    const std::string step = f.drawn->step > 0
-                                 ? fmt::format("the step takes {:.2f} x and needs", f.drawn->step)
-                                 : "the step, which has too many tasks to be simulated so, needs";
+    const std::string step =
+        f.drawn->step > 0 ? fmt::format("the step takes {:.2f} x and needs", f.drawn->step)
+                          : "the step, which has too many tasks to be simulated with it, needs";
     return fmt::format("experts balanced: drawn by an untrained gate {} {}{}", step,
                        bytes_text(f.drawn->memory),
-                       stops ? fmt::format("; it stops fitting with routing.kind = {}, {}",
+                       stops ? fmt::format("; it no longer fits with routing.kind = {}, {}",
                                            f.drawn->stops, bytes_text(f.drawn->stops_at))
                              : "");
 }
@@ -287,7 +287,7 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     add("framework", [](const Forecasted& c) {
         return c.forecast.framework.empty() ? "-" : c.forecast.framework;
     });
-    add("split",
+    add("parallel layout",
         [](const Forecasted& c) { return c.forecast.split.empty() ? "-" : c.forecast.split; });
     add("sequences x tokens", [](const Forecasted& c) {
         return c.forecast.sequences == 0 ? "-"
@@ -310,7 +310,7 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     };
     add_parts([](const Forecasted& c) { return phases_of(c.forecast.phases); });
     add_parts([](const Forecasted& c) { return parts_of(c.forecast.breakdown); });
-    add("memory, fullest rank",
+    add("highest peak memory",
         [](const Forecasted& c) { return bytes_text(c.forecast.memory.peak); });
     add("  fits", [](const Forecasted& c) { return c.forecast.memory.fits ? "yes" : "NO"; });
     if (std::ranges::none_of(columns, [](const Forecasted& c) { return c.campaign.has_value(); }))

@@ -189,7 +189,7 @@ std::string class_of(const KernelComparison& k) {
     const auto begins = [&](const char* text) { return k.kind.starts_with(text); };
     if (begins("dispatch") || begins("combine")) return "dispatch and combine of experts";
     if (k.ranks > 0) return "collectives";
-    if (begins("mla")) return "latent attention";
+    if (begins("mla")) return "MLA";
     if (k.kind.ends_with("attention")) return "attention";
     if (begins("moe_layer")) return "expert layers";
     if (begins("cast")) return "casts";
@@ -205,7 +205,7 @@ void plot_times(const Rows& rows, const std::string& title, const std::string& p
     const PlotRange both{std::min(across.low, up.low), std::max(across.high, up.high)};
     Plot plot{.parts = {"'+' using 1:(0.9*$1):(1.1*$1) with filledcurves lc '#dadada'",
                         "x with lines lc '#333333' lw 1.2"},
-              .labels = {"within 10 %", "the laws"}};
+              .labels = {"within 10 %", "the cost models"}};
     plot.add_series(
         "times", series,
         [&](const auto& k) {

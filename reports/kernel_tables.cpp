@@ -106,7 +106,7 @@ std::string stand_ins(const Rows& rows) {
         parts.push_back(fmt::format("{} ({} row{})", what, count, count == 1 ? "" : "s"));
     return parts.empty()
                ? ""
-               : fmt::format("kernels without constants under their name, priced as another: {}",
+               : fmt::format("kernels without constants under their name, estimated as another: {}",
                              fmt::join(parts, "; "));
 }
 

@@ -80,7 +80,7 @@ std::string presets_table(const PresetList& presets) {
     for (const Cluster& c : presets.clusters)
         add(c.name, fmt::format("{} x {}, {}", rank_count(c), c.gpu.name,
                                 c.fitted ? fitted(*c.fitted) : "uncalibrated"));
-    text += "clusters of a datasheet alone\n" +
+    text += "clusters known by their datasheet only\n" +
             wrapped(fmt::format("  {}", fmt::join(presets.nameplates, ", ")), 2);
     return text;
 }

@@ -22,18 +22,18 @@ std::string failure_lines(const AllocatorForecast& f) {
     if (f.capacity == Bytes(0)) return "";
     if (!f.failure)
         return wrapped(fmt::format(
-            "  {} of {} are left after the context: fits{}", bytes_text(available),
+            "  {} of {} are left after the CUDA context: fits{}", bytes_text(available),
             bytes_text(f.capacity),
-            f.retries > 0 ? fmt::format(", after {} requests were met by giving cached memory back",
-                                        f.retries)
-                          : ""));
+            f.retries > 0
+                ? fmt::format(", after {} requests were met by freeing cached memory", f.retries)
+                : ""));
     const auto& failed = *f.failure;
-    return wrapped(fmt::format(
-        "  OUT OF MEMORY in {}: tried to allocate {}; {} of {} are left after the context, {} are "
-        "allocated, {} reserved but unallocated",
-        moment_text(failed.moment), bytes_text(failed.asked), bytes_text(available),
-        bytes_text(f.capacity), bytes_text(failed.allocated),
-        bytes_text(failed.reserved - failed.allocated)));
+    return wrapped(
+        fmt::format("  OUT OF MEMORY in {}: tried to allocate {}; {} of {} are left after the CUDA "
+                    "context, {} are allocated, {} reserved but unallocated",
+                    moment_text(failed.moment), bytes_text(failed.asked), bytes_text(available),
+                    bytes_text(f.capacity), bytes_text(failed.allocated),
+                    bytes_text(failed.reserved - failed.allocated)));
 }
 
 std::string remedy_lines(const AllocatorForecast& f) {
@@ -46,7 +46,7 @@ std::string remedy_lines(const AllocatorForecast& f) {
 }
 
 Table kinds_table(const AllocatorForecast& f) {
-    Table table{"", {{"lives at that moment", 22, true}, {"bytes"}, {"share"}}, {}};
+    Table table{"", {{"allocated at the peak", 22, true}, {"bytes"}, {"share"}}, {}};
     for (const auto& [kind, bytes] : f.kinds)
         table.rows.push_back(
             {{std::string(to_string(kind))}, bytes_cell(bytes), percent_cell(bytes / f.allocated)});
@@ -55,8 +55,12 @@ Table kinds_table(const AllocatorForecast& f) {
 
 // Layers that hold alike stand in one row.
 Table layers_table(const AllocatorForecast& f) {
-    Table table{
-        "", {{"layers", 22, true}, {"weights and states"}, {"activations"}, {"while it runs"}}, {}};
+    Table table{"",
+                {{"layers", 22, true},
+                 {"weights and states"},
+                 {"activations"},
+                 {"workspace while it runs"}},
+                {}};
     for (std::size_t i = 0; i < f.layers.size();) {
         const auto& first = f.layers[i];
         std::size_t end = i + 1;
@@ -66,7 +70,7 @@ Table layers_table(const AllocatorForecast& f) {
         };
         while (first.layer >= 0 && end < f.layers.size() && alike(f.layers[end])) ++end;
         const int last = f.layers[end - 1].layer;
-        table.rows.push_back({{first.layer < 0      ? "ends of the model"
+        table.rows.push_back({{first.layer < 0      ? "embedding and head"
                                : last > first.layer ? fmt::format("{} to {}", first.layer, last)
                                                     : std::to_string(first.layer)},
                               bytes_cell(first.lasting),
@@ -89,7 +93,7 @@ Table stages_table(const AllocatorForecast& f) {
 }  // namespace
 
 std::string allocator_words(const AllocatorForecast& f) {
-    return fmt::format("Two steps{}: allocated {}, reserved {} ({} more). Fullest in {}.",
+    return fmt::format("Two steps{}: allocated {}, reserved {} ({} more). Peak in {}.",
                        f.stages.size() > 1 ? fmt::format(", stage {}", f.stage) : "",
                        bytes_text(f.allocated), bytes_text(f.reserved),
                        percent_text(f.reserved / f.allocated - 1), moment_text(f.fullest));
@@ -107,7 +111,7 @@ std::string allocator_table(const AllocatorForecast& f) {
         f.stages.size() > 1 ? fmt::format(", stage {}", f.stage) : "", bytes_text(f.allocated),
         bytes_text(f.reserved), percent_text(f.reserved / f.allocated - 1)));
     text += failure_lines(f) + remedy_lines(f);
-    text += wrapped(fmt::format("  fullest in {}", moment_text(f.fullest))) + "\n";
+    text += wrapped(fmt::format("  peak in {}", moment_text(f.fullest))) + "\n";
     text += text_of(kinds_table(f)) + "\n" + text_of(layers_table(f));
     if (f.stages.size() > 1) text += "\n" + text_of(stages_table(f));
     return text;

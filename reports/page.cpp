@@ -252,7 +252,8 @@ std::string map_of(const std::string& json, const std::string& folder) {
         return "<p class=\"note\">This report has no map that answers the mouse: the program was "
                "built without d3 (Debian's "
                "node-d3-scale, node-d3-selection and node-d3-axis).</p>\n";
-    return "<section class=\"map\"><h2>Explore every split</h2>" + figure_of(folder, map_plot) +
+    return "<section class=\"map\"><h2>Explore every configuration</h2>" +
+           figure_of(folder, map_plot) +
            "<div class=\"map-place\"></div>\n"
            "<script type=\"application/json\" class=\"map-data\">" +
            script_json(json) + "</script></section>\n";

@@ -312,7 +312,7 @@ void plot_fit(const std::string& title, const std::vector<CaseResult>& points,
         {"$data{0} using 1:2 with points pt {2} ps 0.6 lc rgb '{1}'"},
         [](const std::string& kind, const auto&) { return kind; });
     plot.add("1 with lines lc rgb '#555555' dt 2");
-    plot.draw(title + ": fitted law against measurement", fit_words(points, cluster), "",
+    plot.draw(title + ": fitted cost model against measurement", fit_words(points, cluster), "",
               "set logscale xy\nset xlabel 'fitted time [us]'\nset ylabel 'fitted over measured'\n"
               "set yrange [0.5:2]\nset ytics (0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.4, "
               "2)\nset grid\n",

@@ -253,14 +253,14 @@ namespace {
 Fact memory_fact(const MemoryUse& m) {
     const Bytes needed = m.peak + m.overheads;
     if (m.capacity <= Bytes(0))
-        return {"Memory of the fullest GPU",
-                bytes_text(m.peak) + "; the device's own is not known"};
+        return {"Highest peak memory of a GPU",
+                bytes_text(m.peak) + "; how much the device has is not known"};
     const Bytes gap = m.fits ? m.capacity - needed : needed - m.capacity;
     const bool tight = m.fits && gap < 0.05 * m.capacity;
     const std::string overheads =
         m.overheads > Bytes(0) ? ", with context and allocator " + bytes_text(needed) : "";
     return {
-        "Memory of the fullest GPU",
+        "Highest peak memory of a GPU",
         fmt::format("{}: {}{} of {}, {} {}, P(out of memory) {}", m.fits ? "fits" : "DOES NOT FIT",
                     bytes_text(m.peak), overheads, bytes_text(m.capacity), bytes_text(gap),
                     m.fits ? "free" : "too much", chance_text(m.out_of_memory)),
@@ -357,8 +357,8 @@ std::vector<std::string> plain_warnings(const std::vector<Note>& notes) {
     }
     std::vector<std::string> warnings;
     if (!beyond.empty())
-        warnings.push_back(
-            "Outside what was measured (the laws are extrapolated): " + joined(beyond, "; ") + ".");
+        warnings.push_back("Outside what was measured (the cost models are extrapolated): " +
+                           joined(beyond, "; ") + ".");
     if (!undetermined.empty())
         warnings.push_back(
             fmt::format("The measurements do not determine {} of the parameters, which stay at "
@@ -440,7 +440,7 @@ Table breakdown_table(const Forecast& f) {
 
 Table memory_table(const Forecast& f) {
     const MemoryUse& m = f.memory;
-    Table table{"Memory of the fullest GPU", {{.name = "what", .is_text = true}, {"size"}}, {}};
+    Table table{"Highest peak memory of a GPU", {{.name = "what", .is_text = true}, {"size"}}, {}};
     for (const auto& [name, bytes] : {std::pair{"weights", m.weights},
                                       {"gradients", m.gradients},
                                       {"optimizer", m.optimizer},

@@ -138,6 +138,11 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
             range.value = row.forecast.step.p90.si();
             return range;
         });
+    add("memory", [](const SweepRow& row) {
+        Cell cell = bytes_cell(row.peak);
+        if (row.tight) cell.text += " *";
+        return cell;
+    });
     if (std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); }))
         add("against 1", [](const SweepRow& row) {
             return Cell{behind_text(row), row.behind ? row.behind->p50 : 0};
@@ -148,11 +153,6 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
         add("MFU, unmasked",
             [](const SweepRow& row) { return percent_cell(row.forecast.model_flops_utilization); });
     }
-    add("memory", [](const SweepRow& row) {
-        Cell cell = bytes_cell(row.peak);
-        if (row.tight) cell.text += " *";
-        return cell;
-    });
     if (has_cost(r))
         add("cost/M tokens", [](const SweepRow& row) {
             return Cell{fmt::format("{:.4g}", row.cost_per_token * 1e6), row.cost_per_token};
@@ -186,8 +186,8 @@ std::string sweep_title(const SweepAnswer& r) {
 static std::string left_out_text(const std::vector<std::string>& schedules) {
     if (schedules.empty()) return "";
     return wrapped(fmt::format(
-        "not asked for: schedule {}, whose passes do not run side by side here as they do in its "
-        "program; --vary parallelism.schedule=1f1b,{} asks",
+        "not searched: schedule {}, whose kernels do not run side by side here as they do in its "
+        "program; --vary parallelism.schedule=1f1b,{} includes it",
         fmt::join(schedules, ", "), fmt::join(schedules, ",")));
 }
 
@@ -195,12 +195,13 @@ static std::string left_out_text(const std::vector<std::string>& schedules) {
 static std::string switches_text(const SweepAnswer& r) {
     std::string text;
     if (!r.switches.empty())
-        text += wrapped(fmt::format("searched with the split: {}, as framework {} can switch them",
-                                    fmt::join(r.switches, ", "), r.framework));
+        text += wrapped(
+            fmt::format("searched with the parallel layout: {}, as framework {} can switch them",
+                        fmt::join(r.switches, ", "), r.framework));
     if (!r.outvoting.empty())
         text +=
-            wrapped(fmt::format("kept as stated, where framework {} would have the value in "
-                                "brackets: {}; --vary KEY=A,B searches one",
+            wrapped(fmt::format("kept as you set them; framework {} would use the value in "
+                                "parentheses: {}; --vary KEY=A,B searches one",
                                 r.framework, fmt::join(r.outvoting, ", ")));
     return text;
 }
@@ -212,10 +213,14 @@ std::string sweep_counts(const SweepAnswer& r) {
     };
     return line(c.points, "points asked for") + line(c.legal, "legal") +
            line(c.feasible, "feasible") +
-           (c.tight > 0 ? line(c.tight, "of them within the margin of the memory") : "") +
-           line(c.bounded_away, "bounded away: by their lower bound no better") +
+           (c.tight > 0
+                ? line(c.tight, "of them leave less memory free than the margin and come last")
+                : "") +
+           line(c.bounded_away, "bounded away, not simulated: their lower bound is no better") +
            line(c.simulated, "simulated") +
-           (c.twins > 0 ? line(c.twins, "of them as a twin: other switches without effect") : "") +
+           (c.twins > 0
+                ? line(c.twins, "of them as a twin: differs only in switches without effect")
+                : "") +
            reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal) +
            left_out_text(r.schedules_left_out);
 }
@@ -256,7 +261,7 @@ std::string within_text(const SweepAnswer& r) {
                                     days_text(*row.campaign), what,
                                     sure ? "" : " (not at the p90 of the step)"));
     }
-    if (text.empty()) text = wrapped("none ends within " + duration_text(*r.within));
+    if (text.empty()) text = wrapped("no configuration ends within " + duration_text(*r.within));
     return text + "\n";
 }
 

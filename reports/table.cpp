@@ -266,9 +266,16 @@ std::string markdown_text(std::string_view text) {
                                       {'|', "\\|"}});
 }
 
+std::string kind_words(std::string_view kind) {
+    if (kind == "memory_pass") return "memory-bound kernel";
+    std::string text(kind);
+    std::ranges::replace(text, '_', ' ');
+    return text;
+}
+
 std::vector<StepPart> parts_of(const Breakdown& b) {
     return {{"compute", "compute", b.compute},
-            {"memory passes", "memory", b.memory},
+            {"memory-bound kernels", "memory", b.memory},
             {"exposed communication", "exposed_communication", b.exposed_communication},
             {"pipeline bubble", "bubble", b.bubble},
             {"imbalance", "imbalance", b.imbalance},

@@ -50,6 +50,9 @@ struct StepPart {
 std::vector<StepPart> parts_of(const Breakdown& breakdown);
 std::vector<StepPart> phases_of(const StepTimes& times);
 
+// The kind of a task as a reader calls it: "memory-bound kernel" of memory_pass, "all reduce".
+std::string kind_words(std::string_view kind);
+
 inline bool has_spread(const Interval& interval) { return interval.p10 < interval.p90; }
 
 struct Cell {

@@ -26,7 +26,7 @@ titles=(
     "Recorded whole models under data parallelism" ddp_models
     "Recorded Llama pipeline" pipeline_llama
     "Recorded CoCa under ZeRO-1" zero_coca
-    "Which split of GPT-3 175B over 64 A100" sweep
+    "Which parallel layout of GPT-3 175B over 64 A100" sweep
     "host_moe on this machine" host
 )
 page() { # one report.html of all: the sweep's page, which has every script, with the chapters of all folders

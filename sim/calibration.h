@@ -16,9 +16,9 @@ struct KindCalibration {
     friend bool operator==(const KindCalibration&, const KindCalibration&) = default;
 };
 
-// Always these eight kinds: "GEMM", "attention", "memory passes", "expert kernels", "collectives
-// inside a node", "collectives between nodes", "host" and "steps" (rates that only whole steps
-// show).
+// Always these eight kinds: "GEMM", "attention", "memory-bound kernels", "expert kernels",
+// "collectives inside a node", "collectives between nodes", "host" and "steps" (rates that only
+// whole steps show).
 std::vector<KindCalibration> calibrations_of(const Cluster& cluster);
 // key below "cluster."; "" if it prices no kind
 std::string_view kind_of_constant(std::string_view key);

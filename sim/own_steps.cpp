@@ -85,8 +85,8 @@ void rescale(double factor, Forecast& f) {
 std::string note_of(const Narrowed& n, std::size_t steps) {
     const auto percent = [](double log) { return fmt::format("{:+.0f} %", 100 * std::expm1(log)); };
     return fmt::format(
-        "narrowed by {} measured step{} of your own: this step {}; of it what all share {}, "
-        "products and attention {}, memory passes {}, the network {}, the host {}, alike "
+        "narrowed by {} measured step{} of your own: this step {}; of it common to all steps {}, "
+        "GEMM and attention {}, memory-bound kernels {}, the network {}, the host {}, similar "
         "configurations {}",
         steps, steps == 1 ? "" : "s", percent(n.off), percent(n.common), percent(n.work[0]),
         percent(n.work[1]), percent(n.work[2]), percent(n.work[3]), percent(n.configuration));

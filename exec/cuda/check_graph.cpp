@@ -90,12 +90,12 @@ std::vector<std::string> execution_doubts(const TaskGraph& graph) {
         const std::string why = unfused_because(*attention);
         if (why.empty()) continue;
         std::string how =
-            fmt::format("flash attention ran as products and a softmax through memory: {}", why);
+            fmt::format("flash attention ran as GEMMs and a softmax through memory: {}", why);
         if (std::ranges::find(doubts, how) == doubts.end()) doubts.push_back(std::move(how));
     }
     doubt(
         +[](const Gemm& op) { return op.unmeasured == Unmeasured::delta_rule; },
-        "the gated delta rule ran as its products one by one: no fused kernels here");
+        "the gated delta rule ran as its GEMMs one by one: no fused kernels here");
     doubt(
         +[](const Attention& op) { return op.window > 0 && !runs_fused(op); },
         "attention over a window ran over all keys");

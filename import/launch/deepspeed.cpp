@@ -28,7 +28,7 @@ void derive_micro_batch(const NamedValue& global, long pieces, long replicas, Tr
     const long all = count_in(global), parts = pieces * replicas;
     if (parts == 0)
         t.open.push_back(fmt::format(
-            "train_micro_batch_size_per_gpu = {} / ({}replicas); say it with --set micro_batch=N",
+            "train_micro_batch_size_per_gpu = {} / ({}replicas); set it with --set micro_batch=N",
             all, pieces > 0 ? fmt::format("{} x ", pieces) : "accumulation x "));
     else if (all % parts != 0)
         t.problem(global, fmt::format("{} is no multiple of accumulation {} x {} replicas", all,
@@ -71,7 +71,7 @@ void read_batch(Document& d, Translation& t, long replicas) {
         t.set("parallelism.global_batch", step * replicas, pieces ? pieces->at : micro->at);
     else
         t.open.push_back(fmt::format(
-            "train_batch_size = {} x replicas; say it with --set global_batch=N", step));
+            "train_batch_size = {} x replicas; set it with --set global_batch=N", step));
 }
 
 void read_offload(Document& d, Translation& t) {
@@ -194,7 +194,7 @@ Translation translate_deepspeed(Document d, long replicas) {
         t.open.push_back(
             "recompute: options are there, the switch is in the model's code; --set recompute=full "
             "if it is on, with cpu_checkpointing --set offload_activations=blocking too");
-    t.open.push_back("how many GPUs; say it with --gpus");
+    t.open.push_back("how many GPUs; set it with --gpus");
     leave_rest(d, t);
     return t;
 }

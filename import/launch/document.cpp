@@ -109,7 +109,7 @@ void wrong(const NamedValue& value, const std::string& expected) {
         value.at + ": " + value.name + ": found " +
         (value.bare ? "no value" : "\"" + value.value.substr(0, 60) + "\"") + "; expected " +
         expected +
-        (variable ? ". It is a variable of the environment: say it with --env NAME=VALUE" : ""));
+        (variable ? ". It is a variable of the environment: set it with --env NAME=VALUE" : ""));
 }
 
 double number_in(const NamedValue& value) {

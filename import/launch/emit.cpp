@@ -120,7 +120,7 @@ Emission emit(const Experiment& experiment, EmitFormat format) {
         default: text = emit_megatron(experiment, format, emission);
     }
     if (!emission.refused.empty())
-        throw ConfigError(fmt::format("--emit {}: it cannot run this split: {}", to_string(format),
+        throw ConfigError(fmt::format("--emit {}: {}{}", to_string(format), cannot_run,
                                       fmt::join(emission.refused, "; ")));
     name_lost_keys(experiment, format, emission);
     return emission;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/base/names.h"
@@ -25,6 +26,9 @@ struct Emission {
         if (!runs) refused.push_back(why);
     }
 };
+
+// What the message says before the reasons; tables of levers show the reasons alone.
+inline constexpr std::string_view cannot_run = "it cannot run this parallel layout: ";
 
 // Throws ConfigError, and writes nothing, if the framework cannot run the split. What acts on the
 // step or its memory is in the text or named in `without` (import/launch/lost_keys.h).

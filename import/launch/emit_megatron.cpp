@@ -83,7 +83,7 @@ private:
         const int etp = splits_experts(e_) ? p.tp : 1;
         out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0,
                            "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");
-        out_.refuse_unless(!is_latent(w) || !nemo(), "workload.mla: latent attention");
+        out_.refuse_unless(!is_latent(w) || !nemo(), "workload.mla: MLA");
         out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
         out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
         out_.refuse_unless(!e_.runtime.row_scales, "runtime.row_scales");

@@ -31,7 +31,7 @@ void take_widths(Document& d, Translation& t) {
 
 // [[["flash"], 12]], or several kinds in turn
 void take_attention(Document& d, Translation& t) {
-    if (const auto* v = d.find("attention_config"))
+    if (const auto* v = d.find("attention_config")) {
         for (const std::string& kind : words_of(v->value, " ,[]'\"0123456789"))
             if (kind == "flash") {
                 t.set("runtime.attention", "flash", v->at);
@@ -41,6 +41,7 @@ void take_attention(Document& d, Translation& t) {
                                   "taken as global");
                 break;
             }
+    }
     if (const auto* v = d.on("use_flash_attn")) t.set("runtime.attention", "flash", v->at);
 }
 
@@ -75,7 +76,7 @@ void take_vocabulary(Document& d, Translation& t) {
     else if (!tokenizer || tokenizer->value == "GPT2BPETokenizer")
         t.take_default("workload.vocab", "50257");
     else
-        t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
+        t.open.push_back("vocab: from the tokenizer; set it with --set vocab=N");
     if (const auto* v = d.find("make_vocab_size_divisible_by"); v && t.find("workload.vocab"))
         t.set("runtime.vocab_multiple", integer_in(*v), v->at);
 }

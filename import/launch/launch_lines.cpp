@@ -140,9 +140,8 @@ Configuration recipe_of(const NamedValue* factory, const std::string& path) {
     std::vector<std::string> known;
     for (const auto& each : all) known.push_back(each.name);
     throw ConfigError(
-        fmt::format("{}: nemo: {}; expected --factory and a recipe of NeMo 2 whose split is "
-                    "known{}; or write the split as a "
-                    "script of Megatron-LM or an experiment",
+        fmt::format("{}: nemo: {}; expected --factory and a recipe of NeMo 2 whose parallel layout "
+                    "is known{}; or write the layout as a script of Megatron-LM or an experiment",
                     factory ? factory->at : path,
                     factory ? "recipe \"" + named + "\" is not known" : "no --factory",
                     did_you_mean(named, known)));
@@ -276,9 +275,8 @@ Document below_flags(const std::string& file, const Document& stated) {
     const auto found = found_file(file, stated.path);
     if (found.empty())
         throw ConfigError(
-            fmt::format("{}: {} is not there, which has the model and most of the split; expected "
-                        "it beside the script, above it, or in the "
-                        "working folder",
+            fmt::format("{}: {} is not there, which has the model and most of the parallel layout; "
+                        "expected it beside the script, above it, or in the working folder",
                         stated.path, file));
     Document d =
         read_toml_values(plain_utf8(read_text(found, "torchtitan's configuration")), found);

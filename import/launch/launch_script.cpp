@@ -115,7 +115,7 @@ Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
         return translate();
     } catch (const ConfigError& error) {
         if (launch.unknown.empty()) throw;
-        throw ConfigError(fmt::format("{}; not set in the script: {}; say it with --env",
+        throw ConfigError(fmt::format("{}; not set in the script: {}; set it with --env",
                                       error.what(), fmt::join(launch.unknown, ", ")));
     }
 }
@@ -317,9 +317,8 @@ Translation translate_script(const std::string& text, const std::string& path,
         if (!concerns_megatron(d))
             throw ConfigError(fmt::format(
                 "{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, "
-                "--micro-batch-size, "
-                "--tensor-model-parallel-size); expected such a launch, or name the model's "
-                "config.json and say the split with --set",
+                "--micro-batch-size, --tensor-model-parallel-size); expected such a launch, or "
+                "name the model's config.json and set the parallel layout with --set",
                 launch.arguments.front().at,
                 program_of(launch).empty() ? "what it runs" : program_of(launch) + ".py"));
         return translate_flags(launch, std::move(d));
@@ -327,7 +326,7 @@ Translation translate_script(const std::string& text, const std::string& path,
     take_program(launch, options.model, t);
     take_allocator(launch, path, t);
     for (const auto& variable : launch.unknown)
-        t.open.push_back("variable " + variable + " is not set; say it with --env");
+        t.open.push_back("variable " + variable + " is not set; set it with --env");
     for (const auto& note : launch.notes) t.open.push_back(note);
     return t;
 }

@@ -259,11 +259,11 @@ void take_world(MegatronSource& s) {
     } else if (s.ranks > 0) {
         s.t.problems.push_back(fmt::format(
             "{} ranks cannot run tp {} x pp {} x cp {} x ep {}: expected a multiple of {}; "
-            "say how many with --gpus",
+            "set it with --gpus",
             s.ranks, tp, pp, cp, ep, least));
     } else {
         s.t.open.push_back(
-            fmt::format("how many GPUs: a multiple of {}; say it with --gpus", least));
+            fmt::format("how many GPUs: a multiple of {}; set it with --gpus", least));
     }
     if (!s.t.find("parallelism.micro_batch") && s.sized)
         s.t.problems.push_back("micro_batch_size: missing; it is required");

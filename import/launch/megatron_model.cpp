@@ -107,8 +107,7 @@ void take_attention(MegatronSource& s) {
     if (s.d.on("multi_latent_attention")) {
         take_latent_attention(s);
         if (unfused)
-            s.t.problem(*backend,
-                        backend->value + " is not modelled with latent attention; taken as fused");
+            s.t.problem(*backend, backend->value + " is not modelled with MLA; taken as fused");
     } else if (unfused) {
         s.t.set("runtime.attention", "plain", backend->at);
     } else if (flash) {
@@ -169,7 +168,7 @@ void take_norm_of_queries(MegatronSource& s) {
     if (!v) return;
     // it is one of the latents there, which the forecast always has
     if (s.t.find("workload.mla.kv_rank"))
-        s.t.ignored.push_back("qk_layernorm (" + v->at + "): latent attention has its norms");
+        s.t.ignored.push_back("qk_layernorm (" + v->at + "): MLA has its own norms");
     else
         s.t.set("workload.qk_norm", "true", v->at);
 }
@@ -210,7 +209,7 @@ void take_biases_and_ends(MegatronSource& s) {
          "untie_embeddings_and_output_weights");
     take_dropout(s);
     if (s.sized && !s.t.find("workload.vocab") && !s.d.states("pad_vocab_size_to"))
-        s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
+        s.t.open.push_back("vocab: from the tokenizer; set it with --set vocab=N");
 }
 
 // "127,0": numbers of tokens before and after that a token sees. window_attn_skip_freq = n lets

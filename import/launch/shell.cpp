@@ -385,7 +385,7 @@ private:
         auto text = plain_utf8(read_text(file, "a script"));
         const bool of_slurm = std::ranges::any_of(
             std::array{"sbatch", "srun", "salloc"},
-            [&](const char* program) { return has_name(all.front().text, program); });
+            [&](const char* starter) { return has_name(all.front().text, starter); });
         auto options =
             of_slurm ? options_of({all.begin(), name}) : std::map<std::string, std::string>();
         for (const auto& [directive, value] : options)

@@ -242,13 +242,13 @@ void take_machine(const Batch& b, Translation& t, long& replicas) {
     }
     if (each == 0)
         return t.open.push_back(
-            fmt::format("how many GPUs: a multiple of {}; say it with --gpus", split));
+            fmt::format("how many GPUs: a multiple of {}; set it with --gpus", split));
     const std::string at = b.at.empty() ? t.path : b.at;
     t.set("cluster.nodes", nodes, at);
     t.set("cluster.gpus_per_node", each, at);
     if (nodes * each % split != 0)
         return t.problems.push_back(
-            fmt::format("{} GPUs cannot run a split over {}", nodes * each, split));
+            fmt::format("{} GPUs cannot run a parallel layout over {}", nodes * each, split));
     if (replicas == 0) replicas = nodes * each / split;
     t.set("parallelism.dp", replicas, at);
 }
@@ -263,14 +263,14 @@ void take_batch(const Batch& b, Translation& t, long replicas) {
     if (b.micro > 0)
         t.set("parallelism.micro_batch", b.micro, at);
     else
-        t.open.emplace_back("sequences of a micro-batch: not stated; say --set micro_batch=N");
+        t.open.emplace_back("sequences of a micro-batch: not stated; use --set micro_batch=N");
     if (b.global > 0)
         t.set("parallelism.global_batch", b.global, at);
     else if (b.micro > 0 && replicas > 0)
         t.set("parallelism.global_batch", b.micro * b.accumulation * replicas, at);
     else if (b.micro > 0)
         t.open.push_back(
-            fmt::format("global batch: {} x replicas; say it with --set global_batch=N, or --gpus",
+            fmt::format("global batch: {} x replicas; set it with --set global_batch=N, or --gpus",
                         b.micro * b.accumulation));
 }
 
@@ -284,7 +284,7 @@ const ConfigFiles& config_files() {
 void shard_in_node(long gpus, const Setting& by, Translation& t) {
     if (gpus == 1) return;
     if (gpus == 0)
-        t.open.emplace_back("shards are of one node's GPUs; say --set parallelism.shard=N");
+        t.open.emplace_back("shards are of one node's GPUs; use --set parallelism.shard=N");
     else if (by.at.starts_with("default of "))
         t.take_default("parallelism.shard", std::to_string(gpus));
     else

@@ -107,7 +107,7 @@ void take_chunks(const NamedValue* modules, const NamedValue* each, const Lighte
         chunks((layers + ends.first + ends.last + count_in(*each) - 1) / count_in(*each), *each);
     else
         t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at +
-                         "): say the chunks with --set vp=N");
+                         "): set the chunks with --set vp=N");
 }
 
 void read_stages(Document& d, Translation& t, long pp, long vp) {
@@ -181,7 +181,7 @@ void read_batch(Document& d, Translation& t, long pp, long dp) {
         t.set("parallelism.global_batch", batch * dp, local ? local->at : "default of torchtitan");
     else if (pp > 1)
         t.open.push_back(fmt::format(
-            "global batch: {} x data-parallel replicas; say it with --set global_batch=N", batch));
+            "global batch: {} x data-parallel replicas; set it with --set global_batch=N", batch));
 }
 
 bool compiles(Document& d, std::string_view part) {
@@ -216,7 +216,7 @@ void read_replicas_of_shards(Translation& t, long replicate, long shards, const 
         t.set("parallelism.shard", shards, at);
     else if (shards < 0)
         t.open.push_back(
-            fmt::format("{} replicas of shards over the rest: say --set shard=RANKS", replicate));
+            fmt::format("{} replicas of shards over the rest: use --set shard=RANKS", replicate));
 }
 
 // Data parallelism by the file's degrees, beside the replicas that the GPUs make (0 = unknown).
@@ -293,7 +293,7 @@ void read_split(Document& d, Translation& t, long filling) {
     t.open.push_back(
         data.replicas > 0
             ? fmt::format("{} GPUs by its degrees", split * t.count("parallelism.dp", 1))
-            : fmt::format("how many GPUs: a multiple of {}; say it with --gpus",
+            : fmt::format("how many GPUs: a multiple of {}; set it with --gpus",
                           std::max(split, pp * ep)));
 }
 
@@ -344,7 +344,7 @@ void read_recompute(Document& d, Translation& t) {
                   option ? option->at : at);
         else if (every > 1)
             t.open.push_back(fmt::format(
-                "every {}. layer is computed again: say --set recompute_layers=N of a stage",
+                "every {}. layer is computed again: use --set recompute_layers=N of a stage",
                 every));
     }
 }

@@ -260,7 +260,7 @@ void decide_deepspeed(const Decisions& what, const std::vector<Document>& files,
     else if (file && is_configuration(file->value))
         t.open.push_back(
             fmt::format("{} ({}): {} is not there, which has ZeRO's stage, buckets and "
-                        "precision; say --set zero=N",
+                        "precision; use --set zero=N",
                         file->name, file->at, file->value));
     else
         t.take_default("parallelism.zero", "2");
@@ -405,7 +405,7 @@ Translation read_program(const Tool& tool, Document d, Translation t,
                          const TranslateOptions& options) {
     t = read_values(joined(tool), std::move(d), std::move(t), options);
     if (!t.find("workload.seq"))
-        t.open.emplace_back("sequence length: not stated; say --set seq=N");
+        t.open.emplace_back("sequence length: not stated; use --set seq=N");
     const auto names_model = [](const std::string& line) {
         return line.find("--model") != std::string::npos;
     };
@@ -428,7 +428,7 @@ Translation translate_trainer(const Tool& tool, Document d, const TranslateOptio
     t = read_values(tool, std::move(d), std::move(t), options);
     t.open.emplace_back(
         "micro-batch, sequence length, model: in the program that accelerate starts, whose launch "
-        "line has them; or say --set micro_batch=N, --set seq=N and --model");
+        "line has them; or use --set micro_batch=N, --set seq=N and --model");
     return t;
 }
 

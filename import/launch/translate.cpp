@@ -149,7 +149,7 @@ Translation translate_dump(Document d) {
         translate_megatron(d, MegatronDialect::lm, world ? integer_in(*world) : 0, true);
     if (world)
         t.open.push_back(
-            fmt::format("the machine of its {} ranks: say it with --cluster and --gpus {}",
+            fmt::format("the machine of its {} ranks: set it with --cluster and --gpus {}",
                         world->value, world->value));
     return t;
 }
@@ -213,9 +213,10 @@ void add_model(Translation& t, const std::string& model) {
 
 // Only the model of a text part that the file names without sizes can come from elsewhere.
 Translation translate_hub_config(const std::string& path, const std::string& model) {
-    Translation t{.path = path,
-                  .format = "config.json",
-                  .open = {"split and machine: say them with --set, --cluster and --gpus"}};
+    Translation t{
+        .path = path,
+        .format = "config.json",
+        .open = {"parallel layout and machine: set them with --set, --cluster and --gpus"}};
     if (model.empty()) {
         t.settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}};
         // reading it here reports now what the forecast would refuse
@@ -224,7 +225,7 @@ Translation translate_hub_config(const std::string& path, const std::string& mod
         set_key(named, {"workload.preset", std::filesystem::absolute(path).string()});
         if (named.workload.seq == 0)
             t.open.emplace_back(
-                "seq: the file has the longest context, not the length that is trained; say it "
+                "seq: the file has the longest context, not the length that is trained; set it "
                 "with --set seq=N");
         return t;
     }

@@ -87,9 +87,9 @@ long Translation::ranks_of_split() const {
     for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.cp"}) {
         ranks *= count(key, 1);
         if (ranks > most)
-            throw ConfigError(
-                fmt::format("{}: found a split over more ranks than {} ({} = {}); expected no more",
-                            path, most, key, count(key, 1)));
+            throw ConfigError(fmt::format(
+                "{}: found a parallel layout over more ranks than {} ({} = {}); expected no more",
+                path, most, key, count(key, 1)));
     }
     return ranks;
 }

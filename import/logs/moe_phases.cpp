@@ -219,12 +219,12 @@ private:
         const std::optional<SteadyBlocks> steady = steady_blocks(by_step);
         if (!steady) {
             run.notes.push_back(
-                "routing not recorded: no steady step tells which rank computes which blocks");
+                "routing not recorded: no steady step shows which rank computes which blocks");
         } else {
             run.routing = Routing{run.ranks, run.experts, {}, steady->totals};
             if (steady->agreeing < steady->steps) {
                 run.notes.push_back(
-                    fmt::format("routing varies or is not told in every step: {} of {} steady "
+                    fmt::format("routing varies or is not stated in every step: {} of {} steady "
                                 "steps have the blocks kept",
                                 steady->agreeing, steady->steps));
             }

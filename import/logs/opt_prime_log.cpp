@@ -223,7 +223,7 @@ private:
         if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
         if (log_.run.notes.size() < 8)
             log_.run.notes.push_back(fmt::format(
-                "{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
+                "{}:{}: rank {} names {} of its {} layers in step {}; no sum of that step",
                 log_.path, log_.run.last_line, rank, stage->second.layers, owners_.layers_of(rank),
                 stage->second.step));
     }

@@ -236,7 +236,7 @@ void assume_links(const Machine& m, const Cluster& known, Cluster& c,
                   std::vector<std::string>& report) {
     c.fabric = known.fabric;
     report.push_back("assumed: the links of " + known.name + "; " +
-                     (m.from.empty() ? "no file tells" : "the files do not tell"));
+                     (m.from.empty() ? "no file states it" : "the files do not state it"));
     c.network.rails = known.network.rails || m.nics >= c.gpus_per_node;
     assume_nics(m, c, report);
 }
@@ -271,7 +271,7 @@ void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known
     const bool through_host = !joins_gpus(c.fabric) || c.intra.host_bandwidth > BytesPerSecond(0);
     if (m.pcie == BytesPerSecond(0) && through_host)
         report.push_back("assumed: PCIe " + to_string(pcie) +
-                         ", which the files do not tell; link.intra." +
+                         ", which the files do not state; link.intra." +
                          (c.fabric == Fabric::nvlink_mesh ? "host_bandwidth" : "bandwidth"));
     c.intra.socket_bandwidth = through_host ? m.socket : BytesPerSecond(0);
     c.network.rails = m.nics >= c.gpus_per_node;
@@ -279,7 +279,7 @@ void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known
     assume_nics(m, c, report);
     if (m.nic == BytesPerSecond(0) && m.nics > 0)
         report.push_back("assumed: a NIC of " + to_string(c.inter.bandwidth) + " as in " +
-                         known.name + "; the files do not tell; link.inter.bandwidth");
+                         known.name + "; the files do not state it; link.inter.bandwidth");
 }
 
 bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
@@ -287,19 +287,20 @@ bool alike(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
 [[noreturn]] void refuse_device(const Machine& m, const std::string& name, const std::string& gpu) {
     const std::string told = !gpu.empty() ? gpu : m.gpu;
     if (!told.empty())
-        throw ConfigError("--gpu " + told +
-                          ": no preset or nameplate has its datasheet; expected a device "
-                          "of these (stepcast list presets), or a cluster file with gpu.peak, "
-                          "gpu.memory and gpu.memory_bandwidth written by hand");
+        throw ConfigError(
+            "--gpu " + told +
+            ": no preset has its datasheet; expected a device of these (stepcast list presets), or "
+            "a cluster file with gpu.peak, gpu.memory and gpu.memory_bandwidth written by hand");
     const std::string from = m.from.empty() ? name : m.from.front();
     if (from.find("xGMI") != std::string::npos)
-        throw ConfigError(from +
-                          ": which GPU is not told; expected --gpu NAME, for example --gpu MI300X, "
-                          "or the output of rocm-smi --showproductname or lspci -nn as well");
-    throw ConfigError(fmt::format(
-        "{}: which GPU is not told ({} NVLinks, sm {}{}); expected --gpu NAME, for example "
-        "--gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
-        from, m.nvlinks, m.sm, m.pci.empty() ? "" : ", PCI " + m.pci));
+        throw ConfigError(
+            from +
+            ": which GPU is not stated; expected --gpu NAME, for example --gpu MI300X, or the "
+            "output of rocm-smi --showproductname or lspci -nn as well");
+    throw ConfigError(
+        fmt::format("{}: which GPU is not stated ({} NVLinks, sm {}{}); expected --gpu NAME, for "
+                    "example --gpu H100, or the output of nvidia-smi -q -x or lspci -nn as well",
+                    from, m.nvlinks, m.sm, m.pci.empty() ? "" : ", PCI " + m.pci));
 }
 
 }  // namespace

@@ -196,16 +196,16 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     take_nics(w, machine);
     machine.links_told = w.sm > 0;
     if (w.sm == 0)
-        machine.notes.push_back(
-            path +
-            ": a template without gpu, net and nvlink elements: NVLink and NIC speed are not told");
+        machine.notes.push_back(path +
+                                ": a template without gpu, net and nvlink elements: NVLink and NIC "
+                                "speed are not stated");
     machine.from.push_back(fmt::format(
         "{}: {} GPUs{}, {}, PCIe {}, {} NICs ({}), {} sockets", path, w.gpus,
         machine.sm ? fmt::format(" of sm {}", w.sm) : "",
         w.links ? fmt::format("{} {} a GPU {}", w.links, w.amd ? "xGMI links" : "NVLinks",
                               w.to_switch ? "to a switch" : "to other GPUs")
-        : w.amd ? "no xGMI told"
-                : "no NVLink told",
+        : w.amd ? "no xGMI stated"
+                : "no NVLink stated",
         to_string(machine.pcie), machine.nics,
         w.speeds.empty() ? "speed not stated" : to_string(machine.nic), cpus));
 }

@@ -91,7 +91,7 @@ void read_smi_text(const std::string& text, const std::string& path, Machine& ma
     machine.count_devices(gpus, path);
     if (machine.gpu.ends_with("..."))
         machine.notes.push_back(fmt::format(
-            "{}: nvidia-smi cut the name to \"{}\"; --gpu or nvidia-smi -L say it whole", path,
+            "{}: nvidia-smi cut the name to \"{}\"; --gpu or nvidia-smi -L show it whole", path,
             machine.gpu));
     if (parted > 0)
         machine.notes.push_back(path + ": MIG parts some of the GPUs; they are taken whole");
@@ -185,7 +185,7 @@ void read_rocm_smi(const std::string& text, const std::string& path, Machine& ma
     if (machine.gpu.empty()) machine.gpu = name_of_card(text);
     if (told_links)
         machine.notes.push_back(
-            path + ": one xGMI link between each two GPUs assumed; the number is not told");
+            path + ": one xGMI link between each two GPUs assumed; the number is not stated");
     if (far > 0)
         machine.notes.push_back(
             fmt::format("{}: {} pairs reach each other over xGMI in several hops", path, far));
@@ -198,17 +198,19 @@ std::string other_listing(const std::string& text) {
         std::string_view sign, also, what;
     };
     constexpr Listing listings[] = {
-        {"CA type:", "Number of ports:", "ibstat, which tells the network cards only"},
-        {"hca_id:", "transport:", "ibv_devinfo, which tells the network cards only"},
-        {"= Status Ok", "GPU0", "nvidia-smi topo -p2p, which tells what is allowed and no links"},
+        {"CA type:", "Number of ports:", "ibstat, which describes the network cards only"},
+        {"hca_id:", "transport:", "ibv_devinfo, which describes the network cards only"},
+        {"= Status Ok", "GPU0",
+         "nvidia-smi topo -p2p, which says what is allowed and names no links"},
         {"ROCm System Management Interface", "",
-         "rocm-smi without --showtopo, which tells no links"},
-        {"amd-smi", "AMD-SMI", "amd-smi without topology, which tells no links"},
-        {"NUMA node(s):", "Thread(s) per core:", "lscpu, which tells the processors only"},
-        {"node distances:", "available:", "numactl --hardware, which tells the processors only"},
+         "rocm-smi without --showtopo, which names no links"},
+        {"amd-smi", "AMD-SMI", "amd-smi without topology, which names no links"},
+        {"NUMA node(s):", "Thread(s) per core:", "lscpu, which describes the processors only"},
+        {"node distances:", "available:",
+         "numactl --hardware, which describes the processors only"},
         {"NodeName=", "Gres=",
-         "Slurm's description of a node, which tells neither device nor links"},
-        {"HostBridge", "NUMANode", "lstopo, which tells no NVLink"},
+         "Slurm's description of a node, which names neither device nor links"},
+        {"HostBridge", "NUMANode", "lstopo, which names no NVLink"},
     };
     for (const Listing& listing : listings)
         if (has(text, listing.sign) && has(text, listing.also)) return std::string(listing.what);

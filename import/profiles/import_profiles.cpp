@@ -105,7 +105,7 @@ std::vector<std::string> import_benchmarks(const ProfileImport& request) {
         }
     }
     if (rows == 0)
-        throw ConfigError(fmt::format("{}: {} rows whose nodes are not told; expected --nodes N",
+        throw ConfigError(fmt::format("{}: {} rows whose nodes are not stated; expected --nodes N",
                                       request.paths.front(), left_out));
     write_whole({{request.out, text}});
     report.push_back(fmt::format("{}: {} rows of collectives", request.out, rows));

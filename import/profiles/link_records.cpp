@@ -180,15 +180,13 @@ void add_notes(const TraceRecords& records, Profile& p) {
          "events are a begin and an end (ph B, E), which is not read: only whole ones (X) are");
     note(records.whole_graphs,
          "launches of CUDA graphs are recorded as one piece each: what computes and what "
-         "communicates inside is not told "
-         "(nsys profile --cuda-graph-trace=node)");
+         "communicates inside is unknown (nsys profile --cuda-graph-trace=node)");
     note(p.counts.graph_kernels, "kernels come from CUDA or HIP graphs: no operator, no shapes");
-    note(p.counts.products_without_shape, "kernels of matrix products without recorded shapes");
+    note(p.counts.products_without_shape, "GEMM kernels without recorded shapes");
     note(p.counts.collectives_without_size, "communication kernels without operation or size");
     note(records.nccl_payloads,
          "ranges of NCCL state bytes and ranks in binary NVTX payloads, whose layout in Nsight's "
-         "exports is not documented: not "
-         "read (PyTorch's profiler and nccl-tests tell them)");
+         "exports is not documented: not read (PyTorch's profiler and nccl-tests have them)");
     if (records.processes > 1)
         p.notes.push_back(
             fmt::format("one of {} processes of the export; the export names no ranks, they are "
@@ -196,20 +194,19 @@ void add_notes(const TraceRecords& records, Profile& p) {
                         records.processes));
     if (records.names.full() || records.inputs.full())
         p.notes.push_back(
-            "the trace holds more names than fit the bound of memory; the rest are not told apart");
+            "the trace holds more names than fit the bound of memory; the rest count as one");
     note(p.counts.other_devices,
          "further devices in the trace; the one that worked longest is taken");
     if (!p.shapes)
         p.notes.push_back(
-            "no shapes recorded: products and passes cannot be sized (profile with "
-            "record_shapes=True)");
+            "no shapes recorded: sizes of kernels are unknown (profile with record_shapes=True)");
     if (!tells_phases(p))
         p.notes.push_back(
-            "no operator or range tells the backward: no rows of forward, backward and optimizer");
+            "no operator or range marks the backward: no rows of forward, backward and optimizer");
     else if (std::ranges::none_of(
                  p.spans, [](const DeviceSpan& s) { return s.phase == ProfilePhase::optimizer; }))
         p.notes.push_back(
-            "no range tells the optimizer: where one ran, its kernels count as the forward's");
+            "no range marks the optimizer: where one ran, its kernels count as the forward's");
     if (records.steps.empty())
         p.notes.push_back("no ProfilerStep: no step times, the whole window is one piece");
 }

@@ -360,7 +360,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     if (context.ranks == 0) require_one_run(path, t, op, ranks);
     if (ranks < 2)
         throw ConfigError(
-            path + ": no device lines and no bandwidths that tell the ranks; expected --ranks N");
+            path + ": no device lines and no bandwidths that show the ranks; expected --ranks N");
     if (t.devices.empty() && context.ranks == 0)
         log.notes.push_back(
             fmt::format("{}: {} ranks, from bus over algorithm bandwidth", op, ranks));
@@ -368,7 +368,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     for (const auto& device : t.devices)
         if (device.group == t.devices.front().group) hosts.insert(device.host);
     const int nodes = context.nodes > 0 ? context.nodes : as_int(hosts.size());
-    if (nodes == 0) log.notes.push_back(op + ": nodes not told; say --nodes N");
+    if (nodes == 0) log.notes.push_back(op + ": nodes not stated; use --nodes N");
     if (t.wrong > 0)
         log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));
     if (t.empty > 0)

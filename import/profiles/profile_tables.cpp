@@ -137,15 +137,14 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
             "{} calls of collectives without operation, group or size: not in the table", unsized));
     if (placeless > 0)
         notes.push_back(
-            fmt::format("{} calls of collectives of groups whose nodes are not told: not in the "
-                        "table (say --nodes N)",
+            fmt::format("{} calls of collectives of groups whose nodes are not stated: not in the "
+                        "table (use --nodes N)",
                         placeless));
     if (const long untold = meetings_of(ranks).untold; untold > 0)
-        notes.push_back(
-            fmt::format("{} kernels of collectives cannot be told to be the same call on several "
-                        "ranks (groups not named, or other "
-                        "numbers of calls): their durations hold waiting for peers",
-                        untold));
+        notes.push_back(fmt::format(
+            "{} kernels of collectives cannot be matched as one call on several ranks (groups not "
+            "named, or other numbers of calls): their durations hold waiting for peers",
+            untold));
     if (ranks.size() == 1 && table.rows > 0)
         notes.push_back(
             "one rank only: durations of collectives hold waiting for peers, their least is an "

@@ -270,7 +270,8 @@ int ranks_of(const CaseRow& row, Assumptions& assumptions) {
     if (const auto gpus = count_in(row, "gpus")) return *gpus;
     const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
     const auto product = of("tp") * of("pp") * of("dp") * of("cp");
-    assumptions.push_back(fmt::format("gpus not stated: {}, the product of the split", product));
+    assumptions.push_back(
+        fmt::format("gpus not stated: {}, the product of the parallel degrees", product));
     return as_int(product);
 }
 

@@ -71,8 +71,8 @@ void check_indexer(const Experiment& e) {
     if (w.indexer.heads == 0) return;
     if (!is_latent(w) || !w.causal || w.window > 0 || is_written_out(e))
         refuse(
-            "workload.indexer.heads: {}, which is modelled for causal latent attention without a "
-            "window and in fused passes; expected workload.mla.kv_rank above 0, or 0",
+            "workload.indexer.heads: {}, which is modelled for causal MLA without a window and in "
+            "fused passes; expected workload.mla.kv_rank above 0, or 0",
             w.indexer.heads);
 }
 
@@ -117,10 +117,8 @@ void check_cut(const Experiment& e) {
     if (!w.gated || e.runtime.fused_projections || w.moe.experts > 0 || is_latent(w))
         refuse(
             "parallelism.cut: modules, but the workload's layers are not made of q, k, v, o, gate, "
-            "act, up, down; "
-            "expected workload.gated = true, runtime.fused_projections = false, no experts, no "
-            "latent "
-            "attention");
+            "act, up, down; expected workload.gated = true, runtime.fused_projections = false, no "
+            "experts, no MLA");
     if (w.adapter_rank > 0)
         refuse(
             "parallelism.cut: modules is modelled for layers that are trained, but "
@@ -215,12 +213,12 @@ void check_extras(const Experiment& e) {
             to_string(w.dtype));
     if (w.qk_norm && without_gate)
         refuse(
-            "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
-            "norms of queries and keys; expected false");
+            "workload.qk_norm: true, but MLA, relative attention and eager scripts have no norms "
+            "of queries and keys; expected false");
     if (w.attention_gate && without_gate)
         refuse(
-            "workload.attention_gate: true, but latent and relative attention and eager scripts "
-            "have no gate of what attention gives; expected false");
+            "workload.attention_gate: true, but MLA, relative attention and eager scripts have no "
+            "gate of what attention gives; expected false");
     if (w.post_norms && without_norms)
         refuse(
             "workload.post_norms: true, but relative attention and eager scripts have no norms "

@@ -53,7 +53,7 @@ constexpr Feature features[] = {
     {"workload.mla.", [](const Experiment& e) { return is_latent(e.workload); },
      "workload.mla.kv_rank is 0"},
     {"runtime.attention", [](const Experiment& e) { return !is_latent(e.workload); },
-     "latent attention (workload.mla) has its own kernel"},
+     "MLA (workload.mla) has its own kernel"},
     {"workload.mamba.", [](const Experiment& e) { return e.workload.mamba.heads > 0; },
      "workload.mamba.heads is 0"},
     {"workload.delta.", [](const Experiment& e) { return e.workload.delta.value_heads > 0; },
@@ -242,10 +242,10 @@ void add_measured_rates(const Experiment& e, Remarks& remarks) {
             if (const std::string key = "cluster." + table; text_of(*find_key(key), e) != "[]")
                 measured.push_back(key);
         if (!measured.empty())
-            remarks.push_back(fmt::format(
-                "{} = {} changes nothing of what was measured on this machine; {} = [] takes its "
-                "law instead",
-                stated, text_of(*find_key(stated), e), fmt::join(measured, " = [], ")));
+            remarks.push_back(
+                fmt::format("{} = {} changes nothing of what was measured on this machine; {} = [] "
+                            "takes its cost model instead",
+                            stated, text_of(*find_key(stated), e), fmt::join(measured, " = [], ")));
     }
 }
 
@@ -267,7 +267,7 @@ void add_lacks(const Experiment& e, Remarks& remarks) {
     const auto kernel = to_string(attention_kernel(e)),
                dispatch = to_string(e.runtime.experts.dispatch);
     check(attention, kernel,
-          latent ? "latent attention (workload.mla)" : fmt::format("{} = {}", attention, kernel));
+          latent ? "MLA (workload.mla)" : fmt::format("{} = {}", attention, kernel));
     check("runtime.experts.dispatch", dispatch,
           fmt::format("runtime.experts.dispatch = {}", dispatch));
 }

@@ -6,7 +6,7 @@ class Error(Exception):
 
 
 class ConfigError(Error, ValueError):
-    """You can repair it: a bad file, an impossible split. Says where, what was found, what is expected (exit code 1)."""
+    """You can repair it: a bad file, an impossible parallel layout. Says where, what was found, what is expected (exit code 1)."""
 
 
 class DeviceError(Error, RuntimeError):

@@ -27,7 +27,7 @@ class Evidence(BaseModel):
     cluster: str
     calibrated: bool = Field(description="false: datasheet values and assumed costs, error not known")
     framework: str
-    prior_share: Optional[float] = Field(None, description="share of the step priced by constants not measured on this machine")
+    prior_share: Optional[float] = Field(None, description="share of the step forecast by constants not measured on this machine")
     rests_on: list[Basis] = Field([], description="at least 1 % of the step each")
     interval_log: dict[str, Any] = Field({}, description="what makes the interval, as logarithms")
     notes: list[str] = Field([], description="extrapolations, priors, what is not modelled")
@@ -68,7 +68,7 @@ class Forecast(Rates, Answer):
     phases_s: dict[str, Range]
     breakdown_s: Breakdown = Field(description="of the slowest rank; adds up to the step")
     causal_mask_counted: bool = Field(description="false: the MFU counts scores that the causal mask hides as well")
-    memory_bytes: dict[str, Any] = Field(description="fullest rank: peak of the tensors, its parts; overheads (context, allocator) on top")
+    memory_bytes: dict[str, Any] = Field(description="rank with the highest peak: tensors, their parts; overheads (context, allocator) on top")
     fits: bool
     out_of_memory: float = Field(description="chance, by how far measured peaks lay from forecasts")
     training: Optional[Training] = Field(None, description="at list prices; without stragglers: long runs take 1 to 15 % longer")

@@ -33,7 +33,7 @@ from .toml_text import toml_text
 LIMIT_S = 300  # of one run of the program
 GUIDE = """\
 Forecasts of one training step of distributed training, and causes of slow steps. Times are seconds, sizes bytes, shares fractions.
-- Which split, device, batch, precision, how many GPUs: sweep. How long, does it fit, what does it cost: simulate. Why no faster: explain; what a switch would change: levers.
+- Which parallel layout, device, batch, precision, how many GPUs: sweep. How long, does it fit, what does it cost: simulate. Why no faster: explain; what a switch would change: levers.
 - A run that disappoints: diagnose. Slower than a recipe: waterfall. Slower than its own history: gate. Against tables: compare.
 - list_keys before a key that you are not sure of, list_presets for names. A refusal says what to change, with the options of the
   command line, which are the arguments here (--cluster is cluster).
@@ -183,7 +183,7 @@ async def explain(experiment: Source, set: Set = None, cluster: Machine = "", fr
 @tool
 async def levers(experiment: Source, set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0,
                  model: Model = "", variant: Variant = "", env: Env = None) -> Levers:
-    """What each switch and each neighbour of the layout, changed alone, makes of step and memory; fastest first."""
+    """What each switch and each neighbour of the parallel layout, changed alone, makes of step and memory; fastest first."""
     options = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant, "env": env}
     with asked("simulate", [experiment], {**options, "levers": True}) as line:
         text, said = await line.run()
@@ -200,7 +200,7 @@ async def sweep(experiment: Source, vary: Annotated[dict[str, Any], Field(descri
                 top: Annotated[int, Field(ge=1, le=50)] = 5, set: Set = None, cluster: Machine = "", framework: Framework = "",
                 gpus: Gpus = 0, tokens: str = "", within: Annotated[str, Field(description='"60d": least machines that end in time')] = "",
                 model: Model = "", variant: Variant = "", env: Env = None) -> Swept:
-    """The best of many configurations (split, batch, precision, number or kind of machines), proven; says which cannot be told apart."""
+    """The best of many configurations (parallel layout, batch, precision, number or kind of machines), proven; says which cannot be told apart."""
     common = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "variant": variant, "env": env}
     with asked("sweep", [experiment]) as line:
         line.add({"vary": [_axis(key, values) for key, values in vary.items()], "where": where, "objective": objective, "top": top,
@@ -251,7 +251,7 @@ async def waterfall(first: Source, second: Source, measured: Annotated[Optional[
 
 @tool
 async def gate(run: Source, history: Annotated[str, Field(description="folder of logs or measurements of earlier runs")],
-               model: Model = "", false_alarms: Annotated[str, Field(description="share of sound runs that may fail")] = "1%",
+               model: Model = "", false_alarms: Annotated[str, Field(description="rate of false alarms: share of healthy runs that may fail")] = "1%",
                allow: Annotated[bool, Field(description="a history of other configurations too")] = False, set: Set = None) -> Gate:
     """Is a run slower than its own history allows (after an upgrade, in CI)? With a stated rate of false alarms."""
     options = {"gate": True, "history": history, "model": model, "false_alarms": false_alarms, "allow": allow, "set": set}

@@ -171,7 +171,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Basis:
-    """What of the step one constant of the cluster prices; `measured`: determined on this device, not a prior."""
+    """Share of the step that one constant of the cluster decides; `measured`: determined on this device, not a prior."""
 
     kind: str
     key: str

@@ -1,4 +1,4 @@
-// The map of a sweep: choose two keys and a limit of memory, see the best of each pair of values, and which split it is.
+// The map of a sweep: choose two keys and a limit of memory, see the best of each pair of values, and which configuration it is.
 // Its points hold the best of every pair of keys under every limit, so what it shows is what walking all splits would.
 "use strict";
 function sweepMap(section) {
@@ -107,7 +107,7 @@ function sweepMap(section) {
       .range(data.of_token ? [...palette].reverse() : palette).clamp(true);
     const w = margin.left + width * columns.length + 12, h = margin.top + height * rows.length + margin.bottom;
     cells.attr("width", w).attr("height", h).attr("viewBox", `0 0 ${w} ${h}`).html("");
-    note.text(`Best ${data.of_token ? "tokens/s" : "step [" + unit + "]"} of each ${names[state.row]} and ${names[state.column]}, over all other keys; empty: nothing fits. Point at a cell for its split.`);
+    note.text(`Best ${data.of_token ? "tokens/s" : "step [" + unit + "]"} of each ${names[state.row]} and ${names[state.column]}, over all other keys; empty: nothing fits. Point at a cell for its configuration.`);
     cells.append("g").attr("transform", `translate(0,${margin.top + height * rows.length})`).call(d3.axisBottom(x).tickFormat((i) => columns[i]).tickSize(0).tickPadding(6)).select(".domain").remove();
     cells.append("g").attr("transform", `translate(${margin.left},0)`).call(d3.axisLeft(y).tickFormat((i) => rows[i]).tickSize(0).tickPadding(6)).select(".domain").remove();
     cells.append("text").attr("class", "axis-name").attr("x", margin.left).attr("y", h - 6).text(names[state.column] + " →");

@@ -45,7 +45,7 @@ struct Outside {
                                                : Gemm{.m = rows, .n = op.n, .k = op.k});
     }
     void operator()(const MemoryPass& op) {
-        check_curve("memory pass", cluster.kernel.memory_curve, op.read + op.written);
+        check_curve("memory-bound kernel", cluster.kernel.memory_curve, op.read + op.written);
     }
     void operator()(const ExchangeOp auto& op) {
         if (const Bytes bytes = bytes_moved(Op(op)); bytes > Bytes(0))
@@ -73,12 +73,12 @@ struct Outside {
     void priced_as(const Op& op) {
         if (unmeasured(op) == Unmeasured::delta_rule)
             add("gated_delta_rule",
-                "gated_delta_rule: its kernels were measured nowhere; each of their products is "
-                "priced as a batched product by itself");
+                "gated_delta_rule: its kernels were measured nowhere; each of their GEMMs is "
+                "estimated as a batched GEMM of its own");
         else
             add("sparse_attention",
                 "sparse_attention: its kernels were measured nowhere; scores of the indexer and "
-                "attention to selected keys are priced as flash attention over as many keys");
+                "attention to selected keys are estimated as flash attention over as many keys");
     }
     void meet(const std::string& what, double value) {
         LeastAndMost& extent = met.try_emplace(what, LeastAndMost{value, value}).first->second;

@@ -48,7 +48,7 @@ std::string calibrated_text(const Forecast& forecast) {
         if (share >= 0.01)
             which += fmt::format("{}{} {:.0f} %", which.empty() ? "" : ", ", kind, 100 * share);
     if (forecast.cluster_steps > 0)
-        return fmt::format("{}; by themselves not measured: {}", on, which);
+        return fmt::format("{}; not measured separately: {}", on, which);
     return fmt::format("calibrated for {:.0f} % of the step, the rest rests on priors: {}",
                        100 * (1 - priors), which);
 }

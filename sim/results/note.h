@@ -13,7 +13,7 @@ struct Note {
         undetermined   // a parameter that the data did not move from its prior
     };
     Kind kind = Kind::remark;
-    std::string key = {};   // of a size ("gemm.k", "memory pass") or a parameter ("host.call")
+    std::string key = {};   // of a size ("gemm.k", "all-reduce") or a parameter ("host.call")
     std::string text = {};  // a remark; what of the size is outside, if it has no limits; the prior
     // of a size that fits know the range of
     double value = 0, least = 0, most = 0;

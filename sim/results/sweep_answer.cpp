@@ -36,7 +36,8 @@ static std::string gaps_text(const SweepAnswer& r, std::size_t first) {
     for (std::size_t i = first; i < r.best.size(); ++i)
         within += fmt::format("{}{:.2g}", i == first ? "" : ", ", 100 * r.best[i].gap);
     return fmt::format(
-        "; {}: the best different splits found, by the bounds another may be up to {} % ahead",
+        "; {}: the best different parallel layouts found, by the bounds another may be up to {} % "
+        "ahead",
         rows(first + 1, r.best.size()), within);
 }
 
@@ -51,8 +52,8 @@ std::string proof_text(const SweepAnswer& r) {
     const std::string best = r.second ? "this front"
                                       : fmt::format("the best {}{}", proven,
                                                     !r.distinct   ? ""
-                                                    : proven == 1 ? " split"
-                                                                  : " different splits");
+                                                    : proven == 1 ? " parallel layout"
+                                                                  : " different parallel layouts");
     if (r.broken_bounds > 0)
         return fmt::format(
             "NOT proven: {} of {} simulated configurations were faster than their lower bound",

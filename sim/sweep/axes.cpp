@@ -213,8 +213,8 @@ void check_axes(std::span<const Axis> axes, const Experiment& experiment) {
     }
     if (varies_every_split(axes) && experiment.workload.kind != Workload::Kind::transformer)
         throw ConfigError(fmt::format(
-            "--vary parallelism=all: workload.kind is {}, whose splits are not all modelled; "
-            "expected a transformer, or single keys such as --vary parallelism.ep=1,2,4",
+            "--vary parallelism=all: workload.kind is {}, whose parallel layouts are not all "
+            "modelled; expected a transformer, or single keys such as --vary parallelism.ep=1,2,4",
             to_string(experiment.workload.kind)));
 }
 

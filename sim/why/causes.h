@@ -39,7 +39,7 @@ struct Cause {
     KEY(bool, at_once, false, "devices do nothing in one stretch as long as what it costs");
     KEY(std::vector<std::string>, frees, {}, "what is then not in a device's memory");
     KEY(bool, clock, false, "devices run at the severity's share of their clock");
-    KEY(std::string, test, {}, "what tells it");
+    KEY(std::string, test, {}, "test that confirms it");
     KEY(double, minutes, 5, "that the test takes", 0, 1e4);
     KEY(std::string, remedy, {}, "what to change");
     friend bool operator==(const Cause&, const Cause&) = default;

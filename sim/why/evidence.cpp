@@ -155,7 +155,7 @@ void weigh_ranks(Scale& s) {
 void weigh_kinds(Scale& s) {
     if (!s.observed.kinds || s.tried.computing <= Seconds(0)) return;
     const KernelShares& seen = *s.observed.kinds;
-    constexpr std::array names{"products", "fused attention", "passes over memory"};
+    constexpr std::array names{"GEMMs", "fused attention", "memory-bound kernels"};
     for (std::size_t i = 0; i < names.size(); ++i) {
         const auto kind = kernel_kinds[i];
         const double found = seen.*kind / seen.total(), said = s.guess.kinds.*kind;

@@ -100,9 +100,9 @@ TEST_CASE("few rows leave a kind that was fitted as it was, and say how far they
                      .bias = -0.2,
                      .worst = -0.25}},
                    "x") ==
-          "gemm: 20 shapes are too few for 11 constants; those of x (100 rows) stay, which predict "
-          "the new rows 21.0 % off in the median, "
-          "-20.0 % in the mean, -25.0 % at worst; a fit needs 55 shapes\n");
+          "gemm: 20 shapes are too few for 11 constants; those of x (100 rows) are kept, which "
+          "predict the new rows 21.0 % off in the median, -20.0 % in the mean, -25.0 % at worst; a "
+          "fit needs 55 shapes\n");
 }
 
 TEST_CASE("one shape measured again and again is one shape") {
@@ -178,7 +178,7 @@ TEST_CASE("one row does not replace the products of a shipped cluster") {
         said,
         Contains("nothing is written") &&
             Contains(
-                "gemm: 1 shape is too few for 8 constants; those of dgx-h100 (578 rows) stay"));
+                "gemm: 1 shape is too few for 8 constants; those of dgx-h100 (578 rows) are kept"));
     CHECK_THAT(said, Contains("-21.4 % at worst; a fit needs 40 shapes"));
     CHECK_FALSE(std::filesystem::exists(out));
     const std::string bare = folder.write("bare.toml", write_cluster(with_one_reuse()));

@@ -79,7 +79,7 @@ TEST_CASE("costs that the base has at nothing and rows do not determine stay at 
     for (const double error : fit.posterior.rows.errors) CHECK(std::abs(error) < 0.01);
     const std::string text = calibrate_few_shot(both);
     CHECK_THAT(text, Contains("no framework is written: the rows determine none of its costs") &&
-                         Contains("stays as the base has it"));
+                         Contains("kept as in the base"));
     CHECK_FALSE(std::filesystem::exists(folder.path() + "/fitted.framework.toml"));
     CHECK(read_cluster(both.out).host == read_cluster("dgx-a100").host);
     // Rows with exactly the forecast times: the message states the ratio 1. (In milliseconds it
@@ -121,7 +121,7 @@ TEST_CASE("a framework that is fitted again keeps what it was fitted to") {
     again.framework = again.out;
     again.out = folder.path() + "/third.toml";
     CHECK_THAT(calibrate_few_shot(again),
-               Contains("2 of them again was fitted to before, among 5: they tell it nothing new"));
+               Contains("again was already fitted to 2 of them, among 5: they add nothing new"));
 }
 
 // Nobody named the framework of these rows, so it is "default", which may be a slow loop or a tuned
@@ -214,9 +214,9 @@ TEST_CASE("a base that a fit does not bring nearer to rows left out stays, with 
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds *= i % 2 == 0 ? 1.2 : 1 / 1.2;
     const CalibrationRequest what = request(folder, rows, FitTarget::framework);
     CHECK_THAT(calibrate_few_shot(what),
-               Contains("costs stay the base's") && Contains("framework written to " + what.out) &&
-                   !Contains("determined") && Contains("calibrated: nothing") &&
-                   !Contains("calibrated: steps"));
+               Contains("costs of the base are kept") &&
+                   Contains("framework written to " + what.out) && !Contains("determined") &&
+                   Contains("calibrated: nothing") && !Contains("calibrated: steps"));
     const Framework base = read_framework("default"), stays = read_framework(what.out);
     CHECK(stays.rules == base.rules);
     REQUIRE(stays.fitted);
@@ -248,7 +248,7 @@ TEST_CASE("rows that most of the others contradict move nothing, and are named")
                        Contains("4 rows are left out, far from what the other 6 agree on: a (") &&
                        Contains(", d (") && Contains(", f (") && Contains(", i ("));
         if (target == FitTarget::framework) {
-            CHECK_THAT(text, Contains("costs stay the base's"));
+            CHECK_THAT(text, Contains("costs of the base are kept"));
             const Framework stays = read_framework(what.out);
             REQUIRE(stays.fitted);
             CHECK(stays.fitted->samples == 6);
@@ -275,7 +275,7 @@ TEST_CASE("rows that disagree among themselves do not outvote those near to the 
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds *= slower[i];
     const CalibrationRequest what = request(folder, rows, FitTarget::framework);
     const std::string text = calibrate_few_shot(what);
-    CHECK_THAT(text, Contains("costs stay the base's: some rows are near to its forecasts"));
+    CHECK_THAT(text, Contains("costs of the base are kept: some rows are near to its forecasts"));
     const Framework stays = read_framework(what.out);
     REQUIRE(stays.fitted);
     CHECK(stays.fitted->samples == 10);

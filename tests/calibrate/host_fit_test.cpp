@@ -379,7 +379,7 @@ TEST_CASE("curves for plots are measured points and the law at the same places")
     const std::vector<FittedCurve> curves = fitted_curves(c);
     std::vector<std::string> names;
     for (const FittedCurve& curve : curves) names.push_back(curve.name);
-    CHECK(names == std::vector<std::string>{"memory pass", "all-reduce", "all-gather",
+    CHECK(names == std::vector<std::string>{"memory-bound kernel", "all-reduce", "all-gather",
                                             "reduce-scatter", "broadcast", "reduce", "all-to-all",
                                             "send/recv"});
     close(curves.at(0).measured, {{1e4, 8e-6}, {2e4, 13e-6}, {8e4, 43e-6}});

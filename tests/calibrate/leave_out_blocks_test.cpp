@@ -30,7 +30,7 @@ TEST_CASE("a block of sizes is foretold from the rows outside of it") {
     const auto blocks = leave_out_blocks({folder.write("gemms.csv", table)}, "dgx-a100", {});
     REQUIRE(blocks.size() == 1);  // no row has n or k from 16,384 on
     CHECK(blocks.front().cluster == "dgx-a100");
-    CHECK(blocks.front().block == "products of 8192 rows and more");
+    CHECK(blocks.front().block == "GEMMs of 8192 rows and more");
     CHECK(blocks.front().fitted_rows == 36 - inside);
     REQUIRE(blocks.front().errors.size() == 1);
     CHECK(blocks.front().errors.front().samples == inside);
@@ -117,7 +117,7 @@ TEST_CASE("the largest group of ranks and the widest products are blocks of thei
         {folder.write("links.csv", links), folder.write("gemms.csv", products)}, "dgx-a100", {});
     CHECK(blocks_told(blocks) ==
           std::vector<std::string>{
-              "10 products with n or k from 16384 on: 4 gemm",
+              "10 GEMMs with n or k from 16384 on: 4 gemm",
               "40 collectives of the largest group: 10 all_reduce 10 all_gather"});
     for (const BlockLeftOut& b : blocks)
         for (const HeldOutError& e : b.errors) {

@@ -105,7 +105,7 @@ TEST_CASE("tables and steps are fitted in one command, steps from what the table
         complaint([&] {
             fitted({table, folder.write("none.csv", steps_table({}))}, "dgx-a100", "/part.toml");
         }),
-        Contains("part.toml holds what the other files tell"));
+        Contains("part.toml holds what was fitted to the other files"));
     CHECK(read_cluster(folder.path() + "/part.toml").kernel ==
           read_cluster(folder.path() + "/first.toml").kernel);
 }

@@ -38,7 +38,7 @@ stdout_has "torchtitan"
 stdout_has "against 1"
 run 0 simulate $two
 stdout_has "framework"
-stdout_has "split"
+stdout_has "parallel layout"
 refused 'fsdp is there twice' -- sweep llama3_8b_h100_fsdp --framework fsdp --framework fsdp --vary parallelism.zero=2,3
 
 # Bad input, before any work.

@@ -44,11 +44,10 @@ TEST_CASE("the host says how attention that it has no kernel for ran") {
     graph.add("b", Phase::forward, op, {Place(0, Lane::compute)}, {});
     graph.add("c", Phase::forward, op, {Place(0, Lane::compute)}, {});
     CHECK(host_doubts(graph, 1, 1) ==
-          std::vector<std::string>{
-              "flash attention ran as products over the scores of one head after another: no fused "
-              "kernel here",
-              "attention over a window ran over all keys",
-              "attention ran with values as wide as its keys"});
+          std::vector<std::string>{"flash attention ran as GEMMs over the scores of one head after "
+                                   "another: no fused kernel here",
+                                   "attention over a window ran over all keys",
+                                   "attention ran with values as wide as its keys"});
 }
 
 TEST_CASE("a rank multiplies what lies in its input") {

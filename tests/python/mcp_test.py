@@ -396,7 +396,7 @@ class Server(unittest.TestCase):
                         for tool, word in (("list_presets", ""), ("list_keys", "global_batch"))]
         presets, keys = asyncio.run(asked())
         names = {(entry["section"], entry["name"]) for entry in presets}
-        self.assertLessEqual({("experiments", "gpt3_175b_a100"), ("workloads", "llama3-8b"), ("clusters of a datasheet alone", "h20-x8"),
+        self.assertLessEqual({("experiments", "gpt3_175b_a100"), ("workloads", "llama3-8b"), ("clusters known by their datasheet only", "h20-x8"),
                               ("clusters", "dgx-h100"), ("frameworks (--framework)", "torchtitan")}, names)
         about = {entry["name"]: entry["about"] for entry in keys}
         self.assertEqual(about["parallelism.global_batch"], "integer | 0 | sequences per step over all ranks; 0 = dp x micro_batch")

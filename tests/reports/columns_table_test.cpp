@@ -41,7 +41,7 @@ TEST_CASE("forecasts stand beside each other, the later against the first") {
     const std::string text = columns_table({column("a", 0.1), column("b", 0.11)});
     CHECK_THAT(text, Catch::Contains("step                   100.0 ms  110.0 ms"));
     CHECK_THAT(text, Catch::Contains("  against the first      +0.0 %   +10.0 %"));
-    CHECK_THAT(text, Catch::Contains("memory, fullest rank   2.00 GiB  2.00 GiB"));
+    CHECK_THAT(text, Catch::Contains("highest peak memory    2.00 GiB  2.00 GiB"));
     CHECK_THAT(text, !Catch::Contains("p10 .. p90") && !Catch::Contains("training"));
     auto full = column("c", 0.05);  // faster, but it cannot run
     full.forecast.memory.fits = false;

@@ -101,7 +101,7 @@ TEST_CASE("an explanation's tables: every figure in its place") {
                                        {"all reduce, between nodes", "1100.0 ms", "11.0 %", "5"},
                                        {"send recv, between nodes", "1300.0 ms", "13.0 %", "7"},
                                        {"cast", "1700.0 ms", "17.0 %", "1"},
-                                       {"host: its own work", "1900.0 ms", "19.0 %", "2"},
+                                       {"host: framework's work", "1900.0 ms", "19.0 %", "2"},
                                        {"host: issuing kernels", "2300.0 ms", "23.0 %", "4"}});
     CHECK(texts_of(tables[1]) == Texts{{"devices", "2400.0 ms", "24.0 %"},
                                        {"links between nodes", "2400.0 ms", "24.0 %"},

@@ -236,11 +236,12 @@ TEST_CASE("kernels that were priced as another are named, with their rows") {
         all.rows.back().kernel = name;
         if (std::string_view(name) != "flash 3") all.rows.back().stand_in = "flash 3";
     }
-    CHECK_THAT(kernel_table(all),
-               Contains("\nkernels without constants under their name, priced as another: flash 1 "
-                        "as flash 3 on dgx (1 row); flash 2 as\n  flash 3 on dgx (2 rows)\n"));
+    CHECK_THAT(
+        kernel_table(all),
+        Contains("\nkernels without constants under their name, estimated as another: flash 1 "
+                 "as flash 3 on dgx (1 row); flash 2 as\n  flash 3 on dgx (2 rows)\n"));
     all.rows.erase(all.rows.begin(), all.rows.begin() + 3);
-    CHECK_THAT(kernel_table(all), !Contains("priced as"));
+    CHECK_THAT(kernel_table(all), !Contains("estimated as"));
 }
 
 // 20, 200 and 2000 us are of the longer class: 1e6 times each of these is exactly that.

@@ -187,7 +187,7 @@ TEST_CASE("a sweep's page begins with its answer and says what cannot be told ap
     CHECK(page.sections[0].paragraphs.empty());  // no one asked what ends in time
     answer.within = Seconds(86400);
     CHECK_THAT(sweep_page(answer, {}).sections[0].paragraphs.at(0),
-               Catch::StartsWith("none ends within"));
+               Catch::StartsWith("no configuration ends within"));
     const std::vector<std::string>& said = page.sections[0].sentences;
     REQUIRE(said.size() == 3);
     CHECK_THAT(said[0], Catch::StartsWith("~ not distinguishable from 1 (1 of 2)"));

@@ -285,7 +285,7 @@ TEST_CASE("errors are stacked part by part, up and down, under the error of the 
     CHECK_THAT(script, Contains(" lc '#0072B2' title \"gemm, forward\"") &&
                            Contains(" lc '#E69F00' title \"cast, backward\""));
     CHECK_THAT(script, Contains("title \"kinds together\"") &&
-                           Contains("title \"all_reduce, gradient_sync\"") &&
+                           Contains("title \"all reduce, gradient sync\"") &&
                            Contains("Runs: where the error comes from"));
     CHECK(after(script, "set yrange [") == Approx(1.08 * -15.625));
     CHECK(after(script, "set yrange [-16.875:") == Approx(1.08 * 40.625));
@@ -404,7 +404,7 @@ TEST_CASE("a fit is drawn as fitted over measured, a colour a kind") {
     CHECK_THAT(script, Contains("$data0 << e\n2 0.5\ne\n") &&
                            Contains("$data1 << e\n3.5 0.875\n5 1.25\ne\n"));
     CHECK_THAT(script, Contains("5 points on dgx; median error 12.5 %, worst 50.0 %") &&
-                           Contains("kernels: fitted law against measurement"));
+                           Contains("kernels: fitted cost model against measurement"));
     CHECK_THAT(script, Contains("pt 7 ps 0.6 lc rgb '#0072B2' title \"cast\"") &&
                            Contains("pt 5 ps 0.6 lc rgb '#D55E00' title \"gemm\""));
     CHECK_THROWS_AS(plot_fit("", {}, "dgx", "p"), ConfigError);

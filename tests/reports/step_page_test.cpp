@@ -87,12 +87,13 @@ TEST_CASE("a forecast's page answers, says why, and what to do about it") {
                "2.0 d (1.0 .. 3.0), money 2.00 M (1.00 .. 3.00) USD, energy at most 2.00 GWh (1.00 "
                ".. "
                "3.00)"},
-              {"Memory of the fullest GPU",
+              {"Highest peak memory of a GPU",
                "fits: 1.50 GiB, with context and allocator 2.00 GiB of 80.00 GiB, 78.00 GiB free, "
                "P(out of memory) below 0.1 %",
                Tone::good},
               {"What the step goes to",
-               "compute 50.0 %, exposed communication 20.0 %, imbalance 15.0 %, memory passes 10.0 "
+               "compute 50.0 %, exposed communication 20.0 %, imbalance 15.0 %, memory-bound "
+               "kernels 10.0 "
                "%, host 5.0 %"},
               {"Throughput", "1,472,719 tokens/s, 368,180 a GPU"},
               {"Model FLOP utilization", "11.9 % (causal mask not counted)"},
@@ -158,7 +159,7 @@ TEST_CASE("memory is good, tight or too much, and unknown where the device is") 
         return facts_of(f).front();
     };
     CHECK(fact(75.5, true, 80) ==
-          Fact{"Memory of the fullest GPU",
+          Fact{"Highest peak memory of a GPU",
                "fits: 75.50 GiB of 80.00 GiB, 4.50 GiB free, P(out of memory) below 0.1 %",
                Tone::good});
     CHECK(fact(76, true, 80).tone == Tone::good);
@@ -166,11 +167,11 @@ TEST_CASE("memory is good, tight or too much, and unknown where the device is") 
     CHECK(
         fact(81, false, 80) ==
         Fact{
-            "Memory of the fullest GPU",
+            "Highest peak memory of a GPU",
             "DOES NOT FIT: 81.00 GiB of 80.00 GiB, 1.00 GiB too much, P(out of memory) below 0.1 %",
             Tone::bad});
-    CHECK(fact(2, true, 0) == Fact{"Memory of the fullest GPU",
-                                   "2.00 GiB; the device's own is not known", Tone::plain});
+    CHECK(fact(2, true, 0) == Fact{"Highest peak memory of a GPU",
+                                   "2.00 GiB; how much the device has is not known", Tone::plain});
     // Nothing is known of an empty forecast's speed; priors of 5 % and more are a doubt.
     Forecast f;
     CHECK(facts_of(f).size() == 2);
@@ -203,7 +204,8 @@ TEST_CASE(
     CHECK(plain_warnings({size("all_reduce.bytes", 1073741824), prior("host.call"),
                           remark("first2 of 7"), size("gemm.k", 128256), prior("kernel.launch")}) ==
           std::vector<std::string>{
-              "Outside what was measured (the laws are extrapolated): all_reduce.bytes up to 1.00 "
+              "Outside what was measured (the cost models are extrapolated): all_reduce.bytes up "
+              "to 1.00 "
               "GiB, fitted on 512 B to 16.0 KiB; "
               "gemm.k up to 128,256, fitted on 512 to 16,384.",
               "The measurements do not determine 2 of the parameters, which stay at assumed "

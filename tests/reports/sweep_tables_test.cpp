@@ -12,15 +12,15 @@ TEST_CASE(
     "a sweep's table has the varied keys, what is common beneath, counts, reasons and the proof") {
     CHECK(sweep_table(sample_sweep()) == R"(gpt on dgx, calibrated: shortest step
 
-   tp      step         p10 .. p90  tokens/s  MFU, unmasked    memory   bound
-1   2  100.0 ms  50.00 .. 125.0 ms    40,960         50.0 %  4.00 GiB  -2.0 %
-2   4  200.0 ms  100.0 .. 250.0 ms    20,480         25.0 %  2.00 GiB  -1.0 %
+   tp      step         p10 .. p90    memory  tokens/s  MFU, unmasked   bound
+1   2  100.0 ms  50.00 .. 125.0 ms  4.00 GiB    40,960         50.0 %  -2.0 %
+2   4  200.0 ms  100.0 .. 250.0 ms  2.00 GiB    20,480         25.0 %  -1.0 %
 all of them: zero = 1
 
                12 points asked for
                 9 legal
                 7 feasible
-                5 bounded away: by their lower bound no better
+                5 bounded away, not simulated: their lower bound is no better
                 2 simulated
                 2 infeasible: does not fit into the device's memory
                 3 illegal: tp does not divide workload.heads
@@ -32,9 +32,9 @@ proven: the best 2 of 7 feasible configurations; 2 were simulated, each of the o
 
 TEST_CASE("costs, fronts, sizes, broken bounds and schedules left out show in a sweep's table") {
     SweepAnswer answer = sample_sweep();
-    CHECK_THAT(sweep_table(answer), !Catch::Contains("not asked for"));
+    CHECK_THAT(sweep_table(answer), !Catch::Contains("not searched"));
     answer.schedules_left_out = {"dualpipe"};
-    CHECK_THAT(sweep_table(answer), Catch::Contains("not asked for: schedule dualpipe"));
+    CHECK_THAT(sweep_table(answer), Catch::Contains("not searched: schedule dualpipe"));
     CHECK(nlohmann::json::parse(to_json(answer))["schedules_left_out"][0] == "dualpipe");
     for (SweepRow& row : answer.best) row.cost_per_token = 2e-6;
     answer.second = Objective::cost;
@@ -106,8 +106,10 @@ TEST_CASE("a sweep's counts say why points were left out") {
         text,
         Catch::Contains(
             "                5 infeasible: too slow\n                2 infeasible: too large\n"));
-    CHECK_THAT(text, Catch::Contains(
-                         "                1 of them as a twin: other switches without effect\n"));
+    CHECK_THAT(
+        text,
+        Catch::Contains(
+            "                1 of them as a twin: differs only in switches without effect\n"));
     answer.counts.illegal = {{"a is odd", 3}, {"b is even", 5}};
     CHECK_THAT(sweep_counts(answer),
                Catch::Contains(
@@ -152,7 +154,7 @@ TEST_CASE("the best of each machine stands with days, money, energy and what the
     CHECK_THAT(
         text, Catch::Contains("8 GPUs of a: useful 100.0 %, no failures counted; 2.5 USD an hour"));
     answer.of_each[1].least_within = false;
-    CHECK_THAT(sweep_table(answer), Catch::Contains("none ends within 11.6 d"));
+    CHECK_THAT(sweep_table(answer), Catch::Contains("no configuration ends within 11.6 d"));
     const auto json = nlohmann::json::parse(to_json(answer));
     CHECK(json["of_each"][0]["training"]["time_s"]["p50"] == 950'400);
     CHECK(json["each_of"][0] == "machines");

@@ -145,7 +145,7 @@ TEST_CASE("constants widen a step by their errors times the shares of the step t
           Approx(std::sqrt(0.012 * 0.012 + 0.05 * 0.05 - 0.012 * 0.05)));
     // The bytes of eager passes, fitted to 10 %, are moved by memory passes: an error of 0.1 of a
     // share of 0.1 on top.
-    basis.push_back({"memory passes", "kernel.memory_efficiency", true, 0.1});
+    basis.push_back({"memory-bound kernels", "kernel.memory_efficiency", true, 0.1});
     e.framework.fitted.emplace();
     e.framework.fitted->parameters = {{"eager_traffic", "2", "2", 0.1, true}};
     CHECK(doubts_of(e, basis).constants ==

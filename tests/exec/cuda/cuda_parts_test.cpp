@@ -204,10 +204,10 @@ TEST_CASE("what no kernel serves is named, and goes through memory") {
     const Attention wide{1, 1, 8, 8, 576, true, false, Dtype::bf16, true};
     graph.add("a", Phase::forward, wide, {Place(0, Lane::compute)}, {});
     graph.add("b", Phase::forward, wide, {Place(0, Lane::compute)}, {});
-    CHECK(execution_doubts(graph) ==
-          std::vector<std::string>{"flash attention ran as products and a softmax through memory: "
-                                   "heads of 576 elements are wider than the 256 that the kernel "
-                                   "takes"});
+    CHECK(
+        execution_doubts(graph) ==
+        std::vector<std::string>{"flash attention ran as GEMMs and a softmax through memory: heads "
+                                 "of 576 elements are wider than the 256 that the kernel takes"});
 }
 
 // 6 heads of 2 sequences; windows in a quarter of the layers stand for windows of 3 heads.

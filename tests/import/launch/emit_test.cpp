@@ -22,7 +22,7 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
     for (const auto format : {EmitFormat::megatron, EmitFormat::nemo, EmitFormat::megatron_bridge,
                               EmitFormat::torchtitan})
         CHECK_THAT(refusal(format),
-                   Contains("cannot run this split: ") && Contains("schedule zb-h1"));
+                   Contains("cannot run this parallel layout: ") && Contains("schedule zb-h1"));
     e.parallelism.schedule = Schedule::one_f_one_b;
     e.parallelism.zero = 1;
     CHECK_THAT(refusal(EmitFormat::torchtitan), Contains("zero 1"));

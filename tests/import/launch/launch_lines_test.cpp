@@ -213,7 +213,7 @@ TEST_CASE("what comes from a command is named, and --env says it instead") {
         sizes + "--tensor-model-parallel-size 2 --micro-batch-size $B\n";
     CHECK_THAT(complaint([&] { read(script); }), Contains("micro_batch_size: found no value") &&
                                                      Contains("G = $(nvidia-smi -L | wc -l) (") &&
-                                                     Contains("say it with --env"));
+                                                     Contains("set it with --env"));
     TranslateOptions options;
     options.environment = {{"G", "16"}};
     const auto said = read(script, options);

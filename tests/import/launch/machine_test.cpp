@@ -129,7 +129,7 @@ TEST_CASE("a matrix without switches, and cards in pairs") {
         "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV12\tSYS\tSYS\nGPU1\tNV12\tX\tSYS\tSYS\nGPU2\tSYS\tSYS"
         "\tX\tNV12\nGPU3\tSYS\tSYS\tNV12\tX\n";
     CHECK_THAT(complaint([&] { cluster_of_machine(matrix(pairs), "x", ""); }),
-               Contains("which GPU is not told"));
+               Contains("which GPU is not stated"));
     const TestFolder folder;
     const auto c = read_cluster(
         folder.write("nvl.toml", cluster_of_machine(matrix(pairs), "nvl", "NVIDIA H100 NVL").text));
@@ -143,7 +143,7 @@ TEST_CASE("a machine becomes a cluster: datasheet, links, and constants or prior
     CHECK_THAT(complaint([] { cluster_of_machine(matrix(four), "x", ""); }),
                Contains("expected --gpu NAME"));
     CHECK_THAT(complaint([] { cluster_of_machine(matrix(four), "x", "H1OO"); }),
-               Contains("no preset or nameplate has its datasheet"));
+               Contains("no preset has its datasheet"));
     const auto file = cluster_of_machine(matrix(four), "mine", "NVIDIA H100 80GB HBM3");
     const auto c = read_cluster(folder.write("mine.toml", file.text));
     CHECK(c.gpus_per_node == 4);
@@ -222,12 +222,12 @@ TEST_CASE("a device without a preset gets its datasheet and priors by its PCI nu
     CHECK(c.intra.bandwidth == BytesPerSecond(24e9));
     CHECK(c.noise.step > 0.1);
     CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", ""); }),
-               Contains("which GPU is not told (0 NVLinks, sm 86)"));
+               Contains("which GPU is not stated (0 NVLinks, sm 86)"));
     CHECK(read_cluster(
               folder.write("a.toml", cluster_of_machine(node(""), "x", "NVIDIA RTX A6000").text))
               .gpu.sms == 84);
     CHECK_THAT(complaint([&] { cluster_of_machine(node(""), "x", "Voodoo 2"); }),
-               Contains("no preset or nameplate has its datasheet"));
+               Contains("no preset has its datasheet"));
 }
 
 // 8 links of 25 GB/s a GPU; sm 90: NICs of 400 Gb/s.
@@ -240,7 +240,7 @@ TEST_CASE("a device that no file describes is a node of eight by its datasheet")
     CHECK(std::pair(c.intra.bandwidth, c.inter.bandwidth) ==
           std::pair(BytesPerSecond(200e9), BytesPerSecond(50e9)));
     CHECK_THAT(fmt::format("{}", fmt::join(file.report, "\n")),
-               Contains("assumed: the links of h800-x8; no file tells") &&
+               Contains("assumed: the links of h800-x8; no file states it") &&
                    Contains("assumed: a node of 8"));
 }
 

@@ -253,7 +253,7 @@ TEST_CASE("a value that is refused names the variables that nobody set") {
                                    "--tensor-model-parallel-size $DEGREE --num-layers 4\n");
     CHECK_THAT(complaint([&] { translate(path, {}); }),
                Contains("tensor_model_parallel_size: found no value") &&
-                   Contains("not set in the script: DEGREE (") && Contains("say it with --env"));
+                   Contains("not set in the script: DEGREE (") && Contains("set it with --env"));
 }
 
 TEST_CASE("a launch whose expert exchanges hide behind another micro-batch says so") {
@@ -512,9 +512,9 @@ TEST_CASE("a batch that is stated for each replica is multiplied by those that f
     const auto open = translate(file("1", ""), {});
     CHECK_FALSE(open.find("parallelism.global_batch"));
     CHECK_THAT(lines(open.open), Contains("how many GPUs: a multiple of 32") &&
-                                     Contains("say it with --set global_batch"));
+                                     Contains("set it with --set global_batch"));
     CHECK_THAT(lines(translate(file("1", "", "fsdp_reshard_after_forward = \"always\""), {}).open),
-               Contains("say --set shard"));
+               Contains("use --set shard"));
     // DeepSpeed: 2 sequences x 4 pieces x 16 replicas.
     const auto json = folder.write(
         "ds.json",

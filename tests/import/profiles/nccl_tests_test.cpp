@@ -281,7 +281,7 @@ TEST_CASE("nccl-tests: ranks from the widest bandwidths, where they tell") {
              header + " 1048576 262144 float sum -1 100.0 10.00 17.50 0 90.0 11.0 16.5 0\n");
     CHECK(log.notes ==
           std::vector<std::string>{"all_reduce: 8 ranks, from bus over algorithm bandwidth",
-                                   "all_reduce: nodes not told; say --nodes N"});
+                                   "all_reduce: nodes not stated; use --nodes N"});
 }
 
 // Launchers' tags, a blank after the tag or none; tables of several headers keep the devices.
@@ -338,7 +338,7 @@ TEST_CASE("nccl-tests: imported as a table of collectives") {
                       {.paths = {untold}, .out = out, .system = "", .model = "", .context = {}});
               },
               folder.path()) ==
-          "all_reduce.log: 1 rows whose nodes are not told; expected --nodes N");
+          "all_reduce.log: 1 rows whose nodes are not stated; expected --nodes N");
     const std::string trace = folder.write(
         "rank0.json",
         R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"device":0,"stream":7}}]})");

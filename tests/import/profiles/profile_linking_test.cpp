@@ -322,9 +322,8 @@ TEST_CASE("everything that a trace leaves open is said") {
           std::vector<std::string>{
               "1 kernels were launched before the window or by a thread that was not profiled "
               "(phase unlinked)",
-              "no shapes recorded: products and passes cannot be sized (profile with "
-              "record_shapes=True)",
-              "no operator or range tells the backward: no rows of forward, backward and optimizer",
+              "no shapes recorded: sizes of kernels are unknown (profile with record_shapes=True)",
+              "no operator or range marks the backward: no rows of forward, backward and optimizer",
               "no ProfilerStep: no step times, the whole window is one piece"});
     x.r.profile.shapes = true;
     x.r.steps.push_back({0, Length(5), 0, 0, 0});
@@ -332,7 +331,7 @@ TEST_CASE("everything that a trace leaves open is said") {
     x.host("backward", 1, 40, 50);
     CHECK(x.profile().notes ==
           std::vector<std::string>{
-              "no range tells the optimizer: where one ran, its kernels count as the forward's"});
+              "no range marks the optimizer: where one ran, its kernels count as the forward's"});
     x.host("Optimizer.step#SGD.step", 2, 240, 50);
     x.call(2, 2, 250);
     x.work(2, 300, 5);

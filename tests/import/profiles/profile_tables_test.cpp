@@ -195,8 +195,8 @@ TEST_CASE(
     lonely.in_elements = 0;
     CHECK(one_exchange(lonely, 8, 4, 0).first.empty());
     CHECK(one_exchange(all, 8, 3, 0).second ==
-          std::vector<std::string>{"1 calls of collectives of groups whose nodes are not told: not "
-                                   "in the table (say --nodes N)"});
+          std::vector<std::string>{"1 calls of collectives of groups whose nodes are not stated: "
+                                   "not in the table (use --nodes N)"});
     CHECK(one_exchange(all, 8, 4, 0).second ==
           std::vector<std::string>{"one rank only: durations of collectives hold waiting for "
                                    "peers, their least is an upper bound of the transfer",

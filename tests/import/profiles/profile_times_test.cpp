@@ -222,7 +222,7 @@ TEST_CASE("calls alike on several ranks: transfer, waiting and bounds") {
     std::vector<std::string> notes;
     (void)profile_tables(ranks, "run.csv", 1, notes);
     CHECK(notes.front().starts_with(
-        "1 kernels of collectives cannot be told to be the same call on several ranks"));
+        "1 kernels of collectives cannot be matched as one call on several ranks"));
     CHECK(collective_times({}).empty());
 }
 

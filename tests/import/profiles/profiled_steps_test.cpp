@@ -241,7 +241,7 @@ TEST_CASE(
         CHECK(rows(p, "optimizer") == (told ? Names{"0: 10.000"} : Names{}));
         CHECK(rows(p, "busy") == Names{"0: 60.000"});
         CHECK(says(p,
-                   "no operator or range tells the backward: no rows of forward, backward and "
+                   "no operator or range marks the backward: no rows of forward, backward and "
                    "optimizer") == !told);
     }
 }

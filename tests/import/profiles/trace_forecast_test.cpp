@@ -261,10 +261,9 @@ TEST_CASE("products that fall evenly on the layers tell theirs, others are said"
     for (auto& [label, count] : products) count -= label.first >= 0;
     CHECK(told == products);
     const TraceForecast odd = forecast_of_trace({without(whole, p.graph, 1, 1)}, e);
-    CHECK(odd.notes ==
-          Names{"rank 0: " + std::to_string(forward - 1) +
-                " products in the forward, the forecast has " + std::to_string(forward) +
-                ": layers and micro-batches of its slices are not told"});
+    CHECK(odd.notes == Names{"rank 0: " + std::to_string(forward - 1) +
+                             " GEMMs in the forward, the forecast has " + std::to_string(forward) +
+                             ": layers and micro-batches of its slices are unknown"});
     for (const TracedSlice& s : odd.traced.slices)
         if (s.phase == "forward") CHECK((s.layer == -1 && s.micro_batch == -1));
     // A phase without products has none to tell.
@@ -298,7 +297,8 @@ TEST_CASE("a trace without marks or phases is held against the whole step") {
     fitted.cluster.fitted.emplace().sources = {"mine.passes.csv"};
     const TraceForecast found = forecast_of_trace({plain}, fitted);
     CHECK(found.notes.at(0) == "no ProfilerStep: the whole trace is held against one step");
-    CHECK(found.notes.at(1) == "the trace tells no phases: kinds of work are whole steps'");
+    CHECK(found.notes.at(1) ==
+          "the trace names no phases: kinds of work are summed over whole steps");
     CHECK(found.comparison.what.case_id == "rank1.json");
     CHECK(found.comparison.what.evidence == Evidence::fitted);
     CHECK(found.comparison.what.measured_peak == Bytes(77));

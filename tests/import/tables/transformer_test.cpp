@@ -72,7 +72,7 @@ TEST_CASE("what a row does not state is listed with what was taken instead") {
                                   {"vp", ""},
                                   {"zero", ""},
                                   {"precision", "fp16 (assumed)"}});
-    CHECK(takes_for_granted(c, "gpus not stated: 64, the product of the split"));
+    CHECK(takes_for_granted(c, "gpus not stated: 64, the product of the parallel degrees"));
     CHECK(takes_for_granted(c, "memory of a100 not stated: 80 GiB of dgx-a100"));
     CHECK(takes_for_granted(c, "network between nodes not stated: 8 NICs of 20 GB/s of dgx-a100"));
     CHECK(takes_for_granted(c, "vp not stated: 1"));

@@ -286,13 +286,13 @@ TEST_CASE(
     CHECK(told([](auto& w, auto&) {
               w.qk_norm = true, w.mla.kv_rank = w.mla.nope_dim = w.mla.value_dim = 8;
           }) ==
-          "workload.qk_norm: true, but latent and relative attention and eager scripts have no "
-          "norms of queries and keys; expected false");
+          "workload.qk_norm: true, but MLA, relative attention and eager scripts have no norms of "
+          "queries and keys; expected false");
     CHECK(told([](auto& w, auto&, auto& r) {
               w.attention_gate = true, r.kernels = KernelStyle::script;
           }) ==
-          "workload.attention_gate: true, but latent and relative attention and eager scripts have "
-          "no gate of what attention gives; expected false");
+          "workload.attention_gate: true, but MLA, relative attention and eager scripts have no "
+          "gate of what attention gives; expected false");
     CHECK(told([](auto& w, auto&, auto& r) { r.row_scales = true, w.dtype = Dtype::bf16; }) ==
           "runtime.row_scales: true, but products in bf16 have no scales; expected workload.dtype "
           "fp8");
@@ -366,8 +366,8 @@ TEST_CASE("gated delta nets and sparse attention are refused with what they are 
           "parallelism.cp: 2, but sparse attention is modelled on whole sequences; expected 1");
     const auto latent = [&](auto change) {
         return indexer(change) ==
-               "workload.indexer.heads: 8, which is modelled for causal latent attention without a "
-               "window and in fused passes; expected workload.mla.kv_rank above 0, or 0";
+               "workload.indexer.heads: 8, which is modelled for causal MLA without a window and "
+               "in fused passes; expected workload.mla.kv_rank above 0, or 0";
     };
     CHECK(latent([](auto& w, auto&) { w.mla.kv_rank = 0; }));
     CHECK(latent([](auto& w, auto&) { w.causal = false; }));

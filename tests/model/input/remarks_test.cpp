@@ -174,14 +174,14 @@ TEST_CASE("a rate stated beside measurements of what it would price is named") {
     e.cluster.intra.all_reduce = {{Bytes(1024), Seconds(1e-6)}, {Bytes(4096), Seconds(2e-6)}};
     const Override rate{"cluster.link.intra.bandwidth", "10 GB/s"};
     CHECK(says(remarks_on(with(e, {rate})),
-               "cluster.link.intra.bandwidth = 10 GB/s changes nothing of what was measured "
-               "on this machine; cluster.link.intra.all_reduce = [] takes its law instead"));
+               "cluster.link.intra.bandwidth = 10 GB/s changes nothing of what was measured on "
+               "this machine; cluster.link.intra.all_reduce = [] takes its cost model instead"));
     CHECK(remarks_on(with(e, {{"cluster.link.inter.bandwidth", "10 GB/s"}})).empty());
     CHECK(remarks_on(with(e, {rate, {"cluster.link.intra.all_reduce", "[]"}})).empty());
     CHECK(remarks_on(with(plain_gpt(), {rate})).empty());
     e.cluster.kernel.memory_curve = e.cluster.intra.all_reduce;
     CHECK(says(remarks_on(with(e, {{"cluster.gpu.memory_bandwidth", "1 TB/s"}})),
-               "cluster.kernel.memory_curve = [] takes its law instead"));
+               "cluster.kernel.memory_curve = [] takes its cost model instead"));
 }
 
 TEST_CASE("no shipped experiment has an idle key or an odd value") {

@@ -470,13 +470,14 @@ TEST_CASE("kernels that no table holds are said, with the law that prices them")
     Cluster c;
     c.fitted.emplace();
     c.fitted->ranges = {{"gemm.m", 128, 8192}, {"attention.queries", 128, 4096}};
-    CHECK(texts_of(extrapolations(graph, c)) ==
-          std::vector<std::string>{
-              "extrapolated: gated_delta_rule: its kernels were measured nowhere; each of their "
-              "products is priced as a batched product by itself",
-              "extrapolated: sparse_attention: its kernels were measured nowhere; scores of the "
-              "indexer and attention to selected keys are priced as flash attention over as many "
-              "keys"});
+    CHECK(
+        texts_of(extrapolations(graph, c)) ==
+        std::vector<std::string>{
+            "extrapolated: gated_delta_rule: its kernels were measured nowhere; each of their "
+            "GEMMs is estimated as a batched GEMM of its own",
+            "extrapolated: sparse_attention: its kernels were measured nowhere; scores of the "
+            "indexer and attention to selected keys are estimated as flash attention over as many "
+            "keys"});
 }
 
 // Outside a table of 64 to 128 by 32 by 16, above the 1 kB of the measured points, and more than
@@ -520,7 +521,7 @@ TEST_CASE("what lies outside of measured tables is said") {
     CHECK(notes(MemoryPass{Bytes(400), Bytes(600)}).empty());
     CHECK(notes(MemoryPass{Bytes(401), Bytes(600)}) ==
           std::vector<std::string>{
-              "extrapolated: memory pass of 1.001 kB is beyond the measured 1 kB"});
+              "extrapolated: memory-bound kernel of 1.001 kB is beyond the measured 1 kB"});
     CHECK(notes(AllReduce{Bytes(1000)}).empty());
     CHECK(notes(AllReduce{Bytes(2000)}) ==
           std::vector<std::string>{"extrapolated: all-reduce of 2 kB is beyond the measured 1 kB"});

@@ -157,8 +157,8 @@ TEST_CASE(
     CHECK(kinds[3] == KindCalibration{"expert kernels", 0});
     c.fitted->constants.front().from = "prior";
     CHECK_FALSE(is_determined(c, "kernel.attention_efficiency"));
-    CHECK(unmeasured_kinds(c).starts_with("attention, memory passes, expert kernels"));
+    CHECK(unmeasured_kinds(c).starts_with("attention, memory-bound kernels, expert kernels"));
     c.fitted->constants.front().from = "attention.csv";
     CHECK(calibration_text(c).starts_with(
-        "GEMM: 1 constant; attention: 12 constants; memory passes: not measured; "));
+        "GEMM: 1 constant; attention: 12 constants; memory-bound kernels: not measured; "));
 }

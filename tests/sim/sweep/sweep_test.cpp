@@ -244,8 +244,8 @@ TEST_CASE("rows behind the first cost few simulations and say how near they are"
     }
     INFO(of_first << " " << answer.counts.simulated << " " << open);
     CHECK(answer.counts.simulated <= 2 * of_first + 64);
-    CHECK((open > 0) ==
-          (proof_text(answer).find("the best different splits found") != std::string::npos));
+    CHECK((open > 0) == (proof_text(answer).find("the best different parallel layouts found") !=
+                         std::string::npos));
 }
 
 // Eight ranks. One stage sends nothing, so overlap_p2p and scatter_p2p have no effect, and with dp
