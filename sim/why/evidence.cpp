@@ -15,10 +15,10 @@ namespace {
 // off; of a rank's time beside the others'; of a link beside its forecast; of a clock beside the
 // usual one; of the time that a run had its devices; of a kind's share of the kernels, and of the
 // kernels in the step of a profile, which itself slows the host down; of memory; of a stretch
-// without work.
+// without work; of a link whose ranks wait for slices of their devices' time.
 constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
                  clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
-                 memory_width = 0.17, idle_width = 0.25;
+                 memory_width = 0.17, idle_width = 0.25, slices_width = 1.2;
 constexpr double outliers = 0.05, outlier_width = 3;
 // A phase below this share of the step is not looked at; a stretch without work that is shorter
 // than this share says little.
@@ -204,12 +204,16 @@ void weigh_device_share(Scale& s) {
                  std::log(share / s.guess.device_share), share_width, strange_reading);
 }
 
+// A collective needs all its ranks at once: where each has its device for slices of the time, it
+// takes longer than their share says, by as many slices as its ranks miss each other.
 void weigh_links(Scale& s) {
     for (const MeasuredLink& link : s.observed.links) {
         const double said = link.between_nodes ? s.guess.link_between : s.guess.link_inside;
+        const double off = std::log(link.slower / said);
         s.add_robust(link.between_nodes ? "collectives between nodes" : "collectives inside a node",
                      fmt::format("{:.2f} of the time expected, {:.2f} measured", said, link.slower),
-                     std::log(link.slower / said), link_width, strange_reading);
+                     off, off > 0 && s.guess.device_share < 1 ? slices_width : link_width,
+                     strange_reading);
     }
 }
 
