@@ -18,7 +18,7 @@ namespace {
 // without work; of a link whose ranks wait for slices of their devices' time.
 constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
                  clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
-                 memory_width = 0.17, idle_width = 0.25, slices_width = 1.2;
+                 memory_width = 0.17, idle_width = 0.25, slices_width = 0.7;
 constexpr double outliers = 0.05, outlier_width = 3;
 // A phase below this share of the step is not looked at; a stretch without work that is shorter
 // than this share says little.

@@ -208,7 +208,12 @@ MeasuredLink link_of(const Cluster& cluster, const FaultKind& fault, double seve
     return {.between_nodes = false, .slower = median_times(run).step / costs.duration[0]};
 }
 
-Diagnosis run_with(const Subject& subject, const FaultKind& fault, double severity) {
+struct Judged {
+    Observed seen;
+    Diagnosis diagnosis;
+};
+
+Judged run_with(const Subject& subject, const FaultKind& fault, double severity) {
     Experiment e = subject.experiment;
     if (fault.kind == Kind::recompute) set_key(e, {"parallelism.recompute", "full"});
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
@@ -216,7 +221,7 @@ Diagnosis run_with(const Subject& subject, const FaultKind& fault, double severi
                         subject.tried.forecast.p50, price(graph, e.cluster));
     Observed seen = observed_of(graph, execute(graph, device, options_of(18)));
     seen.links = {link_of(e.cluster, fault, severity)};
-    return diagnose(subject.tried, seen);
+    return {seen, diagnose(subject.tried, seen)};
 }
 
 // What costs less than a tenth is within what forecasts of sound runs are off, and is not judged.
@@ -256,14 +261,16 @@ int run_all(const std::string& cluster, int runs, unsigned seed) {
             --i;
             continue;
         }
-        const Diagnosis d = run_with(subject, fault, severity);
+        const auto [seen, d] = run_with(subject, fault, severity);
         count(tallies[fault.name], fault, d);
         std::cout << fmt::format("{},{},{:.2f},{:.4f},{:.4f}", subject.name, fault.name, severity,
                                  d.measured.si(), d.forecast.p50.si());
         for (std::size_t c = 0; c < 2 && c < d.causes.size(); ++c)
             std::cout << fmt::format(",{} {:.2f}", d.causes[c].name, d.causes[c].probability);
-        std::cout << fmt::format(",nothing {:.2f} {:.2f}\n", d.probability_of_nothing,
-                                 d.probability_of_no_pattern);
+        std::cout << fmt::format(",nothing {:.2f} {:.2f}", d.probability_of_nothing,
+                                 d.probability_of_no_pattern)
+                  << fmt::format(",link {:.2f} share {:.2f} idle {:.2f}\n",
+                                 seen.links.front().slower, *seen.device_share, *seen.idle);
     }
     std::cout
         << "\n| injected | runs | first | first two | below a tenth | most often taken for |\n"
