@@ -331,16 +331,22 @@ private:
         }
     }
 
+    // Only its distributed optimizer has keys for exchanges: others get every key of `optim` as an
+    // argument of their constructor (nemo/core/classes/modelPT.py). Its DDP gathers early by
+    // overlap_param_gather (megatron_gpt_model.py: setup_mcore_distributed_parallel), chunks of
+    // a pipeline by overlap_param_sync, and counts buckets in weights.
     void distributed_optimizer_of_nemo() {
         const auto& p = e_.parallelism;
         const bool sgd = e_.workload.optimizer == Optimizer::sgd;
         out_.refuse_unless(!sgd || p.zero == 0,
                            "workload.optimizer sgd with zero 1: its distributed optimizer is Adam");
         add("name", p.zero == 1 ? "mcore_distributed_optim" : sgd ? "sgd" : "fused_adam", "optim");
+        if (p.zero == 0) return;
         flag("overlap_grad_sync", overlaps_gradients(e_), "optim");
-        flag("overlap_param_sync", overlaps_parameters(e_), "optim");
+        for (const char* key : {"overlap_param_gather", "overlap_param_sync"})
+            flag(key, overlaps_parameters(e_), "optim");
         add("grad_sync_dtype", std::string(to_string(gradient_type(e_))), "optim");
-        add("bucket_cap_mb", fmt::format("{}", bucket_bytes(e_).si() / 1e6), "optim");
+        add("ddp_bucket_size", weights_of_bucket(), "optim");
     }
 
     void data_parallel() {
@@ -373,9 +379,12 @@ private:
         } else {
             flag("grad_reduce_in_fp32", !low, section);
         }
+        add(lm() ? "ddp_bucket_size" : "bucket_size", weights_of_bucket(), section);
+    }
+
+    long weights_of_bucket() const {
         const double each = gradient_type(e_) == Dtype::fp32 ? 4 : 2;
-        add(lm() ? "ddp_bucket_size" : "bucket_size",
-            static_cast<long>(bucket_bytes(e_).si() / each), section);
+        return static_cast<long>(bucket_bytes(e_).si() / each);
     }
 
     void recompute() {

@@ -77,8 +77,9 @@ void take_overlaps(MegatronSource& s) {
              s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}), always_text,
              always(otherwise || by_optimizer));
     s.t.take("runtime.exchanges.parameters",
-             s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}), flag_text,
-             truth(otherwise));
+             s.d.find_any({"overlap_param_gather", "optim.overlap_param_gather",
+                           "optim.overlap_param_sync"}),
+             flag_text, truth(otherwise));
 }
 
 void take_gradient_type(MegatronSource& s) {
@@ -106,7 +107,8 @@ void take_gradient_type(MegatronSource& s) {
 void take_buckets_and_shards(MegatronSource& s) {
     if (const auto* v = s.lm() ? s.d.on("no_gradient_accumulation_fusion") : nullptr)
         s.t.set("runtime.gradients.fused_accumulation", "false", v->at);
-    if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
+    if (const auto* v = s.d.find_any(
+            {"ddp_bucket_size", "optim.ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
         const long each = s.t.find("runtime.gradients.type")->value == "fp32" ? 4 : 2;
         constexpr long all = 1'000'000'000'000;  // more weights than a rank holds: one bucket
         s.t.set("runtime.gradients.bucket",

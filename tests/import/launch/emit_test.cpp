@@ -69,6 +69,29 @@ TEST_CASE("modules that run again are written where the tool has them") {
     CHECK_THAT(emit(e, EmitFormat::torchtitan).text, Contains("mode = \"none\""));
 }
 
+// nemo_toolkit 2.0.0: DDP's own words for its distributed optimizer, buckets in weights (32 MB of
+// fp32 are 8 million); other optimizers take no such argument.
+TEST_CASE("NeMo's optimizers get the keys that they know") {
+    Experiment e = read_unchecked_experiment(
+        "llama3-8b",
+        std::vector<Override>{{"cluster.preset", "dgx-h100"}, {"framework.preset", "nemo"}});
+    e.parallelism.dp = 8;
+    e.parallelism.zero = 1;
+    e.runtime.exchanges.gradients = GradientOverlap::always;
+    e.runtime.exchanges.parameters = true;
+    e.runtime.gradients.type = GradientType::fp32;
+    e.runtime.gradients.bucket = BucketSize(Bytes(32e6));
+    const std::string one = emit(e, EmitFormat::nemo).text;
+    for (const char* line : {"name: mcore_distributed_optim", "overlap_grad_sync: true",
+                             "overlap_param_gather: true", "ddp_bucket_size: 8000000"})
+        CHECK_THAT(one, Contains(line));
+    e.parallelism.zero = 0;
+    const Emission plain = emit(e, EmitFormat::nemo);
+    CHECK_THAT(plain.text, Contains("name: fused_adam") && !Contains("overlap_grad_sync") &&
+                               !Contains("ddp_bucket_size") && !Contains("overlap_param"));
+    CHECK(std::ranges::count(plain.lost, "runtime.exchanges.gradients") == 1);
+}
+
 // Megatron-LM's arguments.py asserts the distributed optimizer and --overlap-grad-reduce beside it.
 TEST_CASE("parameters are gathered early only where Megatron can") {
     Experiment e = read_unchecked_experiment(

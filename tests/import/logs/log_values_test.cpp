@@ -268,7 +268,7 @@ TEST_CASE("a pipeline's lines that are cut or strange are not taken") {
     const ReadRun told = imported(partial).runs.at(0);
     CHECK(told.notes.size() == 8);
     CHECK_THAT(told.notes[0],
-               Contains("rank 0 tells 1 of its 2 layers in step 2; no sum of that step"));
+               Contains("rank 0 names 1 of its 2 layers in step 2; no sum of that step"));
 }
 
 // Numbers with a step: ranks above 0 are kept, a step or rank that is no count is refused.

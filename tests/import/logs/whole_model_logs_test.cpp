@@ -129,7 +129,7 @@ TEST_CASE("a pipeline's log that breaks off inside a step says which stage is in
     const ReadRun run = import_log(folder.file("a.log", text)).runs.at(0);
     CHECK(series(run, "timed.forward", 1).size() == 2);
     REQUIRE(run.notes.size() == 1);
-    CHECK_THAT(run.notes[0], Contains("a.log:17: rank 1 tells 1 of its 2 layers in step 3"));
+    CHECK_THAT(run.notes[0], Contains("a.log:17: rank 1 names 1 of its 2 layers in step 3"));
 }
 
 TEST_CASE("inputs that a log does not print are given a step each, or to the run") {

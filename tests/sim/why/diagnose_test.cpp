@@ -433,9 +433,11 @@ TEST_CASE("no cause of the list is dead") {
     moe.cluster.gpus_per_node = 2;
     moe.cluster.launch_blocking = true;
     moe.cluster.intra.bandwidth = BytesPerSecond(1e8);
+    Experiment free_host = moe;
+    free_host.cluster.launch_blocking = false;
     const std::vector<Cause> causes = read_causes();
     std::vector<std::string> shown;
-    for (const Experiment& e : {dense, moe}) {
+    for (const Experiment& e : {dense, moe, free_host}) {
         const TriedCauses tried = try_causes(e, causes);
         for (const TriedCause& t : tried.all)
             if (t.cause) shown.push_back(t.cause->name);
