@@ -240,7 +240,7 @@ void add_legend(Plot& plot, const std::vector<SizePanel>& panels) {
         }
     if (fitted)
         plot.add("NaN with points pt 6 ps 1.2 lw 1.2 lc '#555555'", "ring: a fit has read it");
-    plot.add(fmt::format("NaN with linespoints {}", of_sizes), "median and p10..p90");
+    plot.add(fmt::format("NaN with linespoints {}", of_sizes), "median, middle eight of ten");
 }
 
 // Across: numbers of GPUs. Up: room for the heads above the edge.
