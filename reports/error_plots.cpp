@@ -211,7 +211,6 @@ std::vector<Row> errors_by_size(const SizePanel& panel, double edge) {
 }
 
 bool is_fitted(const Comparison* c) { return c->what.evidence == Evidence::fitted; }
-constexpr const char* of_sizes = "pt 7 ps 1.1 lw 1.6 lc '#111111'";
 
 Plot plot_of(const SizePanel& panel, double edge) {
     Plot plot{.parts = {"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
@@ -227,7 +226,9 @@ Plot plot_of(const SizePanel& panel, double edge) {
                              s.colour));
     }
     plot.data.push_back({panel.name + "_sizes", errors_by_size(panel, edge)});
-    plot.add(fmt::format("${}_sizes using 1:2:3:4 with yerrorlines {}", panel.name, of_sizes));
+    plot.add(fmt::format("${}_sizes using 1:2:3:4 with yerrorbars pt 7 ps 1.1 lw 1.8 lc '#111111'",
+                         panel.name),
+             "median, middle eight of ten");
     return plot;
 }
 
@@ -240,7 +241,6 @@ void add_legend(Plot& plot, const std::vector<SizePanel>& panels) {
         }
     if (fitted)
         plot.add("NaN with points pt 6 ps 1.2 lw 1.2 lc '#555555'", "ring: a fit has read it");
-    plot.add(fmt::format("NaN with linespoints {}", of_sizes), "median, middle eight of ten");
 }
 
 // Across: numbers of GPUs. Up: room for the heads above the edge.
@@ -282,6 +282,9 @@ bool plot_left_out(const CasesByKind& left_out, const std::vector<Comparison>& s
     std::vector<SizePanel> panels{test_panel(left_out)};
     if (panels[0].series.empty()) return false;
     std::vector<const Comparison*> cases = panels[0].cases();
+    std::vector<double> absolute;
+    for (const Comparison* c : cases) absolute.push_back(std::abs(percent_off(*c)));
+    const double edge = edge_of(std::move(absolute));
     if (const std::vector<const Comparison*> known = predicted(shipped); !known.empty()) {
         panels.push_back(
             {"shipped",
@@ -289,10 +292,8 @@ bool plot_left_out(const CasesByKind& left_out, const std::vector<Comparison>& s
              {{fmt::format("recipes, as shipped ({})", known.size()), "#555555", known}}});
         cases.insert(cases.end(), known.begin(), known.end());
     }
-    std::vector<double> absolute;
-    for (const Comparison* c : cases) absolute.push_back(std::abs(percent_off(*c)));
-    const double edge = edge_of(absolute);
-    const auto beyond = std::ranges::count_if(absolute, [&](double off) { return off > edge; });
+    const auto beyond = std::ranges::count_if(
+        cases, [edge](const Comparison* c) { return std::abs(percent_off(*c)) > edge; });
     std::vector<Plot> plots;
     for (const SizePanel& panel : panels) plots.push_back(plot_of(panel, edge));
     add_legend(plots[0], panels);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Redraws the pictures of docs/images with the shipped presets, after a change that moves predictions or plots; takes three minutes.
+# Redraws the pictures of docs/images with the shipped presets, after a change that moves predictions or plots; takes five minutes.
 # The first two need the tables of shared/truth; without these they stay as they are. scripts/renew-images.sh [BINARY]: draws with this
 # program in place of the one that it builds.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac

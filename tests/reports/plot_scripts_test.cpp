@@ -420,7 +420,8 @@ TEST_CASE("errors on test data stand along the number of GPUs, apart from those 
                                "-100,20,100\n"));
     CHECK_THAT(alone, Contains("title \"framework not named (5)\"") &&
                           Contains("title \"framework named (1)\"") &&
-                          Contains("title \"ring: a fit has read it\"") && !Contains("unset key"));
+                          Contains("title \"ring: a fit has read it\"") &&
+                          Contains("with yerrorbars") && !Contains("unset key"));
     const std::string both = script({on(64, 5)});
     CHECK_THAT(both, Contains("$shipped0 << e\n64 5 7\ne\n") &&
                          Contains("$shipped_sizes << e\ne\n") &&
