@@ -4,8 +4,6 @@
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "calibrate/kernel_comparisons.h"
 #include "import/tables/case_files.h"
 #include "model/base/errors.h"
@@ -42,19 +40,23 @@ void forget_names(const std::vector<std::string>& measurements, const Sources& s
     }
 }
 
-std::vector<BlockErrors> by(const std::vector<UnseenRow>& rows,
-                            const std::vector<std::pair<double, bool>>& judged,
-                            std::string UnseenRow::*name) {
+std::string source_of(const LeftOutRow& row) { return row.of.what.source; }
+std::string device_of(const LeftOutRow& row) { return row.of.what.experiment.cluster.gpu.name; }
+std::string kind_of(const LeftOutRow& row) { return row.kind; }
+
+std::string table_by(const std::vector<LeftOutRow>& rows, std::string (*name)(const LeftOutRow&)) {
     std::map<std::string, BlockErrors> blocks;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        BlockErrors& block = blocks[rows[i].*name];
-        block.left_out = rows[i].*name;
-        block.errors.push_back(judged[i].first);
-        block.inside += judged[i].second ? 1 : 0;
+    for (const LeftOutRow& row : rows) {
+        BlockErrors& block = blocks[name(row)];
+        block.left_out = name(row);
+        const Interval& step = row.of.forecast->step;
+        const Seconds measured = row.of.what.measured_step;
+        block.errors.push_back(std::log(step.p50 / measured));
+        block.inside += step.p10 <= measured && measured <= step.p90 ? 1 : 0;
     }
     std::vector<BlockErrors> found;
     for (auto& [key, block] : blocks) found.push_back(std::move(block));
-    return found;
+    return block_table(found, LeftOut::source);
 }
 
 }  // namespace
@@ -77,22 +79,19 @@ std::vector<UnseenRow> rows_of_unseen(const std::vector<std::string>& measuremen
             if (c.what.circumstances.by == RunBy::recipe) c.what.circumstances.by = RunBy::anyone;
         predict_all(file, progress);
         for (Comparison& c : file) {
-            const Experiment& e = c.what.experiment;
-            const std::string kind = class_name(e, c.what.circumstances);
+            const std::string kind = class_name(c.what.experiment, c.what.circumstances);
             if (!c.forecast || kind.empty() || !c.what.circumstances.evidence) continue;
             const double off = std::log(c.what.measured_step / c.forecast->step.p50);
-            found.push_back({{c.what, *c.forecast, off}, c.what.source, e.cluster.gpu.name, kind});
+            found.push_back({{c.what, *c.forecast, off}, kind});
         }
     }
     return found;
 }
 
-std::string cross_validate_sources(const std::vector<std::string>& measurements,
-                                   const Progress& progress) {
-    const std::vector<ScatterRow> shipped = scatter_rows(measurements, progress);
-    const std::vector<UnseenRow> rows = rows_of_unseen(measurements, progress);
+std::vector<LeftOutRow> left_out_rows(const std::vector<ScatterRow>& shipped,
+                                      const std::vector<UnseenRow>& unseen) {
     std::map<std::string, ScatterTable> without;
-    for (const UnseenRow& r : rows) without.try_emplace(r.source);
+    for (const UnseenRow& r : unseen) without.try_emplace(r.row.what.source);
     if (without.size() < 2)
         throw ConfigError(
             "--cross-validate source: the rows have one source only; expected two "
@@ -102,19 +101,19 @@ std::string cross_validate_sources(const std::vector<std::string>& measurements,
         for (const ScatterRow& row : shipped) used.push_back(row.what.source != source);
         table = fit_scatter(shipped, used);
     }
-    std::vector<std::pair<double, bool>> judged;
-    for (const UnseenRow& r : rows) {
-        const Interval step = interval_by(without.at(r.source), r.row);
-        const Seconds measured = r.row.what.measured_step;
-        judged.emplace_back(std::log(step.p50 / measured),
-                            step.p10 <= measured && measured <= step.p90);
+    std::vector<LeftOutRow> found;
+    for (const auto& [row, kind] : unseen) {
+        Comparison& of = found.emplace_back(LeftOutRow{{row.what, row.forecast, {}, ""}, kind}).of;
+        of.forecast->step = interval_by(without.at(row.what.source), row);
+        if (of.what.evidence != Evidence::fitted) of.what.evidence = Evidence::unseen;
     }
-    std::string text = block_table(by(rows, judged, &UnseenRow::source), LeftOut::source);
-    for (const auto& [name, part] :
-         {std::pair("device", &UnseenRow::device), std::pair("software", &UnseenRow::kind)})
-        text += fmt::format("\nby {}, sources left out\n", name) +
-                block_table(by(rows, judged, part), LeftOut::source);
-    return text +
+    return found;
+}
+
+std::string left_out_tables(const std::vector<LeftOutRow>& rows) {
+    return table_by(rows, source_of) + "\nby device, sources left out\n" +
+           table_by(rows, device_of) + "\nby software, sources left out\n" +
+           table_by(rows, kind_of) +
            "\nforecast as of an unknown source, by widths of the other sources; "
            "constants of devices and host\ncosts of frameworks are the shipped ones, which rows "
            "of some of these sources decided\n";

@@ -13,14 +13,24 @@ namespace stepcast {
 // another source ran in it.
 struct UnseenRow {
     ScatterRow row;
-    std::string source, device, kind;  // kind: class of scatter.toml
+    std::string kind;  // class of scatter.toml
 };
 std::vector<UnseenRow> rows_of_unseen(const std::vector<std::string>& measurements,
                                       const Progress& progress = {});
 
-// The table of errors by source, device and class, each source forecast by middles and widths of
-// the others. Constants of devices and host costs of frameworks are the shipped ones.
-std::string cross_validate_sources(const std::vector<std::string>& measurements,
-                                   const Progress& progress = {});
+// Such a row beside its forecast, whose interval is by widths of the other sources. Its evidence is
+// `unseen`, or `fitted` where a parameter of its device was fitted to it: those stay as shipped.
+struct LeftOutRow {
+    Comparison of;
+    std::string kind;
+};
+// Each source is forecast by middles and widths of the others among `shipped`. Throws ConfigError
+// for rows of one source only.
+std::vector<LeftOutRow> left_out_rows(const std::vector<ScatterRow>& shipped,
+                                      const std::vector<UnseenRow>& unseen);
+
+// The tables of errors by source, device and class. Constants of devices and host costs of
+// frameworks are the shipped ones.
+std::string left_out_tables(const std::vector<LeftOutRow>& rows);
 
 }  // namespace stepcast

@@ -346,9 +346,10 @@ std::string calibrate_few_shot_widths(const std::vector<std::string>& measuremen
 
 std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
                                    const Progress& progress) {
-    if (by == LeftOut::source) return cross_validate_sources(measurements, progress);
-    const std::vector<BlockErrors> blocks =
-        leave_out_scatter(scatter_rows(measurements, progress), by);
+    const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
+    if (by == LeftOut::source)
+        return left_out_tables(left_out_rows(rows, rows_of_unseen(measurements, progress)));
+    const std::vector<BlockErrors> blocks = leave_out_scatter(rows, by);
     if (blocks.size() < 2)
         throw ConfigError(
             fmt::format("--cross-validate {}: the rows have one {} only; expected two or more",

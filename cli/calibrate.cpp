@@ -10,6 +10,7 @@
 #include "calibrate/from_measurements.h"
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/leave_out_blocks.h"
+#include "calibrate/left_out_sources.h"
 #include "calibrate/scatter.h"
 #include "calibrate/step_fit_files.h"
 #include "cli/calibrate_device.h"
@@ -21,6 +22,7 @@
 #include "model/experiment.h"
 #include "model/machine/nearest.h"
 #include "reports/compare_page.h"
+#include "reports/error_plots.h"
 #include "reports/forecast_tables.h"
 #include "reports/kernel_tables.h"
 #include "reports/table.h"
@@ -46,10 +48,40 @@ bool fits_widths(const Options& options) {
     return options.fit == "scatter" || options.fit == "few-shot";
 }
 
+constexpr const char *picture_png = "left_out.png", *picture_svg = "left_out.svg";
+
+bool leaves_sources_out(const Options& options) {
+    return options.cross_validate == "source" && options.cluster.empty();
+}
+
+// Left-out rows beside those of recipes as shipped.
+std::string drawn_left_out(const std::string& folder, std::vector<LeftOutRow> rows,
+                           std::vector<ScatterRow> shipped) {
+    CasesByKind test;
+    for (LeftOutRow& row : rows) test[row.kind].push_back(std::move(row.of));
+    std::vector<Comparison> recipes;
+    for (ScatterRow& row : shipped)
+        if (row.what.circumstances.by == RunBy::recipe)
+            recipes.push_back({std::move(row.what), std::move(row.forecast), {}, ""});
+    const std::filesystem::path picture = std::filesystem::path(folder) / picture_png;
+    plot_left_out(test, recipes, (picture.parent_path() / picture.stem()).string());
+    return "picture: " + picture.string() + "\n";
+}
+
+std::string with_picture(const Options& options, const Progress& progress) {
+    std::vector<ScatterRow> shipped = scatter_rows(options.measurements, progress);
+    std::vector<LeftOutRow> rows =
+        left_out_rows(shipped, rows_of_unseen(options.measurements, progress));
+    const std::string text = left_out_tables(rows);
+    return text + drawn_left_out(options.out, std::move(rows), std::move(shipped));
+}
+
 // Without a cluster, every row is predicted as shipped.
 std::string calibrate_intervals(const Options& options, const Progress& progress) {
     std::string text;
-    if (!options.cross_validate.empty())
+    if (leaves_sources_out(options) && !options.out.empty())
+        text = with_picture(options, progress);
+    else if (!options.cross_validate.empty())
         text = cross_validate_scatter(options.measurements, parse_block(options.cross_validate),
                                       progress);
     else if (options.fit == "few-shot")
@@ -173,14 +205,19 @@ void refuse_unread(const Options& o) {
         {transfer && named,
          "--cross-validate device predicts every device from the other machines; expected no "
          "--cluster"},
-        {left_out && !transfer && !o.out.empty(),
-         "--cross-validate prints its table and writes nothing; expected no --out"}};
+        {left_out && !transfer && !leaves_sources_out(o) && !o.out.empty(),
+         "--cross-validate prints its table and writes nothing, but source without --cluster a "
+         "picture; expected no --out"}};
     for (const auto& [unread, what] : rules)
         if (unread) throw ConfigError(std::string("calibrate: ") + what);
 }
 
 void check_files(const Options& options) {
-    Paths outputs = named({options.out}, {options.trace});
+    Paths outputs = named({}, {options.trace});
+    if (leaves_sources_out(options))
+        add_in(outputs, options.out, {picture_png, picture_svg}, options.measurements);
+    else
+        outputs.push_back(options.out);
     // written next to the cluster's file
     if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))
         outputs.push_back(framework_file(options.out));
@@ -224,6 +261,7 @@ std::string calibrate(const Options& options, const Progress& progress) {
     }
     if (!options.cross_validate.empty() && std::ranges::all_of(options.measurements, holds_kernels))
         return cross_validate_kernels(options, progress);
+    if (leaves_sources_out(options)) check_files(options);
     if (fits_widths(options) || (options.cluster.empty() && !options.cross_validate.empty()))
         return calibrate_intervals(options, progress);
     if (options.cluster.empty())
@@ -291,7 +329,7 @@ Verb calibrate_verb() {
          .value = &Options::cross_validate,
          .type = "model|ranks|framework|device|source|block|fold",
          .help = "cross-validation: errors of the group left out; device --out FILE: spreads of "
-                 "machines without measurements",
+                 "machines without measurements; source --out DIR: a picture",
          .group = recorded},
         {.name = "--out",
          .value = &Options::out,

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "model/base/numbers.h"
+#include "model/records/measurements.h"
 #include "reports/compare.h"
 #include "reports/comparison_words.h"
 #include "reports/gnuplot.h"
@@ -23,10 +26,7 @@ constexpr const char* smaller =
 
 // The picture ends at a round number that contains nine of ten cases; the others are drawn at its
 // edge.
-double edge_of(const std::vector<Comparison>& comparisons) {
-    std::vector<double> absolute;
-    for (const Comparison& c : comparisons)
-        if (c.forecast) absolute.push_back(100 * std::abs(relative_error(c)));
+double edge_of(std::vector<double> absolute) {
     std::sort(absolute.begin(), absolute.end());
     const double wide = absolute[absolute.size() * 9 / 10];
     for (const double edge : {15.0, 25.0, 50.0})
@@ -34,13 +34,17 @@ double edge_of(const std::vector<Comparison>& comparisons) {
     return 100;
 }
 
+double percent_off(const Comparison& c) { return 100 * relative_error(c); }
+double drawn_at(const Comparison& c, double edge) {
+    return std::clamp(percent_off(c), -0.98 * edge, 0.98 * edge);
+}
+
 std::vector<DataBlock> data_of(const CaseSeries& series, double edge) {
     Plot plot;
     for (std::size_t i = 0; const auto& [name, cases] : series)
         plot.add_block(fmt::format("error{}", i++), cases, [&](const Comparison* c) -> Row {
             return {c->what.measured_step.si(), 1.0 * c->what.experiment.workload.seq,
-                    std::clamp(100 * relative_error(*c), -0.98 * edge, 0.98 * edge),
-                    1.0 * mark_of(*c)};
+                    drawn_at(*c, edge), 1.0 * mark_of(*c)};
         });
     return plot.data;
 }
@@ -72,7 +76,10 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
                  const std::string& path) {
     const CaseSeries series = series_of(comparisons, false);
     if (series.empty()) return false;
-    const double edge = edge_of(comparisons);
+    std::vector<double> absolute;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) absolute.push_back(std::abs(percent_off(c)));
+    const double edge = edge_of(std::move(absolute));
     std::vector<std::string> legend;
     for (const auto& [name, cases] : series) legend.push_back(series_label(name, cases));
     const PlotRange steps =
@@ -82,7 +89,7 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
     });
     const double right = legend_edge(legend), middle = (0.1 + right) / 2;
     const bool beyond = std::ranges::any_of(comparisons, [edge](const Comparison& c) {
-        return c.forecast && 100 * std::abs(relative_error(c)) > edge;
+        return c.forecast && std::abs(percent_off(c)) > edge;
     });
     std::string script = frame(
         {title + machine_title(comparisons) + ": errors of " +
@@ -106,6 +113,200 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
         middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, "", 5));
     render_plot({data_of(series, edge), script + panel(series, 2, false) + "unset multiplot\n"},
                 path);
+    return true;
+}
+
+// ---- errors against the size of the job, test data apart
+
+namespace {
+
+// Cases in one colour.
+struct SizeSeries {
+    std::string label;
+    const char* colour;
+    std::vector<const Comparison*> cases;
+};
+// One of the plots side by side.
+struct SizePanel {
+    std::string name, head;  // of its data; what its cases are
+    std::vector<SizeSeries> series;
+    [[nodiscard]] std::vector<const Comparison*> cases() const {
+        std::vector<const Comparison*> all;
+        for (const SizeSeries& s : series) all.insert(all.end(), s.cases.begin(), s.cases.end());
+        return all;
+    }
+};
+
+int gpus_of(const Comparison& c) { return rank_count(c.what.experiment.cluster); }
+
+// Cases of one number of GPUs lie beside each other, or their points would hide what is below.
+class SideBySide {
+public:
+    double operator()(int gpus) {
+        constexpr double golden = 0.6180339887, wide = 0.7;  // of the way to twice as many
+        const double turns = golden * met_[gpus]++ + 0.5;
+        return gpus * std::exp2(wide * (turns - std::floor(turns) - 0.5));
+    }
+
+private:
+    std::map<int, int> met_;
+};
+
+// The classes of steps (model/presets/scatter.toml); another name stands for itself.
+std::string kind_label(const std::string& kind) {
+    for (const auto& [name, label] : {std::pair{"named", "framework named"},
+                                      {"unnamed", "framework not named"},
+                                      {"untuned", "framework named, untuned"},
+                                      {"thread", "users' threads"},
+                                      {"complaint", "users who find it slow"}})
+        if (kind == name) return label;
+    return kind;
+}
+
+std::vector<const Comparison*> predicted(const std::vector<Comparison>& comparisons) {
+    std::vector<const Comparison*> cases;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) cases.push_back(&c);
+    return cases;
+}
+
+std::string head_of(const std::string& what, const std::vector<const Comparison*>& cases) {
+    std::vector<double> errors;
+    std::set<std::string> sources;
+    for (const Comparison* c : cases) {
+        errors.push_back(std::abs(relative_error(*c)));
+        sources.insert(c->what.source);
+    }
+    return fmt::format("{}\n{} steps of {} source{}\nmedian {}, mean {}", what, errors.size(),
+                       sources.size(), sources.size() == 1 ? "" : "s",
+                       percent_text(quantile(errors, 0.5)), percent_text(mean(errors)));
+}
+
+// The kind with the most cases comes first, behind the others.
+SizePanel test_panel(const CasesByKind& left_out) {
+    SizePanel panel{"test", "", {}};
+    for (const auto& [kind, comparisons] : left_out)
+        if (std::vector<const Comparison*> cases = predicted(comparisons); !cases.empty())
+            panel.series.push_back(
+                {fmt::format("{} ({})", kind_label(kind), cases.size()), "", std::move(cases)});
+    std::ranges::stable_sort(panel.series, std::ranges::greater{},
+                             [](const SizeSeries& s) { return s.cases.size(); });
+    for (std::size_t i = 0; SizeSeries & s : panel.series) s.colour = colour(i++);
+    if (!panel.series.empty()) panel.head = head_of("test: source left out", panel.cases());
+    return panel;
+}
+
+// Of each power of two that enough cases are nearest to: it, and median, p10 and p90 of the errors.
+std::vector<Row> errors_by_size(const SizePanel& panel, double edge) {
+    constexpr std::size_t enough = 5;
+    std::map<long, std::vector<double>> powers;
+    for (const Comparison* c : panel.cases())
+        powers[std::lround(std::log2(gpus_of(*c)))].push_back(drawn_at(*c, edge));
+    std::vector<Row> rows;
+    for (const auto& [power, errors] : powers)
+        if (errors.size() >= enough)
+            rows.push_back({std::exp2(power), quantile(errors, 0.5), quantile(errors, 0.1),
+                            quantile(errors, 0.9)});
+    return rows;
+}
+
+bool is_fitted(const Comparison* c) { return c->what.evidence == Evidence::fitted; }
+
+Plot plot_of(const SizePanel& panel, double edge) {
+    Plot plot{.parts = {"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
+                        "0 with lines lc '#333333' lw 0.8"},
+              .labels = {"within 10 %", ""}};
+    SideBySide beside;
+    for (std::size_t i = 0; const SizeSeries& s : panel.series) {
+        const std::string block = fmt::format("{}{}", panel.name, i++);
+        plot.add_block(block, s.cases, [&](const Comparison* c) -> Row {
+            return {beside(gpus_of(*c)), drawn_at(*c, edge), is_fitted(c) ? 6.0 : 7.0};
+        });
+        plot.add(fmt::format("${} using 1:2:3 with points pt variable ps 0.7 lw 1.2 lc '{}'", block,
+                             s.colour));
+    }
+    plot.data.push_back({panel.name + "_sizes", errors_by_size(panel, edge)});
+    plot.add(fmt::format("${}_sizes using 1:2:3:4 with yerrorbars pt 7 ps 1.1 lw 1.8 lc '#111111'",
+                         panel.name),
+             "median, middle eight of ten");
+    return plot;
+}
+
+void add_legend(Plot& plot, const std::vector<SizePanel>& panels) {
+    bool fitted = false;
+    for (const SizePanel& panel : panels)
+        for (const SizeSeries& s : panel.series) {
+            plot.add(fmt::format("NaN with points pt 7 ps 1.2 lc '{}'", s.colour), s.label);
+            fitted = fitted || std::ranges::any_of(s.cases, is_fitted);
+        }
+    if (fitted)
+        plot.add("NaN with points pt 6 ps 1.2 lw 1.2 lc '#555555'", "ring: a fit has read it");
+}
+
+// Across: numbers of GPUs. Up: room for the heads above the edge.
+std::string size_axes(const std::vector<const Comparison*>& cases, double edge) {
+    PlotRange gpus;
+    for (const Comparison* c : cases) gpus.add(gpus_of(*c));
+    gpus = {gpus.low / 1.5, gpus.high * 1.5};
+    return fmt::format(
+        "{}set samples 60\nset logscale x 2\nset xrange [{:.6g}:{:.6g}]\nset yrange "
+        "[{}:{:.6g}]\nset ytics "
+        "{},{},{}\nset xlabel 'GPUs of the job'\nset ylabel 'error of the forecast [%]' offset "
+        "0.5\n{}",
+        smaller, gpus.low, gpus.high, -edge, 1.35 * edge, -edge, edge / 5, edge,
+        binary_ticks(gpus, "", 5));
+}
+
+// The plots from the left margin to `right`, one beside the other.
+Drawing side_by_side(const std::vector<SizePanel>& panels, std::vector<Plot> plots, double right) {
+    constexpr double left = 0.1, gap = 0.04;
+    const double each = (right - left + gap) / real(panels.size());
+    Drawing drawing;
+    for (std::size_t i = 0; i < panels.size(); ++i) {
+        const double from = left + real(i) * each;
+        if (i > 0) drawing.script += "unset label\nunset key\nset ylabel ''\nset format y ''\n";
+        drawing.script += fmt::format(
+            "set lmargin at screen {:.4f}\nset rmargin at screen {:.4f}\nset label 4 {} at graph "
+            "0.02,0.965 font ',16' textcolor '#111111'\n",
+            from, from + each - gap, gnuplot_text(panels[i].head));
+        drawing.script += plot_command(plots[i].parts, plots[i].labels);
+        std::ranges::move(plots[i].data, std::back_inserter(drawing.data));
+    }
+    return drawing;
+}
+
+}  // namespace
+
+bool plot_left_out(const CasesByKind& left_out, const std::vector<Comparison>& shipped,
+                   const std::string& path) {
+    std::vector<SizePanel> panels{test_panel(left_out)};
+    if (panels[0].series.empty()) return false;
+    std::vector<const Comparison*> cases = panels[0].cases();
+    std::vector<double> absolute;
+    for (const Comparison* c : cases) absolute.push_back(std::abs(percent_off(*c)));
+    const double edge = edge_of(std::move(absolute));
+    if (const std::vector<const Comparison*> known = predicted(shipped); !known.empty()) {
+        panels.push_back(
+            {"shipped",
+             head_of("development and training", known),
+             {{fmt::format("recipes, as shipped ({})", known.size()), "#555555", known}}});
+        cases.insert(cases.end(), known.begin(), known.end());
+    }
+    const auto beyond = std::ranges::count_if(
+        cases, [edge](const Comparison* c) { return std::abs(percent_off(*c)) > edge; });
+    std::vector<Plot> plots;
+    for (const SizePanel& panel : panels) plots.push_back(plot_of(panel, edge));
+    add_legend(plots[0], panels);
+    const std::string at_edge =
+        beyond == 0 ? "" : fmt::format("; beyond {} %, at the edge: {}", edge, beyond);
+    const std::string before =
+        frame({"Errors on test data, by the size of the job",
+               "above 0 the forecast is too slow, below too fast" + at_edge, "", plots[0].labels}) +
+        "set multiplot\n" + size_axes(cases, edge);
+    const double right = legend_edge(plots[0].labels);
+    Drawing drawing = side_by_side(panels, std::move(plots), right);
+    drawing.script = before + drawing.script + "unset multiplot\n";
+    render_plot(drawing, path);
     return true;
 }
 

@@ -1,6 +1,7 @@
 // Plots of errors against size, and of what they consist of.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,15 @@ namespace stepcast {
 // picture are drawn at its edge.
 bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& title,
                  const std::string& path);
+
+// Error in percent against the number of GPUs of the job. On the left test data: cases forecast
+// with their source left out, by class of step (`named`, `unnamed`, ..), a colour each. On the
+// right, if there are any, cases forecast as shipped, with them in view. Rings: a fit has read
+// them. Black: median and p10..p90 of the errors around each power of two. Errors beyond the
+// picture are drawn at its edge and counted.
+using CasesByKind = std::map<std::string, std::vector<Comparison>>;
+bool plot_left_out(const CasesByKind& left_out, const std::vector<Comparison>& shipped,
+                   const std::string& path);
 
 // Where the error of executed runs comes from: one stacked bar per run, in percent of its measured
 // step. Parts that make the prediction too slow go up, parts that make it too fast go down: each op

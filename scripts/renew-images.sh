@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Redraws the pictures of docs/images with the shipped presets, after a change that moves predictions or plots; takes a minute.
+# Redraws the pictures of docs/images with the shipped presets, after a change that moves predictions or plots; takes five minutes.
 # The first two need the tables of shared/truth; without these they stay as they are. scripts/renew-images.sh [BINARY]: draws with this
 # program in place of the one that it builds.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
@@ -18,8 +18,8 @@ draw() {
     cp "$drawn/$picture/$plot" "docs/images/$picture.png"
 }
 if mapfile -t tables < <(scripts/step-tables.sh) && [ ${#tables[@]} -gt 0 ]; then
-    draw published_errors errors.png compare "${tables[@]}"
     truth=$(dirname "${tables[0]}")
+    draw errors_by_size left_out.png calibrate --measurements "${tables[@]}" "$truth"/new/*.csv --cross-validate source
     draw devices devices.png compare "$truth"/atlas_[^c]*.csv  # all but custom_all_reduce, which has no law
 fi
 draw sweep_map map.png sweep gpt3_175b_a100 --vary parallelism=all

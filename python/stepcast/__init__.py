@@ -185,12 +185,13 @@ def compare(inputs: Path | Iterable[Path], *, cluster: Path = "", framework: Pat
 
 def calibrate(*, out: Path = "", measurements: Path | Iterable[Path] = (), cluster: Path = "", framework: Path = "",
               fit: Literal["", "framework", "hardware", "both", "scatter"] = "",
-              cross_validate: Literal["", "model", "ranks", "framework", "device", "block"] = "", device: Literal["", "host"] = "",
-              ranks: int = 0, steps: int = 0, progress: Progress = None) -> Calibration:
+              cross_validate: Literal["", "model", "ranks", "framework", "device", "source", "block"] = "",
+              device: Literal["", "host"] = "", ranks: int = 0, steps: int = 0, progress: Progress = None) -> Calibration:
     """Fits a cluster file, or a framework's, to measurements; or measures this machine (``device="host"``).
 
-    out: the file to write. cluster, framework: what to start from. fit: which constants to fit to measured steps. cross_validate: errors of
-    the groups left out; writes nothing. ranks, steps: of device, how many ranks and repetitions. Raises ConfigError, DeviceError.
+    out: the file to write. cluster, framework: what to start from. fit: which constants to fit to measured steps. cross_validate:
+    errors of the groups left out; writes nothing but, of source, a picture in the folder ``out``. ranks, steps: of device, how
+    many ranks and repetitions. Raises ConfigError, DeviceError.
     """
     paths = [measurements] if isinstance(measurements, (str, os.PathLike)) else measurements
     options = _options((), cluster, out=out, measurements=[os.fspath(p) for p in paths], framework=framework,

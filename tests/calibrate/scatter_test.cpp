@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/left_out_sources.h"
+#include "model/base/errors.h"
 #include "sim/interval.h"
 #include "tests/calibrate/step_rows.h"
 #include "tests/truth.h"
@@ -255,6 +256,38 @@ TEST_CASE("each source is left out as a whole, and the rest says what to expect 
     CHECK(complaint([&] {
               cross_validate_scatter({steps}, LeftOut::source);
           }).starts_with("--cross-validate source: the rows have one source only"));
+}
+
+// Of the sources above, each is forecast by the other: nobody knows more than one source, so its
+// width is multiplied by Student's t of one. The medians stay. A row that its device was fitted to
+// stays a fitted one.
+TEST_CASE("a row left out has the interval of the other sources, and says what has read it") {
+    std::vector<ScatterRow> shipped;
+    std::vector<UnseenRow> unseen;
+    for (const double off : {0.4, 0.4, 0.8}) {
+        shipped.push_back(row("x", "m", off));
+        shipped.back().what.source = off == 0.8 ? "second" : "first";
+        shipped.back().what.circumstances.by = RunBy::anyone;
+        shipped.back().what.evidence = unseen.empty() ? Evidence::fitted : Evidence::seen;
+        unseen.push_back({shipped.back(), "named"});
+    }
+    const std::vector<LeftOutRow> rows = left_out_rows(shipped, unseen);
+    REQUIRE(rows.size() == 3);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const Interval& step = rows[i].of.forecast->step;
+        CHECK(rows[i].kind == "named");
+        CHECK(rows[i].of.what.source == shipped[i].what.source);
+        CHECK(step.p50 == Seconds(1));
+        CHECK(std::log(step.p90 / step.p50) ==
+              Approx((i == 2 ? 0.4 : 0.8) * student_p90(1) / p90_of_normal).margin(2e-3));
+        CHECK(*rows[i].of.what.evidence == (i == 0 ? Evidence::fitted : Evidence::unseen));
+    }
+    // e^-0.4 and e^-0.8 are 33 and 55 % too fast
+    const std::string text = left_out_tables(rows);
+    CHECK_THAT(text, Contains("by device, sources left out") && Contains("by software"));
+    CHECK_THAT(text, Contains("first ") && Contains("-33.0 %") && Contains("-55.1 %"));
+    unseen.pop_back();
+    CHECK_THROWS_AS(left_out_rows(shipped, unseen), ConfigError);
 }
 
 TEST_CASE("scatter is written with its sources, from tables of steps alone") {

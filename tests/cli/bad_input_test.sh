@@ -186,6 +186,7 @@ refused '--fit scatter' '--cluster' -- calibrate --measurements absent.csv --fit
 refused '--cross-validate' '--framework' -- calibrate --measurements absent.csv --cross-validate ranks --framework eager
 refused '--cross-validate' '--out' -- calibrate --measurements absent.csv --cluster pcie-a100-x4 --cross-validate ranks --out new.toml
 absent new.toml
+refused 'samples.csv' -- calibrate --measurements "$sources/calibrate/measurements/moe_layer_bench.csv" --cross-validate source --out samples.csv/out
 cp "$sources/model/presets/clusters/host.toml" start.toml
 refused 'start.toml' 'another file' -- calibrate --measurements absent.csv --cluster start.toml --out start.toml
 cmp -s start.toml "$sources/model/presets/clusters/host.toml" || fail "$command_line: edited its input"

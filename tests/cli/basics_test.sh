@@ -132,6 +132,20 @@ printf 'gpu,m,n,k,dtype,time_us\nA100-SXM4-80GB,4096,4096,4096,bf16,600\n' >prod
 run 0 calibrate --measurements products.csv --cross-validate device
 stdout_has 'not unseen: '
 
+# Sources left out in turn, with a picture of it.
+cat >steps.csv <<'END'
+source,case_id,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,experts,topk,gpus,gpu,interconnect,tp,pp,vp,dp,ep,cp,sp,zero,mbs,gbs,recompute,precision,metric,value,unit,step_s,ref,notes,framework
+alice,a,gpt-x,4,2048,16,16,8192,32000,1024,,,8,A100-80GB,,1,1,1,8,,1,,0,1,8,none,BF16,,,,0.03,there,,
+bob,b,gpt-x,4,2048,16,16,8192,32000,1024,,,4,A100-80GB,,1,1,1,4,,1,,0,1,8,none,BF16,,,,0.05,there,,
+END
+run 0 calibrate --measurements steps.csv --cross-validate source
+stdout_has 'by software, sources left out'
+cp .stdout tables.txt
+run 0 calibrate --measurements steps.csv --cross-validate source --out without
+stdout_has 'picture: without/left_out.png'
+[ "$(head -n -1 .stdout)" = "$(cat tables.txt)" ] || fail "$command_line: other tables than without --out"
+[ -s without/left_out.png ] && [ -s without/left_out.svg ] || fail "$command_line: no without/left_out.png"
+
 # A checkout is moved after it was built: the program reads the presets that moved with it.
 mkdir -p checkout/build/release/tests checkout/import
 cp -r "$sources/model" checkout/model

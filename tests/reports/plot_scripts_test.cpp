@@ -391,6 +391,48 @@ TEST_CASE("errors stand along the measured step and along the length of the sequ
     CHECK_THAT(script(), Contains("\n4 512 14.7 13\n") && Contains("; beyond 15 % at the edge\""));
 }
 
+// Five errors on 4 GPUs, of 0, 10, 20, 30 and -40 %: the median is 10, p10 -40 + 0.4 x 40, p90 20 +
+// 0.6 x 10. One of 120 % on 6 GPUs is alone near 8. Nine of ten of the six end at 120, so the edge
+// is 100. The second point of a size lies (0.118 - 0.5) x 0.7 of the way to twice as many GPUs.
+TEST_CASE("errors on test data stand along the number of GPUs, apart from those in view") {
+    const auto on = [](int gpus, double error) {
+        Comparison c = compared("c", "s", 1000, 1000 + 10 * error, 900, 1100);
+        c.what.experiment.cluster.gpus_per_node = gpus;
+        return c;
+    };
+    CasesByKind test{{"named", {on(6, 120), samples::refused("r", "why")}}, {"unnamed", {}}};
+    for (const double error : {0, 10, 20, 30, -40}) test["unnamed"].push_back(on(4, error));
+    test["named"][0].what.evidence = Evidence::fitted;
+    const auto script = [&](const std::vector<Comparison>& shipped) {
+        return script_of("left_out", [&](const std::string& path) {
+            CHECK(plot_left_out(test, shipped, path));
+        });
+    };
+    const std::string alone = script({});
+    CHECK_THAT(alone, Contains("$test0 << e\n4 0 7\n3.323317 10 7\n") &&
+                          Contains("$test1 << e\n6 98 6\ne\n") &&
+                          Contains("$test_sizes << e\n4 10 -24 26\ne\n"));
+    CHECK_THAT(alone,
+               Contains("\"test: source left out\\n6 steps of 1 source\\nmedian 25.0 %, mean "
+                        "36.7 %\" at graph ") &&
+                   Contains("below too fast; beyond 100 %, at the edge: 1\""));
+    CHECK_THAT(alone, Contains("set xrange [2.66667:9]\nset yrange [-100:135]\nset ytics "
+                               "-100,20,100\n"));
+    CHECK_THAT(alone, Contains("title \"framework not named (5)\"") &&
+                          Contains("title \"framework named (1)\"") &&
+                          Contains("title \"ring: a fit has read it\"") &&
+                          Contains("with yerrorbars") && !Contains("unset key"));
+    const std::string both = script({on(64, 5)});
+    CHECK_THAT(both, Contains("$shipped0 << e\n64 5 7\ne\n") &&
+                         Contains("$shipped_sizes << e\ne\n") &&
+                         Contains("\"development and training\\n1 steps") &&
+                         Contains("set xrange [2.66667:96]"));
+    CHECK(both.find("title \"recipes, as shipped (1)\"") < both.find("unset key"));
+    CHECK(both.find("unset key") < both.find("$shipped0 using 1:2:3 "));
+    test = {{"named", {samples::refused("r", "why")}}};
+    CHECK_FALSE(plot_left_out(test, {on(8, 5)}, "p"));
+}
+
 // Points of a kind by rising fitted time in us, and fitted over measured: errors of 25, 50, 12.5
 // and twice 0 %, the middle of which is 12.5.
 TEST_CASE("a fit is drawn as fitted over measured, a colour a kind") {
