@@ -21,7 +21,7 @@ NAMED_ENUM(KernelStyle, "a style of kernels", fused, eager, operations, script);
 // Operators that a library writes in Python: each of their steps is a kernel
 // (model/block/composed.h).
 NAMED_ENUM(Composed, "a composed operator", norms, rotary, activation, experts, loss, column_sums,
-           adapters);
+           adapters, softmax);
 
 // plain: scores, softmax and dropout go through memory. flash: one kernel keeps the scores on chip.
 // flash2: the second generation (FlashAttention-2, written for A100; on newer devices slower than
@@ -178,7 +178,9 @@ struct Runtime {
         0.5, 10);
     KEY(std::vector<Composed>, composed, {},
         "operators that run op by op in PyTorch, not fused: RMS norms, rotary positions, GELU in "
-        "steps, kernels around experts, cross entropy, gradients of biases and norms, adapters");
+        "steps, kernels around experts, cross entropy, gradients of biases and norms, adapters, "
+        "plain attention's softmax in "
+        "fp32");
     KEY(AttentionKind, attention, AttentionKind::plain,
         "attention kernel; MLA (workload.mla) has its own");
     KEY(bool, autocast, false, "norms, softmax and residuals in fp32, casts around GEMMs");

@@ -167,13 +167,20 @@ private:
         const Bytes with_mask = all + all / s.element().si();
         const double unmasked = w.causal ? 0.5 : 1;
         forward("scores", product(op, s.seq_q, s.seq, s.qk_dim));
-        forward("softmax", MemoryPass{unmasked * all, all});
+        const bool steps = composes(*this, Composed::softmax);
+        if (steps)
+            forward("softmax", moved(softmax_ahead, all), softmax_ahead.kernels);
+        else
+            forward("softmax", MemoryPass{unmasked * all, all});
         if (drops_scores()) forward("score_dropout", MemoryPass{all, with_mask});
         forward("values", product(op, s.seq_q, s.value_dim, s.seq));
         backward("values", product(op, s.seq_q, s.seq, s.value_dim));
         backward("values", product(op, s.seq, s.value_dim, s.seq_q));
         if (drops_scores()) backward("score_dropout_backward", MemoryPass{with_mask, all});
-        backward("softmax_backward", MemoryPass{2.0 * unmasked * all, all});
+        if (steps)
+            backward("softmax_backward", moved(softmax_back, all), softmax_back.kernels);
+        else
+            backward("softmax_backward", MemoryPass{2.0 * unmasked * all, all});
         backward("scores", product(op, s.seq_q, s.qk_dim, s.seq));
         backward("scores", product(op, s.seq, s.qk_dim, s.seq_q));
     }

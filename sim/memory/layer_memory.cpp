@@ -244,7 +244,10 @@ private:
         const long kept_heads = latent() ? heads : kv_heads;
         const double all = number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
         const Bytes scores = all * s.element();
+        const bool steps = plain && composes(*this, Composed::softmax);
+        const Bytes wide = all * size_of(Dtype::fp32);
         TensorSizes of_scores{scores};  // the softmax; dropped, and the mask
+        if (steps) of_scores.add({wide});
         if (drops_scores()) of_scores.add({scores, all * Bytes(1)});
         OperatorMemory memory{
             {queries, s.inner(kept_heads * s.qk_dim), s.inner(kept_heads * s.value_dim)},
@@ -256,7 +259,8 @@ private:
         // the copy that the output projection reads
         if (narrow) memory.kept.add(number(s.tokens * heads * s.value_dim) * size_of(s.matrix));
         if (!plain) of_scores = {number(s.tokens * heads) * Bytes(4)};
-        if (plain) memory.work.add({scores, scores});
+        // gradients around the softmax, of which steps free the others on their way
+        if (plain) steps ? memory.work.add({wide, wide}) : memory.work.add({scores, scores});
         (again ? memory.work : memory.kept).add(of_scores);
         if (again) memory.work.add(result);
         return memory;

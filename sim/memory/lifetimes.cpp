@@ -252,7 +252,7 @@ private:
         if (slot.pass == Pass::forward) {
             for (std::size_t i = 0; i < units.size(); ++i) {
                 layer_ = units[i].layer;
-                if (casts_weights(e_)) make_casts(*units[i].tape, casts_[key]);
+                if (casts_weights(e_)) casts_[key].push_back(casts_of(*units[i].tape));
                 around(units, i, 1, [&] { forward(units[i], kept_[key]); });
             }
             free(leaving_);
@@ -263,21 +263,28 @@ private:
             for (std::size_t i = units.size(); i-- > 0;) {
                 layer_ = units[i].layer;
                 around(units, i, -1, [&] { backward(units[i], kept_[key], split); });
+                // a copy is a product's own once the context of the forward has ended
+                if (casts_weights(e_)) free_last_of(casts_[key]);
                 if (split)
                     put_off_[key].push_back(make(TensorKind::activations, units[i].tape->what,
                                                  real(units[i].tape->put_off)));
             }
             free(chain_);
             free(passing_weight_gradients_);
-            free(casts_[key]);
         }
         layer_ = micro_batch_ = -1;
     }
 
-    void make_casts(const UnitTape& tape, TensorIds& casts) {
+    TensorIds casts_of(const UnitTape& tape) {
+        TensorIds casts;
         for (const std::int64_t elements : tape.matrices)
             casts.push_back(make(TensorKind::weights, "cast",
                                  real(elements) * share(tape, 3) * c_.shape.element().si()));
+        return casts;
+    }
+    void free_last_of(std::vector<TensorIds>& units) {
+        free(units.back());
+        units.pop_back();
     }
 
     // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
@@ -508,7 +515,9 @@ private:
     Phase phase_ = Phase::between;
     bool workspaces_left_ = true, on_host_ = false;
     int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
-    std::map<std::pair<int, int>, TensorIds> kept_, put_off_, casts_;  // by chunk and micro-batch
+    // by chunk and micro-batch; casts of each unit that the forward has passed
+    std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
+    std::map<std::pair<int, int>, std::vector<TensorIds>> casts_;
     TensorIds chain_;       // the gradient of the residual stream
     TensorIds made_again_;  // by selective recompute, for the block whose backward runs
     TensorIds leaving_;     // inputs of layers on their way to the host
