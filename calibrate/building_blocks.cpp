@@ -9,6 +9,7 @@
 #include "calibrate/script_tables.h"
 #include "calibrate/traced_tables.h"
 #include "import/profiles/table_words.h"
+#include "model/base/characters.h"
 #include "model/base/csv.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -154,8 +155,7 @@ void add_collective(const TableRow& row, const std::vector<SourceRow>& releases,
 std::string plain_name(std::string_view text) {
     std::string plain;
     for (const char c : text)
-        if (c != ' ' && c != '-' && c != '_')
-            plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (c != ' ' && c != '-' && c != '_') plain += lower_case(c);
     if (plain.starts_with("nvidia")) plain.erase(0, 6);
     // drivers name early data centre GPUs "Tesla"
     if (plain.starts_with("tesla")) plain.erase(0, 5);

@@ -1,7 +1,6 @@
 #include "import/machine/machine.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/experiment.h"
@@ -44,8 +44,8 @@ std::set<std::string> name_words(const std::string& text) {
     if (const auto size = gigabytes_in(text)) words.insert(fmt::format("{:.0f}gb", *size));
     std::string word;
     for (const char raw : text + " ") {
-        const char c = static_cast<char>(std::tolower(static_cast<unsigned char>(raw)));
-        if (std::isalnum(static_cast<unsigned char>(c))) {
+        const char c = lower_case(raw);
+        if (is_letter_or_digit(c)) {
             word += c;
             if (word == "rtx") words.insert(std::exchange(word, ""));
             continue;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -13,6 +12,7 @@
 #include "import/tables/row_parts.h"
 #include "import/tables/split.h"
 #include "import/tables/stated_value.h"
+#include "model/base/characters.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
@@ -161,7 +161,7 @@ void read_masked_positions(const CaseRow& row, Workload& w, Assumptions& assumpt
         "logits of the {:.0f} masked positions of {} alone, as stated", *masked, w.seq));
 }
 
-bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
+bool is_of_word(char c) { return is_letter_or_digit(c) || c == '-'; }
 
 // True if `word` is a whole word of the text: "b200" does not match "gb200".
 bool has_word(const std::string& text, const std::string& word) {
