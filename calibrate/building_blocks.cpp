@@ -72,15 +72,21 @@ Gemm::Layout layout_of(const TableRow& row) {
     return static_cast<Gemm::Layout>(found - layout_names);
 }
 
-void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
-              const std::vector<SourceRow>& layouts) {
-    const std::string op = row.has("op") ? row.text("op") : "gemm";
-    const bool long_run = op == "sustained_gemm" || op == "sustained_cast_gemm";
-    if (op != "gemm" && op != "cast_gemm" && !long_run) return void(++blocks.other_op_rows);
+// Rows of GEMMs by the column op.
+struct GemmKind {
+    std::string_view op;
+    bool sustained, casts;
+};
+constexpr GemmKind gemm_kinds[] = {{"gemm", false, false},
+                                   {"cast_gemm", false, true},
+                                   {"sustained_gemm", true, false},
+                                   {"sustained_cast_gemm", true, true}};
+
+GemmRow gemm_of(const TableRow& row, const GemmKind& kind, const std::vector<SourceRow>& layouts) {
     GemmRow found;
-    found.sustained = long_run;
-    found.uninitialised = long_run && row.text("implementation").starts_with("vLLM");
-    found.casts = op == "cast_gemm" || op == "sustained_cast_gemm";
+    found.sustained = kind.sustained;
+    found.uninitialised = kind.sustained && row.text("implementation").starts_with("vLLM");
+    found.casts = kind.casts;
     const std::string dtype = row.text("dtype");
     found.gemm = {row.integer("m"),
                   row.integer("n"),
@@ -101,6 +107,15 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
     found.gemm.alignment = alignment_of(found.gemm);
     found.time = row.time(found.groups * flops_of(found.gemm));
     found.row = row.hash();
+    return found;
+}
+
+void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
+              const std::vector<SourceRow>& layouts) {
+    const std::string op = row.has("op") ? row.text("op") : "gemm";
+    const auto* const kind = std::ranges::find(gemm_kinds, op, &GemmKind::op);
+    if (kind == std::end(gemm_kinds)) return void(++blocks.other_op_rows);
+    const GemmRow found = gemm_of(row, *kind, layouts);
     if (!has_rate(gpu, found.gemm.dtype)) return void(++blocks.other_op_rows);
     blocks.gemms.push_back(found);
     if (found.casts && !found.scaled_blocks && row.has("cast_us") && !row.text("cast_us").empty())
