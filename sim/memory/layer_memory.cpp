@@ -229,20 +229,6 @@ private:
                 {queries, latent, result}};
     }
 
-    // Each query with each key.
-    [[nodiscard]] double score_count(long heads) const {
-        return number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
-    }
-    // What the backward reads of the scores: the softmax; with dropout also what that leaves, and
-    // its mask. One kernel makes them again from the sum of each query.
-    [[nodiscard]] TensorSizes kept_scores(long heads, bool plain) const {
-        if (!plain) return {number(s.tokens * heads) * Bytes(4)};
-        const double all = score_count(heads);
-        TensorSizes kept{all * s.element()};
-        if (drops_scores()) kept.add({all * s.element(), all * Bytes(1)});
-        return kept;
-    }
-
     // Work: gradients of result, queries, keys, values; for plain attention of the scores around
     // the softmax, and what selective recompute makes again: its result, and the scores or one
     // kernel's sums. The first result stays for the product behind it, unless that reads a narrow
@@ -256,6 +242,10 @@ private:
         const Bytes result = s.inner(heads * s.value_dim), queries = s.inner(heads * s.qk_dim),
                     keys = s.inner(kv_heads * s.qk_dim), values = s.inner(kv_heads * s.value_dim);
         const long kept_heads = latent() ? heads : kv_heads;
+        const double all = number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
+        const Bytes scores = all * s.element();
+        TensorSizes of_scores{scores};  // the softmax; dropped, and the mask
+        if (drops_scores()) of_scores.add({scores, all * Bytes(1)});
         OperatorMemory memory{
             {queries, s.inner(kept_heads * s.qk_dim), s.inner(kept_heads * s.value_dim)},
             {result, queries, keys, values, context(keys + values)}};
@@ -265,11 +255,9 @@ private:
         if (!again || !narrow || w.attention_gate) memory.kept.add(result);
         // the copy that the output projection reads
         if (narrow) memory.kept.add(number(s.tokens * heads * s.value_dim) * size_of(s.matrix));
-        if (plain) {
-            const Bytes scores = score_count(heads) * s.element();
-            memory.work.add({scores, scores});
-        }
-        (again ? memory.work : memory.kept).add(kept_scores(heads, plain));
+        if (!plain) of_scores = {number(s.tokens * heads) * Bytes(4)};
+        if (plain) memory.work.add({scores, scores});
+        (again ? memory.work : memory.kept).add(of_scores);
         if (again) memory.work.add(result);
         return memory;
     }
