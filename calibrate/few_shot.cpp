@@ -222,27 +222,6 @@ std::string nearer_frameworks(const CalibrationRequest& request, const std::vect
         100 * fitted_median);
 }
 
-// Why the costs stay the base's; "" where they were fitted.
-std::string why_base_stays(const StepFit& fit) {
-    if (fit.divided)
-        return "costs stay the base's: some rows are near to its forecasts, the others are far and "
-               "disagree with each other; which are right they do not tell\n";
-    if (fit.base_kept)
-        return "costs stay the base's: fits to some of the rows came hardly nearer to the others; "
-               "their errors widen the interval\n";
-    return "";
-}
-
-// The last line: which constants the file has from these rows.
-std::string what_is_calibrated(const CalibrationRequest& request, const StepFit& fit) {
-    if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return "";
-    if (fit.base_kept)
-        return "calibrated: nothing; the file holds the base's costs and how far these steps lie "
-               "from them\n";
-    return "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not "
-           "measured\n";
-}
-
 }  // namespace
 
 std::string calibrate_few_shot(const CalibrationRequest& request, const Progress& progress) {
@@ -270,14 +249,29 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
         fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
     text += written(fit, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";
-    text += why_base_stays(fit) + constants_table(fit);
+    if (fit.divided)
+        text +=
+            "costs stay the base's: some rows are near to its forecasts, the others are far and "
+            "disagree with each other; which are right they do not tell\n";
+    else if (fit.base_kept)
+        text +=
+            "costs stay the base's: fits to some of the rows came hardly nearer to the others; "
+            "their errors widen the interval\n";
+    text += constants_table(fit);
     text += fmt::format("  {}: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n",
                         fit.base_kept ? "as the base has them" : "fitted", 100 * own.median,
                         100 * own.mape, 100 * own.bias, 100 * fit.posterior.noise);
     for (const auto& [by, blocks] : fit.blocks)
         if (!blocks.empty()) text += block_table(blocks, by);
-    return text + contradictions(rows.cases, fit.posterior) + other_base +
-           what_is_calibrated(request, fit);
+    text += contradictions(rows.cases, fit.posterior) + other_base;
+    if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
+    if (fit.base_kept)
+        return text +
+               "calibrated: nothing; the file holds the base's costs and how far these steps lie "
+               "from them\n";
+    return text +
+           "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not "
+           "measured\n";
 }
 
 std::string cross_validate(const CalibrationRequest& request, LeftOut by,
