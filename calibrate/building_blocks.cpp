@@ -9,6 +9,7 @@
 #include "calibrate/script_tables.h"
 #include "calibrate/traced_tables.h"
 #include "import/profiles/table_words.h"
+#include "model/base/characters.h"
 #include "model/base/csv.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -71,15 +72,21 @@ Gemm::Layout layout_of(const TableRow& row) {
     return static_cast<Gemm::Layout>(found - layout_names);
 }
 
-void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
-              const std::vector<SourceRow>& layouts) {
-    const std::string op = row.has("op") ? row.text("op") : "gemm";
-    const bool long_run = op == "sustained_gemm" || op == "sustained_cast_gemm";
-    if (op != "gemm" && op != "cast_gemm" && !long_run) return void(++blocks.other_op_rows);
+// Rows of GEMMs by the column op.
+struct GemmKind {
+    std::string_view op;
+    bool sustained, casts;
+};
+constexpr GemmKind gemm_kinds[] = {{"gemm", false, false},
+                                   {"cast_gemm", false, true},
+                                   {"sustained_gemm", true, false},
+                                   {"sustained_cast_gemm", true, true}};
+
+GemmRow gemm_of(const TableRow& row, const GemmKind& kind, const std::vector<SourceRow>& layouts) {
     GemmRow found;
-    found.sustained = long_run;
-    found.uninitialised = long_run && row.text("implementation").starts_with("vLLM");
-    found.casts = op == "cast_gemm" || op == "sustained_cast_gemm";
+    found.sustained = kind.sustained;
+    found.uninitialised = kind.sustained && row.text("implementation").starts_with("vLLM");
+    found.casts = kind.casts;
     const std::string dtype = row.text("dtype");
     found.gemm = {row.integer("m"),
                   row.integer("n"),
@@ -100,6 +107,15 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
     found.gemm.alignment = alignment_of(found.gemm);
     found.time = row.time(found.groups * flops_of(found.gemm));
     found.row = row.hash();
+    return found;
+}
+
+void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks,
+              const std::vector<SourceRow>& layouts) {
+    const std::string op = row.has("op") ? row.text("op") : "gemm";
+    const auto* const kind = std::ranges::find(gemm_kinds, op, &GemmKind::op);
+    if (kind == std::end(gemm_kinds)) return void(++blocks.other_op_rows);
+    const GemmRow found = gemm_of(row, *kind, layouts);
     if (!has_rate(gpu, found.gemm.dtype)) return void(++blocks.other_op_rows);
     blocks.gemms.push_back(found);
     if (found.casts && !found.scaled_blocks && row.has("cast_us") && !row.text("cast_us").empty())
@@ -154,8 +170,7 @@ void add_collective(const TableRow& row, const std::vector<SourceRow>& releases,
 std::string plain_name(std::string_view text) {
     std::string plain;
     for (const char c : text)
-        if (c != ' ' && c != '-' && c != '_')
-            plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (c != ' ' && c != '-' && c != '_') plain += lower_case(c);
     if (plain.starts_with("nvidia")) plain.erase(0, 6);
     // drivers name early data centre GPUs "Tesla"
     if (plain.starts_with("tesla")) plain.erase(0, 5);

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 #include <set>
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_cases.h"
+#include "model/base/characters.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
@@ -72,7 +72,7 @@ std::set<std::string> words_of_name(const std::string& name) {
     std::set<std::string> words;
     std::string word;
     for (const char c : name + ' ') {
-        if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_') {
+        if (is_letter_or_digit(c) || c == '-' || c == '.' || c == '_') {
             word += c;
         } else {
             if (!word.empty() && word.find('.') == std::string::npos) words.insert(word);

@@ -1,13 +1,13 @@
 #include "cli/read_files.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
 
+#include "model/base/characters.h"
 #include "model/input/presets.h"
 
 namespace stepcast {
@@ -47,8 +47,7 @@ bool may_name_file(const std::string& word) {
     if (word.starts_with("--")) return false;
     const auto dot = word.rfind('.');
     return word.find('/') != std::string::npos ||
-           (dot != std::string::npos && dot + 1 < word.size() &&
-            std::isalpha(static_cast<unsigned char>(word[dot + 1])) != 0);
+           (dot != std::string::npos && dot + 1 < word.size() && is_letter(word[dot + 1]));
 }
 
 // The files of a run's folder that are read; others there are of reports.

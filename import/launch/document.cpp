@@ -12,6 +12,7 @@
 #include "import/launch/launch_flags.h"
 #include "import/launch/shell_launch.h"
 #include "import/launch/translate.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -246,9 +247,7 @@ bool is_flag(const std::string& text) { return text.starts_with("--") && text.si
 
 // Options of launchers in one letter, as "-m", are no values; negative numbers are.
 bool ends_values(const std::string& text) {
-    return is_flag(text) ||
-           (text.size() == 2 && text[0] == '-' &&
-            std::isalpha(static_cast<unsigned char>(text[1]))) ||
+    return is_flag(text) || (text.size() == 2 && text[0] == '-' && is_letter(text[1])) ||
            text.ends_with(".py") || dotted_name(text) != 0;
 }
 

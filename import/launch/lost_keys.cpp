@@ -326,6 +326,33 @@ private:
 
 std::string shown(const std::string& text) { return text.empty() ? "\"\"" : text; }
 
+bool is_lost(std::string_view key, const Emission& out) {
+    return std::ranges::find(out.lost, key) != out.lost.end();
+}
+
+// What a script leaves to the code of its model and to its framework, each as "KEY = VALUE".
+struct LeftOpen {
+    std::vector<std::string> model, framework;
+};
+
+LeftOpen add_lost_keys(const Comparison& comparison, EmitFormat format, Emission& out) {
+    LeftOpen open;
+    for (const auto& [key, ours, theirs] : comparison.lost()) {
+        out.lost.emplace_back(key->path);
+        const std::string said = fmt::format("{} = {}", key->path, shown(ours));
+        const auto why = why_of(key->path, format);
+        if (leaves_model_to_code(format) && shapes_model(key->path))
+            open.model.push_back(said);
+        else if (is_of_framework(key->path))
+            open.framework.push_back(said);
+        else if (!why.empty())
+            out.without.push_back(fmt::format("{}: {}", said, why));
+        else
+            out.without.push_back(fmt::format("{}: the script is read as {}", said, shown(theirs)));
+    }
+    return open;
+}
+
 }  // namespace
 
 void name_lost_keys(const Experiment& asked, EmitFormat format, Emission& out) {
@@ -333,36 +360,19 @@ void name_lost_keys(const Experiment& asked, EmitFormat format, Emission& out) {
     if (format == EmitFormat::deepspeed) options.replicas = asked.parallelism.dp;
     const Translation script = translate_text(out.text, "emitted", foreign(format), options);
     const Experiment experiment = with_values_written_out(asked);
-    std::vector<std::string> model, framework;
-    const Comparison comparison(asked, script, format);
-    for (const auto& [key, ours, theirs] : comparison.lost()) {
-        out.lost.emplace_back(key->path);
-        const std::string said = fmt::format("{} = {}", key->path, shown(ours));
-        const auto why = why_of(key->path, format);
-        if (leaves_model_to_code(format) && shapes_model(key->path))
-            model.push_back(said);
-        else if (is_of_framework(key->path))
-            framework.push_back(said);
-        else if (!why.empty())
-            out.without.push_back(fmt::format("{}: {}", said, why));
-        else
-            out.without.push_back(fmt::format("{}: the script is read as {}", said, shown(theirs)));
-    }
-    const auto is_lost = [&](std::string_view key) {
-        return std::ranges::find(out.lost, key) != out.lost.end();
-    };
+    LeftOpen open = add_lost_keys(Comparison(asked, script, format), format, out);
+    const bool by_code = leaves_model_to_code(format) && !script.find("workload.preset");
     for (const Key& key : all_keys())
-        if (leaves_model_to_code(format) && !script.find("workload.preset") &&
-            always_said(key.path) && acts(key.path, asked) && !is_lost(key.path))
-            model.push_back(fmt::format("{} = {}", key.path, shown(text_of(key, experiment))));
+        if (by_code && always_said(key.path) && acts(key.path, asked) && !is_lost(key.path, out))
+            open.model.push_back(fmt::format("{} = {}", key.path, shown(text_of(key, experiment))));
     for (const char* key : {"parallelism.dp", "cluster.nodes", "cluster.gpus_per_node"})
-        if (!script.find(key) && !is_lost(key))
+        if (!script.find(key) && !is_lost(key, out))
             out.without.push_back(fmt::format("{} = {}: {}", key, text_of(*find_key(key), asked),
                                               why_of(key, format)));
-    say_list("the model, in its code: ", model, out);
+    say_list("the model, in its code: ", open.model, out);
     say_list(fmt::format("the forecast is of framework {}, not {}: ", asked.framework.name,
                          script.framework),
-             framework, out);
+             open.framework, out);
 }
 
 }  // namespace stepcast

@@ -11,6 +11,7 @@
 
 #include "import/launch/shell_parts.h"
 #include "import/launch/shell_words.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 
@@ -18,12 +19,12 @@ namespace stepcast {
 
 using Pieces = ShellPieces;
 
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+bool is_name(char c) { return is_letter_or_digit(c) || c == '_'; }
 
 std::size_t assigned_name(const std::string& raw) {
     std::size_t end = 0;
     while (end < raw.size() && is_name(raw[end])) ++end;
-    if (end == 0 || std::isdigit(static_cast<unsigned char>(raw[0]))) return 0;
+    if (end == 0 || is_digit(raw[0])) return 0;
     // NAME[KEY]=
     if (raw.compare(end, 1, "[") == 0) end = std::min(raw.find(']', end), raw.size() - 1) + 1;
     if (raw.compare(end, 1, "=") == 0 || raw.compare(end, 2, "+=") == 0) return end;
@@ -280,7 +281,7 @@ std::string ShellVariables::changed(std::string text, const std::string& how, in
         });
         return text;
     }
-    if (!std::isdigit(static_cast<unsigned char>(how[0]))) return text;
+    if (!is_digit(how[0])) return text;
     // ${x:FROM:COUNT}
     const auto from = std::min(as_index(std::atol(how.c_str())), text.size());
     const auto colon = how.find(':');
@@ -322,7 +323,7 @@ Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) 
         return {};
     }
     std::size_t end = begin + 2;  // for $1 and $@; names are longer
-    if (is_name(raw[begin + 1]) && !std::isdigit(static_cast<unsigned char>(raw[begin + 1])))
+    if (is_name(raw[begin + 1]) && !is_digit(raw[begin + 1]))
         while (end < raw.size() && is_name(raw[end])) ++end;
     i = end - 1;
     return value_of(raw.substr(begin + 1, end - begin - 1), line);
@@ -421,9 +422,8 @@ ShellVariables::Positional ShellVariables::arguments_of(const ShellPieces& words
 
 ShellVariables::Positional ShellVariables::replace_arguments(Positional by) {
     Positional before;
-    for (auto at = variables_.begin(); at != variables_.end() &&
-                                       !std::isalpha(static_cast<unsigned char>(at->first[0])) &&
-                                       at->first[0] != '_';) {
+    for (auto at = variables_.begin();
+         at != variables_.end() && !is_letter(at->first[0]) && at->first[0] != '_';) {
         const auto next = std::next(at);
         if (at->first != "0") before.insert(variables_.extract(at));
         at = next;
@@ -481,7 +481,7 @@ long ShellVariables::operand(std::string_view& text, int line) {
     while (end < text.size() && is_name(text[end])) ++end;
     const std::string word(text.substr(0, end));
     text.remove_prefix(end);
-    const bool digits = !word.empty() && std::isdigit(static_cast<unsigned char>(word[0]));
+    const bool digits = !word.empty() && is_digit(word[0]);
     return word.empty() ? 0 : std::atol((digits ? word : joined(value_of(word, line))).c_str());
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdio>
 
 #include <fmt/format.h>
 
 #include "import/logs/dialects.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -31,7 +31,7 @@ constexpr std::array timers{Timer{"forward", "forward"},
                             Timer{"bwd", "backward_and_sync"},
                             Timer{"step", "optimizer"}};
 
-bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool is_of_name(char c) { return is_letter_or_digit(c) || c == '_'; }
 
 // The time stamp of "[2024-02-20 09:55:01,105] ..": milliseconds since the day's midnight.
 // Differences allow for one midnight between.
@@ -120,7 +120,7 @@ private:
             cursor.word("");
             std::string_view name = cursor.rest();
             name = name.substr(
-                0, as_index(std::find_if_not(name.begin(), name.end(), is_letter) - name.begin()));
+                0, as_index(std::find_if_not(name.begin(), name.end(), is_of_name) - name.begin()));
             if (name.empty() || !cursor.word(name) || !cursor.word(":")) return false;
             const auto value = cursor.number();
             if (!value || *value < 0) return false;
@@ -242,8 +242,7 @@ private:
         }
         if (cursor.word("CPU Virtual Memory")) return LineUse::skipped;
         memory_of_.assign(cursor.rest().substr(0, 80));
-        for (char& c : memory_of_)
-            c = is_letter(c) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '_';
+        for (char& c : memory_of_) c = is_of_name(c) ? lower_case(c) : '_';
         return LineUse::skipped;
     }
 

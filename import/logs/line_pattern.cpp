@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <set>
 
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -33,15 +33,13 @@ const LogUnit& unit_of(const std::string& name) {
                       "GiB, 1, % or tokens/s");
 }
 
-bool is_letter(std::string_view text) {
-    return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0]));
-}
+bool begins_with_letter(std::string_view text) { return !text.empty() && is_letter(text[0]); }
 
 // "ms" for " ms, peak", "tokens/s" for "tokens/s |".
 std::string_view first_word(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
     std::size_t end = 0;
-    while (end < text.size() && (is_letter(text.substr(end)) || text[end] == '/')) ++end;
+    while (end < text.size() && (is_letter(text[end]) || text[end] == '/')) ++end;
     return text.substr(0, end);
 }
 
@@ -136,7 +134,7 @@ double LinePattern::suffix_scale(const Token& field, LineCursor& cursor) {
     for (const auto& [letter, scale] : suffixes)
         if (letter == 'B' && field.unit->si == "B")
             continue;  // bytes
-        else if (cursor.rest().front() == letter && !is_letter(cursor.rest().substr(1))) {
+        else if (cursor.rest().front() == letter && !begins_with_letter(cursor.rest().substr(1))) {
             cursor.word(std::string_view(&letter, 1));
             return scale;
         }
@@ -148,7 +146,7 @@ double LinePattern::suffix_scale(const Token& field, LineCursor& cursor) {
 std::string LinePattern::cut_text(const Token& field, double value, std::string_view rest) const {
     const bool more_digits =
         rest.size() > 1 && (rest[0] == ',' || rest[0] == '.') && rest[1] >= '0' && rest[1] <= '9';
-    const bool adjoins = is_letter(rest);
+    const bool adjoins = begins_with_letter(rest);
     const auto word = first_word(rest);
     const bool other_unit =
         word != field.unit->name &&

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <vector>
 
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
@@ -96,20 +97,23 @@ std::optional<int> LineCursor::integer() { return parsed<int>(); }
 
 std::optional<double> LineCursor::grouped_number() {
     skip_blanks();
-    const auto is_digit = [&](std::size_t i) {
-        return i < rest_.size() && rest_[i] >= '0' && rest_[i] <= '9';
+    const auto digits_from = [&](std::size_t begin) {
+        std::size_t end = begin;
+        while (end < rest_.size() && is_digit(rest_[end])) ++end;
+        return end - begin;
     };
-    std::size_t end = 0;
-    while (is_digit(end)) ++end;
+    std::size_t end = digits_from(0);
     if (end == 0 || end > 3 || end >= rest_.size() || rest_[end] != ',') return number();
     std::string digits(rest_.substr(0, end));
-    while (end < rest_.size() && rest_[end] == ',' && is_digit(end + 1) && is_digit(end + 2) &&
-           is_digit(end + 3) && !is_digit(end + 4)) {
+    while (end < rest_.size() && rest_[end] == ',' && digits_from(end + 1) == 3) {
         digits += rest_.substr(end + 1, 3);
         end += 4;
     }
-    if (end < rest_.size() && rest_[end] == '.')
-        for (digits += rest_[end++]; is_digit(end); ++end) digits += rest_[end];
+    if (end < rest_.size() && rest_[end] == '.') {
+        const std::size_t fraction = 1 + digits_from(end + 1);
+        digits += rest_.substr(end, fraction);
+        end += fraction;
+    }
     rest_.remove_prefix(end);
     return LineCursor(digits).number();
 }

@@ -123,36 +123,15 @@ std::string what_else(const std::string& path) {
     return "";
 }
 
-// Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its
-// file.
-LogFormat recognise(const std::string& path, std::string& pattern) {
-    std::vector<LogPattern> patterns;
-    for (const std::string& file : shipped_patterns()) patterns.push_back(read_log_pattern(file));
+// A log that shows no dialect.
+struct Unrecognised {
     Signs signs;
-    std::optional<LogFormat> found;
     long lines = 0;
-    std::string near;
-    read_lines(path, [&](const LogLine& line) {
-        lines = line.number;
-        found = signs.take(line.text);
-        for (const LogPattern& one : patterns) {
-            if (found || !holds_text(one, line.text)) continue;
-            if (!is_line_of(one, line.text)) {
-                if (near.empty())
-                    near = fmt::format("; line {} has a word of {}'s, and is none of its lines",
-                                       line.number, one.name);
-                continue;
-            }
-            found = LogFormat::custom;
-            pattern = one.path;
-        }
-        return !found;
-    });
-    if (found) return *found;
-    if (lines == 0) throw ConfigError(path + ": is empty; expected a training log");
-    if (const std::string other = what_else(path); !other.empty())
-        throw ConfigError(path + ": " + other);
-    if (signs.benchmark) return signs.phases ? LogFormat::moe_phases : LogFormat::moe_steps;
+    std::string near;  // a line that has a word of a shipped pattern
+};
+
+[[noreturn]] void refuse_log(const std::string& path, const Unrecognised& log,
+                             const std::vector<LogPattern>& patterns) {
     std::string names;
     for (const LogPattern& one : patterns) names += ", " + one.name;
     throw ConfigError(
@@ -164,11 +143,44 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
                     "(deepspeed) and the lines of shipped patterns ({}), and found {}{}; another "
                     "log is read with --format custom "
                     "--pattern FILE, a file that describes its lines (docs/bring-your-files.md)",
-                    path, lines, names.empty() ? "none" : names.substr(2),
-                    signs.step     ? "STEP lines without the start of a run"
-                    : signs.phases ? "phase lines without a [Benchmark] line"
-                                   : "none of them",
-                    near));
+                    path, log.lines, names.empty() ? "none" : names.substr(2),
+                    log.signs.step     ? "STEP lines without the start of a run"
+                    : log.signs.phases ? "phase lines without a [Benchmark] line"
+                                       : "none of them",
+                    log.near));
+}
+
+// Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its
+// file.
+LogFormat recognise(const std::string& path, std::string& pattern) {
+    std::vector<LogPattern> patterns;
+    for (const std::string& file : shipped_patterns()) patterns.push_back(read_log_pattern(file));
+    Unrecognised seen;
+    std::optional<LogFormat> found;
+    read_lines(path, [&](const LogLine& line) {
+        seen.lines = line.number;
+        found = seen.signs.take(line.text);
+        for (const LogPattern& one : patterns) {
+            if (found || !holds_text(one, line.text)) continue;
+            if (!is_line_of(one, line.text)) {
+                if (seen.near.empty())
+                    seen.near =
+                        fmt::format("; line {} has a word of {}'s, and is none of its lines",
+                                    line.number, one.name);
+                continue;
+            }
+            found = LogFormat::custom;
+            pattern = one.path;
+        }
+        return !found;
+    });
+    if (found) return *found;
+    if (seen.lines == 0) throw ConfigError(path + ": is empty; expected a training log");
+    if (const std::string other = what_else(path); !other.empty())
+        throw ConfigError(path + ": " + other);
+    if (seen.signs.benchmark)
+        return seen.signs.phases ? LogFormat::moe_phases : LogFormat::moe_steps;
+    refuse_log(path, seen, patterns);
 }
 
 // An input of the steps that the log does not print ("workload.seq=88,109,..").

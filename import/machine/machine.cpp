@@ -1,7 +1,6 @@
 #include "import/machine/machine.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/experiment.h"
@@ -44,8 +44,8 @@ std::set<std::string> name_words(const std::string& text) {
     if (const auto size = gigabytes_in(text)) words.insert(fmt::format("{:.0f}gb", *size));
     std::string word;
     for (const char raw : text + " ") {
-        const char c = static_cast<char>(std::tolower(static_cast<unsigned char>(raw)));
-        if (std::isalnum(static_cast<unsigned char>(c))) {
+        const char c = lower_case(raw);
+        if (is_letter_or_digit(c)) {
             word += c;
             if (word == "rtx") words.insert(std::exchange(word, ""));
             continue;
@@ -246,10 +246,9 @@ BytesPerSecond rate_of_pcie(const Machine& m, const Cluster& known) {
     return known.fabric == Fabric::pcie ? known.intra.bandwidth : BytesPerSecond(24e9);
 }
 
-void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known, Cluster& c,
-               std::vector<std::string>& report) {
-    c.network.nics = m.nics;
-    if (!m.links_told) return assume_links(m, known, c, report);
+// Sets the links inside a node.
+void lay_node(const Machine& m, const KnownDevice& device, const Cluster& known, Cluster& c,
+              std::vector<std::string>& report) {
     c.fabric = fabric_of(m, device);
     Machine laid = m;
     const bool gaps = std::ranges::find(m.joints, 0.0) != m.joints.end();
@@ -274,6 +273,13 @@ void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known
                          ", which the files do not state; link.intra." +
                          (c.fabric == Fabric::nvlink_mesh ? "host_bandwidth" : "bandwidth"));
     c.intra.socket_bandwidth = through_host ? m.socket : BytesPerSecond(0);
+}
+
+void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known, Cluster& c,
+               std::vector<std::string>& report) {
+    c.network.nics = m.nics;
+    if (!m.links_told) return assume_links(m, known, c, report);
+    lay_node(m, device, known, c, report);
     c.network.rails = m.nics >= c.gpus_per_node;
     c.inter.bandwidth = m.nic > BytesPerSecond(0) ? m.nic : known.inter.bandwidth;
     assume_nics(m, c, report);

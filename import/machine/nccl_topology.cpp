@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <pugixml.hpp>
@@ -13,6 +14,7 @@
 #include "import/text_search.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -67,11 +69,7 @@ struct Walk {
     std::string device;         // PCI number of the first GPU
 };
 
-std::string address_of(std::string text) {
-    std::ranges::transform(text, text.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
-}
+std::string address_of(std::string text) { return lower_case(std::move(text)); }
 
 void add_pci(const pugi::xml_node& pci, Walk& w) {
     const std::string kind = pci.attribute("class").as_string();

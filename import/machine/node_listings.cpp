@@ -10,6 +10,7 @@
 
 #include "import/machine/machine.h"
 #include "import/text_search.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -25,7 +26,7 @@ std::string without_escapes(const std::string& text) {
     std::string plain;
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] == '\033' && i + 1 < text.size() && text[i + 1] == '[') {
-            while (i < text.size() && !std::isalpha(static_cast<unsigned char>(text[i]))) ++i;
+            while (i < text.size() && !is_letter(text[i])) ++i;
             continue;
         }
         if (text[i] != '\r') plain += text[i];
@@ -34,8 +35,7 @@ std::string without_escapes(const std::string& text) {
 }
 
 bool is_gpu(const std::string& name) {
-    return name.starts_with("GPU") && name.size() > 3 &&
-           std::isdigit(static_cast<unsigned char>(name[3]));
+    return name.starts_with("GPU") && name.size() > 3 && is_digit(name[3]);
 }
 
 // Takes one cell off the start of `text`. Cells may touch where columns were cut.
@@ -48,7 +48,7 @@ std::string take_cell(std::string& text) {
         }
     if (!text.starts_with("NV")) return "";
     std::size_t end = 2;
-    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
+    while (end < text.size() && is_digit(text[end])) ++end;
     const auto cell = text.substr(0, end);
     text.erase(0, end);
     return cell;

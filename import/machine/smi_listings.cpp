@@ -1,7 +1,6 @@
 #include "import/machine/smi_listings.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <sstream>
 
@@ -9,6 +8,7 @@
 
 #include "import/machine/machine.h"
 #include "import/text_search.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -17,8 +17,7 @@ namespace stepcast {
 namespace {
 
 bool is_number(const std::string& word) {
-    return !word.empty() && word.size() < 5 &&
-           std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
+    return !word.empty() && word.size() < 5 && std::ranges::all_of(word, is_digit);
 }
 
 // "    Product Name                  : NVIDIA A100" -> the value, if the line states `name`.

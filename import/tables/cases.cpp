@@ -1,7 +1,6 @@
 #include "import/tables/cases.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -9,6 +8,7 @@
 
 #include "import/tables/row_parts.h"
 #include "import/tables/stated_value.h"
+#include "model/base/characters.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
@@ -78,7 +78,6 @@ std::vector<CaseRow> read_cases(const std::string& path) {
 
 namespace {
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_number(char c) { return is_digit(c) || c == '.'; }
 
 double number_in(const CaseRow& row, const std::string& column) {

@@ -1,13 +1,13 @@
 #include "import/tables/cluster.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <regex>
 
 #include <fmt/format.h>
 
 #include "import/tables/row_parts.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/presets.h"
@@ -202,7 +202,7 @@ std::string device_family(const std::string& gpu, Shelf& shelf) {
     const auto text = lower_case(gpu);
     std::string first, word;
     for (const char c : text + " ") {
-        if (std::isalnum(static_cast<unsigned char>(c))) {
+        if (is_letter_or_digit(c)) {
             word += c;
             continue;
         }

@@ -225,30 +225,39 @@ static std::string said_of(const std::string& text, const std::vector<std::strin
     return said;
 }
 
-CaseRow RowWords::plain(const CaseRow& row, std::vector<std::string>& assumptions) const {
-    CaseRow stated = row;
-    for (auto& [column, text] : stated.cells)
+// The row without cells that begin with one of these phrases: they say that nothing is stated.
+static CaseRow without(const std::vector<std::string>& phrases, CaseRow row) {
+    for (auto& [column, text] : row.cells)
         if (!is_free_text(column) &&
-            std::ranges::any_of(unstated_, [&](const auto& w) { return text.starts_with(w); }))
+            std::ranges::any_of(phrases, [&](const auto& one) { return text.starts_with(one); }))
             text.clear();
+    return row;
+}
+
+CaseRow RowWords::plain(const CaseRow& row, std::vector<std::string>& assumptions) const {
+    const CaseRow stated = without(unstated_, row);
     CaseRow plain = stated;
-    std::set<std::string> filled;
+    std::set<std::string> filled;  // by the first word that has the cell
     for (const Word& word : words_) {
+        const auto is_own = [&](const std::string& cell) {
+            return std::ranges::find(word.in, cell) != word.in.end();
+        };
         Cells found = word.cells;
         const Phrase* const phrase = phrase_in(word, stated, found);
         if (!phrase) continue;
         if (!word.refuse.empty())
             throw ConfigError(
                 fmt::format("{}: \"{}\" {}", word.in.back(), phrase->text(), word.refuse));
-        bool any = false;
+        std::erase_if(found, [&](const auto& one) {
+            const std::string& cell = one.first;
+            return (!is_own(cell) && !stated.cell(cell).empty()) || !filled.insert(cell).second;
+        });
         for (const auto& [cell, value] : found) {
-            const bool of_other = std::ranges::find(word.in, cell) == word.in.end();
-            if ((of_other && !stated.cell(cell).empty()) || !filled.insert(cell).second) continue;
-            if (!of_other) plain.cells["stated_" + cell] = stated.cell(cell);
+            if (is_own(cell)) plain.cells["stated_" + cell] = stated.cell(cell);
             plain.cells[cell] = value;
-            any = true;
         }
-        if (any && !word.said.empty()) assumptions.push_back(said_of(word.said, word.in, stated));
+        if (!found.empty() && !word.said.empty())
+            assumptions.push_back(said_of(word.said, word.in, stated));
     }
     for (const auto& [column, text] : row.cells)
         if (column != "notes" &&

@@ -158,29 +158,50 @@ void check_value(const CaseRow& row, Seconds step) {
                                   row.cell("value"), row.cell("unit"), said.front()));
 }
 
-void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
-    if (!states(row, "value")) return;
-    constexpr double most = 2;  // covers all ways to count recompute, attention and vocabulary
-    const std::string unit = lower_case(unit_of(row));
+namespace {
+
+// A row's value where it is of arithmetic.
+struct StatedRate {
+    double value = 0;         // TFLOP/s, or % of the peak
+    bool share = false;       // of the peak
+    bool may_be_all = false;  // "TFLOP/s" may be of all GPUs
+};
+
+std::optional<StatedRate> stated_rate(const CaseRow& row) {
+    if (!states(row, "value")) return std::nullopt;
     const auto parts = parts_of(unit_of(row));
     const bool ratio = parts[0] == "mfu" || parts[0] == "hfu",
-               share = ratio || unit.starts_with('%'), peta = parts[0].starts_with("pflop");
-    if (!share && !peta && !parts[0].starts_with("tflop")) return;
-    const double value = at_place("value", [&] { return csv_number(row.cell("value")); });
-    const double said = peta ? 1e3 * value : ratio && value <= 1 ? 100 * value : value;
-    const int gpus = rank_count(e.cluster);
+               share = ratio || unit_of(row).starts_with('%'), peta = parts[0].starts_with("pflop");
+    if (!share && !peta && !parts[0].starts_with("tflop")) return std::nullopt;
+    double value = at_place("value", [&] { return csv_number(row.cell("value")); });
+    if (peta) value *= 1e3;
+    if (ratio && value <= 1) value *= 100;
+    return StatedRate{value, share, !share && parts.size() < 3};
+}
+
+// TFLOP/s of the peak that shares are of: the unit's ("% of 312"), else the GPU's.
+double peak_of(const CaseRow& row, const Experiment& e) {
+    return number_after(std::string_view(lower_case(unit_of(row))), "% of")
+        .value_or(peak(e.cluster.gpu, e.workload.dtype).si() * 1e-12);
+}
+
+}  // namespace
+
+void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
+    const auto said = stated_rate(row);
+    if (!said) return;
+    constexpr double most = 2;  // covers all ways to count recompute, attention and vocabulary
     const double all =
         model_flops(e.workload, sequences_of_step(e.parallelism)).si() / step.si() * 1e-12;
-    const auto stated_peak = share ? number_after(std::string_view(unit), "% of") : std::nullopt;
-    const double full =
-        share ? stated_peak.value_or(peak(e.cluster.gpu, e.workload.dtype).si() * 1e-12) / 100 : 1;
-    const auto agrees = [&](double made) { return said > made / most && said < made * most; };
-    const bool total = !share && parts.size() < 3;  // "TFLOP/s" may be of all GPUs
-    const double made = all / gpus / full;
-    if (agrees(made) || (total && agrees(all))) return;
+    const double full = said->share ? peak_of(row, e) / 100 : 1;
+    const double made = all / rank_count(e.cluster) / full;
+    const auto agrees = [&](double rate) {
+        return said->value > rate / most && said->value < rate * most;
+    };
+    if (agrees(made) || (said->may_be_all && agrees(all))) return;
     throw ConfigError(fmt::format(
         "step_s: {} makes {:.4g} {}, but value is {}; expected them within a factor of {}",
-        row.cell("step_s"), made, share ? "% of the peak" : "TFLOP/s/GPU", row.cell("value"),
+        row.cell("step_s"), made, said->share ? "% of the peak" : "TFLOP/s/GPU", row.cell("value"),
         most));
 }
 

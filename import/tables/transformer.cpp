@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -13,6 +12,7 @@
 #include "import/tables/row_parts.h"
 #include "import/tables/split.h"
 #include "import/tables/stated_value.h"
+#include "model/base/characters.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
@@ -161,7 +161,7 @@ void read_masked_positions(const CaseRow& row, Workload& w, Assumptions& assumpt
         "logits of the {:.0f} masked positions of {} alone, as stated", *masked, w.seq));
 }
 
-bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
+bool is_of_word(char c) { return is_letter_or_digit(c) || c == '-'; }
 
 // True if `word` is a whole word of the text: "b200" does not match "gb200".
 bool has_word(const std::string& text, const std::string& word) {
@@ -204,14 +204,9 @@ const ModelFamily& family_of_row(const CaseRow& row, Shelf& shelf, std::string& 
     return *found;
 }
 
-Workload workload_of(const CaseRow& row, const Framework& framework, const Overlay& overlay,
-                     Shelf& shelf, Assumptions& assumptions) {
-    std::string known_as;
-    const ModelFamily& family = family_of_row(row, shelf, known_as);
-    Workload w = family.architecture;
-    assumptions.push_back("model family " + known_as);
-    w.name = row.cell("model");
-    const KnownSizes known = known_sizes(row, shelf);
+// The sizes that the row states, else those that the model's name stands for.
+void read_sizes(const CaseRow& row, const ModelFamily& family, const KnownSizes& known, Workload& w,
+                Assumptions& assumptions) {
     const Workload& preset = known.sizes;
     const auto size = [&](const std::string& column, int of_model) {
         return size_of(row, column, of_model, known.stated_by, assumptions);
@@ -228,21 +223,40 @@ Workload workload_of(const CaseRow& row, const Framework& framework, const Overl
     if (w.head_dim == 0 && w.hidden % w.heads != 0)
         throw ConfigError(
             fmt::format("heads: {} do not divide the hidden width {}", w.heads, w.hidden));
+}
+
+void read_tied(const CaseRow& row, Workload& w, Assumptions& assumptions) {
+    const bool tied = row.cell("tied") == "yes";
+    if (!states(row, "tied") || tied == w.tied) return;
+    w.tied = tied;
+    assumptions.emplace_back(tied ? "embedding and logits share their weights, as stated"
+                                  : "untied, as stated");
+}
+
+// Trainers that batch sequences of like length run sequences of the mean length.
+void read_mean_sequence(const Framework& framework, Workload& w, Assumptions& assumptions) {
+    const int mean = framework.unstated.mean_sequence;
+    if (mean <= 0 || w.seq <= mean) return;
+    assumptions.push_back(fmt::format(
+        "sequences of up to {} tokens: {} in the mean, batches hold those of like length", w.seq,
+        mean));
+    w.seq = mean;
+}
+
+Workload workload_of(const CaseRow& row, const Framework& framework, const Overlay& overlay,
+                     Shelf& shelf, Assumptions& assumptions) {
+    std::string known_as;
+    const ModelFamily& family = family_of_row(row, shelf, known_as);
+    Workload w = family.architecture;
+    assumptions.push_back("model family " + known_as);
+    w.name = row.cell("model");
+    read_sizes(row, family, known_sizes(row, shelf), w, assumptions);
     w.dtype = dtype_of(row, assumptions);
     w.optimizer =
         states(row, "optimizer") ? parse_name<Optimizer>(row.cell("optimizer")) : Optimizer::adam;
     w = adopted(w, framework, overlay);
-    if (const bool tied = row.cell("tied") == "yes"; states(row, "tied") && tied != w.tied) {
-        w.tied = tied;
-        assumptions.emplace_back(tied ? "embedding and logits share their weights, as stated"
-                                      : "untied, as stated");
-    }
-    if (framework.unstated.mean_sequence > 0 && w.seq > framework.unstated.mean_sequence) {
-        assumptions.push_back(fmt::format(
-            "sequences of up to {} tokens: {} in the mean, batches hold those of like length",
-            w.seq, framework.unstated.mean_sequence));
-        w.seq = framework.unstated.mean_sequence;
-    }
+    read_tied(row, w, assumptions);
+    read_mean_sequence(framework, w, assumptions);
     read_masked_positions(row, w, assumptions);
     if (w.positions == Positions::relative) w.memory = w.seq;
     if (w.moe.experts > 0) w.moe.capacity_factor = number_in(row, "capacity_factor").value_or(0);

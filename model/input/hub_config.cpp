@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/characters.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"
@@ -188,7 +188,7 @@ Json whole_text_part(const Json& file, Json text, const HubRules& rules) {
 std::string letters_of(std::string_view name) {
     std::string letters;
     std::ranges::copy_if(lower_case(std::string(name)), std::back_inserter(letters),
-                         [](unsigned char c) { return std::isalnum(c) != 0; });
+                         is_letter_or_digit);
     return letters;
 }
 

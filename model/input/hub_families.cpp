@@ -588,6 +588,19 @@ void HubValues::note_unread(bool known) {
              "; a workload of TOML keys can say what these mean");
 }
 
+// Where the file states no heads of keys and values: latent attention has none, and a library's
+// default that does not divide the heads is not meant.
+static void imply_kv_heads(HubValues& c) {
+    Workload& w = c.workload();
+    if (c.stated_in_file("num_key_value_heads")) return;
+    if (is_latent(w)) w.kv_heads = 0;
+    if (w.kv_heads <= 0 || w.heads % w.kv_heads == 0) return;
+    c.note("num_key_value_heads: not stated, and the default of its library, " +
+           std::to_string(w.kv_heads) + ", does not divide " + std::to_string(w.heads) +
+           " heads; read as one for each head");
+    w.kv_heads = 0;
+}
+
 void HubValues::read(const HubType& type) {
     Workload& w = workload();
     for (const std::string& text : type.set) {
@@ -598,13 +611,7 @@ void HubValues::read(const HubType& type) {
     for (const std::string& group : type.keys) read_group(group);
     if (std::ranges::count(type.keys, "latents") > 0 && !is_latent(w))
         fail("kv_lora_rank", "missing; expected a value for workload.mla.kv_rank");
-    if (is_latent(w) && !stated_in_file("num_key_value_heads")) w.kv_heads = 0;
-    if (!stated_in_file("num_key_value_heads") && w.kv_heads > 0 && w.heads % w.kv_heads != 0) {
-        note("num_key_value_heads: not stated, and the default of its library, " +
-             std::to_string(w.kv_heads) + ", does not divide " + std::to_string(w.heads) +
-             " heads; read as one for each head");
-        w.kv_heads = 0;
-    }
+    imply_kv_heads(*this);
     if (!filled_in_.empty()) note("not stated, so the defaults of its library: " + filled_in_);
     if (w.ffn == 0) w.ffn = 4 * w.hidden;
     if (w.positions == Positions::learned) w.seq = w.max_positions;

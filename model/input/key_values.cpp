@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -252,9 +252,8 @@ ConfigValue word_of(const std::string& raw) { return {unquoted(raw)}; }
 namespace {
 
 bool is_name(std::string_view word) {
-    const auto of_name = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-    return word != "true" && word != "false" && !word.empty() &&
-           std::isalpha(static_cast<unsigned char>(word.front())) &&
+    const auto of_name = [](char c) { return is_letter_or_digit(c) || c == '_'; };
+    return word != "true" && word != "false" && !word.empty() && is_letter(word.front()) &&
            std::ranges::all_of(word, of_name);
 }
 // Names in a list may stand without quotes.

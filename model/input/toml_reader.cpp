@@ -3,8 +3,8 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
@@ -70,8 +70,7 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
 }
 
 bool is_of_key(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == ' ' ||
-           c == '\t';
+    return is_letter_or_digit(c) || c == '_' || c == '-' || c == ' ' || c == '\t';
 }
 
 // toml++ bounds the nesting of values but not of keys, and its tables and flatten() recurse. Counts
@@ -106,8 +105,7 @@ toml::table parse(const std::string& text, const std::string& file) {
         return toml::parse(std::string_view(text), std::string_view(file));
     } catch (const toml::parse_error& e) {
         std::string what(e.description());
-        if (!what.empty())
-            what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+        if (!what.empty()) what[0] = lower_case(what[0]);
         throw ConfigError(position(file, e.source().begin) + ": " + what);
     }
 }

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cctype>
 #include <functional>
 #include <map>
 #include <string_view>
 #include <vector>
 
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 
@@ -25,10 +25,10 @@ std::vector<std::string> pieces_of(const std::string& text) {
     for (const char c : text) {
         const bool sign = std::string_view(",:[]").find(c) != std::string_view::npos;
         if (sign || !in_word) {
-            if (std::isspace(static_cast<unsigned char>(c)) != 0) continue;
+            if (is_space(c)) continue;
             pieces.emplace_back(1, c);
             in_word = !sign;
-        } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
+        } else if (!is_space(c)) {
             pieces.back() += c;
         }
     }

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <fstream>
 #include <set>
 
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/stamp.h"
@@ -95,7 +95,7 @@ RowHash row_hash(std::string_view settings, double measured) {
 std::string gpu_word(std::string_view text) {
     std::string word;
     for (const char c : lower_case(std::string(text)) + " ") {
-        if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+        if (is_letter_or_digit(c)) {
             word += c;
             continue;
         }

@@ -526,40 +526,57 @@ std::vector<AllocatorSegment> CachingAllocator::segments() const {
     return all;
 }
 
+// The blocks of tensors that live.
+class LiveTensors {
+public:
+    explicit LiveTensors(CachingAllocator& allocator) : allocator_(allocator) {}
+
+    // False: the allocator has no memory for it.
+    bool take(const AllocatorEvent& event) {
+        switch (event.kind) {
+            case AllocatorEvent::Kind::allocate: return make(event);
+            case AllocatorEvent::Kind::free: {
+                BlockId& id = block(event, true);
+                if (id != empty_tensor) allocator_.free(id);
+                id = no_block;
+                break;
+            }
+            case AllocatorEvent::Kind::record_stream:
+                if (const BlockId id = block(event, true); id != empty_tensor)
+                    allocator_.record_stream(id, event.stream);
+                break;
+            case AllocatorEvent::Kind::synchronize: allocator_.synchronize(event.stream); break;
+        }
+        return true;
+    }
+
+private:
+    bool make(const AllocatorEvent& event) {
+        BlockId& id = block(event, false);
+        id = event.bytes > 0 ? allocator_.allocate(event.bytes, event.stream) : empty_tensor;
+        return id != no_block;
+    }
+
+    BlockId& block(const AllocatorEvent& event, bool lives) {
+        if (event.id >= blocks_.size()) blocks_.resize(event.id + 1, no_block);
+        if ((blocks_[event.id] != no_block) != lives || event.stream >= most_streams)
+            throw std::logic_error("replay: a tensor is used that does not live, or made twice");
+        return blocks_[event.id];
+    }
+
+    CachingAllocator& allocator_;
+    std::vector<BlockId> blocks_;
+};
+
 }  // namespace
 
 AllocatorReplay replay(std::span<const AllocatorEvent> events, const AllocatorSettings& settings,
                        std::int64_t capacity, Levels levels) {
     CachingAllocator allocator(settings, capacity);
+    LiveTensors tensors(allocator);
     AllocatorReplay result;
-    std::vector<BlockId> tensors;
-    const auto tensor = [&](const AllocatorEvent& event, bool lives) -> BlockId& {
-        if (event.id >= tensors.size()) tensors.resize(event.id + 1, no_block);
-        if ((tensors[event.id] != no_block) != lives || event.stream >= most_streams)
-            throw std::logic_error("replay: a tensor is used that does not live, or made twice");
-        return tensors[event.id];
-    };
     for (std::size_t i = 0; i < events.size(); ++i) {
-        const AllocatorEvent& event = events[i];
-        switch (event.kind) {
-            case AllocatorEvent::Kind::allocate: {
-                BlockId& id = tensor(event, false);
-                id = event.bytes > 0 ? allocator.allocate(event.bytes, event.stream) : empty_tensor;
-                if (id == no_block) result.failed = i;
-                break;
-            }
-            case AllocatorEvent::Kind::free: {
-                BlockId& id = tensor(event, true);
-                if (id != empty_tensor) allocator.free(id);
-                id = no_block;
-                break;
-            }
-            case AllocatorEvent::Kind::record_stream:
-                if (const BlockId id = tensor(event, true); id != empty_tensor)
-                    allocator.record_stream(id, event.stream);
-                break;
-            case AllocatorEvent::Kind::synchronize: allocator.synchronize(event.stream); break;
-        }
+        if (!tensors.take(events[i])) result.failed = i;
         const AllocatorLevel level = allocator.level();
         if (level.allocated > result.peak.allocated) {
             result.peak.allocated = level.allocated;

@@ -1,14 +1,12 @@
 #include "sim/sweep/reasons.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "model/base/characters.h"
 #include "sim/sweep/worker.h"
 
 namespace stepcast {
 namespace {
-
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 // Compares numbers without sign or fraction.
 bool below(const std::string& a, const std::string& b) {
