@@ -50,7 +50,7 @@ TEST_CASE("forecasts stand beside each other, the later against the first") {
     const std::string beside = columns_table({column("a", 0.1), full});
     CHECK_THAT(beside, Catch::Contains("  against the first      +0.0 %  does not fit"));
     CHECK_THAT(beside, Catch::Contains("framework                     -          nemo"));
-    CHECK_THAT(beside, Catch::Contains("split                         -    tp 4, dp 2"));
+    CHECK_THAT(beside, Catch::Contains("parallel layout               -    tp 4, dp 2"));
     auto priced = column("a", 0.1);
     priced.campaign = campaign();
     CHECK_THAT(columns_table({priced, priced}), Catch::Contains("41.2 d (38.9 .. 44.0)"));
