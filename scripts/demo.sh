@@ -57,7 +57,7 @@ say "4. recorded: a Llama 3.2 1B pipeline on 8 GPUs; steps 7 to 10 were kept fro
 say "5. recorded: CoCa under ZeRO-1 on 4 GPUs"
 "$stepcast" compare $recorded/zero_coca.csv --out "$out/zero_coca"
 
-say "6. which split: all of GPT-3 175B over 64 A100, the best five proven"
+say "6. which parallel layout: all of GPT-3 175B over 64 A100, the best five proven"
 "$stepcast" sweep gpt3_175b_a100 --vary parallelism=all --top 5 --out "$out/sweep"
 
 say "7. this machine: measure its GEMM, memory, launch and collective curves"
