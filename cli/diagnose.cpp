@@ -178,7 +178,7 @@ void take_links(const std::string& path, AskedRun& run) {
 
 // Of several ranks also how they differ.
 void take_profile(const std::string& path, Observed& seen) {
-    const std::vector<RankUse> ranks = read_device_use(path);
+    const std::vector<RankUse> ranks = read_rank_use(path);
     seen.kinds = ranks.front().kinds;
     seen.idle = ranks.front().idle;
     if (seen.kinds->total() <= 0)

@@ -20,7 +20,7 @@ draw() {
 if mapfile -t tables < <(scripts/step-tables.sh) && [ ${#tables[@]} -gt 0 ]; then
     truth=$(dirname "${tables[0]}")
     draw errors_by_size left_out.png calibrate --measurements "${tables[@]}" "$truth"/new/*.csv --cross-validate source
-    draw devices devices.png compare "$truth"/atlas_[^c]*.csv  # all but custom_all_reduce, which has no law
+    draw devices devices.png compare "$truth"/atlas_[^c]*.csv  # all but custom_all_reduce, which has no cost model
 fi
 draw sweep_map map.png sweep gpt3_175b_a100 --vary parallelism=all
 draw recorded_experts experts.png compare calibrate/measurements/moe_layer_bench.csv

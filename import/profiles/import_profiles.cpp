@@ -150,7 +150,7 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
     return ranks;
 }
 
-std::vector<RankUse> read_device_use(const std::string& path) {
+std::vector<RankUse> read_rank_use(const std::string& path) {
     std::vector<std::string> ignored;
     std::vector<RankUse> ranks;
     for (const Profile& p : read_job({path}, ignored))

@@ -37,7 +37,7 @@ std::vector<Profile> read_job(const std::vector<std::string>& paths,
 std::vector<std::string> import_profiles(const ProfileImport& request);
 
 // Of each rank of a file or folder: what its device does (profile_times.h).
-std::vector<RankUse> read_device_use(const std::string& path);
+std::vector<RankUse> read_rank_use(const std::string& path);
 
 // Reads a file of either profiler; an Nsight export may hold several processes, each a profile.
 // Throws ConfigError for other files and for traces without GPU work.

@@ -75,11 +75,11 @@ std::optional<double> idle_stretch(const Profile& profile) {
     std::vector<double> longest;
     for (std::size_t i = 0; i < profile.steps.size(); ++i) {
         const Seconds begin = profile.steps[i].start, end = begin + length_of_step(profile, i);
-        std::vector<std::pair<double, double>> spans;
+        std::vector<BusySpan> spans;
         for (const DeviceSpan& span : profile.spans)
             if (seconds(span.finish) > begin && seconds(span.start) < end)
-                spans.emplace_back(seconds(span.start).si(), seconds(span.finish).si());
-        longest.push_back(longest_idle(std::move(spans), begin.si(), end.si()));
+                spans.emplace_back(seconds(span.start), seconds(span.finish));
+        longest.push_back(longest_idle(std::move(spans), begin, end));
     }
     return median(std::move(longest));
 }

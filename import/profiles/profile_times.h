@@ -13,7 +13,7 @@
 
 #include "import/profiles/profile.h"
 #include "model/base/numbers.h"
-#include "sim/results/kernel_shares.h"
+#include "sim/results/rank_use.h"
 
 namespace stepcast {
 

@@ -27,9 +27,9 @@ inline constexpr Composition gate_ahead{8, 5, 4}, gate_back{13, 8, 7}, permute_a
 
 // The softmax of plain attention in fp32, of a score (megatron-core 0.19, fusions/fused_softmax.py:
 // forward_torch_softmax): cast, masked in place, softmax, cast back; the backward mirrors it, and
-// its softmax reads result and gradient. Bytes counted there, in elements of 16 bit; a cast to fp32
-// as below.
-inline constexpr Composition softmax_ahead{7.5, 8.5, 4}, softmax_back{9.5, 8.5, 4};
+// its softmax reads result and gradient. Counted there, casts to fp32 as below: read are
+// 1.5 + 2.5 (with the mask) + 2 + 2 and 1.5 + 4 + 2.5 + 2, written 3 + 2 + 2 + 1 either way.
+inline constexpr Composition softmax_ahead{8, 8, 4}, softmax_back{10, 8, 4};
 
 // A cast to fp32 takes 2.27 times as long as a copy, half as much again as its bytes would:
 // PyTorch's kernel for two types loads element by element. A cast to 16 bit takes the time of its

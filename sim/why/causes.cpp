@@ -244,12 +244,11 @@ KernelShares kinds_of(const TaskGraph& graph, const Costs& costs, int rank) {
 }  // namespace
 
 static double idle_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
-    std::vector<std::pair<double, double>> spans;
+    std::vector<BusySpan> spans;
     for (TaskId t = 0; t < graph.size(); ++t)
         for (const Place place : graph.places(t))
-            if (place.rank() == rank)
-                spans.emplace_back(timeline.start[t].si(), timeline.finish[t].si());
-    return longest_idle(std::move(spans), 0, timeline.end.si());
+            if (place.rank() == rank) spans.emplace_back(timeline.start[t], timeline.finish[t]);
+    return longest_idle(std::move(spans), Seconds(0), timeline.end);
 }
 
 QuickStep quick_step(const Experiment& e) {

@@ -9,7 +9,7 @@
 #include "model/experiment.h"
 #include "model/graph/step_times.h"
 #include "sim/costs/costs.h"
-#include "sim/results/kernel_shares.h"
+#include "sim/results/rank_use.h"
 
 namespace stepcast {
 

@@ -159,10 +159,10 @@ std::vector<double> rank_times(const TaskGraph& graph, const Measurement& run) {
 double idle_of(const Measurement& run) {
     std::vector<double> longest;
     for (std::size_t i = 0; i < run.traces.size(); ++i) {
-        std::vector<std::pair<double, double>> spans;
+        std::vector<BusySpan> spans;
         for (const Span& s : run.traces[i].spans)
-            if (s.place.rank() == 0) spans.emplace_back(s.start.si(), s.finish.si());
-        longest.push_back(longest_idle(spans, 0, run.steps[i].times.step.si()));
+            if (s.place.rank() == 0) spans.emplace_back(s.start, s.finish);
+        longest.push_back(longest_idle(std::move(spans), Seconds(0), run.steps[i].times.step));
     }
     return median(longest);
 }

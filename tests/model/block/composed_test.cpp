@@ -47,6 +47,26 @@ TEST_CASE("composed norms and rotary positions are many kernels with many times 
     CHECK(attention_of(e).forward[2] == "rotary r12288 w12288 x3");
 }
 
+// 3 sequences, 8 heads, 16 x 16 scores of 2 bytes: 12288. One kernel reads the visible half, and
+// the gradient beside it; steps read 8 and 10 of them, and write 8.
+TEST_CASE("plain attention's softmax in steps is four kernels over fp32 scores") {
+    Experiment e = eager();
+    e.runtime.attention = AttentionKind::plain;
+    const auto softmax = [&] {
+        const ListedBlock of = attention_of(e);
+        Lines found;
+        for (const Lines* lines : {&of.forward, &of.backward})
+            std::ranges::copy_if(*lines, std::back_inserter(found),
+                                 [](const auto& line) { return line.starts_with("softmax"); });
+        return found;
+    };
+    CHECK(softmax() == Lines{"softmax r6144 w12288", "softmax_backward r12288 w12288"});
+    e.runtime.composed = {Composed::softmax};
+    CHECK(softmax() == Lines{"softmax r98304 w98304 x4", "softmax_backward r122880 w98304 x4"});
+    e.runtime.attention = AttentionKind::flash;
+    CHECK(softmax().empty());
+}
+
 // The inner width is 48 x 128 = 6144 elements of 2 bytes: 12288. Forward 10 tensors are read and 8
 // written, backward 17 and 11.
 TEST_CASE("GELU in steps is one kernel unless it is composed") {

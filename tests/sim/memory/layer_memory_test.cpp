@@ -23,6 +23,21 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
 
+// 3 x 8 x 16 x 16 = 6144 scores: in steps their fp32 softmax stays beside the 16-bit one; of the
+// gradients around it two fp32 ones are there at once, instead of two of 16 bit.
+TEST_CASE("a softmax in steps keeps its result in fp32, too") {
+    Experiment e = small_model();
+    e.runtime.attention = AttentionKind::plain;
+    const Routing balanced;
+    const auto attention = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).attention;
+    };
+    const Activations one = attention();
+    e.runtime.composed = {Composed::softmax};
+    CHECK(attention().kept - one.kept == 6144 * Bytes(4));
+    CHECK(attention().work - one.work == 6144 * 2.0 * Bytes(4 - 2));
+}
+
 // The kernel's sums, 4 bytes for each of 8 heads' rows, are made again with a second result of 64:
 // they are work beside the gradients. In fp8 the first result, which the product behind it reads as
 // a copy of a byte each, stays without selective recompute alone, or where a gate reads it.
