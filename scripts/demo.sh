@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Demonstrates the program without a GPU: five recorded training logs, a search, and a run on this machine, each compared with its
+# Demonstrates the program without a GPU: a search, five recorded training logs and a run on this machine, each compared with its
 # prediction. Writes plots, tables and one page with all of them to out/demo/ (report.html; summary.md is the same as Markdown).
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
@@ -21,12 +21,12 @@ section() { # section TITLE FOLDER: a comparison's summary as a chapter of the p
 }
 
 titles=(
+    "Which parallel layout of GPT-3 175B over 64 A100" sweep
     "Recorded MoE layers" moe_layer_bench
     "Recorded MoE layers with their routing" moe_phase_trace
     "Recorded whole models under data parallelism" ddp_models
     "Recorded Llama pipeline" pipeline_llama
     "Recorded CoCa under ZeRO-1" zero_coca
-    "Which parallel layout of GPT-3 175B over 64 A100" sweep
     "host_moe on this machine" host
 )
 page() { # one report.html of all: the sweep's page, which has every script, with the chapters of all folders
@@ -42,23 +42,23 @@ page() { # one report.html of all: the sweep's page, which has every script, wit
     sed '1,/<!-- end of chapter -->/d' "$frame"
 }
 
-say "1. recorded: MoE layers on 4 GPUs over PCIe (routing drawn where it was not recorded)"
+say "1. which parallel layout: all of GPT-3 175B over 64 A100, the best five proven"
+"$stepcast" sweep gpt3_175b_a100 --vary parallelism=all --top 5 --out "$out/sweep"
+
+say "2. recorded: MoE layers on 4 GPUs over PCIe (routing drawn where it was not recorded)"
 "$stepcast" compare $recorded/moe_layer_bench.csv --out "$out/moe_layer_bench"
 
-say "2. recorded: the same with its routing and the kernels of every rank"
+say "3. recorded: the same with its routing and the kernels of every rank"
 "$stepcast" compare $recorded/moe_phase_trace.csv --out "$out/moe_phase_trace"
 
-say "3. recorded: GPT-2, BERT and Transformer-XL under data parallelism on those GPUs"
+say "4. recorded: GPT-2, BERT and Transformer-XL under data parallelism on those GPUs"
 "$stepcast" compare $recorded/ddp_models.csv --out "$out/ddp_models"
 
-say "4. recorded: a Llama 3.2 1B pipeline on 8 GPUs; steps 7 to 10 were kept from the fit"
+say "5. recorded: a Llama 3.2 1B pipeline on 8 GPUs; steps 7 to 10 were kept from the fit"
 "$stepcast" compare $recorded/pipeline_llama.csv $recorded/pipeline_llama_later.csv --out "$out/pipeline_llama"
 
-say "5. recorded: CoCa under ZeRO-1 on 4 GPUs"
+say "6. recorded: CoCa under ZeRO-1 on 4 GPUs"
 "$stepcast" compare $recorded/zero_coca.csv --out "$out/zero_coca"
-
-say "6. which parallel layout: all of GPT-3 175B over 64 A100, the best five proven"
-"$stepcast" sweep gpt3_175b_a100 --vary parallelism=all --top 5 --out "$out/sweep"
 
 say "7. this machine: measure its GEMM, memory, launch and collective curves"
 "$stepcast" calibrate --device host --out "$out/host.toml"
