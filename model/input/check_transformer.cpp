@@ -133,20 +133,14 @@ void check_cut(const Experiment& e) {
     check_cut_modules(w, p);
 }
 
-// The limits of Megatron-Core, whose combined forward-backward passes recompute no layer and gather
-// no weights.
+// What splits of a workload allow stands in split_rules.cpp.
 void check_pairs(const Experiment& e) {
-    const Workload& w = e.workload;
     const Parallelism& p = e.parallelism;
     if (!p.overlap_experts) return;
-    const bool turns = p.schedule == Schedule::dualpipe ||
-                       (p.schedule == Schedule::one_f_one_b && (p.pp == 1 || p.vp > 1));
-    if (w.moe.experts == 0 || p.moe_system != MoeSystem::alltoall || !turns ||
-        recomputes_layers(p) || p.zero == 3 || is_written_out(e))
+    if (e.workload.moe.experts == 0 || p.moe_system != MoeSystem::alltoall || is_written_out(e))
         refuse(
-            "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, "
-            "schedule dualpipe, or 1f1b with vp above 1 where "
-            "pp is, zero below 3, fused passes and no layer recomputed; expected false");
+            "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall and "
+            "fused passes; expected false");
 }
 
 // The MoE systems of model/moe write the tasks of all ranks of one expert-parallel group.

@@ -289,6 +289,16 @@ constexpr Rule rules[] = {
                 !is_narrow(s.w.dtype) && runs_attention_alone(s);
      },
      true},
+    // Megatron-Core's combined forward-backward passes recompute no layer and gather no weights
+    hard(
+        SplitKey::recompute, "overlap_experts with layers that run again",
+        [](const Split& s) { return s.p.overlap_experts && recomputes_layers(s.p); },
+        [](const Split& s) {
+            return fmt::format(
+                "parallelism.recompute: {}, but parallelism.overlap_experts runs no layer again; "
+                "expected none or selective, or overlap_experts = false",
+                to_string(s.p.recompute));
+        }),
     framework(SplitKey::recompute, "recompute",
               [](const Split& s) { return lacks(s.can.recompute, s.p.recompute); }),
     hard(
@@ -336,6 +346,21 @@ constexpr Rule rules[] = {
     hard(
         SplitKey::vp, "vp is not what the schedule runs",
         [](const Split& s) { return fault_of(s) == ScheduleFault::chunks; }, schedule_refusal),
+    hard(
+        SplitKey::vp, "overlap_experts in a pipeline that is not interleaved",
+        [](const Split& s) {
+            const bool turns =
+                s.p.schedule == Schedule::dualpipe ||
+                (s.p.schedule == Schedule::one_f_one_b && (s.p.pp == 1 || s.p.vp > 1));
+            return s.p.overlap_experts && !turns;
+        },
+        [](const Split& s) {
+            return fmt::format(
+                "parallelism.schedule: {} in {} chunks a stage, but parallelism.overlap_experts "
+                "needs 1f1b with vp above 1 (or pp = 1), or dualpipe; expected one of them, or "
+                "overlap_experts = false",
+                traits(s.p.schedule).name, chunks_per_stage(s.p));
+        }),
     hard(
         SplitKey::vp, "dualpipe with an odd number of stages",
         [](const Split& s) { return fault_of(s) == ScheduleFault::odd_stages; }, schedule_refusal),
@@ -399,6 +424,14 @@ constexpr Rule rules[] = {
               [](const Split& s) {
                   return !s.can.context_without_shards && s.p.cp > 1 && s.p.zero == 0;
               }),
+    hard(
+        SplitKey::zero, "overlap_experts with zero = 3",
+        [](const Split& s) { return s.p.overlap_experts && s.p.zero == 3; },
+        [](const Split&) {
+            return std::string(
+                "parallelism.zero: 3, but parallelism.overlap_experts gathers no weights; expected "
+                "0 to 2, or overlap_experts = false");
+        }),
     hard(
         SplitKey::zero, "parallelism.shard without zero = 3, or of one rank",
         [](const Split& s) { return s.p.shard == 1 || (s.p.shard != 0 && s.p.zero != 3); },

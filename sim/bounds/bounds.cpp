@@ -11,6 +11,7 @@
 #include "model/transformer/counts.h"
 #include "model/transformer/stages.h"
 #include "sim/bounds/directions.h"
+#include "sim/bounds/turns.h"
 
 namespace stepcast {
 namespace {
@@ -33,13 +34,13 @@ auto shape_of(const ParallelPlan& plan, const Gradients& gradients) {
     const auto& [p, x] = plan;
     const bool accumulates = !gradients.fused_accumulation && micro_batches(p) != 1;
     return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
-                      of_modules(p), overlaps_tensor(x, p), x.weight_gradient,
+                      of_modules(p), p.overlap_experts, overlaps_tensor(x, p), x.weight_gradient,
                       accumulates ? accumulated_shards(p) : 0);
 }
 auto pipeline_of(const ParallelPlan& plan) {
     const auto& [p, x] = plan;
     return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, x.sends,
-                    p.stage_layers, p.layout);
+                    p.stage_layers, p.layout, p.overlap_experts);
 }
 
 constexpr const char* default_order = "tp-cp-dp-pp";
@@ -51,10 +52,9 @@ bool StepBounds::cover(const Experiment& e) {
     const StageMessages& m = e.runtime.pipeline;
     return e.workload.kind == Workload::Kind::transformer && e.workload.adapter_rank == 0 &&
            e.workload.mamba.heads == 0 && e.workload.delta.value_heads == 0 &&
-           p.cut == StageCut::layers && !m.blocking && !p.overlap_experts &&
-           !m.resend_first_stage && m.messages_per_tuple == 0 && m.gradient_tensors == 0 &&
-           !is_written_out(e) && p.moe_system == MoeSystem::alltoall &&
-           e.cluster.gpu.rank_rates.empty();
+           p.cut == StageCut::layers && !m.blocking && !m.resend_first_stage &&
+           m.messages_per_tuple == 0 && m.gradient_tensors == 0 && !is_written_out(e) &&
+           p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
 }
 
 const FeatureTimes& FoundPipelines::reference() {
@@ -107,6 +107,7 @@ PipelineKey StepBounds::pipeline_key(const ParallelPlan& plan) const {
                     .micro_batches = rounds_of(p.schedule, p.pp, micro_batches(p)).least,
                     .recompute_layers = recomputes_layers(p) ? p.recompute_layers : 0,
                     .overlap_p2p = plan.exchanges.sends,
+                    .overlap_experts = p.overlap_experts,
                     .node = base_.cluster.gpus_per_node,
                     .stride = groups_.pipeline_neighbour.stride,
                     .stage_layers = p.layout == StageLayout::even
@@ -212,6 +213,8 @@ void StepBounds::bind_paths() {
                 const double rounds = rounds_.count;
                 for (std::size_t f = 0; f < feature::count; ++f)
                     run.meets[f] = path.once[f] + rounds * path.round[f];
+                for (std::size_t f = 0; key_.overlap_experts && f < feature::count; ++f)
+                    run.turns[f] = path.turns_once[f] + rounds * path.turns_round[f];
             }
     }
 }
@@ -221,6 +224,10 @@ void StepBounds::bind_slots() {
         for (RunPath& path : end.paths) {
             path.lower = settled_length(path.meets, lower_);
             path.estimate = settled_length(path.meets, estimate_);
+            if (!key_.overlap_experts) continue;
+            const double turns = length_by_turns(path.turns, shape_->turns);
+            path.lower += turns;
+            path.estimate += turns;
         }
     bind_least_collectives();
     estimate_slots();

@@ -73,7 +73,7 @@ class StepBounds {
 public:
     // Whether the closed forms model everything in the step. They do not cover: other workloads
     // than transformers, adapters, Mamba layers, stages cut between modules, blocking sends and
-    // resent tensors, overlap_experts, operations counted one by one (runtime.kernels), MoE systems
+    // resent tensors, operations counted one by one (runtime.kernels), MoE systems
     // other than alltoall, and ranks of different rates.
     [[nodiscard]] static bool cover(const Experiment& experiment);
 
@@ -89,11 +89,11 @@ public:
 
 private:
     // shape_of() and two sizes; rank_order
-    using ShapeKey = std::pair<std::array<double, 12>, std::string>;
+    using ShapeKey = std::pair<std::array<double, 13>, std::string>;
     // A path with the micro-batches of this call. `lower` and `estimate` are the times of its
     // features that data parallelism does not change.
     struct RunPath {
-        FeatureCounts meets;
+        FeatureCounts meets, turns;
         bool by_host;
         double lower = 0, estimate = 0;
     };

@@ -17,6 +17,7 @@
 // cuts a layer, and what comes before the first wait and after the last is a layer. What plans
 // behind a wait lose until they are issued is counted between a recompute and its backward (in
 // place of the former, if it is more) and between a forward and the backward behind it.
+// - Passes that go by turns: sim/bounds/turns.h.
 // - After the slots, the last bucket holds at least the last unit. Norm, update and collectives
 // that join stages run one after another,
 //   and all collectives of a stage's data lane go one by one.
@@ -31,7 +32,7 @@ namespace stepcast {
 void StepBounds::bind_least_collectives() {
     const Parallelism& p = now_.parallelism;
     least_collectives_.reset();
-    if (!shape_->routing.counts.empty() || p.dp * p.cp == 1) return;
+    if (!shape_->routing.counts.empty() || p.dp * p.cp == 1 || p.overlap_experts) return;
     const double send = std::max(
         {lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
     const bool some = recomputes_layers(p) && p.recompute_layers > 0;

@@ -9,6 +9,7 @@
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "sim/bounds/paths.h"
+#include "sim/bounds/turns.h"
 
 namespace stepcast {
 namespace {
@@ -28,7 +29,9 @@ bool covers(const std::ranges::range auto& a, const std::ranges::range auto& b) 
     return std::ranges::equal(a, b, std::ranges::greater_equal{});
 }
 bool covers(const PipelinePath& a, const PipelinePath& b) {
-    return covers(a.once.values, b.once.values) && covers(a.round.values, b.round.values);
+    return covers(a.once.values, b.once.values) && covers(a.round.values, b.round.values) &&
+           covers(a.turns_once.values, b.turns_once.values) &&
+           covers(a.turns_round.values, b.turns_round.values);
 }
 bool covers(const MemoryStage& a, const MemoryStage& b) {
     return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {
@@ -125,6 +128,13 @@ std::vector<StageGroup> groups_of(const PipelineKey& key, const Workload& w,
         const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
         if (weight(units[s]) > weight(group.most)) group.most = units[s];
     }
+    if (key.overlap_experts) {
+        for (std::size_t g = 0; g < members.size(); ++g)
+            for (const int stage : members[g])
+                for (PipelinePath& path : paths_by_turns(key, w, stage))
+                    add(groups[g].paths, std::move(path));
+        return groups;
+    }
     const auto paths = longest_paths(key, w, members, directions.times);
     for (std::size_t d = 0; d < paths.size(); ++d)
         for (std::size_t g = 0; g < members.size(); ++g) {
@@ -159,6 +169,7 @@ Parallelism parallelism_of(const PipelineKey& key) {
     p.global_batch = key.micro_batches;
     p.recompute_layers = key.recompute_layers;
     p.stage_layers = key.stage_layers;
+    p.overlap_experts = key.overlap_experts;
     return p;
 }
 
@@ -170,18 +181,15 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload) {
     pipeline.shortest_chunk = workload.layers;
     for (const Chunk& chunk : paths.front())
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
-    find_memory(pipeline, workload, chunks_by_stage(paths, p.pp),
-                schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches));
+    find_memory(pipeline, workload, chunks_by_stage(paths, p.pp), schedule_orders(p));
     return pipeline;
 }
 
 std::vector<StageGroup> find_groups(const PipelineKey& key, const Workload& workload,
                                     const Directions& directions) {
     const Parallelism p = parallelism_of(key);
-    return groups_of(
-        key, workload, chunks_by_stage(paths_of(workload, p), p.pp),
-        trailing_weights(schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches)),
-        directions);
+    return groups_of(key, workload, chunks_by_stage(paths_of(workload, p), p.pp),
+                     trailing_weights(schedule_orders(p)), directions);
 }
 
 }  // namespace stepcast

@@ -17,7 +17,7 @@ struct PipelineKey {
     Schedule schedule = Schedule::one_f_one_b;
     int pp = 1, chunks = 1, micro_batches = 1;
     int recompute_layers = 0;
-    bool overlap_p2p = true;
+    bool overlap_p2p = true, overlap_experts = false;
     // Ranks of a node, and the rank distance of neighbouring stages, if only some neighbours share
     // a node; else 0.
     int node = 0, stride = 0;
@@ -32,6 +32,7 @@ bool near_link(const PipelineKey& key, int stage);
 // of micro-batches adds to it (`round`).
 struct PipelinePath {
     FeatureCounts once{}, round{};
+    FeatureCounts turns_once{}, turns_round{};  // slots that go by turns (sim/bounds/turns.h)
     bool by_host = false;  // begins with the issue of the host, not with the first slot
 };
 

@@ -1,13 +1,16 @@
 #include "sim/bounds/shape.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer_plans.h"
+#include "model/transformer/plan.h"
 #include "model/transformer/stage.h"
 #include "sim/bounds/least.h"
+#include "sim/bounds/tail.h"
 #include "sim/costs/op_costs.h"
 #include "sim/engine/simulate.h"
 
@@ -29,7 +32,8 @@ namespace {
 
 class PlanPricer {
 public:
-    PlanPricer(const TaskGraph& ops, OpPrices& prices) : ops_(ops), prices_(prices) {}
+    PlanPricer(const TaskGraph& ops, OpPrices& prices, bool by_turns)
+        : ops_(ops), prices_(prices), by_turns_(by_turns) {}
 
     // What the host takes to issue a plan, and LeastTimes::waits.
     struct HostPart {
@@ -61,6 +65,7 @@ public:
         s.estimate[unit] = blocking || waits ? added : alone;
         s.computing[unit] = computing(once.graph);
         std::tie(s.lead[unit], s.rest[unit]) = outside_collectives(once.graph);
+        if (by_turns_) take_turns(once.graph, device, unit, s);
         HostPart host{.waits = least.waits && !blocking};
         for (TaskId t = 0; t < once.graph.size() && !blocking; ++t)
             host.time += (once.costs.issue[t] +
@@ -92,31 +97,118 @@ public:
         return std::max(0.0, (timeline_.end - wait).si() - device);
     }
 
+    // What layers that go by turns take beyond their kernels (sim/bounds/turns.h).
+    void take_cycle(const PassPlans& plans, int rank, BoundShape& s) {
+        if (!by_turns_ || prices_.cluster().launch_blocking) return;
+        const Stamp ahead{&plans.forward, Phase::forward}, back{&plans.backward, Phase::backward};
+        const auto one = by_turns(ahead, back, 1, rank), two = by_turns(ahead, back, 2, rank);
+        if (!one || !two) return;
+        const double alone = until(*one, one->waits[0]) + behind(*one, one->waits[0]),
+                     cycle = behind(*two, two->waits[0], two->waits[1]);
+        double host = 0;  // to issue both layers
+        for (TaskId t = 0; t < one->graph.size(); ++t)
+            host += (one->costs.issue[t] +
+                     (one->graph.on_host(t) ? one->costs.duration[t] : Seconds(0)))
+                        .si();
+        FeatureTimes& times = s.turns.waiting;
+        const double both = times[feature::unit(UnitKind::experts, Pass::forward)] +
+                            times[feature::unit(UnitKind::experts, Pass::backward)];
+        times[feature::stall(Pass::forward)] = std::max(0.0, cycle - both);
+        times[feature::turn] = std::max(0.0, std::max(alone, host) - both);
+    }
+
 private:
     struct Run {
         TaskGraph graph;
         Costs costs;
     };
 
+    void take_turns(const TaskGraph& graph, const Costs& costs, std::size_t unit,
+                    BoundShape& s) const {
+        double kernels = 0, collectives = 0;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            const Lane lane = graph.places(t).front().lane();
+            if (lane == Lane::compute) kernels += costs.duration[t].si();
+            if (lane == Lane::collective) collectives += costs.duration[t].si();
+        }
+        s.turns.waiting[unit] = kernels;
+        s.turns.exchanging[unit] = collectives;
+        s.turns.slowed[unit] =
+            kernels +
+            lost_to_overlap(1e9, collectives, prices_.cluster().interference.compute_slowdown);
+    }
+
+    // Layers of a forward and of a backward by turns, and for each the first moment at which the
+    // forward's host waits for the device. Nothing where it does not, or where the passes have
+    // unequal parts.
+    struct Turns : Run {
+        std::vector<TaskId> waits;
+    };
+    std::optional<Turns> by_turns(const Stamp& forward, const Stamp& backward, int layers,
+                                  int rank) {
+        const std::vector<Plan> ahead = parts_at_exchanges(*forward.plan, ops_),
+                                back = parts_at_exchanges(*backward.plan, ops_);
+        if (ahead.size() != back.size()) return std::nullopt;
+        Turns r{{ops_, {}}, {}};
+        Stage stage(r.graph, {0}, {rank});
+        Stage::Chain other = stage.chain();
+        for (int layer = 0; layer < layers; ++layer) {
+            std::optional<TaskId> wait;
+            for (std::size_t part = 0; part < ahead.size(); ++part) {
+                add({&back[part], backward.phase}, stage, r);
+                stage.swap_chain(other);
+                const TaskId first = r.graph.size();
+                add({&ahead[part], forward.phase}, stage, r);
+                stage.swap_chain(other);
+                for (TaskId t = first; t < r.graph.size() && !wait; ++t)
+                    if (waits_for_device(r.graph, t)) wait = t;
+            }
+            if (!wait) return std::nullopt;
+            r.waits.push_back(*wait);
+        }
+        return r;
+    }
+
+    // When the host has waited, if nothing waits for its own work.
+    double until(const Turns& r, TaskId wait) {
+        const Costs device = without_hosts(r);
+        run_in_order(r.graph, device, timeline_);
+        return timeline_.finish[wait].si();
+    }
+    // From a wait on until `last`, or all on the device if none, ends; what comes before takes no
+    // time.
+    double behind(const Turns& r, TaskId wait, std::optional<TaskId> last = {}) {
+        Costs costs = r.costs;
+        for (TaskId t = 0; t <= wait; ++t) costs.duration[t] = costs.issue[t] = Seconds(0);
+        run_in_order(r.graph, costs, timeline_);
+        if (last) return timeline_.finish[*last].si();
+        Seconds end;
+        for (TaskId t = 0; t < r.graph.size(); ++t)
+            if (!r.graph.on_host(t)) end = std::max(end, timeline_.finish[t]);
+        return end.si();
+    }
+
     static bool waits_for_device(const TaskGraph& graph, TaskId t) {
         return graph.on_host(t) && !graph.predecessors(t).empty();
+    }
+
+    void add(const Stamp& stamp, Stage& stage, Run& r) {
+        const TaskId first = r.graph.size();
+        stage.stamp(*stamp.plan, stamp.phase);
+        for (TaskId t = first; t < r.graph.size(); ++t) {
+            const GroupId group = r.graph.group_id(t);
+            r.costs.duration.push_back(group != 0
+                                           ? prices_.collective(r.graph.op(t), r.graph.group(group))
+                                           : prices_.local(r.graph.op(t), stamp.phase));
+            r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) *
+                                    host_call_time(prices_.cluster()));
+        }
     }
 
     Run stamped(std::initializer_list<Stamp> stamps, int rank) {
         Run r{ops_, {}};
         Stage stage(r.graph, {0}, {rank});
-        for (const auto& [plan, phase] : stamps) {
-            const TaskId first = r.graph.size();
-            stage.stamp(*plan, phase);
-            for (TaskId t = first; t < r.graph.size(); ++t) {
-                const GroupId group = r.graph.group_id(t);
-                r.costs.duration.push_back(
-                    group != 0 ? prices_.collective(r.graph.op(t), r.graph.group(group))
-                               : prices_.local(r.graph.op(t), phase));
-                r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) *
-                                        host_call_time(prices_.cluster()));
-            }
-        }
+        for (const Stamp& stamp : stamps) add(stamp, stage, r);
         return r;
     }
 
@@ -164,6 +256,7 @@ private:
 
     const TaskGraph& ops_;
     OpPrices& prices_;
+    bool by_turns_;
     Timeline timeline_;
 };
 
@@ -201,6 +294,10 @@ void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& pla
     s.lower[again] = s.estimate[again] = host.time;
     if (kind != UnitKind::experts) return;
     s.waits.again = host.waits;
+    pricer.take_cycle(plans, rank, s);
+    if (s.waits.pass[as_index(Pass::forward)])
+        std::copy(s.lower.values.begin() + feature::hosts, s.lower.values.end(),
+                  s.turns.issuing.values.begin() + feature::hosts);
     fill_waits(s.waits, pricer, plans, rank);
 }
 
@@ -248,7 +345,7 @@ void add_times(BoundShape& s, const Experiment& experiment, OpPrices& prices) {
     const LayerContext context{e, s.shape, groups, s.routing};
     TaskGraph ops(1, e.cluster.launch_blocking);
     const LayerPlans plans = layer_plans(ops, context);
-    PlanPricer pricer(ops, prices);
+    PlanPricer pricer(ops, prices, e.parallelism.overlap_experts);
     bool dense = false;
     for (int l = 0; l < e.workload.layers + e.workload.mtp_layers; ++l)
         dense = dense || !has_experts(e.workload, l);

@@ -38,6 +38,13 @@ struct HostWaits {
     friend bool operator==(const HostWaits&, const HostWaits&) = default;
 };
 
+// Of passes that go by turns (sim/bounds/turns.h), what bounds a stage: K + s / (1 + s) C, C, and K
+// with what a cycle takes beyond it (as the stall of forwards) and a pair of layers (as the turn);
+// the host's own time where it waits.
+struct TimesByTurns {
+    FeatureTimes slowed{}, exchanging{}, waiting{}, issuing{};
+};
+
 // `lower`: a bound on the device time of a plan that runs alone on its rank. `estimate`: its
 // simulated device time or, where host and device wait for each other, what a second plan behind
 // the first adds. Excludes sends. Times of recomputed layers are always filled in.
@@ -52,6 +59,7 @@ struct BoundShape {
     FeatureTimes computing{};
     FeatureTimes alone{};  // the same of `lower`
     HostWaits waits;       // of expert layers
+    TimesByTurns turns;
     // part of `estimate` before the first collective of the plan, and after its last
     FeatureTimes lead{}, rest{};
     Seconds gather;  // of activations that were sent in parts

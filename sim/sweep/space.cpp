@@ -102,6 +102,7 @@ constexpr ActsOn acts_on[] = {
     {"runtime.experts.tensor_parallel", SplitKey::tp, is_one},
     {"runtime.context_exchange", SplitKey::cp, is_one},
     {"runtime.exchanges.tensor", SplitKey::tp, is_one},
+    {"parallelism.overlap_experts", SplitKey::ep, is_one},
     {"runtime.exchanges.sends", SplitKey::pp, is_one},
     {"runtime.exchanges.parameters", SplitKey::gradients, exchanges_later},
     {"parallelism.recompute_modules", SplitKey::recompute, keeps_modules}};
@@ -119,7 +120,9 @@ std::vector<RecomputedModule> modules_again(const Experiment& e) {
 
 // Whether the workload has what the switch acts on, and the two values differ for it.
 bool is_alike(const Experiment& a, const Experiment& b, std::string_view key) {
-    if (key.starts_with("runtime.experts.") && a.workload.moe.experts == 0) return true;
+    const bool of_experts =
+        key.starts_with("runtime.experts.") || key == "parallelism.overlap_experts";
+    if (of_experts && a.workload.moe.experts == 0) return true;
     if (key == "runtime.experts.tensor_parallel") return splits_experts(a) == splits_experts(b);
     if (key == "parallelism.recompute_modules")
         return modules_again(b).empty() || modules_again(a) == modules_again(b);

@@ -135,6 +135,13 @@ void weigh_phases(Scale& s) {
     }
 }
 
+// What is wrong with all kernels moves the step alike and cancels; the rest is no wider than what is
+// known of the step itself: a step that is longer beside kernels as long as forecast has another
+// reason.
+double kernels_width(const Scale& s) {
+    return std::min(kernel_width, error_of(s.tried.forecast).slower);
+}
+
 void weigh_ranks(Scale& s) {
     if (s.observed.rank_times.size() <= 1) return;
     const auto [slowest, others, shape] = relative(s.observed.rank_times, s.tried);
@@ -148,7 +155,7 @@ void weigh_ranks(Scale& s) {
     s.add_robust(
         "kernels",
         fmt::format("{:.2f} of what is forecast, {:.2f} expected", others, s.guess.kernels),
-        std::log(others / s.guess.kernels) - s.off(), kernel_width, strange_phase);
+        std::log(others / s.guess.kernels) - s.off(), kernels_width(s), strange_phase);
 }
 
 // A profile's kernels: each kind's share of them, and their sum beside the step.

@@ -231,6 +231,14 @@ struct Tally {
     std::map<std::string, int> taken_for;
 };
 
+// What the ranks compute in a step, over their forecast.
+double kernels_of(const Subject& subject, const Observed& seen) {
+    std::vector<double> shares;
+    for (std::size_t r = 0; r < seen.rank_times.size(); ++r)
+        shares.push_back(seen.rank_times[r] / subject.tried.rank_times[r]);
+    return median(std::move(shares));
+}
+
 void count(Tally& tally, const FaultKind& fault, const Diagnosis& d) {
     const bool nothing = d.verdict == Diagnosis::Verdict::nothing_wrong;
     const auto name = [&](std::size_t i) {
@@ -269,8 +277,9 @@ int run_all(const std::string& cluster, int runs, unsigned seed) {
             std::cout << fmt::format(",{} {:.2f}", d.causes[c].name, d.causes[c].probability);
         std::cout << fmt::format(",nothing {:.2f} {:.2f}", d.probability_of_nothing,
                                  d.probability_of_no_pattern)
-                  << fmt::format(",link {:.2f} share {:.2f} idle {:.2f}\n",
-                                 seen.links.front().slower, *seen.device_share, *seen.idle);
+                  << fmt::format(",link {:.2f} share {:.2f} idle {:.2f} kernels {:.2f}\n",
+                                 seen.links.front().slower, *seen.device_share, *seen.idle,
+                                 kernels_of(subject, seen));
     }
     std::cout
         << "\n| injected | runs | first | first two | below a tenth | most often taken for |\n"

@@ -258,17 +258,25 @@ TEST_CASE(
         });
     };
     CHECK(paired([](auto&, auto&) {}).empty());
-    const std::string refused =
-        "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, "
-        "schedule dualpipe, or 1f1b with vp above 1 where pp is, "
-        "zero below 3, fused passes and no layer recomputed; expected false";
-    CHECK(paired([](auto&, auto& p) { p.recompute = Recompute::full; }) == refused);
-    CHECK(paired([](auto&, auto& p) { p.zero = 3; }) == refused);
-    CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2; }) == refused);
+    const auto not_by_turns = [](const std::string& schedule) {
+        return "parallelism.schedule: " + schedule +
+               " in 1 chunks a stage, but parallelism.overlap_experts needs 1f1b with vp above 1 "
+               "(or pp = 1), or dualpipe; expected one of them, or overlap_experts = false";
+    };
+    CHECK(paired([](auto&, auto& p) { p.recompute = Recompute::full; }) ==
+          "parallelism.recompute: full, but parallelism.overlap_experts runs no layer again; "
+          "expected none or selective, or overlap_experts = false");
+    CHECK(paired([](auto&, auto& p) { p.zero = 3; }) ==
+          "parallelism.zero: 3, but parallelism.overlap_experts gathers no weights; expected 0 to "
+          "2, or overlap_experts = false");
+    CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2; }) == not_by_turns("1f1b"));
     CHECK(paired([](auto&, auto& p) { p.pp = p.dp = p.vp = 2; }).empty());
     CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2, p.schedule = Schedule::dualpipe; }).empty());
-    CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2, p.schedule = Schedule::zb_h1; }) == refused);
-    CHECK(told([](auto&, auto& p) { p.pp = 1, p.dp = 4, p.overlap_experts = true; }) == refused);
+    CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2, p.schedule = Schedule::zb_h1; }) ==
+          not_by_turns("zb-h1"));
+    CHECK(told([](auto&, auto& p) { p.pp = 1, p.dp = 4, p.overlap_experts = true; }) ==
+          "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall and "
+          "fused passes; expected false");
 }
 
 TEST_CASE(

@@ -98,12 +98,9 @@ void change_every_key(const Experiment& base, std::map<std::string_view, Tried>&
 }  // namespace
 
 // cover() refuses other values of these, but of dp, which follows from the ranks that are left.
-const std::set<std::string_view> without_effect{"parallelism.dp",
-                                                "parallelism.cut",
-                                                "parallelism.head_apart",
-                                                "parallelism.overlap_experts",
-                                                "parallelism.overlap_chunks",
-                                                "parallelism.moe_system"};
+const std::set<std::string_view> without_effect{
+    "parallelism.dp", "parallelism.cut", "parallelism.head_apart", "parallelism.overlap_chunks",
+    "parallelism.moe_system"};
 
 // What some keys need to have an effect: tied embeddings, operators that a library may compose,
 // passes that run operation by operation.

@@ -158,6 +158,30 @@ TEST_CASE("a rank that computes longer than the others is the one") {
         CHECK((s.in_some_steps || (s.name != "one slow rank" && s.name != "mixed devices")));
 }
 
+// Kernels as long as forecast in a step that takes 15 % longer: log 1.15 = 0.14 over a width of
+// 0.05 is 2.8, squared and halved 3.9 in the likelihood's logarithm; over 0.1 it is 0.98. A
+// kernels' sum that is off by the same 15 % costs nothing.
+TEST_CASE("kernels as long as forecast in a longer step speak against a slower machine") {
+    TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    const auto drop = [&](double width) {
+        const Seconds p50 = tried.forecast.p50;
+        const double to_p90 = std::exp(1.2816 * width);
+        tried.forecast.p10 = p50 / to_p90;
+        tried.forecast.p90 = p50 * to_p90;
+        const TriedCause& nothing = tried.all.front();
+        const auto likelihood = [&](double kernels) {
+            const CauseGuess& g = nothing.guesses.front();
+            Observed seen{.name = "run", .step = 1.15 * g.times.step};
+            seen.rank_times.assign(8, kernels * tried.kernels.si());
+            return judge(g, nothing, tried, seen, seen.step).log_likelihood;
+        };
+        return likelihood(1.15) - likelihood(1);
+    };
+    CHECK(drop(0.05) == Approx(3.9).margin(0.3));  // one of fifty may be off by anything
+    CHECK(drop(0.1) == Approx(0.98).margin(0.1));
+    CHECK(drop(0.3) == Approx(0.98).margin(0.1));
+}
+
 // Of eight ranks three take 1.6 times as long as the others: another kind of device. Ranks that all
 // differ, by equal ratios from 1 to 1.6, are neither.
 TEST_CASE("how many ranks are slow tells one bad device from another kind") {
