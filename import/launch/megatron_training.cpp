@@ -215,10 +215,16 @@ void take_precision(MegatronSource& s) {
 
 namespace {
 
+// --moe-layer-recompute is selective recompute of the module moe beside the others
+// (transformer_config.py of 0.12.1 and 0.16.1), which raises under full recompute.
 void take_recomputed_modules(MegatronSource& s) {
     const auto* modules = s.d.find("recompute_modules");
+    const auto* moe = s.d.on("moe_layer_recompute");
+    if (!modules) modules = moe;
     if (!modules || s.t.find("parallelism.recompute")->value != "selective") return;
-    const auto named = words_of(modules->value, "[]'\", ");
+    auto named = modules == moe ? std::vector<std::string>{"core_attn"}
+                                : words_of(modules->value, "[]'\", ");
+    if (moe && std::ranges::find(named, "moe") == named.end()) named.emplace_back("moe");
     constexpr auto& known = name_list<RecomputedModule>;
     std::vector<std::string> unknown;
     std::ranges::copy_if(named, std::back_inserter(unknown), [&](const std::string& word) {
@@ -241,6 +247,7 @@ std::pair<const NamedValue*, std::string> recomputed(MegatronSource& s, const Na
     const auto* of_2021 = s.lm() ? s.d.find("activations_checkpoint_method") : nullptr;
     const auto* part = s.d.find("recompute_activations");
     if (how && !how->value.empty() && how->value != "none") return {how, how->value};
+    if (const auto* moe = s.d.on("moe_layer_recompute")) return {moe, "selective"};
     if (part && flag_in(*part)) return {part, "selective"};
     if (old && flag_in(*old)) return {old, "full"};
     if (of_2021 && lower_case(of_2021->value) != "none") return {of_2021, "full"};
@@ -271,6 +278,9 @@ void take_recompute(MegatronSource& s) {
     else
         s.t.take_default("parallelism.recompute", "none");
     take_recomputed_modules(s);
+    if (const auto* moe = s.d.on("moe_layer_recompute");
+        moe && s.t.find("parallelism.recompute")->value == "full")
+        s.t.problem(*moe, "Megatron-Core raises with it under full recompute; it is not counted");
     const bool by_block = method && method->value == "block";
     if ((!layers && !(by_block && s.lm())) || s.t.find("parallelism.recompute")->value != "full")
         return;

@@ -137,6 +137,12 @@ TEST_CASE("flags of old and new name the same") {
     CHECK(value(modules, "parallelism.recompute") == "selective");
     CHECK(value(modules, "parallelism.recompute_modules") == R"(["moe_act", "layernorm"])");
     CHECK(modules.problems.empty());
+    const auto moe = megatron("--moe-layer-recompute");
+    CHECK(value(moe, "parallelism.recompute") == "selective");
+    CHECK(value(moe, "parallelism.recompute_modules") == R"(["core_attn", "moe"])");
+    CHECK(value(megatron("--moe-layer-recompute --recompute-granularity selective "
+                         "--recompute-modules layernorm"),
+                "parallelism.recompute_modules") == R"(["layernorm", "moe"])");
     CHECK(value(megatron("--recompute-granularity selective --recompute-modules core_attn"),
                 "parallelism.recompute_modules")
               .empty());
