@@ -53,6 +53,7 @@ struct FrameworkAbilities {
     KEY(std::vector<int>, zero, {}, "its ZeRO stages; empty = all");
     KEY(std::vector<int>, pipeline_zero, {}, "those of its pipelines; empty = all that it has");
     KEY(std::vector<Recompute>, recompute, {}, "what it recomputes; empty = all");
+    KEY(bool, narrow, true, "multiplies in 8 or 4 bits");
     KEY(std::vector<std::string>, switches, {},
         "what its scripts can switch beside the parallel layout, as KEY=VALUE|VALUE: sweep --vary "
         "parallelism=all walks them");

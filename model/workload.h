@@ -38,8 +38,11 @@ NAMED_ENUM(Adapted, "a place of adapters", attention, linear);
 // How frozen weights beside adapters are kept. nf4: 4 bits and an fp32 scale for each 64 of them;
 // nf4_double: these scales in 8 bits with an fp32 one for each 256 (bitsandbytes 0.50.2,
 // functional.py: quantize_4bit, blocksize 64, compress_statistics; QLoRA, arXiv 2305.14314). Every
-// product first makes 16-bit weights of them (autograd/_functions.py: MatMul4Bit).
-NAMED_ENUM(FrozenWeights, "a form of frozen weights", stored, nf4, nf4_double);
+// product first makes 16-bit weights of them (autograd/_functions.py: MatMul4Bit). int8: 8 bits and
+// a scale for each row (MatMul8bitLt, LLM.int8, arXiv 2208.07339), whose backward does the same;
+// its forward, an 8-bit product between casts beside a 16-bit one of outliers, is taken to last as
+// long.
+NAMED_ENUM(FrozenWeights, "a form of frozen weights", stored, nf4, nf4_double, int8);
 
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents
 // and widths of a head.
@@ -202,7 +205,7 @@ struct Workload {
         "routers and experts");
     KEY(FrozenWeights, frozen, FrozenWeights::stored,
         "LoRA: how the linear layers of blocks keep their frozen weights: as other weights, or in "
-        "4 bits, which every product first makes 16-bit weights of");
+        "4 or 8 bits, which every product first makes 16-bit weights of");
     KEY(Mla, mla, {}, "");
     KEY(Mamba, mamba, {}, "");
     KEY(Delta, delta, {}, "");

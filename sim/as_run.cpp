@@ -6,6 +6,7 @@
 
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
+#include "model/input/split_rules.h"
 #include "model/step.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"
@@ -38,6 +39,7 @@ std::vector<Variant> by_framework(const Experiment& e) {
         } catch (const ConfigError&) {
             continue;  // one that cannot run this split was not used
         }
+        if (!beyond_framework(v.experiment).empty()) continue;  // nor one that does not have it
         v.experiment.framework.name = e.framework.name;
         found.push_back(std::move(v));
     }

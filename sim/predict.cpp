@@ -116,8 +116,8 @@ int fitted_steps(const std::optional<Fitted>& fitted) {
 }
 
 // For each other reading: its step time over the experiment's, both with the routing of this draw
-// and without noise. Readings that make no legal experiment are left out. `printed` is the
-// simulation of that draw.
+// and without noise. Readings that make no legal experiment, and frameworks that cannot run it, are
+// left out. `printed` is the simulation of that draw.
 std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Simulated& printed) {
     std::vector<OtherReading> found;
     const std::vector<Reading> readings = readings_of(e);
@@ -132,6 +132,7 @@ std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Si
         } catch (const ConfigError&) {
             continue;
         }
+        if (other.framework != e.framework && !beyond_framework(other).empty()) continue;
         found.push_back({reading.what, simulate_quiet(other, draw).timeline.end / as_read});
     }
     return found;

@@ -238,7 +238,8 @@ Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, 
     const auto& gpu = row.cell("gpu");
     if (gpu.empty() && named.empty())
         throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");
-    Cluster cluster = shelf.cluster(named.empty() ? cluster_for(gpu, shelf) : named);
+    const std::string device = states(row, "form") ? gpu + " " + row.cell("form") : gpu;
+    Cluster cluster = shelf.cluster(named.empty() ? cluster_for(device, shelf) : named);
     if (gpu.empty()) assumptions.push_back("gpu not stated: " + cluster.gpu.name);
     const bool same_device =
         !gpu.empty() && device_family(gpu, shelf) == device_family(cluster.gpu.name, shelf);

@@ -53,10 +53,11 @@ bool is_placed(const std::string& at, std::string_view text, std::size_t begin, 
     return at.empty() || (begin == 0 && end == text.size());
 }
 
-// "no CUDA graphs", "not an inference run", "LoRA off", "DeepEP=false".
+// "no CUDA graphs", "no_deepep", "not an inference run", "LoRA off", "DeepEP=false".
 bool is_denied(std::string_view text, std::size_t begin, std::size_t end) {
     const auto before = text.substr(0, begin);
-    for (const std::string_view no : {"no ", "not ", "not a ", "not an ", "without ", "without a "})
+    for (const std::string_view no :
+         {"no ", "no_", "no-", "not ", "not a ", "not an ", "without ", "without a ", "without_"})
         if (before.ends_with(no) &&
             (before.size() == no.size() || !is_letter(before[before.size() - no.size() - 1])))
             return true;
@@ -102,6 +103,8 @@ const std::vector<std::string>& cells_of_words() {
                                                 "dense_layers",
                                                 "dispatcher",
                                                 "evidence",
+                                                "form",
+                                                "frozen",
                                                 "gpus_per_node",
                                                 "graphs",
                                                 "issue",

@@ -343,7 +343,7 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
     for (const SourceRow& recipe : shelf.sources("recipe")) {
         if (!cell("source").starts_with(recipe.at("source")) ||
             !cell("model").starts_with(recipe.at("model")) ||
-            !has_word(cell("gpu"), recipe.at("device")) ||
+            !(recipe.at("device").empty() || has_word(cell("gpu"), recipe.at("device"))) ||
             (!recipe.at("precision").empty() &&
              !has_word(recipe.at("precision"), cell("stated_precision"))) ||
             row.cell("container") < recipe.at("since"))  // versions compare as text
@@ -384,11 +384,13 @@ void set_other_work(const CaseRow& row, Workload& w, Assumptions& assumptions) {
     if (work == "adapters") {
         w.adapter_rank = count_in(row, "adapter_rank", usual_rank);
         if (states(row, "adapter_on")) w.adapter_on = parse_name<Adapted>(row.cell("adapter_on"));
+        if (states(row, "frozen")) w.frozen = parse_name<FrozenWeights>(row.cell("frozen"));
         const auto* where =
             w.adapter_on == Adapted::linear ? "all linear layers" : "the attention's";
-        assumptions.push_back(
-            fmt::format("LoRA: weights frozen, adapters of rank {} next to {}, packed sequences",
-                        w.adapter_rank, where));
+        assumptions.push_back(fmt::format(
+            "LoRA: weights frozen{}, adapters of rank {} next to {}, packed sequences",
+            w.frozen == FrozenWeights::stored ? "" : fmt::format(" ({})", to_string(w.frozen)),
+            w.adapter_rank, where));
     } else if (!work.empty()) {
         assumptions.emplace_back(
             "fine-tuning of all weights on packed sequences: the work of pretraining");

@@ -13,6 +13,7 @@ double packed_bytes(const Workload& w) {
         case FrozenWeights::stored: break;
         case FrozenWeights::nf4: return 0.5 + 4 / block;
         case FrozenWeights::nf4_double: return 0.5 + (1 + 4 / scales) / block;
+        case FrozenWeights::int8: return 1;  // a row's scale is nothing beside it
     }
     return 0;
 }

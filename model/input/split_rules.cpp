@@ -485,6 +485,11 @@ std::vector<std::string> beyond_framework(const Experiment& e) {
         found.push_back(fmt::format("{} = {}, which framework {} cannot run ({} = {})", key,
                                     get_key(e, key), e.framework.name, can, get_key(e, can)));
     }
+    if (is_narrow(e.workload.dtype) && !e.framework.can.narrow)
+        found.push_back(
+            fmt::format("workload.dtype = {}, which framework {} cannot run (framework.can.narrow "
+                        "= false)",
+                        to_string(e.workload.dtype), e.framework.name));
     return found;
 }
 

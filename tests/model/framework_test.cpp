@@ -56,7 +56,7 @@ TEST_CASE("an experiment without a framework has the default one") {
 TEST_CASE("a framework may be others, which have to be known") {
     CHECK(read(run_13b).framework.may_be ==
           std::vector<std::string>{"eager", "nanotron", "deepspeed-transformers",
-                                   "megatron-lm-untuned", "megatron-bridge"});
+                                   "megatron-lm-untuned", "megatron-bridge", "fsdp"});
     CHECK(read(run_13b, {{"framework.may_be", "[\"fsdp\"]"}}).framework.may_be ==
           std::vector<std::string>{"fsdp"});
     CHECK_THROWS_WITH(read(run_13b, {{"framework.may_be", "[\"fsdp\", \"fsp\"]"}}),
@@ -175,9 +175,10 @@ TEST_CASE("the cost of a module's hooks takes the place of the cluster's under Z
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "500 us");
         hooked.back().value = "3";
         CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "7 ms");
-        // default asks for the device
+        // default asks for the device and for the products' type
         CHECK(condition_keys(read(run_13b, hooked).framework) ==
-              std::vector<std::string_view>{"cluster.gpu.name", "parallelism.zero"});
+              std::vector<std::string_view>{"workload.dtype", "cluster.gpu.name",
+                                            "parallelism.zero"});
     }
 }
 

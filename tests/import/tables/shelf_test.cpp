@@ -127,7 +127,9 @@ TEST_CASE("a framework is known by its source, and by the case where a source ha
     CHECK(framework("fms-fsdp", "eager (compile off), dummy data").name == "fsdp-eager");
     CHECK(framework("fms-fsdp", "torch.compile on").name == "fsdp");
     CHECK(framework("nemo_automodel", "Transformer Engine linears/attention").name == "torchtitan");
-    CHECK(framework("nemo_automodel", "LoRA").name == "torchtitan-eager");
+    CHECK(framework("nemo_automodel", "LoRA").name == "nemo-automodel");
+    CHECK(framework("torchtune", "dataset packed, torch.compile").name == "torchtune");
+    CHECK(framework("torchtune", "").name == "torchtune-eager");
     CHECK(framework("my_cluster", "").name == "default");
 }
 

@@ -71,12 +71,22 @@ TEST_CASE("cells are read as their words say") {
              {"notes", "tokendrop; dropless unless tagged tokendrop", "capacity_factor", "1"},
              {"notes", "kv_lora 512, qk 128+64", "work", ""},
              {"notes", "kv_lora 512; LoRA of rank 8", "work", "adapters"},
+             {"notes", "8 (or 6 for LoRA) FLOP per parameter", "work", ""},
+             {"notes", "LoRA (rank 16 in the recipes, all projections)", "adapter_on", "linear"},
+             {"precision", "nf4 base, fp16 LoRA", "frozen", "nf4"},
+             {"precision", "int8 base (default), fp16 LoRA", "frozen", "int8"},
+             {"notes", "QLoRA (nf4 weights)", "frozen", "nf4"},
+             {"notes", "QLoRA, double quantization", "frozen", "nf4_double"},
+             {"notes", "q_lora 1536", "frozen", ""},
+             {"notes", "QLoRA", "recompute", "full"},
              {"case_id", "automodel_lora_7b", "work", "adapters"},
              {"model", "llama-1.3b (mha, untied)", "tied", "no"},
              {"interconnect", "NVLink 900 GB/s", "network", ""},
              {"interconnect", "8x400Gb IB", "network", "400"},
              {"interconnect", "not stated; 400 Gb/s in the text", "network", "unstated"},
              {"interconnect", "Slingshot", "network", "stated"},
+             {"interconnect", "PCIe inside the node; 2 x HDR IB between", "form", "pcie"},
+             {"interconnect", "NVLink2, some pairs over PCIe/QPI", "form", ""},
              {"ref", "owner/repo#12", "issue", "12"}}) {
         CAPTURE(column, text, cell);
         CHECK(plain({{column, text}}, cell) == value);
@@ -86,6 +96,7 @@ TEST_CASE("cells are read as their words say") {
 TEST_CASE("what a row states in the column itself stays, beside words elsewhere") {
     CHECK(plain({{"zero", "offload"}}, "zero") == "offload");
     CHECK(plain({{"gpus_per_node", "4"}, {"notes", "gpus_per_node=8"}}, "gpus_per_node") == "4");
+    CHECK(plain({{"recompute", "none"}, {"notes", "QLoRA"}}, "recompute") == "none");
 }
 
 TEST_CASE("denied words do not count") {
@@ -98,6 +109,9 @@ TEST_CASE("denied words do not count") {
     CHECK(plain({{"notes", "without LoRA"}}, "work").empty());
     CHECK(plain({{"notes", "not an inference run"}}, "work").empty());
     CHECK(plain({{"notes", "hybridep_overlap_off"}}, "dispatcher") == "once");
+    CHECK(plain({{"case_id", "qwen3_8g_no_deepep"}}, "dispatcher").empty());
+    CHECK(plain({{"case_id", "8g_no_deepep"}, {"notes", "equal to the DeepEP row"}}, "dispatcher")
+              .empty());
 }
 
 TEST_CASE("every word names its source and fills cells that are known") {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "import/tables/case_files.h"
+#include "model/experiment.h"
 #include "sim/why/diagnose.h"
 #include "tests/truth.h"
 
@@ -56,6 +57,10 @@ TEST_CASE("causes of users' threads are among the likely ones") {
             // The row's remark tells what the thread found out; who asked did not know it.
             Experiment asked = c.what.experiment;
             asked.run.offload_optimizer = asked.run.offload_parameters = false;
+            if (asked.cluster.name == "dgx-a100-pcie") {
+                asked.cluster = read_cluster("dgx-a100");
+                asked.cluster.nodes = 2;
+            }
             const Diagnosis d = diagnose(try_causes(asked, read_causes()),
                                          {.name = t.row, .step = c.what.measured_step});
             const std::size_t place = place_of(t.cause, d);

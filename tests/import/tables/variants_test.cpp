@@ -85,6 +85,14 @@ TEST_CASE("every device of the published tables has a cluster") {
     CHECK(name("MI300X") == "mi300x-x8");
     CHECK(name("GeForce RTX 4090") == "rtx-4090-x8");
     CHECK(name("RTX4090") == "rtx-4090-x8");
+    // A row may say so beside its links.
+    const auto linked = [](const std::string& gpu, const std::string& interconnect) {
+        return with({{"gpu", gpu}, {"interconnect", interconnect}}).cluster.name;
+    };
+    CHECK(linked("A100-80GB", "PCIe inside the node; HDR InfiniBand") == "dgx-a100-pcie");
+    CHECK(linked("A100-80GB", "one node, no NVLink") == "dgx-a100-pcie");
+    CHECK(linked("A100-80GB", "NVLink in the node") == "dgx-a100");
+    CHECK(linked("A800", "PCIe inside the node") == "a800-x8");  // no form of it is known
 }
 
 TEST_CASE("a domain of 72 is used in the largest part that divides the job") {
@@ -214,6 +222,27 @@ TEST_CASE("what a recipe states and its table does not is taken from it, on its 
           "c.csv:2: dispatch: \"twice\" is neither all-to-all nor once");
 }
 
+// torchtitan's own configurations, on any device: Qwen3-30B recomputes every layer, Llama 3 8B
+// every second product. What a row states counts, and other sources have other recipes.
+TEST_CASE("recompute that a row of torchtitan does not state is its configuration's") {
+    const auto of = [](const std::string& source, const std::string& model,
+                       const std::string& recompute) {
+        return with({{"source", source}, {"model", model}, {"recompute", recompute}})
+            .parallelism.recompute;
+    };
+    CHECK(of("torchtitan-deepep", "Qwen3-30B-A3B", "not stated") == Recompute::full);
+    CHECK(of("torchtitan", "llama3-8b", "") == Recompute::alternate);
+    CHECK(of("torchtitan", "llama3-8b", "none") == Recompute::none);
+    const auto says_so = [](const std::string& source) {
+        const Case found =
+            case_with({{"source", source}, {"model", "Qwen3-30B-A3B"}, {"recompute", ""}});
+        return std::ranges::count(found.assumptions, "recompute not stated: full, the recipe's") ==
+               1;
+    };
+    CHECK(says_so("torchtitan-deepep"));
+    CHECK_FALSE(says_so("another"));
+}
+
 // Qwen3-235B on B200 goes by all-to-all in bf16 and FP8 from container 26.06 on; in MXFP8, and in
 // older containers, nothing says so.
 TEST_CASE("a recipe is of its precisions, and from its first container on") {
@@ -267,6 +296,13 @@ TEST_CASE("LoRA freezes the weights, fine-tuning of all weights is pretraining's
     CHECK(with({{"case_id", "finetune_lora_llama2-70b"}}).workload.adapter_rank == 16);
     CHECK(with({{"notes", "fine-tuning SFT, packed"}}).workload.adapter_rank == 0);
     CHECK(with({{"notes", "QLoRA"}}).workload.adapter_rank == 16);
+    CHECK(with({{"notes", "QLoRA"}}).workload.frozen == FrozenWeights::nf4);
+    CHECK(with({{"notes", "QLoRA"}, {"recompute", ""}}).parallelism.recompute == Recompute::full);
+    CHECK(with({{"notes", "QLoRA"}, {"recompute", "none"}}).parallelism.recompute ==
+          Recompute::none);
+    CHECK(with({{"notes", "LoRA on an int8 base"}}).workload.frozen == FrozenWeights::int8);
+    CHECK(with({{"notes", "LoRA"}}).workload.frozen == FrozenWeights::stored);
+    CHECK(with({{"notes", "8 (or 6 for LoRA) FLOP a weight"}}).workload.adapter_rank == 0);
     CHECK(with({{"notes", "LoRA; time of rank 0"}}).workload.adapter_rank == 16);
     CHECK(with({{"notes", "LoRA; 8 GPUs per rank group 64"}}).workload.adapter_rank == 16);
     CHECK(with({{"notes", "LoRA of rank 8; time of rank 0"}}).workload.adapter_rank == 8);

@@ -286,6 +286,12 @@ TEST_CASE("what a framework cannot run is said of a single split") {
     e.parallelism = {};
     e.parallelism.pp = e.parallelism.vp = 2;
     CHECK(beyond_framework(e).size() == 1);
+    e.framework.can.narrow = false;
+    CHECK(beyond_framework(e).size() == 1);  // its products are in 16 bits
+    e.workload.dtype = Dtype::fp8;
+    CHECK(
+        beyond_framework(e).back() ==
+        "workload.dtype = fp8, which framework trainer cannot run (framework.can.narrow = false)");
     e.framework.name.clear();
     CHECK(beyond_framework(e).empty());
     e.framework.name = "trainer";
