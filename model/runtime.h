@@ -75,6 +75,11 @@ struct Gradients {
         "gradient bucket: bytes, \"40e6 weights\", or \"one\" for all");
     // PyTorch's set_to_none
     KEY(bool, freed, false, "gradients are freed after the update, not set to zero");
+    // DeepSpeed's contiguous_gradients: sim/memory/flat_tensors.h
+    KEY(bool, flat, false,
+        "zero 1 to 3: gradients are copied into whole buckets; a rank's parts of gradients, "
+        "weights "
+        "and states are one tensor each");
     KEY(bool, fused_accumulation, true,
         "weight-gradient GEMMs add into the accumulated gradients themselves");
     KEY(std::vector<int>, copies, {},
@@ -112,6 +117,8 @@ struct OptimizerKernels {
         "empty = none");
     KEY(std::vector<int>, copy_calls, {},
         "by ZeRO stage: calls for each parameter (groups_a_layer) that these kernels take");
+    KEY(BucketSize, part, BucketSize::one(),
+        "zero 3, gradients.flat: weights that an update takes at a time");
     KEY(bool, wide_norm, false, "zero 1 to 3: gradients are cast to fp64 for their norm");
     KEY(bool, flat_gathers, false,
         "zero 1: updated weights are gathered through flat copies, one of each rank's part and one "
@@ -184,6 +191,10 @@ struct Runtime {
     KEY(AttentionKind, attention, AttentionKind::plain,
         "attention kernel; MLA (workload.mla) has its own");
     KEY(bool, autocast, false, "norms, softmax and residuals in fp32, casts around GEMMs");
+    // FSDP's mixed precision, JAX
+    KEY(bool, wide_weights, false,
+        "weights are kept in fp32 alone; passes gather or cast 16-bit copies, which the optimizer "
+        "does not see");
     KEY(bool, fused_projections, true, "query, key and value are one GEMM, gate and up another");
     KEY(bool, fused_gate, false,
         "without fused projections: activation and the product with the gate are one kernel");
@@ -202,6 +213,8 @@ struct Runtime {
         "in order by a copy ([batch, sequence, hidden])");
     KEY(bool, module_hooks, false,
         "zero 3: hooks around every module of a layer, embedding or head");
+    KEY(double, reuse_distance, 0,
+        "module_hooks: weights stay gathered that are used again before so many others", 0, 1e12);
     KEY(bool, blocking_layers, false,
         "the host waits for every kernel of a layer (CUDA_LAUNCH_BLOCKING): host time of a layer "
         "adds to the kernels'");

@@ -53,6 +53,22 @@ inline bool casts_weights(const Experiment& e) {
            size_of(between_products(e.workload.dtype)) < size_of(Dtype::fp32);
 }
 
+// Whether the weights that a rank keeps are the fp32 ones that the optimizer updates. Under zero 2
+// and in pipelines of zero 3 a step's gathered 16-bit weights last, as if they were kept.
+inline bool keeps_wide_weights(const Experiment& e) {
+    if (casts_weights(e)) return true;
+    const Parallelism& p = e.parallelism;
+    const bool whole = p.zero == 0 || p.dp * p.cp == 1, sharded = p.zero == 3 && p.pp == 1;
+    return e.runtime.wide_weights && e.runtime.optimizer.master_weights && (whole || sharded) &&
+           e.workload.adapter_rank == 0 && !e.run.offload_optimizer && !runs_operations(e) &&
+           size_of(between_products(e.workload.dtype)) < size_of(Dtype::fp32);
+}
+// Whether a forward makes 16-bit copies that last until the backward. Gathers cast on their way.
+inline bool makes_casts(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    return casts_weights(e) || (keeps_wide_weights(e) && (p.zero < 3 || p.dp * p.cp == 1));
+}
+
 inline Dtype gradient_type(const Experiment& e) {
     switch (e.runtime.gradients.type) {
         case GradientType::fp32: return Dtype::fp32;
@@ -127,6 +143,21 @@ inline bool sends_gradients_to_host(const Experiment& e) {
 // Whether weights are the host's, and each pass of a unit brings them.
 inline bool keeps_weights_on_host(const Experiment& e) {
     return e.run.offload_parameters && e.parallelism.zero == 3;
+}
+
+// Gradients that are copied into flat buckets, and whether they exist only from a backward to the
+// update: zero 3 keeps a rank's part of flat ones.
+inline bool has_flat_gradients(const Experiment& e) {
+    return e.runtime.gradients.flat && e.parallelism.zero > 0;
+}
+inline bool frees_gradients(const Experiment& e) {
+    return e.runtime.gradients.freed && !(has_flat_gradients(e) && e.parallelism.zero == 3);
+}
+
+// Whether each module gathers its own weights for a pass and frees them after it.
+inline bool gathers_by_module(const Experiment& e) {
+    return e.runtime.module_hooks && e.parallelism.zero == 3 && e.parallelism.pp == 1 &&
+           e.workload.adapter_rank == 0;
 }
 
 // Loops around the optimizer visit the parameters of a layer, or the two tensors of each expert.

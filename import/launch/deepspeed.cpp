@@ -98,6 +98,22 @@ void take_offloaded_weights(Document& d, long stage, Translation& t) {
     t.set("run.offload_parameters", "true", v->at);
 }
 
+// Tensors that stage 3 holds for longer; all are in weights (runtime/zero/config.py).
+void read_tensor_sizes(Document& d, long stage, Translation& t) {
+    const auto weights = [](const NamedValue& v) {
+        return fmt::format("{} weights", integer_in(v));
+    };
+    t.take(  // counted in elements, whatever their type
+        "runtime.gradients.bucket", stated(d, "zero_optimization.reduce_bucket_size", t), weights,
+        stage > 0 ? "500000000 weights" : "");
+    if (const auto* v = d.find("zero_optimization.contiguous_gradients"); v && stage > 0)
+        if (!flag_in(*v)) t.set("runtime.gradients.flat", "false", v->at);
+    if (stage < 3) return;
+    t.take("runtime.optimizer.part", stated(d, "zero_optimization.sub_group_size", t), weights, "");
+    t.take("runtime.reuse_distance", stated(d, "zero_optimization.stage3_max_reuse_distance", t),
+           integer_text, "");
+}
+
 void read_zero(Document& d, Translation& t) {
     if (const auto* bare = d.find("zero_optimization"))
         t.set("parallelism.zero", flag_in(*bare) ? 1L : 0L, bare->at);
@@ -107,10 +123,7 @@ void read_zero(Document& d, Translation& t) {
     t.take("runtime.exchanges.gradients", stated(d, "zero_optimization.overlap_comm", t),
            always_text, always(stage == 3));
     if (stage < 3) t.take_default("runtime.exchanges.parameters", "false");
-    t.take(  // counted in elements, whatever their type
-        "runtime.gradients.bucket", stated(d, "zero_optimization.reduce_bucket_size", t),
-        [](const NamedValue& v) { return fmt::format("{} weights", integer_in(v)); },
-        stage > 0 ? "500000000 weights" : "");
+    read_tensor_sizes(d, stage, t);
     if (const auto* v = stated(d, "zero_optimization.mics_shard_size", t);
         v && integer_in(*v) > 0 && stage == 3) {
         if (integer_in(*v) > 1)

@@ -90,7 +90,8 @@ const Feature features[] = {
     {{"parallelism.sequence_parallel", "runtime.exchanges.tensor", "runtime.gather_copies",
       "runtime.exchanges.weight_gradient"},
      [](const Experiment& e) { return e.parallelism.tp > 1; }},
-    {{"parallelism.shard", "runtime.module_hooks"},
+    {{"parallelism.shard", "runtime.module_hooks", "runtime.optimizer.part",
+      "runtime.reuse_distance"},
      [](const Experiment& e) { return e.parallelism.zero == 3; }},
     {{"runtime.exchanges.parameters"},
      [](const Experiment& e) { return e.parallelism.zero == 1 || e.parallelism.zero == 2; }},
@@ -102,7 +103,8 @@ const Feature features[] = {
      [](const Experiment& e) { return e.run.offload_optimizer; }},
     {{"runtime.optimizer.muon"},
      [](const Experiment& e) { return e.workload.optimizer == Optimizer::muon; }},
-    {{"runtime.optimizer.wide_norm"}, [](const Experiment& e) { return e.parallelism.zero > 0; }},
+    {{"runtime.optimizer.wide_norm", "runtime.gradients.flat"},
+     [](const Experiment& e) { return e.parallelism.zero > 0; }},
 };
 
 // ---- the two experiments

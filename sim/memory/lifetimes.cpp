@@ -3,27 +3,29 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
 #include "model/base/numbers.h"
 #include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
+#include "sim/memory/flat_list.h"
 #include "sim/memory/memory_use.h"
+#include "sim/memory/module_weights.h"
+#include "sim/memory/tensor_recorder.h"
 #include "sim/memory/unit_tape.h"
 
 namespace stepcast {
 namespace {
 
 constexpr int steps_written = 2;
-constexpr std::uint8_t gather_stream = 1, first_exchange_stream = 2;
 // cuBLAS takes one for each thread that issues products, the forward's and the backward's; grouped
 // ones run on four streams.
 constexpr std::int64_t workspace = 32 * mebibyte;
 constexpr int workspaces = 2, workspaces_of_experts = 4;
 
-using TensorId = std::uint32_t;
-using TensorIds = std::vector<TensorId>;
+using Direction = ModuleWeights::Direction;
 
 // A layer or an end of the model in its chunk.
 struct UnitPlace {
@@ -57,7 +59,7 @@ int host_lead(const Experiment& e) {
     return exchanges && micro_batches(p) >= settled ? e.runtime.host_lead : 0;
 }
 
-class StepWriter {
+class StepWriter : public TensorRecorder {
 public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
         : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
@@ -67,26 +69,34 @@ public:
         order_ = schedule_orders(shortened(e.parallelism))[s];
         chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
         for (const Chunk& chunk : chunks_) units_.push_back(units_of_chunk(chunk));
+        trained_ = trained_weights();
+        if (brings_modules(c_)) {
+            std::vector<UnitPass> passes;
+            for (const UnitPlace& unit : units_.front()) passes.push_back({unit.tape, unit.again});
+            modules_.emplace(*this, passes, e.workload.tied, c_.shape.element(),
+                             e.runtime.reuse_distance);
+        }
+        if (has_flat_gradients(e)) flat_.emplace(*this, c_, trained_);
     }
 
     Lifetimes write() {
         make_lasting();
-        for (step_ = 0; step_ < steps_written; ++step_) {
+        for (step = 0; step < steps_written; ++step) {
             for (const Slot& slot : order_) run(slot);
             update();
         }
-        return std::move(out_);
+        return std::move(out);
     }
 
 private:
     // --- units
 
-    const UnitTape* tape(UnitKind kind, int layer) {
+    const UnitTape* tape(UnitKind kind, int number) {
         const auto found = tapes_.find(kind);
         if (found != tapes_.end()) return &found->second;
         UnitTape made = kind == UnitKind::embedding ? embedding_tape(c_)
                         : kind == UnitKind::head    ? head_tape(c_)
-                                                    : layer_tape(c_, layer);
+                                                    : layer_tape(c_, number);
         return &tapes_.emplace(kind, std::move(made)).first->second;
     }
     std::vector<UnitPlace> units_of_chunk(const Chunk& chunk) {
@@ -99,44 +109,14 @@ private:
         return units;
     }
 
+    RankWeights trained_weights() {
+        RankWeights all;
+        for_units([&](const UnitTape& tape) { all += tape.weights.trained; });
+        return all;
+    }
+
     // --- events
 
-    std::int32_t name(const std::string& what) {
-        const auto [found, added] =
-            names_.try_emplace(what, static_cast<std::int32_t>(out_.names.size()));
-        if (added) out_.names.push_back(what);
-        return found->second;
-    }
-    TensorId make(TensorKind kind, const std::string& what, double bytes, std::uint8_t stream = 0) {
-        const auto id = static_cast<TensorId>(out_.tensors.size());
-        const auto size = static_cast<std::int64_t>(std::ceil(bytes));
-        out_.tensors.push_back({size, name(what), micro_batch_, static_cast<std::int16_t>(layer_),
-                                static_cast<std::int16_t>(step_), kind, phase_});
-        out_.events.push_back({AllocatorEvent::Kind::allocate, stream, id, size});
-        return id;
-    }
-    void free(TensorId id) { out_.events.push_back({AllocatorEvent::Kind::free, 0, id, 0}); }
-    void free(TensorIds& ids) {
-        for (const TensorId id : ids) free(id);
-        ids.clear();
-    }
-    void free_last(TensorIds& ids, std::size_t count) {
-        for (; count > 0; --count) {
-            free(ids.back());
-            ids.pop_back();
-        }
-    }
-    void use_on(TensorId id, std::uint8_t stream) {
-        out_.events.push_back({AllocatorEvent::Kind::record_stream, stream, id, 0});
-    }
-    void let_pass(std::uint8_t stream) {
-        out_.events.push_back({AllocatorEvent::Kind::synchronize, stream, 0, 0});
-    }
-    TensorIds make_all(TensorKind kind, const std::string& what, const TensorList& sizes) {
-        TensorIds ids;
-        for (const std::int64_t bytes : sizes) ids.push_back(make(kind, what, real(bytes)));
-        return ids;
-    }
     TensorIds bring(const std::string& what, const TensorList& sizes) {
         TensorIds ids = make_all(TensorKind::exchanged, what, sizes);
         for (const TensorId id : ids) use_on(id, exchange_stream());
@@ -164,19 +144,17 @@ private:
     }
     // of a weight, both together
     [[nodiscard]] Bytes moments() const { return moment_bytes(e_, size_of(trained_dtype(e_))); }
-    [[nodiscard]] bool frees() const {
-        return e_.runtime.gradients.freed && !sends_gradients_to_host(e_);
-    }
+    [[nodiscard]] bool frees() const { return frees_gradients(e_) && !sends_gradients_to_host(e_); }
     [[nodiscard]] bool shards_gradients() const { return brings_each_pass(c_); }
 
     template <class Call>
     void for_units(Call&& call) {
         for (const auto& units : units_)
             for (const UnitPlace& unit : units) {
-                layer_ = unit.layer;
+                layer = unit.layer;
                 call(*unit.tape);
             }
-        layer_ = -1;
+        layer = -1;
     }
 
     void make_lasting() {
@@ -188,23 +166,26 @@ private:
                 make(TensorKind::exchanged, what, c_.shape.outer().si());
     }
 
-    // under automatic casting the 16-bit copies are made by the forward
-    [[nodiscard]] Bytes cast() const { return casts_weights(e_) ? size_of(Dtype::fp32) : Bytes(0); }
+    // fp32 weights whose 16-bit copies passes make
+    [[nodiscard]] Bytes cast() const {
+        return keeps_wide_weights(e_) ? size_of(Dtype::fp32) : Bytes(0);
+    }
 
     void make_weights() {
-        const Bytes kept = casts_weights(e_) ? cast() : c_.shape.element(),
+        const Bytes kept = keeps_wide_weights(e_) ? cast() : c_.shape.element(),
                     trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
         const bool there = !keeps_weights_on_host(e_);
+        if (there && flat_) flat_->make_weights(trained);
         for_units([&](const UnitTape& tape) {
-            if (there) make_for_weights(TensorKind::weights, tape, 3, trained);
-            const bool layer = tape.what == "layer";
+            if (there && !flat_) make_for_weights(TensorKind::weights, tape, 3, trained);
+            const bool of_layer = tape.what == "layer";
             const RankWeights& frozen = tape.weights.frozen;
             if (there && frozen.all() > 0)
                 make(TensorKind::weights, tape.what,
-                     frozen_bytes(c_, frozen, layer ? frozen : RankWeights{}, kept).si());
+                     frozen_bytes(c_, frozen, of_layer ? frozen : RankWeights{}, kept).si());
             const RankWeights& narrow =
                 e_.workload.adapter_rank > 0 ? frozen : tape.weights.trained;
-            if (is_narrow(c_.shape.matrix) && layer)
+            if (is_narrow(c_.shape.matrix) && of_layer)
                 for (int copy = 0; copy < 2; ++copy)
                     make(TensorKind::weights, tape.what,
                          shared_out(c_, narrow, 3) * size_of(c_.shape.matrix).si());
@@ -212,7 +193,8 @@ private:
     }
 
     void make_gradients() {
-        if (frees() || sends_gradients_to_host(e_)) return;
+        if (flat_) flat_->make_gradients();
+        if ((flat_ && e_.parallelism.zero > 1) || frees() || sends_gradients_to_host(e_)) return;
         for_units([&](const UnitTape& tape) {
             if (const double all = shared_out(c_, tape.weights.trained, 2); all > 0)
                 make(TensorKind::gradients, tape.what, all * size_of(trained_gradients(e_)).si());
@@ -224,7 +206,9 @@ private:
         const bool own_master = e_.runtime.optimizer.master_weights && !widens_adapters(e_);
         const Bytes master = optimizer_bytes(e_, size_of(trained_dtype(e_))) - moments() -
                              (own_master ? cast() : Bytes(0));
-        if (master > Bytes(0))
+        if (flat_)
+            flat_->make_masters(master);
+        else if (master > Bytes(0))
             for_units([&](const UnitTape& tape) {
                 make_for_weights(TensorKind::optimizer, tape, 1, master);
             });
@@ -239,7 +223,7 @@ private:
     // --- passes
 
     void run(const Slot& slot) {
-        micro_batch_ = slot.micro_batch;
+        micro_batch = slot.micro_batch;
         const auto chunk = as_index(slot.chunk);
         const std::pair key{slot.chunk, slot.micro_batch};
         if (workspaces_left_)
@@ -248,12 +232,13 @@ private:
                 make(TensorKind::workspaces, "products", real(workspace));
         workspaces_left_ = false;
         const auto& units = units_[chunk];
-        phase_ = slot.pass == Pass::forward ? Phase::forward : Phase::backward;
+        phase = slot.pass == Pass::forward ? Phase::forward : Phase::backward;
         if (slot.pass == Pass::forward) {
             for (std::size_t i = 0; i < units.size(); ++i) {
-                layer_ = units[i].layer;
-                if (casts_weights(e_)) casts_[key].push_back(casts_of(*units[i].tape));
+                layer = units[i].layer;
+                if (makes_casts(e_)) casts_[key].push_back(casts_of(*units[i].tape));
                 around(units, i, 1, [&] { forward(units[i], kept_[key]); });
+                if (makes_casts(e_) && casts_again(units[i])) free(casts_[key].back());
             }
             free(leaving_);
         } else if (slot.pass == Pass::weight_backward) {
@@ -261,22 +246,34 @@ private:
         } else {
             const bool split = slot.pass == Pass::input_backward;
             for (std::size_t i = units.size(); i-- > 0;) {
-                layer_ = units[i].layer;
+                layer = units[i].layer;
+                if (makes_casts(e_) && casts_again(units[i]))
+                    casts_[key].back() = casts_of(*units[i].tape);
                 around(units, i, -1, [&] { backward(units[i], kept_[key], split); });
                 // a copy is a product's own once the context of the forward has ended
-                if (casts_weights(e_)) free_last_of(casts_[key]);
+                if (makes_casts(e_)) free_last_of(casts_[key]);
                 if (split)
                     put_off_[key].push_back(make(TensorKind::activations, units[i].tape->what,
                                                  real(units[i].tape->put_off)));
             }
             free(chain_);
+            if (flat_ && !split) flat_->end_backward();
             free(passing_weight_gradients_);
         }
-        layer_ = micro_batch_ = -1;
+        layer = micro_batch = -1;
     }
 
+    // What a compiled layer computes again it casts again (torch/_functorch/partitioners.py: a
+    // checkpoint's nodes must be recomputed); automatic casting has a cache that outlasts the
+    // layer.
+    [[nodiscard]] bool casts_again(const UnitPlace& unit) const {
+        return unit.again && !casts_weights(e_);
+    }
+    // Looking up words is no product, so an embedding is cast for the logits alone
+    // (aten/src/ATen/autocast_mode.h: the list of lower_precision_fp).
     TensorIds casts_of(const UnitTape& tape) {
         TensorIds casts;
+        if (tape.what == "embedding" && !e_.workload.tied) return casts;
         for (const std::int64_t elements : tape.matrices)
             casts.push_back(make(TensorKind::weights, "cast",
                                  real(elements) * share(tape, 3) * c_.shape.element().si()));
@@ -292,7 +289,8 @@ private:
     void around(const std::vector<UnitPlace>& units, std::size_t i, int direction, Work&& work) {
         ++passes_;
         let_pass(exchange_stream());
-        const bool gathers = e_.parallelism.zero == 3 && shards_gradients();
+        unit_ = i;
+        const bool gathers = e_.parallelism.zero == 3 && shards_gradients() && !modules_;
         if (!gathers) return work();
         const auto gather = [&](std::size_t unit) {
             const UnitTape& tape = *units[unit].tape;
@@ -314,7 +312,7 @@ private:
         TensorIds& waits = on_host_ ? leaving_ : kept;
         if (unit.again)
             waits.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
-        run_forward(*unit.tape, unit.again, alternate, kept);
+        run_forward(*unit.tape, unit.again, alternate, kept, Direction::forward);
         if (leaving_.size() > 1) {
             free(leaving_.front());
             leaving_.erase(leaving_.begin());
@@ -322,10 +320,14 @@ private:
     }
 
     // `passing`: nothing lasts until the backward but what an alternate recompute keeps
-    void run_forward(const UnitTape& tape, bool passing, bool alternate, TensorIds& kept) {
+    void run_forward(const UnitTape& tape, bool passing, bool alternate, TensorIds& kept,
+                     Direction direction) {
         TensorIds before, now;  // freed once the next operator has run
+        std::size_t module = 0;
         for (const BlockTape& block : tape.blocks) {
             for (const OperatorTape& op : block.operators) {
+                const bool gathers = modules_ && op.weight_gradient > 0;
+                if (gathers) modules_->before(unit_, module, direction);
                 TensorIds brought = bring(op.what, op.brought);
                 const TensorKind kind =
                     op.what == "loss" ? TensorKind::logits : TensorKind::activations;
@@ -344,6 +346,7 @@ private:
                 now.insert(now.end(), made.begin(), made.end());
                 free(before);
                 free(brought);
+                if (gathers) modules_->after(unit_, module++, direction);
                 std::swap(before, now);
             }
         }
@@ -359,7 +362,8 @@ private:
             kept.push_back(make(TensorKind::activations, "input", real(tape.input)));
             next.push_back(make(TensorKind::activations, "input", real(tape.input)));
         }
-        if (unit.again) run_forward(tape, false, false, again);
+        if (unit.again) run_forward(tape, false, false, again, Direction::rerun);
+        module_ = modules_ ? module_elements(tape, c_.shape.element()).size() : 0;
         for (auto block = tape.blocks.rbegin(); block != tape.blocks.rend(); ++block) {
             TensorIds chain;
             for (const OperatorTape& op : block->operators)
@@ -374,7 +378,7 @@ private:
         }
         if (unit.again) free_last(kept, 1 + rerun_tensors(tape));
         free(next);
-        if (shards_gradients() && !split) reduce(tape);
+        if (shards_gradients() && !split && !flat_) reduce(tape);
     }
     [[nodiscard]] std::size_t rerun_tensors(const UnitTape& tape) const {
         if (e_.parallelism.recompute != Recompute::alternate) return 0;
@@ -385,6 +389,8 @@ private:
     }
 
     void run_backward(const OperatorTape& op, TensorIds& kept, TensorIds& chain, bool split) {
+        const bool gathers = modules_ && op.weight_gradient > 0;
+        if (gathers) modules_->before(unit_, --module_, Direction::backward);
         TensorIds brought = bring(op.what, op.brought_back);
         TensorIds work = make_all(TensorKind::work, op.what, op.work);
         TensorIds gradients = make_all(TensorKind::work, op.what, op.gradients);
@@ -397,26 +403,37 @@ private:
         }
         free(work);
         free(brought);
+        if (gathers) modules_->after(unit_, module_, Direction::backward);
         free_last(kept, op.kept.size());
         free_last(made_again_, op.again.size());
     }
 
     // --- gradients of weights
 
+    // The unit that runs is an end of the model whose weights are the other end's, too: what the
+    // logits make of their gradient waits for the embedding's.
+    [[nodiscard]] bool shares_table(const OperatorTape& op) const {
+        return e_.workload.tied && e_.parallelism.pp == 1 && layer < 0 &&
+               real(op.weight_gradient) == std::ceil(table_gradient(c_).si());
+    }
+    [[nodiscard]] bool layer_is_head() const { return units_.front()[unit_].tape->what == "head"; }
+
     void weight_gradient(const OperatorTape& op) {
         const auto bytes = real(op.weight_gradient);
         const Bytes element = c_.shape.element();
+        const bool of_table = shares_table(op);
+        if (flat_ && flat_->add(op.what, bytes / element.si(), of_table && layer_is_head())) return;
         if (shards_gradients()) {
             unit_gradients_.push_back(make(TensorKind::work, op.what, bytes));
         } else if (frees()) {
-            const auto key = std::pair{layer_, op.what};
+            const auto key = std::pair{layer, of_table ? "table" : op.what};
             if (!own_gradients_.contains(key)) {
                 own_gradients_[key] = make(TensorKind::gradients, op.what,
                                            bytes * (size_of(trained_gradients(e_)) / element));
                 return;
             }
             free(make(TensorKind::work, op.what, bytes));
-        } else if (e_.runtime.gradients.fused_accumulation && layer_ >= 0) {
+        } else if (e_.runtime.gradients.fused_accumulation && layer >= 0) {
             // a dummy for each shape; experts have one for all
             const double one = bytes / real(op.weight_tensors);
             if (dummies_.insert(std::llround(one)).second)
@@ -437,7 +454,7 @@ private:
         const TensorId sent =
             make(TensorKind::exchanged, "gradients", elements * type.si(), gather_stream);
         free(unit_gradients_);
-        const auto key = std::pair{layer_, tape.what};
+        const auto key = std::pair{layer, tape.what};
         if (frees() && !own_gradients_.contains(key))
             own_gradients_[key] = make(TensorKind::gradients, tape.what,
                                        shared_out(c_, tape.weights.trained, 2) * type.si());
@@ -447,41 +464,61 @@ private:
 
     void put_off_weights(const std::vector<UnitPlace>& units, std::pair<int, int> key) {
         for (std::size_t i = units.size(); i-- > 0;) {
-            layer_ = units[i].layer;
+            layer = units[i].layer;
             for (const BlockTape& block : units[i].tape->blocks)
                 for (const OperatorTape& op : block.operators)
                     if (op.weight_gradient > 0) weight_gradient(op);
-            if (shards_gradients()) reduce(*units[i].tape);
+            if (shards_gradients() && !flat_) reduce(*units[i].tape);
         }
+        if (flat_) flat_->end_backward();
         free(put_off_[key]);
         free(passing_weight_gradients_);
     }
 
     void update() {
-        phase_ = Phase::optimizer;
+        phase = Phase::optimizer;
         free(in_flight_);
         for (int i = 0; i <= lag_; ++i)
             let_pass(static_cast<std::uint8_t>(first_exchange_stream + i));
-        TensorIds copies;
-        const Bytes kept = size_of(gradient_type(e_)), wide(4);
-        if (!e_.runtime.optimizer.copies.empty() && e_.runtime.optimizer.master_weights &&
-            !e_.run.offload_optimizer)
-            for_units([&](const UnitTape& tape) {
-                copies.push_back(make(TensorKind::work, "flat gradients",
-                                      shared_out(c_, tape.weights.trained, 1) *
-                                          (kept + (kept < wide ? wide : Bytes(0))).si()));
-            });
-        if (step_ == 0 && moments() > Bytes(0))
-            for_units([&](const UnitTape& tape) {
-                const bool orthogonal =
-                    e_.workload.optimizer == Optimizer::muon && tape.what == "layer";
-                make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments(),
-                                 orthogonal ? 1 : 2);
-            });
-        free(copies);
+        flat_ ? update_flat() : update_each();
         if (e_.runtime.optimizer.flat_gathers) gather_flat();
         for (const auto& [key, id] : own_gradients_) free(id);
         own_gradients_.clear();
+    }
+
+    void make_moments() {
+        if (step > 0 || moments() == Bytes(0)) return;
+        for_units([&](const UnitTape& tape) {
+            const bool orthogonal =
+                e_.workload.optimizer == Optimizer::muon && tape.what == "layer";
+            make_for_weights(TensorKind::optimizer, tape, 1, 0.5 * moments(), orthogonal ? 1 : 2);
+        });
+    }
+    void update_each() {
+        TensorIds copies;
+        const UpdateCopies made = update_copies(e_);
+        for (const Bytes each : {made.flat, made.wide})
+            if (each > Bytes(0))
+                for_units([&](const UnitTape& tape) {
+                    copies.push_back(make(TensorKind::work, "flat gradients",
+                                          shared_out(c_, tape.weights.trained, 1) * each.si()));
+                });
+        make_moments();
+        if (update_roots(e_) > Bytes(0))
+            for_units([&](const UnitTape& tape) {
+                for (const std::int64_t elements : tape.matrices)
+                    copies.push_back(make(TensorKind::work, "roots of moments",
+                                          real(elements) * share(tape, 1) * update_roots(e_).si()));
+            });
+        free(copies);
+    }
+    void update_flat() {
+        TensorIds whole;
+        for (const auto& [key, id] : own_gradients_) whole.push_back(id);
+        own_gradients_.clear();
+        const bool muon = e_.workload.optimizer == Optimizer::muon;
+        if (muon) make_moments();
+        flat_->update(whole, muon ? Bytes(0) : moments());
     }
 
     // One of each rank's part, one of this rank's, and one of all in which the collective works
@@ -508,17 +545,17 @@ private:
     Order order_;
     std::vector<Chunk> chunks_;
     std::vector<std::vector<UnitPlace>> units_;
-    std::map<std::string, std::int32_t> names_;
-    Lifetimes out_;
 
-    int step_ = -1, layer_ = -1, micro_batch_ = -1;
-    Phase phase_ = Phase::between;
     bool workspaces_left_ = true, on_host_ = false;
     int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
     // by chunk and micro-batch; casts of each unit that the forward has passed
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
     std::map<std::pair<int, int>, std::vector<TensorIds>> casts_;
-    TensorIds chain_;       // the gradient of the residual stream
+    RankWeights trained_;
+    std::optional<ModuleWeights> modules_;
+    std::optional<FlatList> flat_;
+    std::size_t unit_ = 0, module_ = 0;  // that run, where modules gather
+    TensorIds chain_;                    // the gradient of the residual stream
     TensorIds made_again_;  // by selective recompute, for the block whose backward runs
     TensorIds leaving_;     // inputs of layers on their way to the host
     TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;

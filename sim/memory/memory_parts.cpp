@@ -2,6 +2,7 @@
 // share what a stage shards):
 //   weight 2; gradient 2 or 4 (runtime.gradients.type); fp32 master and two moments 12
 // Automatic casting: fp32 weights 4, their 16-bit casts, which the backward reads, 2, moments 8.
+// FSDP (runtime.wide_weights): fp32 weights 4, moments 8; 16-bit copies only while they are used.
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they
 //   are used
 // PEFT's adapters: fp32 weights 4, gradients 4, moments 8, beside frozen weights 2.
@@ -20,6 +21,7 @@
 
 #include "model/block/blocks.h"
 #include "model/transformer/counts.h"
+#include "sim/memory/flat_tensors.h"
 #include "sim/memory/memory_use.h"
 
 namespace stepcast {
@@ -32,7 +34,10 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     const Bytes stored = c.shape.element();
     const Experiment& e = c.experiment;
     const Bytes master = casts_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
-    const Bytes trained = widens_adapters(e) ? size_of(trained_dtype(e)) : stored + master;
+    const Bytes wide = keeps_wide_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
+    const Bytes trained = widens_adapters(e) ? size_of(trained_dtype(e))
+                          : wide > Bytes(0)  ? wide + (master > Bytes(0) ? stored : Bytes(0))
+                                             : stored;
     if (!keeps_weights_on_host(e)) {
         use.weights = shared_out(c, stage.all, 3) * trained;
         if (e.workload.adapter_rank > 0)
@@ -45,7 +50,7 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     if (e.run.offload_optimizer) return;
     const bool own_master = e.runtime.optimizer.master_weights && !widens_adapters(e);
     use.optimizer = shared_out(c, stage.all, 1) * (optimizer_bytes(e, size_of(trained_dtype(e))) -
-                                                   (own_master ? master : Bytes(0)));
+                                                   (own_master ? wide : Bytes(0)));
     if (e.workload.optimizer == Optimizer::muon)
         use.optimizer -= shared_out(c, stage.layers, 1) * 0.5 * moment_bytes(e, stored);
 }
@@ -78,6 +83,9 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
 // gradients of two units, one being computed and one in flight.
 Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
+    const bool by_unit = brings_each_pass(c) && p.zero == 3 && !brings_modules(c);
+    const Bytes gathered = by_unit ? 2.0 * stage.largest_gathered * c.shape.element() : Bytes(0);
+    if (has_flat_gradients(c.experiment)) return flat_lasting(c, stage) + gathered;
     if (!brings_each_pass(c)) return Bytes(0);
     const Bytes gradients = in_common(c, stage.all) * size_of(trained_gradients(c.experiment));
     const Bytes bucket = stage.largest_unit * size_of(trained_gradients(c.experiment));
@@ -87,7 +95,21 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
         const Bytes filled = one ? Bytes(0) : bucket_bytes(c.experiment);
         return std::min(2.0 * std::max(filled, bucket), gradients);
     }
-    return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
+    return gathered + std::min(2.0 * bucket, gradients);
+}
+
+// What a backward adds to the activations: flat tensors, copies of fp32 weights, and what modules
+// have gathered: those of its layer and the next, a shared table, and the layers that stay until
+// their backward, of whose weights reuse_distance counts each twice.
+Bytes backward_buffers(const LayerContext& c, const StageWeights& stage) {
+    const Experiment& e = c.experiment;
+    Bytes all = flat_backward(c, stage);
+    if (makes_casts(e) && !casts_weights(e)) all += shared_out(c, stage.all, 3) * c.shape.element();
+    if (brings_modules(c))
+        all +=
+            std::min(stage.all.all(), 0.5 * e.runtime.reuse_distance + 3 * stage.largest_gathered) *
+            c.shape.element();
+    return all;
 }
 
 // What waits for a recomputed layer's backward on the device, of `kept` bytes.
@@ -95,16 +117,13 @@ Bytes waiting(const Experiment& e, Bytes kept) {
     return e.run.offload_activations == ActivationOffload::none ? kept : Bytes(0);
 }
 
-// An update in steps holds the gradients that a rank updates once more in one flat tensor, and
-// 16-bit ones in fp32 too (DeepSpeed, runtime/zero/stage_1_and_2.py: flatten, then .to(fp32)),
-// beside the gradients. No activations are there then.
+// An update in steps holds copies of the gradients that a rank updates, beside these
+// (flat_tensors.h). No activations are there then.
 Bytes update_tensors(const LayerContext& c, const StageWeights& stage) {
     const Experiment& e = c.experiment;
-    if (e.runtime.optimizer.copies.empty() || !e.runtime.optimizer.master_weights ||
-        e.run.offload_optimizer)
-        return Bytes(0);
-    const Bytes kept = size_of(gradient_type(e)), wide = size_of(Dtype::fp32);
-    return shared_out(c, stage.all, 1) * (kept + (kept < wide ? wide : Bytes(0)));
+    return has_flat_gradients(e)
+               ? flat_update(c, stage)
+               : shared_out(c, stage.all, 1) * (update_copies(e).sum() + update_roots(e));
 }
 
 // Between stages, one tensor arrives and one leaves.
@@ -139,8 +158,10 @@ void add_units(StageWeights& stage, const LayerContext& c, int count, const Unit
     stage.all += count * unit.trained;
     stage.frozen += count * unit.frozen;
     stage.largest_unit = std::max(stage.largest_unit, in_common(c, unit.trained));
-    stage.largest_gathered =
-        std::max(stage.largest_gathered, in_common(c, unit.trained) + in_common(c, unit.frozen));
+    const double gathered = brings_modules(c)
+                                ? unit.trained.all()
+                                : in_common(c, unit.trained) + in_common(c, unit.frozen);
+    stage.largest_gathered = std::max(stage.largest_gathered, gathered);
 }
 
 UnitMemory unit_memory(const LayerContext& c) {
@@ -250,8 +271,9 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     return memory;
 }
 
-MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Activations& moment) {
+MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Activations& of) {
     const Experiment& e = c.experiment;
+    const Activations moment{of.kept, of.work + backward_buffers(c, weights)};
     MemoryUse use;
     add_states(use, c, weights);
     use.activations = moment.kept;
@@ -260,7 +282,7 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Ac
                   pipeline_buffers(c);
     // Gradients that are freed after the update exist when the backward has ended, activations when
     // it begins.
-    const bool freed = e.runtime.gradients.freed && micro_batches(e.parallelism) == 1;
+    const bool freed = frees_gradients(e) && micro_batches(e.parallelism) == 1;
     const Bytes update = update_tensors(c, weights), arrive = freed ? use.gradients : Bytes(0);
     if (arrive + update > moment.sum()) {
         use.activations = {};

@@ -154,6 +154,29 @@ TEST_CASE("activations on the host are of recomputed layers") {
     CHECK_THAT(lines(alone.problems), Contains("activation_offloading ("));
 }
 
+// In weights, as DeepSpeed counts them.
+TEST_CASE("sizes of DeepSpeed's tensors are read, under stage 3 those of its updates and gathers") {
+    const Launch at;
+    const auto values = [&](int stage) {
+        at.folder.write("z.json", R"({"bf16": {"enabled": true}, "train_batch_size": 8,
+ "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": )" +
+                                      std::to_string(stage) +
+                                      R"(, "sub_group_size": 1e8,
+ "stage3_max_reuse_distance": 5e7, "contiguous_gradients": false}})");
+        return at.read("deepspeed --num_gpus 8 train.py --deepspeed z.json --bf16" + model +
+                       " --per_device_train_batch_size 1");
+    };
+    const auto third = values(3);
+    check_values(third, {{"runtime.optimizer.part", "100000000 weights"},
+                         {"runtime.reuse_distance", "50000000"},
+                         {"runtime.gradients.flat", "false"}});
+    check_runs(third);
+    const auto second = values(2);
+    CHECK(value(second, "runtime.gradients.flat") == "false");
+    CHECK_FALSE(second.find("runtime.optimizer.part"));
+    CHECK_FALSE(second.find("runtime.reuse_distance"));
+}
+
 // 8 GPUs x 1 x 16 = 128. reduce_bucket_size "auto" is hidden^2 = 4096^2 elements.
 TEST_CASE("DeepSpeed's file is read with what the Trainer puts for auto") {
     const Launch at;
