@@ -170,18 +170,15 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload) {
     pipeline.shortest_chunk = workload.layers;
     for (const Chunk& chunk : paths.front())
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
-    find_memory(pipeline, workload, chunks_by_stage(paths, p.pp),
-                schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches));
+    find_memory(pipeline, workload, chunks_by_stage(paths, p.pp), schedule_orders(p));
     return pipeline;
 }
 
 std::vector<StageGroup> find_groups(const PipelineKey& key, const Workload& workload,
                                     const Directions& directions) {
     const Parallelism p = parallelism_of(key);
-    return groups_of(
-        key, workload, chunks_by_stage(paths_of(workload, p), p.pp),
-        trailing_weights(schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches)),
-        directions);
+    return groups_of(key, workload, chunks_by_stage(paths_of(workload, p), p.pp),
+                     trailing_weights(schedule_orders(p)), directions);
 }
 
 }  // namespace stepcast
