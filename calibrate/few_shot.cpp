@@ -219,6 +219,27 @@ std::string nearer_frameworks(const CalibrationRequest& request, const std::vect
         100 * fitted_median);
 }
 
+// Why the costs are the base's; "" where they were fitted.
+std::string why_base_is_kept(const StepFit& fit) {
+    if (fit.divided)
+        return "the costs of the base are kept: some rows are near to its forecasts, the others "
+               "are far and disagree with each other; the rows do not show which are right\n";
+    if (fit.base_kept)
+        return "the costs of the base are kept: fits to some of the rows hardly predict the others "
+               "better; their errors widen the interval\n";
+    return "";
+}
+
+// The last line: which constants the file has from these rows.
+std::string what_is_calibrated(const CalibrationRequest& request, const StepFit& fit) {
+    if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return "";
+    if (fit.base_kept)
+        return "calibrated: nothing; the file holds the costs of the base and how far these steps "
+               "are from them\n";
+    return "calibrated: steps; GEMM, attention, memory-bound kernels and collectives alone: not "
+           "measured\n";
+}
+
 }  // namespace
 
 std::string calibrate_few_shot(const CalibrationRequest& request, const Progress& progress) {
@@ -246,29 +267,14 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
         fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
     text += written(fit, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";
-    if (fit.divided)
-        text +=
-            "the costs of the base are kept: some rows are near to its forecasts, the others are "
-            "far and disagree with each other; the rows do not show which are right\n";
-    else if (fit.base_kept)
-        text +=
-            "the costs of the base are kept: fits to some of the rows hardly predict the others "
-            "better; their errors widen the interval\n";
-    text += constants_table(fit);
+    text += why_base_is_kept(fit) + constants_table(fit);
     text += fmt::format("  {}: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n",
                         fit.base_kept ? "with the costs of the base" : "fitted", 100 * own.median,
                         100 * own.mape, 100 * own.bias, 100 * fit.posterior.noise);
     for (const auto& [by, blocks] : fit.blocks)
         if (!blocks.empty()) text += block_table(blocks, by);
-    text += contradictions(rows.cases, fit.posterior) + other_base;
-    if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
-    if (fit.base_kept)
-        return text +
-               "calibrated: nothing; the file holds the costs of the base and how far these steps "
-               "are from them\n";
-    return text +
-           "calibrated: steps; GEMM, attention, memory-bound kernels and collectives alone: not "
-           "measured\n";
+    return text + contradictions(rows.cases, fit.posterior) + other_base +
+           what_is_calibrated(request, fit);
 }
 
 std::string cross_validate(const CalibrationRequest& request, LeftOut by,

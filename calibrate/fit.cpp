@@ -12,6 +12,7 @@
 #include "calibrate/solver.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/selection.h"
 #include "model/base/stamp.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
@@ -364,10 +365,7 @@ bool is_held_out(const FitCase& c, HeldOutShare share) {
 int tenth_of(const FitCase& c) { return part_of(c, tenths); }
 
 std::vector<FitCase> chosen(const std::vector<FitCase>& cases, HeldOutShare share, bool held_out) {
-    std::vector<FitCase> some;
-    std::ranges::copy_if(cases, std::back_inserter(some),
-                         [&](const FitCase& c) { return is_held_out(c, share) == held_out; });
-    return some;
+    return where(cases, [&](const FitCase& c) { return is_held_out(c, share) == held_out; });
 }
 
 Cluster seen_as(Cluster cluster, const SisterChip& sister) {

@@ -13,6 +13,7 @@
 #include "import/logs/run_summary.h"
 #include "import/tables/recorded.h"
 #include "model/base/errors.h"
+#include "model/base/selection.h"
 #include "model/graph/step_times.h"
 #include "model/input/check_experiment.h"
 #include "model/step.h"
@@ -34,9 +35,7 @@ double step_spread(double routing_scatter) {
 }
 
 std::vector<Sample> medians_of(const std::vector<Sample>& run) {
-    std::vector<Sample> medians;
-    std::ranges::copy_if(run, std::back_inserter(medians),
-                         [](const Sample& row) { return row.step == -1; });
+    std::vector<Sample> medians = where(run, [](const Sample& row) { return row.step == -1; });
     if (!medians.empty()) return medians;
     Summaries computed = summaries(run);
     if (!computed.refused.empty()) throw ConfigError(computed.refused.front());

@@ -17,6 +17,7 @@
 #include "import/profiles/profile_times.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/rank_groups.h"
 #include "model/records/measurements.h"
 #include "model/transformer/step.h"
@@ -28,20 +29,15 @@ constexpr int first_process = 1000;
 
 std::int64_t nanoseconds(Seconds time) { return std::llround(time.si() * 1e9); }
 
-bool names_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
-    return std::ranges::any_of(
-        words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
-}
-
 // The kind of op, from the operator if known, else from the kernel's name.
 std::string kind_of(const Profile& p, const DeviceSpan& s) {
     if (s.kind == SpanKind::communication && s.collective < 0) return "all_reduce";
     if (s.kind != SpanKind::compute || s.sized >= 0) return std::string(kind_name(op_of(p, s)));
     const std::string_view name = p.names[s.name];
-    if (names_one_of(name, {"flash", "fmha", "attention"})) return "attention";
-    if (names_one_of(name, {"grouped_gemm", "GroupedGemm", "grouped_mm", "GroupProblemShape"}))
+    if (has_any(name, {"flash", "fmha", "attention"})) return "attention";
+    if (has_any(name, {"grouped_gemm", "GroupedGemm", "grouped_mm", "GroupProblemShape"}))
         return "grouped_gemm";
-    if (names_one_of(name, {"gemm", "nvjet", "cutlass", "xmma", "Cijk_", "gemv"})) return "gemm";
+    if (has_any(name, {"gemm", "nvjet", "cutlass", "xmma", "Cijk_", "gemv"})) return "gemm";
     return "memory_pass";
 }
 
@@ -332,8 +328,8 @@ TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks
 bool fitted_to_traces(const Cluster& cluster) {
     return cluster.fitted &&
            std::ranges::any_of(cluster.fitted->sources, [](const std::string& source) {
-               return names_one_of(source, {".gemms.csv", ".batches.csv", ".passes.csv",
-                                            ".attention.csv", ".collectives.csv"});
+               return has_any(source, {".gemms.csv", ".batches.csv", ".passes.csv",
+                                       ".attention.csv", ".collectives.csv"});
            });
 }
 

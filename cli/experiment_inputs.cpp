@@ -21,7 +21,7 @@ Translation asked_translation(const Options& options, const std::string& name,
         const Experiment e = read_unchecked_experiment(
             {name + of_translation, experiment_text(translation)}, overrides);
         const auto& p = e.parallelism;
-        if (p.dp * p.tp * p.pp * p.cp != rank_count(e.cluster) ||
+        if (ranks_of_all(p) != rank_count(e.cluster) ||
             p.dp == translation.count("parallelism.dp", 0))
             return translation;
         how.replicas = p.dp;

@@ -9,6 +9,7 @@
 #include "import/launch/emit.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
+#include "model/base/selection.h"
 #include "sim/levers.h"
 
 namespace stepcast {
@@ -29,11 +30,9 @@ std::string name_in(const std::string& line) { return line.substr(0, line.find_f
 
 // What the second has that the first has not.
 Lines only_in_second(const Lines& first, const Lines& second) {
-    Lines found;
-    std::ranges::copy_if(second, std::back_inserter(found), [&](const std::string& line) {
+    return where(second, [&](const std::string& line) {
         return std::ranges::find(first, line) == first.end();
     });
-    return found;
 }
 
 // Changed values are named once, by the new one.

@@ -173,9 +173,9 @@ void spread(Layers& layers, const Override& ranks) {
 
 void fill_with_replicas(Layers& layers, const std::string& at) {
     auto& p = layers.experiment.parallelism;
-    const int one = p.tp * p.pp * p.cp, ranks = rank_count(layers.experiment.cluster);
-    if (ranks % one != 0) return;  // the cross rule has the better message
-    p.dp = ranks / one;
+    const auto replicas = replicas_on(p, rank_count(layers.experiment.cluster));
+    if (!replicas) return;  // the cross rule has the better message
+    p.dp = *replicas;
     layers.said["parallelism.dp"].at = at;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,27 @@ struct Parallelism {
     KEY(MoeSystem, moe_system, MoeSystem::alltoall, "how the MoE layer runs");
     friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
+
+// Ranks that hold one copy of the model, and those of all copies.
+inline long ranks_of_replica(const Parallelism& p) { return long{p.tp} * p.cp * p.pp; }
+inline long ranks_of_all(const Parallelism& p) { return ranks_of_replica(p) * p.dp; }
+
+// Ranks that compute with the same weights, each on tokens of its own; ZeRO shards over them.
+inline int ranks_of_weights(const Parallelism& p) { return p.dp * p.cp; }
+inline bool shards_over_some(const Parallelism& p) {
+    return p.shard != 0 && p.shard != ranks_of_weights(p);
+}
+
+// The replicas that fill so many ranks; none where ranks would be left over.
+inline std::optional<int> replicas_on(const Parallelism& p, long ranks) {
+    const long one = ranks_of_replica(p);
+    if (ranks % one != 0) return std::nullopt;
+    return static_cast<int>(ranks / one);
+}
+
+// Whether tensor-parallel ranks hold different tokens outside their blocks, or the same.
+inline bool splits_sequence(const Parallelism& p) { return p.tp > 1 && p.sequence_parallel; }
+inline bool repeats_sequence(const Parallelism& p) { return p.tp > 1 && !p.sequence_parallel; }
 
 // Whether layers run again before their backward: all, or recompute_layers of a stage.
 inline bool recomputes_layers(const Parallelism& p) {

@@ -128,6 +128,8 @@ inline bool splits_experts(const Workload& w, const ExpertKernels& experts) {
 inline bool splits_experts(const Experiment& e) {
     return splits_experts(e.workload, e.runtime.experts);
 }
+// Tensor-parallel ranks that hold one expert between them.
+inline int ranks_of_expert(const Experiment& e) { return splits_experts(e) ? e.parallelism.tp : 1; }
 inline bool sends_once(const Experiment& e) {
     const TokenDispatch how = e.runtime.experts.dispatch;
     return how == TokenDispatch::once ||

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/base/selection.h"
 #include "reports/compare_page.h"
 #include "sim/results/comparison.h"
 #include "sim/results/kernel_comparison.h"
@@ -40,14 +41,6 @@ struct CompareSummary {
 
 // Throws ConfigError naming the case if a predicted one has no measured step above 0.
 CompareSummary summarise(const std::vector<Comparison>& comparisons);
-
-// The items for which `fits` is true.
-template <class Item, class Fits>
-std::vector<Item> where(const std::vector<Item>& items, Fits fits) {
-    std::vector<Item> chosen;
-    std::ranges::copy_if(items, std::back_inserter(chosen), fits);
-    return chosen;
-}
 
 // The predicted cases with this evidence.
 std::vector<Comparison> of_evidence(const std::vector<Comparison>& comparisons, Evidence evidence);

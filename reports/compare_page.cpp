@@ -64,7 +64,7 @@ Table case_table(const Comparisons& comparisons) {
 
 // The cases with the best evidence: unseen ones if there are any, since only these say how well
 // stepcast predicts. `which`: in words.
-Comparisons telling(const Comparisons& comparisons, std::string& which) {
+Comparisons with_best_evidence(const Comparisons& comparisons, std::string& which) {
     for (const auto& [evidence, name] :
          {std::pair{Evidence::unseen, " that no fit has seen"},
           {Evidence::seen, ", known while the model was made but not fitted"},
@@ -85,7 +85,7 @@ void add_answer(Page& page, const Comparisons& comparisons) {
         return;
     }
     std::string which;
-    const CompareSummary s = summarise(telling(comparisons, which));
+    const CompareSummary s = summarise(with_best_evidence(comparisons, which));
     page.answer = percent_text(s.mape);
     const bool one = s.predicted == 1;
     page.answer_note = one ? "error of one step" + which

@@ -42,10 +42,9 @@ std::vector<std::string> other_values(const Key& key, const Experiment& e) {
 std::optional<Override> replicas_beside(const Experiment& e, const Override& size) {
     Experiment tried = e;
     set_key(tried, size);
-    const Parallelism& p = tried.parallelism;
-    const int one = p.tp * p.pp * p.cp, ranks = rank_count(e.cluster);
-    if (ranks % one != 0 || ranks / one == p.dp) return std::nullopt;
-    return Override{"parallelism.dp", fmt::format("{}", ranks / one)};
+    const std::optional<int> replicas = replicas_on(tried.parallelism, rank_count(e.cluster));
+    if (!replicas || *replicas == tried.parallelism.dp) return std::nullopt;
+    return Override{"parallelism.dp", fmt::format("{}", *replicas)};
 }
 
 // Schedules and chunks do nothing without a pipeline.

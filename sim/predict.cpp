@@ -144,20 +144,20 @@ std::vector<std::string> vocabulary_notes(const Experiment& e) {
     constexpr double worth_telling = 0.02;
     const Workload& w = e.workload;
     if (w.kind != Workload::Kind::transformer || w.vocab == 0) return {};
-    const long on_rank = rank_shape(e).vocab, used = on_rank * e.parallelism.tp;
+    const long used = padded_vocab(e);
     if (real(used) > (1 + worth_telling) * w.vocab)
         return {fmt::format("vocabulary of {} words counted as {}: runtime.vocab_multiple is {}",
                             w.vocab, used, e.runtime.vocab_multiple)};
-    if (alignment_of(on_rank) == Gemm::Alignment::full) return {};
+    if (alignment_of(rank_shape(e).vocab) == Gemm::Alignment::full) return {};
     Experiment padded = e;
     padded.runtime.vocab_multiple = usual_multiple;
     const double faster =
         1 - simulate_quiet(padded, 0).timeline.end / simulate_quiet(e, 0).timeline.end;
     if (faster < worth_telling) return {};
-    return {fmt::format(
-        "vocabulary of {} words, unaligned: padded to {} the step takes {:.0f} % less "
-        "time (runtime.vocab_multiple = {})",
-        w.vocab, rank_shape(padded).vocab * e.parallelism.tp, 100 * faster, usual_multiple)};
+    return {
+        fmt::format("vocabulary of {} words, unaligned: padded to {} the step takes {:.0f} % less "
+                    "time (runtime.vocab_multiple = {})",
+                    w.vocab, padded_vocab(padded), 100 * faster, usual_multiple)};
 }
 
 // Of late ranks whose delay does not follow the step, the mean tells little.
@@ -256,9 +256,10 @@ static Flops masked_flops(const Experiment& e, double tokens) {
     return w.kind == Workload::Kind::transformer ? masked_flops(w, tokens / w.seq) : Flops{};
 }
 
-double tokens_per_step(const Experiment& e) {
-    return real(sequences_of_step(e.parallelism)) * e.workload.seq;
+double tokens_per_step(const Workload& w, const Parallelism& p) {
+    return real(sequences_of_step(p)) * w.seq;
 }
+double tokens_per_step(const Experiment& e) { return tokens_per_step(e.workload, e.parallelism); }
 
 std::vector<Seconds> steps_of_draws(const Experiment& e) {
     if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};

@@ -37,6 +37,7 @@ Prediction predict_step(const Experiment& experiment);
 Prediction predict_step(const AsRun& run);
 
 // Tokens that all ranks together process in a step.
+double tokens_per_step(const Workload& workload, const Parallelism& parallelism);
 double tokens_per_step(const Experiment& experiment);
 
 // FLOPs of a step of `tokens` tokens that the model needs; recomputation does not count.

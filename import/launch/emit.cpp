@@ -50,10 +50,9 @@ void check_deepspeed(const Experiment& e, Emission& out) {
                           gradient_type(e) == Dtype::bf16,
                       fmt::format("runtime.gradients.type {}", to_string(gradient_type(e))));
     // runtime/config.py:121 of 0.19.8: MiCS has been removed
-    out.refuse_unless(p.zero < 3 || p.shard == 0 || p.shard == p.dp * p.cp,
+    out.refuse_unless(p.zero < 3 || !shards_over_some(p),
                       "parallelism.shard: shards of part of the replicas (MiCS) are gone");
-    out.refuse_unless(!p.sequence_parallel || p.tp == 1,
-                      "sequence_parallel with tensor parallelism (tp)");
+    out.refuse_unless(!splits_sequence(p), "sequence_parallel with tensor parallelism (tp)");
     out.refuse_unless(p.vp == 1, "chunks of stages (vp)");
     out.refuse_unless(
         e.workload.optimizer != Optimizer::adam8bit && e.workload.optimizer != Optimizer::adafactor,

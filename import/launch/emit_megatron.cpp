@@ -80,7 +80,7 @@ private:
                         to_string(p.schedule)));
         out_.refuse_unless(p.rank_order == "tp-cp-dp-pp" || (lm() && p.rank_order == "tp-cp-pp-dp"),
                            "parallelism.rank_order " + p.rank_order);
-        const int etp = splits_experts(e_) ? p.tp : 1;
+        const int etp = ranks_of_expert(e_);
         out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0,
                            "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");
         out_.refuse_unless(!is_latent(w) || !nemo(), "workload.mla: MLA");
@@ -89,11 +89,11 @@ private:
         out_.refuse_unless(!e_.runtime.row_scales, "runtime.row_scales");
         out_.refuse_unless(w.gated || w.activation != Activation::relu, "activation relu");
         // megatron/core/transformer/moe/moe_layer.py refuses to train so.
-        out_.refuse_unless(w.moe.experts == 0 || p.tp == 1 || p.sequence_parallel,
+        out_.refuse_unless(w.moe.experts == 0 || !repeats_sequence(p),
                            "experts with tensor parallelism (tp) and without sequence_parallel");
         out_.refuse_unless(e_.runtime.optimizer.master_weights,
                            "runtime.optimizer.master_weights = false");
-        out_.refuse_unless(p.shard == 0 || p.shard == p.dp * p.cp || p.zero == 3,
+        out_.refuse_unless(!shards_over_some(p) || p.zero == 3,
                            "parallelism.shard: shards of part of the replicas without zero 3");
         out_.refuse_unless(w.positions != Positions::relative,
                            "workload.positions relative: Transformer-XL's");
@@ -205,7 +205,7 @@ private:
         numbers({"workload.head_dim"});
         add(nemo() ? "encoder_seq_length" : "seq_length", w.seq);
         if (!bridge())  // whose models have as many positions as seq_length
-            add("max_position_embeddings", w.max_positions > 0 ? w.max_positions : w.seq);
+            add("max_position_embeddings", position_rows(w));
         const std::string norm = w.norm == Norm::rmsnorm ? "RMSNorm" : "LayerNorm";
         add("normalization", nemo() ? lower_case(norm) : norm);
         add("position_embedding_type", w.positions == Positions::rotary    ? "rope"
@@ -243,7 +243,7 @@ private:
         flag("moe_grouped_gemm", !lm() || e_.runtime.experts.products != ExpertProducts::each);
         add("moe_token_dispatcher_type", sends_once(e_) ? "flex" : "alltoall");
         numbers({"parallelism.ep"});
-        if (p.tp > 1) add("expert_tensor_parallel_size", splits_experts(e_) ? p.tp : 1);
+        if (p.tp > 1) add("expert_tensor_parallel_size", ranks_of_expert(e_));
     }
 
     void stages() {
@@ -357,9 +357,8 @@ private:
             flag("use_megatron_fsdp", true, section);
             add("data_parallel_sharding_strategy",
                 p.zero == 3 ? "optim_grads_params" : "optim_grads", section);
-            const int replicas = p.dp * p.cp;
-            if (p.shard > 0 && p.shard < replicas)
-                add("num_distributed_optimizer_instances", replicas / p.shard, section);
+            if (shards_over_some(p))
+                add("num_distributed_optimizer_instances", ranks_of_weights(p) / p.shard, section);
         } else {
             flag("use_distributed_optimizer",
                  p.zero == 1 && e_.workload.optimizer != Optimizer::muon, section);

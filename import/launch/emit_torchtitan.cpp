@@ -29,8 +29,7 @@ void check_torchtitan(const Experiment& e, bool flags, Emission& out) {
                       "zero 0 with context parallelism (cp): its ranks share the shards");
     out.refuse_unless(!schedule_name(p).empty() || p.pp == 1,
                       fmt::format("parallelism.schedule {}", to_string(p.schedule)));
-    out.refuse_unless(p.sequence_parallel || p.tp == 1,
-                      "tensor parallelism (tp) without sequence_parallel");
+    out.refuse_unless(!repeats_sequence(p), "tensor parallelism (tp) without sequence_parallel");
     out.refuse_unless(e.workload.moe.capacity_factor == 0,
                       "workload.moe.capacity_factor: its experts drop no tokens");
     out.refuse_unless(

@@ -19,9 +19,9 @@
 #include "import/launch/tool_files.h"
 #include "import/launch/trainer.h"
 #include "import/launch/variables.h"
-#include "import/text_search.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/machine/allocator_settings.h"
 

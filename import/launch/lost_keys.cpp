@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "import/launch/translate.h"
+#include "model/base/text_search.h"
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"
@@ -16,11 +17,6 @@
 
 namespace stepcast {
 namespace {
-
-bool begins_with_any(std::string_view key, std::initializer_list<std::string_view> beginnings) {
-    return std::ranges::any_of(beginnings,
-                               [&](std::string_view begin) { return key.starts_with(begin); });
-}
 
 // ---- which keys count
 
@@ -247,14 +243,14 @@ Experiment with_values_written_out(Experiment e) {
     Parallelism& p = e.parallelism;
     if (w.kv_heads == 0) w.kv_heads = w.heads;
     if (w.head_dim == 0 && w.heads > 0) w.head_dim = w.hidden / w.heads;
-    if (w.max_positions == 0) w.max_positions = w.seq;
+    w.max_positions = position_rows(w);
     if (w.moe.ffn == 0) w.moe.ffn = w.ffn;
     if (w.moe.shared_experts > 0) {
         w.moe.shared_ffn = shared_ffn(w);
         w.moe.shared_experts = 1;
     }
     p.global_batch = sequences_of_step(p);
-    if (p.shard == p.dp * p.cp) p.shard = 0;
+    if (!shards_over_some(p)) p.shard = 0;
     write_out_runtime(e);
     return e;
 }

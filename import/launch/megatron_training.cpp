@@ -10,6 +10,7 @@
 
 #include "import/launch/megatron_source.h"
 #include "model/base/plain_text.h"
+#include "model/base/selection.h"
 
 namespace stepcast {
 namespace {
@@ -226,8 +227,7 @@ void take_recomputed_modules(MegatronSource& s) {
                                 : words_of(modules->value, "[]'\", ");
     if (moe && std::ranges::find(named, "moe") == named.end()) named.emplace_back("moe");
     constexpr auto& known = name_list<RecomputedModule>;
-    std::vector<std::string> unknown;
-    std::ranges::copy_if(named, std::back_inserter(unknown), [&](const std::string& word) {
+    const std::vector<std::string> unknown = where(named, [&](const std::string& word) {
         return std::ranges::find(known, word) == known.end();
     });
     if (!unknown.empty())

@@ -32,8 +32,7 @@ Cluster any_machine() {
 // cluster has that many ranks.
 bool fill_ranks(Experiment& e, bool replicas_stated) {
     Parallelism& p = e.parallelism;
-    const long split = long{p.tp} * p.pp * p.cp,
-               of_experts = long{splits_experts(e) ? p.tp : 1} * p.ep * p.pp;
+    const long split = ranks_of_replica(p), of_experts = long{ranks_of_expert(e)} * p.ep * p.pp;
     const long ranks = replicas_stated ? split * p.dp : std::lcm(split, of_experts);
     if (constexpr long most = 1 << 20; ranks > most) return false;
     p.dp = as_int(ranks / split);

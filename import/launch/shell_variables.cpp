@@ -19,11 +19,9 @@ namespace stepcast {
 
 using Pieces = ShellPieces;
 
-bool is_name(char c) { return is_letter_or_digit(c) || c == '_'; }
-
 std::size_t assigned_name(const std::string& raw) {
     std::size_t end = 0;
-    while (end < raw.size() && is_name(raw[end])) ++end;
+    while (end < raw.size() && is_name_character(raw[end])) ++end;
     if (end == 0 || is_digit(raw[0])) return 0;
     // NAME[KEY]=
     if (raw.compare(end, 1, "[") == 0) end = std::min(raw.find(']', end), raw.size() - 1) + 1;
@@ -152,7 +150,7 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
         return unsure_.contains(of) ? Pieces{} : Pieces{{std::to_string(count), place(line)}};
     }
     std::size_t end = 0;
-    while (end < inside.size() && is_name(inside[end])) ++end;
+    while (end < inside.size() && is_name_character(inside[end])) ++end;
     if (end == 0 && !inside.empty()) ++end;
     const auto name = inside.substr(0, end);
     auto rest = inside.substr(end);
@@ -323,8 +321,8 @@ Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) 
         return {};
     }
     std::size_t end = begin + 2;  // for $1 and $@; names are longer
-    if (is_name(raw[begin + 1]) && !is_digit(raw[begin + 1]))
-        while (end < raw.size() && is_name(raw[end])) ++end;
+    if (is_name_character(raw[begin + 1]) && !is_digit(raw[begin + 1]))
+        while (end < raw.size() && is_name_character(raw[end])) ++end;
     i = end - 1;
     return value_of(raw.substr(begin + 1, end - begin - 1), line);
 }
@@ -358,8 +356,8 @@ struct PieceBuilder {
 
 bool is_expanded(const std::string& raw, std::size_t at) {
     const char next = at + 1 < raw.size() ? raw[at + 1] : ' ';
-    return raw[at] == '$' &&
-           (is_name(next) || std::string_view("@*#{(").find(next) != std::string_view::npos);
+    return raw[at] == '$' && (is_name_character(next) ||
+                              std::string_view("@*#{(").find(next) != std::string_view::npos);
 }
 
 }  // namespace
@@ -401,7 +399,7 @@ std::string ShellVariables::filled(const ShellWord& document) {
         const bool braces = raw.compare(i, 2, "${") == 0;
         const std::size_t begin = i + (braces ? 2 : 1);
         std::size_t end = begin;
-        while (raw[i] == '$' && end < raw.size() && is_name(raw[end])) ++end;
+        while (raw[i] == '$' && end < raw.size() && is_name_character(raw[end])) ++end;
         if (end == begin || (braces && (end >= raw.size() || raw[end] != '}'))) {
             text += raw[i];
             continue;
@@ -478,7 +476,7 @@ long ShellVariables::operand(std::string_view& text, int line) {
     if (take(text, "-")) return negated(operand(text, line));
     if (take(text, "!")) return operand(text, line) == 0;
     std::size_t end = 0;
-    while (end < text.size() && is_name(text[end])) ++end;
+    while (end < text.size() && is_name_character(text[end])) ++end;
     const std::string word(text.substr(0, end));
     text.remove_prefix(end);
     const bool digits = !word.empty() && is_digit(word[0]);

@@ -5,8 +5,6 @@
 
 namespace stepcast {
 
-bool is_name(char c);
-
 // For NAME=.. or NAME+=..: length of the name; 0 = no assignment.
 std::size_t assigned_name(const std::string& raw);
 

@@ -22,8 +22,8 @@
 #include "import/launch/unknown.h"
 #include "import/launch/variables.h"
 #include "import/machine/smi_listings.h"
-#include "import/text_search.h"
 #include "model/base/errors.h"
+#include "model/base/text_search.h"
 #include "model/base/whole_files.h"
 #include "model/input/hub_config.h"
 #include "model/input/presets.h"
@@ -51,7 +51,8 @@ std::string read_described(const std::string& path) {
 
 // Logs of a training often begin with such a listing, and are none.
 ForeignFormat recognise_listing(const std::string& text) {
-    constexpr std::array of_logs{"loss", "iteration", "it/s", "elapsed", "throughput", "busbw"};
+    constexpr std::array<std::string_view, 6> of_logs{"loss",    "iteration",  "it/s",
+                                                      "elapsed", "throughput", "busbw"};
     if (has_any(text, of_logs)) return ForeignFormat::none;
     if (has_any(text, {"NVSMI LOG", "| NVIDIA-SMI ", " (UUID: GPU-"}))
         return ForeignFormat::nvidia_smi;
@@ -101,7 +102,7 @@ ForeignFormat recognise_names(const std::string& text, const std::string& path) 
 }
 
 // Levanter's and others' files have a trainer and a model, too, but none of these.
-constexpr std::array names_of_nemo{
+constexpr std::array<std::string_view, 8> names_of_nemo{
     "micro_batch_size", "global_batch_size",   "num_nodes",          "devices",
     "exp_manager",      "num_attention_heads", "encoder_seq_length", "model_parallel_size"};
 

@@ -31,8 +31,6 @@ constexpr std::array timers{Timer{"forward", "forward"},
                             Timer{"bwd", "backward_and_sync"},
                             Timer{"step", "optimizer"}};
 
-bool is_of_name(char c) { return is_letter_or_digit(c) || c == '_'; }
-
 // The time stamp of "[2024-02-20 09:55:01,105] ..": milliseconds since the day's midnight.
 // Differences allow for one midnight between.
 std::optional<double> clock_of(std::string_view line) {
@@ -120,7 +118,8 @@ private:
             cursor.word("");
             std::string_view name = cursor.rest();
             name = name.substr(
-                0, as_index(std::find_if_not(name.begin(), name.end(), is_of_name) - name.begin()));
+                0, as_index(std::find_if_not(name.begin(), name.end(), is_name_character) -
+                            name.begin()));
             if (name.empty() || !cursor.word(name) || !cursor.word(":")) return false;
             const auto value = cursor.number();
             if (!value || *value < 0) return false;
@@ -242,7 +241,7 @@ private:
         }
         if (cursor.word("CPU Virtual Memory")) return LineUse::skipped;
         memory_of_.assign(cursor.rest().substr(0, 80));
-        for (char& c : memory_of_) c = is_of_name(c) ? lower_case(c) : '_';
+        for (char& c : memory_of_) c = is_name_character(c) ? lower_case(c) : '_';
         return LineUse::skipped;
     }
 

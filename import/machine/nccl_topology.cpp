@@ -11,10 +11,10 @@
 
 #include "import/machine/machine.h"
 #include "import/machine/smi_listings.h"
-#include "import/text_search.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "import/machine/machine.h"
-#include "import/text_search.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/base/numbers.h"
+#include "model/base/text_search.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -28,11 +29,6 @@ Alike alike(const OperatorCall& c) {
     return {c.op, c.dtype, sizes};
 }
 
-bool has_one_of(std::string_view name, std::span<const std::string_view> words) {
-    return std::ranges::any_of(
-        words, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
-}
-
 // Attention first: its kernels are products too.
 double KernelShares::*kind_of(const Profile& p, const DeviceSpan& span) {
     using namespace std::string_view_literals;
@@ -45,8 +41,8 @@ double KernelShares::*kind_of(const Profile& p, const DeviceSpan& span) {
         return is_compute(work) ? &KernelShares::products : &KernelShares::passes;
     }
     const std::string& name = p.names[span.name];
-    if (has_one_of(name, attention)) return &KernelShares::attention;
-    return has_one_of(name, products) ? &KernelShares::products : &KernelShares::passes;
+    if (has_any(name, attention)) return &KernelShares::attention;
+    return has_any(name, products) ? &KernelShares::products : &KernelShares::passes;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "import/profiles/trace_records.h"
+#include "model/base/text_search.h"
 
 namespace stepcast {
 
@@ -27,29 +28,23 @@ std::uint32_t TraceRecords::add_inputs(const OperatorInputs& of) {
     return number;
 }
 
-static bool begins_with_one_of(std::string_view name,
-                               std::initializer_list<std::string_view> calls) {
-    return std::ranges::any_of(calls,
-                               [&](std::string_view call) { return name.starts_with(call); });
-}
-
 bool launches_kernel(std::string_view name) {
-    return begins_with_one_of(name,
-                              {"cudaLaunchKernel", "cuLaunchKernel", "cudaLaunchCooperativeKernel",
-                               "hipLaunchKernel", "hipExtLaunchKernel", "hipExtModuleLaunchKernel",
-                               "hipModuleLaunchKernel", "hipLaunchCooperativeKernel"});
+    return begins_with_any(name,
+                           {"cudaLaunchKernel", "cuLaunchKernel", "cudaLaunchCooperativeKernel",
+                            "hipLaunchKernel", "hipExtLaunchKernel", "hipExtModuleLaunchKernel",
+                            "hipModuleLaunchKernel", "hipLaunchCooperativeKernel"});
 }
 
 bool waits_for_device(std::string_view name) {
     return name == "cudaMemcpy" || name == "hipMemcpy" ||
-           begins_with_one_of(
-               name, {"cudaMemcpy_v", "cudaDeviceSynchronize", "cudaStreamSynchronize",
-                      "cudaEventSynchronize", "hipDeviceSynchronize", "hipStreamSynchronize",
-                      "hipEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize"});
+           begins_with_any(name,
+                           {"cudaMemcpy_v", "cudaDeviceSynchronize", "cudaStreamSynchronize",
+                            "cudaEventSynchronize", "hipDeviceSynchronize", "hipStreamSynchronize",
+                            "hipEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize"});
 }
 
 bool launches_graph(std::string_view name) {
-    return begins_with_one_of(name, {"cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"});
+    return begins_with_any(name, {"cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"});
 }
 
 // Drops every second point beyond the limit: a plotted counter needs no more points than a screen

@@ -78,8 +78,6 @@ std::vector<CaseRow> read_cases(const std::string& path) {
 
 namespace {
 
-bool is_number(char c) { return is_digit(c) || c == '.'; }
-
 double number_in(const CaseRow& row, const std::string& column) {
     return at_place(column, [&] { return csv_number(row.cell(column)); });
 }
@@ -160,7 +158,7 @@ int count_of(double number) {
 
 std::optional<double> number_before(std::string_view text, std::size_t at) {
     std::size_t begin = at;
-    while (begin > 0 && is_number(text[begin - 1])) --begin;
+    while (begin > 0 && is_number_character(text[begin - 1])) --begin;
     if (begin == at || !is_digit(text[begin])) return std::nullopt;
     return number_of(text.substr(begin, at - begin));
 }
@@ -168,7 +166,7 @@ std::optional<double> number_before(std::string_view text, std::size_t at) {
 std::optional<double> number_after(std::string_view text, std::size_t at) {
     while (at < text.size() && !is_digit(text[at])) ++at;
     std::size_t end = at;
-    while (end < text.size() && is_number(text[end])) ++end;
+    while (end < text.size() && is_number_character(text[end])) ++end;
     if (end == at) return std::nullopt;
     return number_of(text.substr(at, end - at));
 }

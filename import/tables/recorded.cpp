@@ -153,19 +153,19 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
     if (base.workload.moe.experts > 0 && is_moe_system(run.system))
         overrides.push_back({"parallelism.moe_system", run.system});
     const Parallelism& p = base.parallelism;
-    const int each = p.tp * p.pp * p.cp;
-    if (run.ranks == 0 || run.ranks == each * p.dp) return;
-    if (run.ranks % each != 0)
+    if (run.ranks == 0 || run.ranks == ranks_of_all(p)) return;
+    const std::optional<int> replicas = replicas_on(p, run.ranks);
+    if (!replicas)
         throw ConfigError(
             fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} "
                         "x context {}",
-                        run.ranks, each, p.tp, p.pp, p.cp));
-    overrides.push_back({"parallelism.dp", std::to_string(run.ranks / each)});
+                        run.ranks, ranks_of_replica(p), p.tp, p.pp, p.cp));
+    overrides.push_back({"parallelism.dp", std::to_string(*replicas)});
     if (p.global_batch > 0)  // keeps the number of sequences per rank
-        overrides.push_back({"parallelism.global_batch",
-                             std::to_string(p.global_batch / p.dp * (run.ranks / each))});
+        overrides.push_back(
+            {"parallelism.global_batch", std::to_string(p.global_batch / p.dp * *replicas)});
     if (base.workload.moe.experts > 0 && p.ep == p.dp)
-        overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
+        overrides.push_back({"parallelism.ep", std::to_string(*replicas)});
 }
 
 bool names_machine(const Experiment& e) { return e.cluster.gpu.memory > Bytes(0); }
@@ -187,9 +187,8 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     found.x = run.first->experts;
     std::vector<Override> overrides;
     const Experiment base = base_of(preset, cluster);
-    const Parallelism& split = base.parallelism;
     // which then says how large the machine was
-    const int own = names_machine(base) ? 0 : split.dp * split.tp * split.pp * split.cp;
+    const int own = names_machine(base) ? 0 : as_int(ranks_of_all(base.parallelism));
     add_machine(cluster, base.cluster, run.first->ranks > 0 ? run.first->ranks : own, overrides,
                 found.assumptions);
     add_split(*run.first, base, overrides);

@@ -7,14 +7,11 @@
 #include <fmt/format.h>
 
 #include "import/tables/row_parts.h"
+#include "model/base/characters.h"
 #include "model/base/errors.h"
 
 namespace stepcast {
 namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool of_number(char c) { return is_digit(c) || c == '.'; }
 
 // "fp8 | float8" gives both.
 std::vector<std::string> alternatives(const std::string& text) {
@@ -157,13 +154,13 @@ Phrase::Span Phrase::match(std::string_view text, std::size_t anchor_at, Cells& 
         return true;
     };
     if (literals_.front().empty()) {
-        while (span.begin > 0 && of_number(text[span.begin - 1])) --span.begin;
+        while (span.begin > 0 && is_number_character(text[span.begin - 1])) --span.begin;
         if (!take(span.begin, anchor_at)) return {0, 0};
     }
     for (std::size_t next = cell; next < literals_.size(); ++next) {
         if (next > cell) {
             auto end = span.end;
-            while (end < text.size() && of_number(text[end])) ++end;
+            while (end < text.size() && is_number_character(text[end])) ++end;
             if (!take(span.end, end)) return {0, 0};
             span.end = end;
         }

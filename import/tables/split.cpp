@@ -41,8 +41,7 @@ void set_degrees(const CaseRow& row, int ranks, Experiment& e, Assumptions& assu
     p.pp = count_in(row, "pp", 1);
     p.cp = count_in(row, "cp", 1);
     p.ep = count_in(row, "ep", 1);
-    const int model_ranks = p.tp * p.pp * p.cp;
-    p.dp = count_in(row, "dp", std::max(1, ranks / model_ranks));
+    p.dp = count_in(row, "dp", as_int(std::max(1L, ranks / ranks_of_replica(p))));
     if (row.cell("dp").empty())
         assumptions.push_back(fmt::format("dp not stated: {} = gpus / (tp x pp x cp)", p.dp));
     p.vp = count_in(row, "vp", 1);
@@ -71,7 +70,7 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
         throw ConfigError("zero: \"" + stage + "\" is not understood; expected 0, 1, 2 or 3");
     if (p.zero != 3 || !states(row, "shard")) return;
     p.shard = row.cell("shard") == "node" ? node : *count_in(row, "shard");
-    if (p.shard >= p.dp * p.cp) p.shard = 0;
+    if (p.shard >= ranks_of_weights(p)) p.shard = 0;
     if (p.shard > 0)
         assumptions.push_back(
             fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
@@ -83,7 +82,7 @@ void choose_zero(const CaseRow& row, const Experiment& e, Parallelism& p,
     if (!row.cell("zero").empty()) return;
     Experiment chosen = e;
     chosen.parallelism = p;
-    if (p.dp * p.cp == 1 || e.framework.can.zero.empty()) {
+    if (ranks_of_weights(p) == 1 || e.framework.can.zero.empty()) {
         assumptions.emplace_back("zero not stated: 0");
         return;
     }

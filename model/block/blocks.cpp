@@ -43,6 +43,26 @@ void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view 
                        Normalize{name, s.outer_tokens, w.hidden, product}, Cast{outer}});
 }
 
+// Products of all tokens that read the model's width, or make it of parts that are summed.
+Linear from_hidden(std::string_view name, const Workload& w, const RankShape& s, Width out,
+                   Split split = Split::column) {
+    return {.name = name,
+            .tokens = s.tokens,
+            .out = out,
+            .in = w.hidden,
+            .dtype = s.matrix,
+            .split = split};
+}
+Linear to_hidden(std::string_view name, const Workload& w, const RankShape& s, Width in) {
+    return {.name = name,
+            .tokens = s.tokens,
+            .out = w.hidden,
+            .in = in,
+            .dtype = s.matrix,
+            .split = Split::row,
+            .bias = w.linear_bias};
+}
+
 Width heads_of(const Workload& w, const RankShape& s) { return {w.heads, s.heads}; }
 Width kv_heads_of(const Workload& w, const RankShape& s) { return {kv_heads(w), s.kv_heads}; }
 
@@ -50,15 +70,11 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
     const Width queries = heads_of(w, s) * (s.qk_dim * (w.attention_gate ? 2 : 1)),
                 keys = kv_heads_of(w, s) * s.qk_dim;
     const auto linear = [&](std::string_view name, Width out, Split split) {
-        return Linear{.name = name,
-                      .tokens = s.tokens,
-                      .out = out,
-                      .in = w.hidden,
-                      .dtype = s.matrix,
-                      .split = split,
-                      .bias = w.qkv_bias,
-                      .after_norm = name != "query",
-                      .adapter_rank = w.adapter_rank};
+        Linear l = from_hidden(name, w, s, out, split);
+        l.bias = w.qkv_bias;
+        l.after_norm = name != "query";
+        l.adapter_rank = w.adapter_rank;
+        return l;
     };
     if (s.fused_projections) return b.push_back(linear("qkv", queries + keys * 2, Split::column));
     b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden), 3});
@@ -136,14 +152,10 @@ void add_indexer(Block& b, const Workload& w, const RankShape& s) {
 }
 
 Linear attention_output(const Workload& w, const RankShape& s) {
-    return {.name = "attention_output",
-            .tokens = s.tokens,
-            .out = w.hidden,
-            .in = heads_of(w, s) * s.value_dim,
-            .dtype = s.matrix,
-            .split = Split::row,
-            .bias = w.linear_bias && w.positions != Positions::relative,
-            .adapter_rank = w.adapter_rank};
+    Linear l = to_hidden("attention_output", w, s, heads_of(w, s) * s.value_dim);
+    l.bias = w.linear_bias && w.positions != Positions::relative;
+    l.adapter_rank = w.adapter_rank;
+    return l;
 }
 
 // Transformer-XL (arXiv 1901.02860, section 3.3) has no biases. It projects memory and input
@@ -229,12 +241,7 @@ Block mamba_block(const Workload& w, const RankShape& s) {
                  around = number(s.tokens * scan.around().rank);
     Block b;
     add_norm(b, w, s, "mamba_norm", s.matrix);
-    b.push_back(Linear{.name = "mamba_in",
-                       .tokens = s.tokens,
-                       .out = scan.inner() + scan.around() + scan.heads,
-                       .in = w.hidden,
-                       .dtype = s.matrix,
-                       .split = Split::column});
+    b.push_back(from_hidden("mamba_in", w, s, scan.inner() + scan.around() + scan.heads));
     b.push_back(Elementwise{.name = "convolution",
                             .read = around,
                             .written = around,
@@ -243,13 +250,7 @@ Block mamba_block(const Workload& w, const RankShape& s) {
     b.push_back(scan);
     b.push_back(
         Elementwise{.name = "gated_norm", .read = 2 * inner, .written = inner, .kept = 2 * inner});
-    b.push_back(Linear{.name = "mamba_out",
-                       .tokens = s.tokens,
-                       .out = w.hidden,
-                       .in = scan.inner(),
-                       .dtype = s.matrix,
-                       .split = Split::row,
-                       .bias = w.linear_bias});
+    b.push_back(to_hidden("mamba_out", w, s, scan.inner()));
     b.push_back(Residual{w.linear_bias});
     return adapted(std::move(b), w);
 }
@@ -267,13 +268,9 @@ Block delta_block(const Workload& w, const RankShape& s) {
                  around = number(s.tokens * rule.around().rank),
                  gates = number(s.tokens * values.rank);
     const auto linear = [&](std::string_view name, Width out, Split split) {
-        return Linear{.name = name,
-                      .tokens = s.tokens,
-                      .out = out,
-                      .in = w.hidden,
-                      .dtype = s.matrix,
-                      .split = split,
-                      .after_norm = true};
+        Linear l = from_hidden(name, w, s, out, split);
+        l.after_norm = true;
+        return l;
     };
     Block b;
     add_norm(b, w, s, "delta_norm", s.matrix);
@@ -302,13 +299,7 @@ Block delta_block(const Workload& w, const RankShape& s) {
                             .kept = 2 * inner,
                             .into_product = true,
                             .weights = number(d.value_dim)});
-    b.push_back(Linear{.name = "delta_out",
-                       .tokens = s.tokens,
-                       .out = w.hidden,
-                       .in = rule.inner(),
-                       .dtype = s.matrix,
-                       .split = Split::row,
-                       .bias = w.linear_bias});
+    b.push_back(to_hidden("delta_out", w, s, rule.inner()));
     add_residual(b, w, s);
     return adapted(std::move(b), w);
 }
@@ -345,14 +336,10 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
                by_steps = separate && !s.fused_gate;
     const int inputs = w.gated && !by_steps ? 2 : 1;
     const auto up = [&](std::string_view name, Split split) {
-        return Linear{.name = name,
-                      .tokens = s.tokens,
-                      .out = ffn * (at_once ? 2 : 1),
-                      .in = w.hidden,
-                      .dtype = s.matrix,
-                      .split = split,
-                      .bias = w.linear_bias,
-                      .after_norm = name == "ffn_up"};
+        Linear l = from_hidden(name, w, s, ffn * (at_once ? 2 : 1), split);
+        l.bias = w.linear_bias;
+        l.after_norm = name == "ffn_up";
+        return l;
     };
     Block b;
     add_norm(b, w, s, "ffn_norm", s.matrix);
@@ -370,13 +357,7 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
                                 .kept = inner,
                                 .into_product = true});
     }
-    b.push_back(Linear{.name = "ffn_down",
-                       .tokens = s.tokens,
-                       .out = w.hidden,
-                       .in = ffn,
-                       .dtype = s.matrix,
-                       .split = Split::row,
-                       .bias = w.linear_bias});
+    b.push_back(to_hidden("ffn_down", w, s, ffn));
     add_residual(b, w, s);
     return adapted(std::move(b), w);
 }
@@ -402,22 +383,12 @@ Block expert_block(const Workload& w, const RankShape& s) {
                               w.linear_bias});
     b.push_back(FromExperts{});
     if (w.moe.shared_experts > 0) {
-        b.push_back(Linear{.name = "shared_up",
-                           .tokens = s.tokens,
-                           .out = shared * inputs,
-                           .in = w.hidden,
-                           .dtype = s.matrix,
-                           .split = Split::column,
-                           .bias = w.linear_bias,
-                           .after_norm = true});
+        Linear up = from_hidden("shared_up", w, s, shared * inputs);
+        up.bias = w.linear_bias;
+        up.after_norm = true;
+        b.push_back(up);
         b.push_back(Activate{.width = shared, .inputs = inputs});
-        b.push_back(Linear{.name = "shared_down",
-                           .tokens = s.tokens,
-                           .out = w.hidden,
-                           .in = shared,
-                           .dtype = s.matrix,
-                           .split = Split::row,
-                           .bias = w.linear_bias});
+        b.push_back(to_hidden("shared_down", w, s, shared));
         if (w.moe.shared_gate) add_shared_gate(b, w, s);
         b.push_back(AddShared{});
     }

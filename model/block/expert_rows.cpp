@@ -55,7 +55,7 @@ ExpertRows expert_rows(const LayerContext& c) {
     const Moe& moe = c.experiment.workload.moe;
     const long local = moe.experts / p.ep;
     const long chosen = c.shape.routed_tokens * moe.top_k,
-               gathered = p.sequence_parallel && splits_experts(c.experiment) ? p.tp : 1;
+               gathered = p.sequence_parallel ? ranks_of_expert(c.experiment) : 1;
     ExpertRows x;
     x.slots = std::lround(std::ceil(kept_share(moe) * real(chosen)));
     x.tensor = gathered > 1 ? c.groups.tensor : Group{};

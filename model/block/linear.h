@@ -48,7 +48,7 @@ inline bool accumulates(const Experiment& e) {
     return !e.runtime.gradients.fused_accumulation && micro_batches(e.parallelism) != 1;
 }
 inline int accumulated_shards(const Parallelism& p) {
-    return p.zero < 2 || p.pp > 1 ? 1 : p.shard > 0 ? p.shard : p.dp * p.cp;
+    return p.zero < 2 || p.pp > 1 ? 1 : p.shard > 0 ? p.shard : ranks_of_weights(p);
 }
 
 // The GEMM, and such a pass. Frozen weights have neither.

@@ -147,7 +147,7 @@ void check_pairs(const Experiment& e) {
 void check_moe_system(const Workload& w, const Parallelism& p) {
     if (p.moe_system == MoeSystem::alltoall || w.moe.experts == 0) return;
     const auto system = to_string(p.moe_system);
-    if (p.tp * p.pp * p.cp != 1 || p.ep != p.dp)
+    if (ranks_of_replica(p) != 1 || p.ep != p.dp)
         refuse(
             "parallelism.moe_system: {} spreads its experts over all data-parallel ranks; expected "
             "tp, pp and cp of 1 and "

@@ -252,9 +252,8 @@ ConfigValue word_of(const std::string& raw) { return {unquoted(raw)}; }
 namespace {
 
 bool is_name(std::string_view word) {
-    const auto of_name = [](char c) { return is_letter_or_digit(c) || c == '_'; };
     return word != "true" && word != "false" && !word.empty() && is_letter(word.front()) &&
-           std::ranges::all_of(word, of_name);
+           std::ranges::all_of(word, is_name_character);
 }
 // Names in a list may stand without quotes.
 ConfigValue bracketed(const std::string& text) {

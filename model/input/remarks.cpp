@@ -36,7 +36,7 @@ bool has_attention(const Experiment& e) {
 bool has_experts(const Experiment& e) { return e.workload.moe.experts > 0; }
 bool has_tensor_ranks(const Experiment& e) { return e.parallelism.tp > 1; }
 bool has_stages(const Experiment& e) { return e.parallelism.pp > 1; }
-bool has_replicas(const Experiment& e) { return e.parallelism.dp * e.parallelism.cp > 1; }
+bool has_replicas(const Experiment& e) { return ranks_of_weights(e.parallelism) > 1; }
 
 constexpr Feature features[] = {
     {"workload.moe. runtime.experts.tensor_parallel runtime.experts.dispatch "
@@ -139,10 +139,7 @@ constexpr Feature features[] = {
     {"runtime.eager_traffic", [](const Experiment& e) { return is_eager(e); },
      "runtime.kernels is not eager"},
     {"runtime.recompute_stops_early",
-     [](const Experiment& e) {
-         return e.parallelism.recompute == Recompute::full ||
-                e.parallelism.recompute == Recompute::alternate;
-     },
+     [](const Experiment& e) { return recomputes_layers(e.parallelism); },
      "parallelism.recompute is not full"},
     {"parallelism.recompute_modules",
      [](const Experiment& e) { return e.parallelism.recompute == Recompute::selective; },

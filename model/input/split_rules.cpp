@@ -61,13 +61,9 @@ bool lacks(const std::vector<T>& list, T value) {
 }
 
 constexpr StageChunks chunks_of(const Split& s) { return traits(s.p.schedule).chunks; }
-int all_chunks(const Split& s) { return model_chunks(s.p.schedule, s.p.pp, chunks_per_stage(s.p)); }
-ScheduleFault fault_of(const Split& s) {
-    return schedule_fault(s.p.schedule, s.p.pp, chunks_per_stage(s.p), micro_batches(s.p));
-}
 std::string schedule_refusal(const Split& s) {
     try {
-        check_schedule(s.p.schedule, s.p.pp, chunks_per_stage(s.p), micro_batches(s.p));
+        check_schedule(s.p);
     } catch (const ConfigError& error) {
         return error.what();
     }
@@ -113,7 +109,7 @@ std::string ranks_refusal(const Split& s) {
     return fmt::format(
         "parallelism: pipeline {} x data {} x tensor {} x context {} = {} ranks, but cluster has "
         "{}",
-        s.p.pp, s.p.dp, s.p.tp, s.p.cp, long{s.p.tp} * s.p.cp * s.p.pp * s.p.dp, s.ranks);
+        s.p.pp, s.p.dp, s.p.tp, s.p.cp, ranks_of_all(s.p), s.ranks);
 }
 std::string batch_refusal(const Split& s) {
     return fmt::format("parallelism.global_batch: {} is no multiple of dp x micro_batch = {}",
@@ -125,9 +121,9 @@ std::string batch_refusal(const Split& s) {
 std::string stage_layers_refusal(const Split& s) {
     const auto& stated = s.p.stage_layers;
     if (stated.empty() || s.p.cut == StageCut::modules) return "";
-    if (as_int(stated.size()) != all_chunks(s))
+    if (as_int(stated.size()) != model_chunks(s.p))
         return fmt::format("parallelism.stage_layers: {} entries, but there are {} stage chunks",
-                           stated.size(), all_chunks(s));
+                           stated.size(), model_chunks(s.p));
     if (const int least = std::ranges::min(stated); least < 0)
         return fmt::format("parallelism.stage_layers: {} is no number of layers", least);
     for (std::size_t chunk = 1; chunk + 1 < stated.size(); ++chunk)
@@ -229,16 +225,14 @@ constexpr Rule rules[] = {
      [](const Split& s) { return s.p.sequence_parallel && s.p.tp == 1; }, true},
     framework(SplitKey::sequence_parallel, "sequence",
               [](const Split& s) { return !s.can.sequence && s.p.sequence_parallel; }),
-    framework(SplitKey::sequence_parallel, "tensor_without_sequence",
-              [](const Split& s) {
-                  return !s.can.tensor_without_sequence && s.p.tp > 1 && !s.p.sequence_parallel;
-              }),
+    framework(
+        SplitKey::sequence_parallel, "tensor_without_sequence",
+        [](const Split& s) { return !s.can.tensor_without_sequence && repeats_sequence(s.p); }),
     // the framework raises at its start, so every verb refuses it
     hard(
         SplitKey::sequence_parallel, "",
         [](const Split& s) {
-            return !s.can.experts_without_sequence && s.w.moe.experts > 0 && s.p.tp > 1 &&
-                   !s.p.sequence_parallel;
+            return !s.can.experts_without_sequence && s.w.moe.experts > 0 && repeats_sequence(s.p);
         },
         [](const Split& s) {
             return fmt::format(
@@ -320,10 +314,8 @@ constexpr Rule rules[] = {
         }),
     framework(SplitKey::pp, "pipeline",
               [](const Split& s) { return !s.can.pipeline && s.p.pp > 1; }),
-    of_ranks(SplitKey::pp,
-             [](const Split& s) { return s.ranks % (long{s.p.tp} * s.p.cp * s.p.pp) != 0; }),
-    of_ranks(SplitKey::dp,
-             [](const Split& s) { return long{s.p.tp} * s.p.cp * s.p.pp * s.p.dp != s.ranks; }),
+    of_ranks(SplitKey::pp, [](const Split& s) { return !replicas_on(s.p, s.ranks); }),
+    of_ranks(SplitKey::dp, [](const Split& s) { return ranks_of_all(s.p) != s.ranks; }),
     of_any(
         SplitKey::dp, not_the_batch,
         [](const Split& s) { return s.p.global_batch % (long{s.p.dp} * s.p.micro_batch) != 0; },
@@ -345,7 +337,8 @@ constexpr Rule rules[] = {
               }),
     hard(
         SplitKey::vp, "vp is not what the schedule runs",
-        [](const Split& s) { return fault_of(s) == ScheduleFault::chunks; }, schedule_refusal),
+        [](const Split& s) { return schedule_fault(s.p) == ScheduleFault::chunks; },
+        schedule_refusal),
     hard(
         SplitKey::vp, "overlap_experts in a pipeline that is not interleaved",
         [](const Split& s) {
@@ -363,25 +356,27 @@ constexpr Rule rules[] = {
         }),
     hard(
         SplitKey::vp, "dualpipe with an odd number of stages",
-        [](const Split& s) { return fault_of(s) == ScheduleFault::odd_stages; }, schedule_refusal),
+        [](const Split& s) { return schedule_fault(s.p) == ScheduleFault::odd_stages; },
+        schedule_refusal),
     hard(
         SplitKey::vp, "a replica without a micro-batch",
-        [](const Split& s) { return fault_of(s) == ScheduleFault::micro_batches; },
+        [](const Split& s) { return schedule_fault(s.p) == ScheduleFault::micro_batches; },
         schedule_refusal),
     hard(
         SplitKey::vp, "interleaved 1f1b whose micro-batches are no multiple of pp",
-        [](const Split& s) { return fault_of(s) == ScheduleFault::rounds; }, schedule_refusal),
+        [](const Split& s) { return schedule_fault(s.p) == ScheduleFault::rounds; },
+        schedule_refusal),
     hard(
         SplitKey::vp, "more stage chunks than layers",
         [](const Split& s) {
             return s.p.stage_layers.empty() && s.p.cut == StageCut::layers &&
-                   all_chunks(s) > s.w.layers;
+                   model_chunks(s.p) > s.w.layers;
         },
         [](const Split& s) {
             return fmt::format(
                 "parallelism.{}: {} stage chunks are more than workload.layers = {}; expected "
                 "fewer, or parallelism.stage_layers",
-                s.p.vp > 1 ? "vp" : "pp", all_chunks(s), s.w.layers);
+                s.p.vp > 1 ? "vp" : "pp", model_chunks(s.p), s.w.layers);
         }),
     hard(
         SplitKey::vp, "parallelism.stage_layers does not fit the stage chunks",
@@ -416,7 +411,7 @@ constexpr Rule rules[] = {
     framework(SplitKey::layout, "layouts",
               [](const Split& s) { return s.p.pp > 1 && lacks(s.can.layouts, s.p.layout); }),
     {SplitKey::zero, "zero on a lone replica (does nothing)",
-     [](const Split& s) { return s.p.zero > 0 && s.p.dp * s.p.cp == 1; }, true},
+     [](const Split& s) { return s.p.zero > 0 && ranks_of_weights(s.p) == 1; }, true},
     framework(SplitKey::zero, "zero", [](const Split& s) { return lacks(s.can.zero, s.p.zero); }),
     framework(SplitKey::zero, "pipeline_zero",
               [](const Split& s) { return s.p.pp > 1 && lacks(s.can.pipeline_zero, s.p.zero); }),

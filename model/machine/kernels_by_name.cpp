@@ -24,9 +24,9 @@ const Kernel* named(const std::vector<Kernel>& kernels, const std::string& name)
 }
 
 template <class Kernel>
-Machines those_with(const Machines& from, std::vector<Kernel> KernelCosts::*list,
-                    const std::string& name) {
-    return those(from, [&](const Cluster& c) { return named(c.kernel.*list, name) != nullptr; });
+Machines with_kernel(const Machines& from, std::vector<Kernel> KernelCosts::*list,
+                     const std::string& name) {
+    return where(from, [&](const Cluster& c) { return named(c.kernel.*list, name) != nullptr; });
 }
 
 template <class Kernel>
@@ -36,7 +36,7 @@ void add_by_name(std::vector<Kernel>& all, const Machines& from,
         for (const Kernel& kernel : first.kernel.*list) {
             if (named(all, kernel.name)) continue;
             std::vector<Kernel> same;
-            for (const Cluster& m : of_like_rate(those_with(from, list, kernel.name), to))
+            for (const Cluster& m : of_like_rate(with_kernel(from, list, kernel.name), to))
                 same.push_back(moved(*named(m.kernel.*list, kernel.name), m.gpu, to));
             all.push_back(middle(same));
         }
@@ -47,7 +47,7 @@ bool has_eight_bits(const Gpu& gpu) { return gpu.peaks[Dtype::fp8] > FlopsPerSec
 }  // namespace
 
 AttentionKernel with_eight_bits(AttentionKernel kernel, const Machines& all, const Gpu& to) {
-    const Machines having = those(those_with(all, &KernelCosts::attention_kernels, kernel.name),
+    const Machines having = where(with_kernel(all, &KernelCosts::attention_kernels, kernel.name),
                                   [](const Cluster& c) { return has_eight_bits(c.gpu); });
     if (having.empty() || !has_eight_bits(to)) return kernel;
     std::vector<AttentionKernel> same;
@@ -78,7 +78,7 @@ void lay_kernels(Cluster& cluster, const Machines& near, const Machines& all) {
     if (!nearest.empty()) kernel.attention = middle(nearest);
     const bool shared = near.front().kernel.gemm_shared_operands;
     const Machines alike =
-        those(all, [&](const Cluster& c) { return c.kernel.gemm_shared_operands == shared; });
+        where(all, [&](const Cluster& c) { return c.kernel.gemm_shared_operands == shared; });
     for (const Machines* from : {&near, &alike})
         add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
     for (const Machines* from : {&near, &all})

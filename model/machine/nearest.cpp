@@ -50,7 +50,7 @@ PriorLists read_lists() {
 }
 
 Machines at_least(int wanted, const Machines& from, const Cluster& to) {
-    return those(from, [&](const Cluster& c) { return likeness(c, to) >= wanted; });
+    return where(from, [&](const Cluster& c) { return likeness(c, to) >= wanted; });
 }
 
 Machines nearest(const Machines& from, const Cluster& to) {
@@ -61,7 +61,7 @@ Machines nearest(const Machines& from, const Cluster& to) {
 
 Machines with_kernels_like(const Machines& all, const Cluster& to) {
     if (auto same = at_least(same_generation, all, to); !same.empty()) return same;
-    const auto alike = those(all, [&](const Cluster& c) {
+    const auto alike = where(all, [&](const Cluster& c) {
         return has_generations(c.gpu) == has_generations(to.gpu) && same_sms(c.gpu, to.gpu);
     });
     if (!alike.empty()) return nearest(alike, to);
@@ -79,7 +79,7 @@ Machines with_types_like(const Machines& all, const Machines& near, const Cluste
 Machines with_links_like(const Machines& all, const Cluster& to) {
     Machines best = all;
     const auto prefer = [&](const auto& rule) {
-        auto kept = those(best, rule);
+        auto kept = where(best, rule);
         if (kept.empty()) return false;
         best = std::move(kept);
         return true;
@@ -98,7 +98,7 @@ Machines with_links_like(const Machines& all, const Cluster& to) {
 // linked machines have none.
 Machines with_library_of(const Machines& all, const Machines& linked, const Cluster& to) {
     if (!has_generations(to.gpu) || has_generations(linked.front().gpu)) return linked;
-    const auto own = those(all, [](const Cluster& c) { return has_generations(c.gpu); });
+    const auto own = where(all, [](const Cluster& c) { return has_generations(c.gpu); });
     return own.empty() ? linked : nearest(own, to);
 }
 
@@ -181,7 +181,7 @@ Machines of_like_rate(const Machines& from, const Gpu& to) {
     constexpr double same = 0.05;  // difference of logarithms
     double least = INFINITY;
     for (const Cluster& machine : from) least = std::min(least, rate_distance(machine.gpu, to));
-    return those(from, [&](const Cluster& c) { return rate_distance(c.gpu, to) < least + same; });
+    return where(from, [&](const Cluster& c) { return rate_distance(c.gpu, to) < least + same; });
 }
 
 const Machines& Sources::of(std::string_view path) const {

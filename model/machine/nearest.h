@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/selection.h"
 #include "model/cluster.h"
 #include "model/input/layers.h"
 #include "model/records/measurements.h"
@@ -16,12 +17,6 @@
 namespace stepcast {
 
 using Machines = std::vector<Cluster>;
-
-Machines those(const Machines& from, const auto& holds) {
-    Machines found;
-    std::ranges::copy_if(from, std::back_inserter(found), holds);
-    return found;
-}
 
 // The median of `value` over the machines for which it has a value.
 std::optional<double> median_over(const Machines& machines, const auto& value) {

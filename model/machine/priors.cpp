@@ -130,7 +130,7 @@ void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     // cast is a kernel of a library and not a property of the chip: on one machine it takes a
     // hundred times as long as on the others (notes/kernel-laws.md).
     const Machines scaled =
-        those(from.all, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency > 0; });
+        where(from.all, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency > 0; });
     if (scaled.empty()) return;
     kernel.fp8_blocks.cast_row = Seconds(median_over(scaled, [](const Cluster& c) {
                                              return c.kernel.fp8_blocks.cast_row.si();
@@ -161,7 +161,7 @@ double full_draw(const Cluster& c) {
 // Without a stated limit, steps run at the clock that such a draw allows.
 void lay_power(Layers& layers, const Machines& near) {
     const auto is_limited = [](const Cluster& c) { return c.power.limit > c.power.idle; };
-    const Machines limited = those(near, is_limited);
+    const Machines limited = where(near, is_limited);
     Cluster& cluster = layers.experiment.cluster;
     if (limited.empty()) return;
     const auto draw =
@@ -225,7 +225,7 @@ void lay_network_priors(Layers& layers) {
     const std::string efficiency = "cluster.link.inter.ring_efficiency";
     if (cluster.nodes < 2 || cluster.inter.bandwidth == BytesPerSecond(0) || !unsaid(efficiency))
         return;
-    const Machines networked = those(fitted_machines({}), [](const Cluster& c) {
+    const Machines networked = where(fitted_machines({}), [](const Cluster& c) {
         return c.inter.bandwidth > BytesPerSecond(0);
     });
     if (networked.empty()) return;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "model/base/text_search.h"
 #include "model/input/key_values.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
@@ -12,10 +13,6 @@ namespace stepcast {
 namespace {
 
 constexpr double of_unknown = 0.25;  // for a class that no left-out machine has
-
-bool has(std::string_view text, const char* part) {
-    return text.find(part) != std::string_view::npos;
-}
 
 std::string table_text(const char* name, const std::map<std::string, double>& spreads) {
     std::string text = fmt::format("\n[{}]\n", name);

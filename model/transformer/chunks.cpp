@@ -70,7 +70,7 @@ std::vector<int> light_layers(int layers, int chunks, int first, int last) {
 
 std::vector<int> chunk_layers(const Workload& w, const Parallelism& p) {
     if (!p.stage_layers.empty()) return p.stage_layers;
-    const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
+    const int chunks = model_chunks(p);
     if (chunks == 1) return {w.layers};
     switch (p.layout) {
         case StageLayout::even: return even_layers(w.layers, chunks);
@@ -110,7 +110,7 @@ int layers_again(const Parallelism& p, int chunk) {
 }  // namespace
 
 Path chunks_of(const Workload& w, const Parallelism& p, int direction) {
-    const int count = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
+    const int count = model_chunks(p);
     Path chunks(as_index(count));
     for (int g = 0; g < count; ++g) {
         Chunk& chunk = chunks[as_index(g)];

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "model/base/numbers.h"
+#include "model/base/selection.h"
 #include "model/block/blocks.h"
 #include "model/transformer/rank_shape.h"
 
@@ -124,6 +125,7 @@ int head_dim(const Workload& w) {
     return w.head_dim > 0 || w.heads == 0 ? w.head_dim : w.hidden / w.heads;
 }
 int kv_heads(const Workload& w) { return w.kv_heads > 0 ? w.kv_heads : w.heads; }
+int position_rows(const Workload& w) { return w.max_positions > 0 ? w.max_positions : w.seq; }
 int expert_ffn(const Workload& w) { return w.moe.ffn > 0 ? w.moe.ffn : w.ffn; }
 int delta_key_heads(const Workload& w) {
     return w.delta.key_heads > 0 ? w.delta.key_heads : w.delta.value_heads;
@@ -170,7 +172,7 @@ double position_parameters(const Workload& w) {
     const double types = real(w.token_types) * w.hidden;
     if (w.positions == Positions::relative) return types + 2.0 * w.heads * head_dim(w);
     if (w.positions != Positions::learned) return types;
-    return types + real(w.max_positions > 0 ? w.max_positions : w.seq) * w.hidden;
+    return types + real(position_rows(w)) * w.hidden;
 }
 double final_norm_parameters(const Workload& w) {
     return w.positions == Positions::relative ? 0 : norm_width(w, w.hidden);
@@ -240,8 +242,7 @@ Flops masked_flops(const Workload& w, double sequences) {
 std::vector<RecomputedModule> modules_of(const Workload& w,
                                          const std::vector<RecomputedModule>& named) {
     const bool experts = w.moe.experts > 0, latent = is_latent(w);
-    std::vector<RecomputedModule> found;
-    std::ranges::copy_if(named, std::back_inserter(found), [&](RecomputedModule module) {
+    return where(named, [&](RecomputedModule module) {
         using enum RecomputedModule;
         switch (module) {
             case core_attn: return true;
@@ -254,7 +255,6 @@ std::vector<RecomputedModule> modules_of(const Workload& w,
         }
         return false;
     });
-    return found;
 }
 
 }  // namespace stepcast

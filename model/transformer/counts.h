@@ -33,9 +33,10 @@ struct ParameterCount {
 };
 
 // Shapes with their defaults filled in.
-int head_dim(const Workload& workload);    // hidden / heads unless stated
-int kv_heads(const Workload& workload);    // heads unless stated
-int expert_ffn(const Workload& workload);  // inner width of one expert
+int head_dim(const Workload& workload);       // hidden / heads unless stated
+int kv_heads(const Workload& workload);       // heads unless stated
+int position_rows(const Workload& workload);  // of a learned table: seq unless stated
+int expert_ffn(const Workload& workload);     // inner width of one expert
 int shared_ffn(const Workload& workload);  // inner width of all shared experts together; 0 without
 int delta_key_heads(const Workload& workload);
 // True if the layer (from 0) is past the first dense layers and the last of its interval.

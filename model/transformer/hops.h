@@ -103,9 +103,9 @@ private:
         const auto [known, fresh] = ops_.try_emplace(At{0, at.direction, at.position, at.back});
         if (!fresh) return known->second;
         const HopLoad load = hop_load(context_, flow_.path(at), DataFlow::hop(at), at.back);
-        const Bytes bytes = load.bytes / (sends_parts(context_.experiment) ? real(p_.tp) : 1.0);
-        return known->second = graph_.add_op(
-                   SendRecv{bytes, messages_of(load, messages()), messages().blocking});
+        return known->second =
+                   graph_.add_op(SendRecv{sent_by_rank(context_.experiment, load.bytes),
+                                          messages_of(load, messages()), messages().blocking});
     }
 
     TaskGraph& graph_;

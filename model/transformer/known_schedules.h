@@ -15,6 +15,9 @@ namespace stepcast {
 // into input_backward, which the previous stage waits for, and weight_backward, which only the
 // optimizer waits for.
 enum class Pass : std::uint8_t { forward, backward, input_backward, weight_backward };
+constexpr bool makes_weight_gradients(Pass pass) {
+    return pass == Pass::backward || pass == Pass::weight_backward;
+}
 
 // What a stage does with one micro-batch in one of its chunks. `chunk` counts the chunks of the
 // stage in the order in which a micro-batch passes them (dualpipe: chunk = direction).

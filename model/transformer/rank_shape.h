@@ -43,4 +43,7 @@ inline RankShape rank_shape(const Experiment& e) {
     return rank_shape(e.workload, e.parallelism, e.runtime);
 }
 
+// The words that are counted: those of all ranks, with those that fill each one's part.
+inline long padded_vocab(const Experiment& e) { return rank_shape(e).vocab * e.parallelism.tp; }
+
 }  // namespace stepcast

@@ -21,6 +21,10 @@ ScheduleFault schedule_fault(Schedule schedule, int stages, int chunks, int micr
     return ScheduleFault::none;
 }
 
+ScheduleFault schedule_fault(const Parallelism& p) {
+    return schedule_fault(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
+}
+
 void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches) {
     const ScheduleTraits& s = traits(schedule);
     const bool one = s.chunks == StageChunks::one;
@@ -47,6 +51,10 @@ void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches
                 "multiple",
                 micro_batches, s.name, chunks, stages);
     }
+}
+
+void check_schedule(const Parallelism& p) {
+    check_schedule(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
 }
 
 std::vector<Order> schedule_orders(Schedule schedule, int stages, int chunks, int micro_batches) {
@@ -88,5 +96,10 @@ int stage_of(Schedule schedule, int stages, int global_chunk) {
 int model_chunks(Schedule schedule, int stages, int chunks) {
     return stages * chunks / traits(schedule).copies;
 }
+int model_chunks(const Parallelism& p) {
+    return model_chunks(p.schedule, p.pp, chunks_per_stage(p));
+}
+
+bool ends_apart(const Parallelism& p) { return p.pp > 1 && !traits(p.schedule).ends_meet(); }
 
 }  // namespace stepcast

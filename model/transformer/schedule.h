@@ -17,8 +17,11 @@ int chunks_per_stage(const Parallelism& parallelism);
 enum class ScheduleFault { none, chunks, odd_stages, micro_batches, rounds };
 ScheduleFault schedule_fault(Schedule schedule, int stages, int chunks, int micro_batches);
 
+ScheduleFault schedule_fault(const Parallelism& parallelism);
+
 // Throws ConfigError that begins with the key to change if there is a fault.
 void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches);
+void check_schedule(const Parallelism& parallelism);
 
 // The order of each stage. It is free of deadlock if every slot waits for its inputs: a forward for
 // the forward of the previous chunk, a backward for its own forward and the backward of the next
@@ -40,5 +43,9 @@ int stage_of(Schedule schedule, int stages, int global_chunk);
 // Number of chunks into which the model's layers are divided: those of one copy, and dualpipe has
 // two copies.
 int model_chunks(Schedule schedule, int stages, int chunks);
+int model_chunks(const Parallelism& parallelism);
+
+// Whether the ends of the model, embedding and logits, are on different stages.
+bool ends_apart(const Parallelism& parallelism);
 
 }  // namespace stepcast

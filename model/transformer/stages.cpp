@@ -53,7 +53,7 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
 
 }  // namespace
 
-int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
+int ranks_of_stage(const Parallelism& p) { return p.tp * ranks_of_weights(p); }
 
 Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& plans,
                    const DataFlow& flow, bool folded) {

@@ -49,8 +49,11 @@ Group between_stages(const LayerContext& context, int a, int b);
 // Whether the tensor-parallel ranks, which hold equal activations, each send a part that the
 // receivers gather (arXiv 2104.04473, 4.1).
 inline bool sends_parts(const Experiment& e) {
-    const Parallelism& p = e.parallelism;
-    return e.runtime.exchanges.scatter_sends && !p.sequence_parallel && p.tp > 1;
+    return e.runtime.exchanges.scatter_sends && repeats_sequence(e.parallelism);
+}
+// What one rank sends of so many bytes that all of them hold.
+inline Bytes sent_by_rank(const Experiment& e, Bytes all) {
+    return all / (sends_parts(e) ? real(e.parallelism.tp) : 1.0);
 }
 
 // What stages do together after the last backward: sum gradients of weights with copies on two

@@ -187,9 +187,6 @@ private:
         const auto updated = fetched_.find(&unit);
         if (updated != fetched_.end()) follow(state, updated->second);
     }
-    static bool makes_weight_gradients(Pass pass) {
-        return pass == Pass::backward || pass == Pass::weight_backward;
-    }
 
     // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered
     // while one runs.

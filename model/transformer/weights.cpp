@@ -2,6 +2,7 @@
 
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/schedule.h"
 
 namespace stepcast {
 namespace {
@@ -44,7 +45,7 @@ UnitWeights head_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
     // on another stage than the embedding table
-    const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
+    const bool apart = ends_apart(p);
     RankWeights weights{
         final_norm_parameters(w) +
             (w.tied && apart ? embedding_parameters(w) : logits_parameters(w)) / p.tp,

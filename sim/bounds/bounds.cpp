@@ -9,6 +9,7 @@
 #include "model/step.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/schedule.h"
 #include "model/transformer/stages.h"
 #include "sim/bounds/directions.h"
 #include "sim/bounds/turns.h"
@@ -104,7 +105,7 @@ PipelineKey StepBounds::pipeline_key(const ParallelPlan& plan) const {
     PipelineKey key{.schedule = p.schedule,
                     .pp = p.pp,
                     .chunks = chunks_per_stage(p),
-                    .micro_batches = rounds_of(p.schedule, p.pp, micro_batches(p)).least,
+                    .micro_batches = rounds_of(p).least,
                     .recompute_layers = recomputes_layers(p) ? p.recompute_layers : 0,
                     .overlap_p2p = plan.exchanges.sends,
                     .overlap_experts = p.overlap_experts,
@@ -166,14 +167,12 @@ void StepBounds::bind_times() {
 }
 
 void StepBounds::bind_groups() {
-    const Parallelism& p = now_.parallelism;
     groups_ = rank_groups(now_);
     data_.bind(groups_);
-    const int everybody = p.dp * p.tp * p.pp * p.cp;
     norm_all_reduce_ =
         base_.workload.optimizer == Optimizer::none || base_.runtime.gradients.clip_per_rank
             ? 0
-            : all_reduce(Bytes(8), Group{everybody, 1});
+            : all_reduce(Bytes(8), Group{as_int(ranks_of_all(now_.parallelism)), 1});
 }
 
 void StepBounds::bind_shape() {
@@ -183,9 +182,8 @@ void StepBounds::bind_shape() {
 }
 
 void StepBounds::bind_pipeline() {
-    const Parallelism& p = now_.parallelism;
     key_ = pipeline_key(plan_of(now_));
-    rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
+    rounds_ = rounds_of(now_.parallelism);
     FoundPipelines::Entry*& entry = met_[key_];
     if (!entry) entry = &pipelines_->find(key_);
     entry_ = entry;
@@ -194,8 +192,7 @@ void StepBounds::bind_pipeline() {
 
 void StepBounds::bind_units() {
     units_ = shape_->units;
-    if (now_.parallelism.pp > 1 && !traits(now_.parallelism.schedule).ends_meet())
-        units_.weights[at(UnitKind::head)] = shape_->copied_head;
+    if (ends_apart(now_.parallelism)) units_.weights[at(UnitKind::head)] = shape_->copied_head;
 }
 
 void StepBounds::bind_paths() {

@@ -4,6 +4,7 @@
 
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/schedule.h"
 #include "sim/bounds/tail.h"
 
 namespace stepcast {
@@ -22,7 +23,7 @@ public:
         : key_(key), reference_(reference) {
         kind_ = has_experts(workload, workload.layers - 1) ? UnitKind::experts : UnitKind::dense;
         layer_ = reference[feature::unit(kind_, Pass::forward)];
-        const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
+        const int chunks = model_chunks(parallelism_of(key));
         chunk_ = layer_ * std::max(1.0, real(workload.layers) / chunks);
     }
 

@@ -32,7 +32,7 @@ namespace stepcast {
 void StepBounds::bind_least_collectives() {
     const Parallelism& p = now_.parallelism;
     least_collectives_.reset();
-    if (!shape_->routing.counts.empty() || p.dp * p.cp == 1 || p.overlap_experts) return;
+    if (!shape_->routing.counts.empty() || ranks_of_weights(p) == 1 || p.overlap_experts) return;
     const double send = std::max(
         {lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
     const bool some = recomputes_layers(p) && p.recompute_layers > 0;

@@ -75,6 +75,9 @@ struct Rounds {
     int least = 0, count = 0, round = 1;
 };
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
+inline Rounds rounds_of(const Parallelism& p) {
+    return rounds_of(p.schedule, p.pp, micro_batches(p));
+}
 
 // Typical times of the features (any scale). Those from index `sharded` on include the collectives
 // of zero 3.

@@ -2,18 +2,16 @@
 #include <algorithm>
 
 #include "model/base/numbers.h"
+#include "model/transformer/schedule.h"
 #include "model/transformer/stages.h"
 #include "sim/bounds/bounds.h"
 
 namespace stepcast {
 
 double StepBounds::send_time(int a, int b) {
-    const Parallelism& p = now_.parallelism;
-    const Bytes bytes = shape_->shape.outer() / (sends_parts(now_) ? real(p.tp) : 1.0);
-    return prices_
-        .collective(SendRecv{bytes, now_.runtime.pipeline.messages_per_tensor},
-                    between_stages(*context_, a, b))
-        .si();
+    const SendRecv send{sent_by_rank(now_, shape_->shape.outer()),
+                        now_.runtime.pipeline.messages_per_tensor};
+    return prices_.collective(send, between_stages(*context_, a, b)).si();
 }
 
 // What a slot of a pipeline with stages waits for its input.
@@ -74,9 +72,8 @@ void StepBounds::bind_sends() {
                 (*f)[feature::again(k)] = (*f)[feature::host_again(k)] = 0;
     bind_stalls();
     if (p.pp > 1) bind_hops();
-    const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
     const double embedding = real(shape_->shape.vocab * shape_->shape.hidden);
-    const bool joins = base_.workload.tied && base_.runtime.gradients.join_tied && apart;
+    const bool joins = base_.workload.tied && base_.runtime.gradients.join_tied && ends_apart(p);
     embedding_all_reduce_ =
         joins ? all_reduce(embedding * size_of(gradient_type(now_)), groups_.embedding) : 0;
 }

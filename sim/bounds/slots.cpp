@@ -6,12 +6,11 @@
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/data_flow.h"
+#include "model/transformer/schedule.h"
 #include "model/transformer/walk.h"
 
 namespace stepcast {
 namespace {
-
-bool makes_gradients(Pass pass) { return pass == Pass::backward || pass == Pass::weight_backward; }
 
 class SlotWriter {
 public:
@@ -23,8 +22,7 @@ public:
         add_kinds();
     }
     SlotGraph write() {
-        const auto orders =
-            schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
+        const auto orders = schedule_orders(parallelism_of(key_));
         find_steady(orders);
         written_.assign(flow_.paths().size() * flow_.paths()[0].size() * at(key_.micro_batches) * 2,
                         -1);
@@ -56,7 +54,7 @@ private:
 
     void count_units(const Chunk& chunk, Pass pass, FeatureCounts& f) const {
         const bool single = chunk.last - chunk.first == 1 && !chunk.embedding && !chunk.head;
-        if (makes_gradients(pass)) ++f[single ? feature::filling_single : feature::filling];
+        if (makes_weight_gradients(pass)) ++f[single ? feature::filling_single : feature::filling];
         if (pass == Pass::forward) --f[feature::opened];
         if (chunk.embedding) ++f[feature::unit(UnitKind::embedding, pass)];
         if (chunk.head) ++f[feature::unit(UnitKind::head, pass)];
@@ -93,14 +91,13 @@ private:
     void mark_last() {
         std::vector<bool> met(at(key_.pp * key_.chunks));
         for (SlotNode& n : std::views::reverse(graph_.nodes))
-            if (makes_gradients(n.pass()) && !met[at(n.kind / 4)])
+            if (makes_weight_gradients(n.pass()) && !met[at(n.kind / 4)])
                 met[at(n.kind / 4)] = n.fills_last = true;
     }
 
     // For each stage, the longest run of slots that repeat a round later, including that round.
     void find_steady(std::span<const Order> orders) {
-        graph_.shift = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round /
-                       as_int(flow_.paths().size());
+        graph_.shift = rounds_of(parallelism_of(key_)).round / as_int(flow_.paths().size());
         for (const Order& order : orders) {
             const int round = as_int(order.size()) / key_.micro_batches * graph_.shift *
                               as_int(flow_.paths().size());

@@ -182,7 +182,7 @@ std::vector<Override> other_settings(const Experiment& e) {
         keys.push_back({"run.allocator", "expandable_segments:True"});
     if (p.micro_batch > 1) keys.push_back({"parallelism.micro_batch", "1"});
     if (p.recompute != Recompute::full) keys.push_back({"parallelism.recompute", "full"});
-    if (p.dp * p.cp > 1)
+    if (ranks_of_weights(p) > 1)
         for (int zero = p.zero + 1; zero <= 3; ++zero)
             keys.push_back({"parallelism.zero", std::to_string(zero)});
     return keys;

@@ -38,10 +38,9 @@ Bytes work_of(const TowerBlock& b, const TowerContext& c) {
 // `work`: in the backward that needs most.
 Activations activations_of(const TowerContext& c) {
     const Workload& w = c.workload();
-    const bool again = c.experiment.parallelism.recompute == Recompute::full;
     Activations all;
     for (const TowerBlock& b : tower_blocks(w)) {
-        const bool computed_again = again && !b.pools();
+        const bool computed_again = runs_again(c.experiment.parallelism, b);
         const Bytes kept = kept_of(b, c);
         all.kept += b.layers * (computed_again ? sizes_of(b, c).rows : kept);
         all.work = std::max(all.work, work_of(b, c) + (computed_again ? kept : Bytes(0)));

@@ -229,6 +229,21 @@ private:
                 {queries, latent, result}};
     }
 
+    // Each query with each key.
+    [[nodiscard]] double score_count(long heads) const {
+        return number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
+    }
+    // What the backward reads of the scores: the softmax, in steps also its wide copy; with dropout
+    // what that leaves, and its mask. One kernel makes them again from the sum of each query.
+    [[nodiscard]] TensorSizes kept_scores(long heads, bool plain, bool steps) const {
+        if (!plain) return {number(s.tokens * heads) * Bytes(4)};
+        const double all = score_count(heads);
+        TensorSizes kept{all * s.element()};
+        if (steps) kept.add({all * size_of(Dtype::fp32)});
+        if (drops_scores()) kept.add({all * s.element(), all * Bytes(1)});
+        return kept;
+    }
+
     // Work: gradients of result, queries, keys, values; for plain attention of the scores around
     // the softmax, and what selective recompute makes again: its result, and the scores or one
     // kernel's sums. The first result stays for the product behind it, unless that reads a narrow
@@ -242,13 +257,7 @@ private:
         const Bytes result = s.inner(heads * s.value_dim), queries = s.inner(heads * s.qk_dim),
                     keys = s.inner(kv_heads * s.qk_dim), values = s.inner(kv_heads * s.value_dim);
         const long kept_heads = latent() ? heads : kv_heads;
-        const double all = number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
-        const Bytes scores = all * s.element();
         const bool steps = plain && composes(*this, Composed::softmax);
-        const Bytes wide = all * size_of(Dtype::fp32);
-        TensorSizes of_scores{scores};  // the softmax; dropped, and the mask
-        if (steps) of_scores.add({wide});
-        if (drops_scores()) of_scores.add({scores, all * Bytes(1)});
         OperatorMemory memory{
             {queries, s.inner(kept_heads * s.qk_dim), s.inner(kept_heads * s.value_dim)},
             {result, queries, keys, values, context(keys + values)}};
@@ -258,10 +267,13 @@ private:
         if (!again || !narrow || w.attention_gate) memory.kept.add(result);
         // the copy that the output projection reads
         if (narrow) memory.kept.add(number(s.tokens * heads * s.value_dim) * size_of(s.matrix));
-        if (!plain) of_scores = {number(s.tokens * heads) * Bytes(4)};
         // gradients around the softmax, of which steps free the others on their way
-        if (plain) steps ? memory.work.add({wide, wide}) : memory.work.add({scores, scores});
-        (again ? memory.work : memory.kept).add(of_scores);
+        if (plain) {
+            const Bytes gradient =
+                score_count(heads) * (steps ? size_of(Dtype::fp32) : s.element());
+            memory.work.add({gradient, gradient});
+        }
+        (again ? memory.work : memory.kept).add(kept_scores(heads, plain, steps));
         if (again) memory.work.add(result);
         return memory;
     }

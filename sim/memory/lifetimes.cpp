@@ -55,8 +55,7 @@ Parallelism shortened(const Parallelism& p) {
 int host_lead(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     constexpr int settled = 3;
-    const bool exchanges = p.tp > 1 && p.sequence_parallel;
-    return exchanges && micro_batches(p) >= settled ? e.runtime.host_lead : 0;
+    return splits_sequence(p) && micro_batches(p) >= settled ? e.runtime.host_lead : 0;
 }
 
 class StepWriter : public TensorRecorder {

@@ -37,7 +37,7 @@ struct TapeRules : BlockRules {
     void operator()(const Linear& op) const {
         const Bytes in = number(op.tokens * op.in.rank) * s.element(),
                     out = number(op.tokens * op.out.rank) * s.element();
-        const bool gathers = p.sequence_parallel && p.tp > 1;
+        const bool gathers = splits_sequence(p);
         const bool spreads = gathers && (op.split == Split::column || op.split == Split::whole),
                    sums = gathers && op.split == Split::row;
         // what the reduction leaves of the whole gradient

@@ -54,7 +54,7 @@ StepBound PointEvaluator::memory_alone(const ParallelPlan& split) {
 }
 
 PointFacts PointEvaluator::facts(const ParallelPlan& split, Bytes peak) const {
-    const double tokens = real(sequences_of_step(split.parallelism)) * experiment_.workload.seq;
+    const double tokens = tokens_per_step(experiment_.workload, split.parallelism);
     return {split, peak, tokens, price_, tokens * flops_of_token_, peak_flops_};
 }
 

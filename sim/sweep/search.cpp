@@ -41,7 +41,7 @@ ParallelPlan without_idle_switches(const Experiment& e) {
         x.weight_gradient = usual.weight_gradient;
     }
     if (p.pp == 1) x.sends = usual.sends;
-    if (p.pp == 1 || p.tp == 1 || p.sequence_parallel) x.scatter_sends = usual.scatter_sends;
+    if (p.pp == 1 || !repeats_sequence(p)) x.scatter_sends = usual.scatter_sends;
     const bool exchanges = exchanges_data(e);
     if (!exchanges) x.gradients = usual.gradients;
     if (!exchanges || p.zero == 0 || p.zero == 3) x.parameters = usual.parameters;

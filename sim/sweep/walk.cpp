@@ -78,9 +78,9 @@ public:
 private:
     void set(std::size_t level, int value) {
         if (static_cast<SplitKey>(level) == SplitKey::dp && value == SweepBase::rest) {
-            const Parallelism& p = split_.parallelism;
-            const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
-            value = as_int(std::max(1L, rank_count(base_.experiment.cluster) / taken));
+            const long replicas =
+                rank_count(base_.experiment.cluster) / ranks_of_replica(split_.parallelism);
+            value = as_int(std::max(1L, replicas));
         }
         split_fields[level].set(split_, value);
     }

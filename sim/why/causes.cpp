@@ -86,8 +86,7 @@ constexpr std::pair<CauseNeeds, Needs*> needs[] = {
     {CauseNeeds::accumulates, [](const Experiment& e) { return micro_batches(e.parallelism) > 1; }},
     {CauseNeeds::shards_inside,
      [](const Experiment& e) {
-         return e.parallelism.zero == 3 && e.parallelism.shard > 0 &&
-                e.parallelism.shard < e.parallelism.dp * e.parallelism.cp;
+         return e.parallelism.zero == 3 && shards_over_some(e.parallelism);
      }},
     {CauseNeeds::spreads_experts, [](const Experiment& e) { return e.parallelism.ep > 1; }},
     {CauseNeeds::experts, [](const Experiment& e) { return e.workload.moe.experts > 0; }},

@@ -120,8 +120,7 @@ private:
     // Both ends fill their machine, so the number of replicas follows from the other keys.
     static void fill_replicas(Experiment& e) {
         Parallelism& p = e.parallelism;
-        const int others = p.tp * p.pp * p.cp, ranks = rank_count(e.cluster);
-        if (others > 0 && ranks % others == 0) p.dp = ranks / others;
+        p.dp = replicas_on(p, rank_count(e.cluster)).value_or(p.dp);
     }
 
     const Experiment &from_, &to_;

@@ -19,6 +19,11 @@ TowerBlock cross_block(const Workload& workload);    // then over the pooled pat
 
 std::vector<TowerBlock> tower_blocks(const Workload& workload);  // all of them
 
+// Full recompute leaves out the poolers.
+inline bool runs_again(const Parallelism& parallelism, const TowerBlock& block) {
+    return recomputes_layers(parallelism) && !block.pools();
+}
+
 // The operators of one layer over a batch. Biases as in EVA-02 (arXiv 2303.11331): rotary keys have
 // none.
 Block operators_of(const TowerBlock& block, long batch, Dtype dtype);

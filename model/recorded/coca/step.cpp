@@ -77,7 +77,7 @@ private:
                 plan_tower_block(out, block, c);
             },
             gradients);
-        units_.back().recomputed = !block.pools() && e_.parallelism.recompute == Recompute::full;
+        units_.back().recomputed = runs_again(e_.parallelism, block);
     }
     // Adds the blocks of each layer in order. The layer's gradients are complete after the backward
     // of its first block.

@@ -7,6 +7,7 @@
 #include "model/input/checks.h"
 #include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
@@ -84,8 +85,7 @@ std::vector<ParameterGroup> parameter_groups(const Experiment& e) {
     add_block(end, contrastive_pooler(w));
     add_norm(end, w.hidden);
     add_groups(groups, "vision.end", end);
-    add_groups(groups, "text.start",
-               {{(w.max_positions > 0 ? w.max_positions : w.seq) * h}, {w.vocab * h}});
+    add_groups(groups, "text.start", {{position_rows(w) * h}, {w.vocab * h}});
     add_layers(groups, "text", {text_block(w)});
     add_groups(groups, "text.end", {{h, h}, {h * h}});
     add_layers(groups, "decoder", {decoder_block(w), cross_block(w)});

@@ -8,6 +8,7 @@
 #include "model/block/blocks.h"
 #include "model/experiment.h"
 #include "model/recorded/script/script.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
 
@@ -84,8 +85,7 @@ public:
         if (!ahead()) {
             kernel(2 * issue::node, "positions_backward",
                    MemoryPass{outer() * e_, positions() * e_});
-            table_gradient("positions_backward", w_.max_positions > 0 ? w_.max_positions : w_.seq,
-                           w_.seq);
+            table_gradient("positions_backward", position_rows(w_), w_.seq);
             return table_gradient("embedding_backward", w_.vocab, number(tokens_));
         }
         pass(2 * issue::module, "embedding", outer(), {e_, e_});

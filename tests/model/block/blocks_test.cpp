@@ -189,7 +189,7 @@ TEST_CASE("a tensor that several products read gets the sum of their gradients")
     CHECK(steps.count(steps.forward, "qkv") == 0);
 }
 
-Attention attention_of(const Kernels& kernels) {
+static Attention attention_of(const Kernels& kernels) {
     for (const PlannedTask& task : kernels.forward.tasks)
         if (const auto* op = std::get_if<Attention>(&kernels.graph.ops()[task.op])) return *op;
     throw std::logic_error("no attention");

@@ -232,7 +232,7 @@ TEST_CASE("no step whose passes go by turns is below its bound") {
 }
 
 // The host reads how many tokens come, in each expert layer, and does own work for each.
-Experiment waiting_hosts(double call, double layer, TokenDispatch dispatch) {
+static Experiment waiting_hosts(double call, double layer, TokenDispatch dispatch) {
     Experiment e = middle_gpt();
     e.workload.moe.experts = 8;
     e.workload.moe.top_k = 2;

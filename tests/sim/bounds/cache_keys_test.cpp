@@ -104,7 +104,7 @@ const std::set<std::string_view> without_effect{
 
 // What some keys need to have an effect: tied embeddings, operators that a library may compose,
 // passes that run operation by operation.
-void add_what_keys_need(std::uint64_t seed, Experiment& e) {
+static void add_what_keys_need(std::uint64_t seed, Experiment& e) {
     e.workload.tied = seed % 2 == 0;
     if (seed % 3 == 0) e.workload.norm = Norm::rmsnorm;
     e.runtime.kernels = seed % 4 == 0 ? KernelStyle::eager : KernelStyle::fused;

@@ -121,7 +121,7 @@ TEST_CASE("pieces are those that the log prints") {
 }
 
 // What recompute runs again.
-Flops flops_again(const Workload& w) {
+static Flops flops_again(const Workload& w) {
     return block_flops(vision_block(w)) + block_flops(text_block(w)) +
            block_flops(decoder_block(w)) + block_flops(cross_block(w));
 }
