@@ -135,8 +135,8 @@ void weigh_phases(Scale& s) {
     }
 }
 
-// What is wrong with all kernels moves the step alike and cancels; the rest is no wider than what is
-// known of the step itself: a step that is longer beside kernels as long as forecast has another
+// What is wrong with all kernels moves the step alike and cancels; the rest is no wider than what
+// is known of the step itself: a step that is longer beside kernels as long as forecast has another
 // reason.
 double kernels_width(const Scale& s) {
     return std::min(kernel_width, error_of(s.tried.forecast).slower);
