@@ -295,9 +295,6 @@ void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& pla
     if (kind != UnitKind::experts) return;
     s.waits.again = host.waits;
     pricer.take_cycle(plans, rank, s);
-    if (s.waits.pass[as_index(Pass::forward)])
-        std::copy(s.lower.values.begin() + feature::hosts, s.lower.values.end(),
-                  s.turns.issuing.values.begin() + feature::hosts);
     fill_waits(s.waits, pricer, plans, rank);
 }
 

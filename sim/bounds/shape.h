@@ -39,10 +39,9 @@ struct HostWaits {
 };
 
 // Of passes that go by turns (sim/bounds/turns.h), what bounds a stage: K + s / (1 + s) C, C, and K
-// with what a cycle takes beyond it (as the stall of forwards) and a pair of layers (as the turn);
-// the host's own time where it waits.
+// with what a cycle takes beyond it (as the stall of forwards) and a pair of layers (as the turn).
 struct TimesByTurns {
-    FeatureTimes slowed{}, exchanging{}, waiting{}, issuing{};
+    FeatureTimes slowed{}, exchanging{}, waiting{};
 };
 
 // `lower`: a bound on the device time of a plan that runs alone on its rank. `estimate`: its

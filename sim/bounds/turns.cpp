@@ -45,19 +45,13 @@ public:
             FeatureCounts& counts = order[i].paired || second ? device.turns_once : device.once;
             const Chunk& own = chunk(stage, order[i]);
             count_pass(w_, own, order[i].pass, counts, host.once);
-            if (order[i].paired || second)
-                count_hosts(own, order[i].pass, device.turns_once);
-            else if (order[i].pass == Pass::forward)
+            if (!order[i].paired && !second && order[i].pass == Pass::forward)
                 counts[feature::stall(Pass::forward)] += neighbours(own);
             if (order[i].paired)
                 count_pair(chunk(stage, order[i]), chunk(stage, order[i + 1]),
                            i + 2 < order.size() && order[i + 2].paired, counts);
             second = order[i].paired;
         }
-        // behind the first wait: a whole pair less is no less than its layer before the wait
-        const auto first = std::ranges::find(order, true, &Slot::paired);
-        for (auto slot = first; slot != order.end() && slot != first + 2; ++slot)
-            count_hosts(chunk(stage, *slot), slot->pass, device.turns_once, -1);
         return {device, host};
     }
 
@@ -86,11 +80,6 @@ private:
         return chunks_[at(stage)][at(slot.chunk)];
     }
 
-    void count_hosts(const Chunk& chunk, Pass pass, FeatureCounts& counts, double by = 1) const {
-        for (int l = chunk.first; l < chunk.last; ++l)
-            counts[feature::host(has_experts(w_, l) ? UnitKind::experts : UnitKind::dense, pass)] +=
-                by;
-    }
     [[nodiscard]] int neighbours(const Chunk& chunk) const {
         int count = 0;
         for (int l = chunk.first; l + 1 < chunk.last; ++l)
@@ -124,7 +113,7 @@ private:
 
 double length_by_turns(const FeatureCounts& turns, const TimesByTurns& times) {
     return std::max({length_of(turns, times.slowed), length_of(turns, times.exchanging),
-                     length_of(turns, times.waiting), length_of(turns, times.issuing)});
+                     length_of(turns, times.waiting)});
 }
 
 std::vector<PipelinePath> paths_by_turns(const PipelineKey& key, const Workload& workload,

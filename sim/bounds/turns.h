@@ -8,10 +8,9 @@
 //   Until it waits in the next layer it issues the parts of one layer of each pass, and the device
 //   runs its kernels in this order: together no less than these parts take from an idle device on
 //   (a cycle). Two passes of as many layers begin and end together, so that what comes before the
-// first wait and after the last
-//   takes no less than in a pair of single layers; and from its last wait to the first of a pair
-//   behind it the host issues as much as in a cycle. Kernels of all else add up.
-// - Behind the first such wait of the pairs the host issues all that follows, one by one.
+//   first wait and after the last takes no less than in a pair of single layers; and from its last
+//   wait to the first of a pair behind it the host issues as much as in a cycle. Kernels of all
+//   else add up.
 // - Its first pass waits for forwards of all chunks before the one that it runs, and after its last
 //   one backwards of these are still to come, on stages that end later. These passes wait for each
 //   other, so that they take as much one by one.
