@@ -74,7 +74,7 @@ find_program() {
 test_ops() {
     part 150 ops.log "${gpu_ops[@]}" || failed=1
     say "op tests: $(grep -c '^ok' "$out/ops.log") right, $(grep -c '^WRONG' "$out/ops.log") wrong"
-    grep -E 'first heuristic|copy rate' "$out/ops.log" | tee -a "$out/summary.txt"
+    grep -E 'first heuristic|copy rate|attention time|does not serve' "$out/ops.log" | tee -a "$out/summary.txt"
 }
 calibrate_here() {
     cluster=$out/this-gpu.toml

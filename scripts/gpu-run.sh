@@ -34,6 +34,14 @@ run llama3_4_layers one_gpu_llama3_4_layers
 run gpt2_124m_flash one_gpu_gpt2_124m runtime.attention=flash
 run llama3_4_layers_flash one_gpu_llama3_4_layers runtime.attention=flash
 run llama3_4_layers_window one_gpu_llama3_4_layers runtime.attention=flash workload.window=1024
+run gpt2_1.5b_flash one_gpu_gpt2_1.5b runtime.attention=flash
+run bert_large_flash one_gpu_bert_large runtime.attention=flash
+# Adapters, fp8, long sequences, few heads of keys, a model whose kernels are as short as their launches.
+run llama3_lora one_gpu_llama3_4_layers runtime.attention=flash workload.adapter_rank=16
+run llama3_fp8 one_gpu_llama3_4_layers runtime.attention=flash workload.dtype=fp8
+run llama3_long one_gpu_llama3_4_layers runtime.attention=flash workload.seq=32768 parallelism.micro_batch=1 parallelism.global_batch=1
+run llama3_2_heads_of_keys one_gpu_llama3_4_layers runtime.attention=flash workload.kv_heads=2
+run tiny one_gpu_gpt2_124m runtime.attention=flash workload.layers=4 workload.hidden=256 workload.heads=4 workload.ffn=1024 workload.seq=256
 for experts in 4 8 16 32 64; do run "moe_$experts" one_gpu_moe_layer workload.moe.experts=$experts; done
 one_gpu=(cluster.preset=dgx-h200 cluster.gpus_per_node=1)
 run coca coca_zero1 "${one_gpu[@]}" parallelism.dp=1 parallelism.micro_batch=128

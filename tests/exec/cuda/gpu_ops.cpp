@@ -709,6 +709,53 @@ void test_two_ranks(int gpus) {
 }
 
 // How far the first heuristic answer is from the best of eight.
+// What runs flash attention, and how long: to be set beside another library's times.
+void time_attention(Bench& bench) {
+    struct Shape {
+        long batch, heads, kv_heads, seq, width;
+        bool causal;
+    };
+    for (const Shape& s : {Shape{8, 12, 12, 1024, 64, true},
+                           {4, 25, 25, 1024, 64, true},
+                           {16, 16, 16, 512, 64, false},
+                           {2, 32, 32, 2048, 128, true},
+                           {2, 32, 8, 4096, 128, true},
+                           {1, 32, 8, 8192, 128, true},
+                           {1, 64, 8, 16384, 128, true}}) {
+        Attention op{s.batch, s.heads, s.seq, s.seq, s.width, s.causal, false, Dtype::bf16, true};
+        op.kv_heads = s.kv_heads;
+        Attention back = op;
+        back.backward = true;
+        const auto rows = as_index(s.batch * s.heads * s.seq),
+                   keys = as_index(s.batch * s.kv_heads * s.seq), width = as_index(s.width);
+        const auto operand = [&](std::size_t count) {
+            CudaBlock block(2 * count * width);
+            check(fill_random(block.data(), Element::bf16, count * width, 71, nullptr));
+            return block;
+        };
+        const CudaBlock q = operand(rows), k = operand(keys), v = operand(keys),
+                        d_out = operand(rows), out = operand(rows), d_q = operand(rows),
+                        d_k = operand(keys), d_v = operand(keys), log_sums(4 * rows),
+                        dots(4 * rows);
+        Attentions attentions(bench.products);
+        attentions.prepare(op, nullptr);
+        attentions.prepare(back, nullptr);
+        const CudaOperands ahead{{q.data(), k.data(), v.data()}, {out.data(), log_sums.data()}};
+        const CudaOperands behind{
+            {q.data(), k.data(), v.data(), out.data(), d_out.data(), log_sums.data()},
+            {dots.data(), d_q.data(), d_k.data(), d_v.data()}};
+        const auto run = [&](const Attention& one, const CudaOperands& at) {
+            return 1e6 * time_of_launch([&] { attentions.run(one, at, nullptr, nullptr); });
+        };
+        const double forward = run(op, ahead), backward = run(back, behind);
+        std::printf(
+            "      attention time: batch %ld, %ld heads, %ld of keys, %ld tokens, width %ld%s: "
+            "forward %.1f us, backward %.1f us, %s\n",
+            s.batch, s.heads, s.kv_heads, s.seq, s.width, s.causal ? ", causal" : "", forward,
+            backward, attentions.ran(op).c_str());
+    }
+}
+
 void compare_heuristics(Bench& bench) {
     for (const Product& p : {Product{8192, 768, 768, 1, Dtype::bf16, false, true},
                              Product{8192, 4096, 4096, 1, Dtype::bf16, false, true},
@@ -720,26 +767,13 @@ void compare_heuristics(Bench& bench) {
         const CudaBlock c(static_cast<std::size_t>(p.m * p.n) * 4);
         double first = 0, best = INFINITY;
         for (const cublasLtMatmulAlgo_t& algorithm : bench.products.algorithms(p, 8)) {
-            cudaEvent_t begin = nullptr, end = nullptr;
-            check(cudaEventCreate(&begin));
-            check(cudaEventCreate(&end));
-            std::vector<double> times;
-            for (int i = 0; i < 15; ++i) {
-                check(cudaEventRecord(begin));
+            const double time = time_of_launch([&] {
                 bench.products.run_with(
                     algorithm, p,
                     {a.block.data(), b.block.data(), c.data(), bench.workspace.data()}, nullptr);
-                check(cudaEventRecord(end));
-                check(cudaEventSynchronize(end));
-                float milliseconds = 0;
-                check(cudaEventElapsedTime(&milliseconds, begin, end));
-                times.push_back(1e-3 * static_cast<double>(milliseconds));
-            }
-            cudaEventDestroy(begin);
-            cudaEventDestroy(end);
-            std::sort(times.begin(), times.end());
-            if (first == 0) first = times[times.size() / 2];
-            best = std::min(best, times[times.size() / 2]);
+            });
+            if (first == 0) first = time;
+            best = std::min(best, time);
         }
         std::printf(
             "      %ldx%ldx%ld %s: first heuristic %.1f us, best of eight %.1f us (%.1f %% "
@@ -809,8 +843,9 @@ int main(int count, char** arguments) {
     attempt("two lanes", [] { test_two_lanes(false); });
     attempt("two lanes, replayed", [] { test_two_lanes(true); });
     if (times)
-        attempt("heuristics", [] {
+        attempt("times", [] {
             Bench bench;
+            time_attention(bench);
             compare_heuristics(bench);
         });
     attempt("collectives", [&] { test_all_ranks(gpus); });

@@ -624,27 +624,6 @@ private:
     std::size_t next_ = 0;
 };
 
-// The median of 15, without the first three; seconds.
-double time_of(const std::function<void()>& launch) {
-    cudaEvent_t begin = nullptr, end = nullptr;
-    check(cudaEventCreate(&begin));
-    check(cudaEventCreate(&end));
-    std::vector<double> times;
-    for (int i = 0; i < 18; ++i) {
-        check(cudaEventRecord(begin));
-        launch();
-        check(cudaEventRecord(end));
-        check(cudaEventSynchronize(end));
-        float milliseconds = 0;
-        check(cudaEventElapsedTime(&milliseconds, begin, end));
-        if (i >= 3) times.push_back(1e-3 * static_cast<double>(milliseconds));
-    }
-    cudaEventDestroy(begin);
-    cudaEventDestroy(end);
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
-}
-
 class CopyComparison {
 public:
     CopyComparison(bool times, std::size_t bytes) : arena(bytes), times_(times) {}
@@ -662,7 +641,7 @@ public:
             check(cudaDeviceSynchronize());
             said += ", not timed";
         } else {
-            const double share = bytes / time_of(launch) / copy_rate(bytes);
+            const double share = bytes / time_of_launch(launch) / copy_rate(bytes);
             said += ", " + text(1e-9 * share * copy_rate(bytes), "GB/s") + ", " +
                     text(100 * share, "% of the copy rate");
             slow_ += share < 0.85;
@@ -688,7 +667,7 @@ private:
         const auto half = std::min(static_cast<std::size_t>(bytes / 2), arena.size() / 2);
         if (half != half_) {
             half_ = half;
-            rate_ = 2 * static_cast<double>(half) / time_of([&] {
+            rate_ = 2 * static_cast<double>(half) / time_of_launch([&] {
                         check(cudaMemcpyAsync(arena.data() + arena.size() / 2, arena.data(), half,
                                               cudaMemcpyDeviceToDevice, nullptr));
                     });

@@ -84,4 +84,24 @@ CudaBlock block_of(const std::vector<float>& values) {
     return block;
 }
 
+double time_of_launch(const std::function<void()>& launch) {
+    cudaEvent_t begin = nullptr, end = nullptr;
+    check(cudaEventCreate(&begin));
+    check(cudaEventCreate(&end));
+    std::vector<double> times;
+    for (int i = 0; i < 18; ++i) {
+        check(cudaEventRecord(begin));
+        launch();
+        check(cudaEventRecord(end));
+        check(cudaEventSynchronize(end));
+        float milliseconds = 0;
+        check(cudaEventElapsedTime(&milliseconds, begin, end));
+        if (i >= 3) times.push_back(1e-3 * static_cast<double>(milliseconds));
+    }
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+}
+
 }  // namespace stepcast

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct Values {
 };
 Values random_values(Element element, std::size_t count, std::uint64_t seed);
 CudaBlock block_of(const std::vector<float>& values);
+
+// Of what `launch` puts on the default stream: the median of 15, without three before; seconds.
+double time_of_launch(const std::function<void()>& launch);
 
 // Distance of two vectors relative to the second's length.
 double distance(const Doubles& found, const Doubles& expected);
