@@ -9,7 +9,8 @@ scripts/users-steps.py --merge CASES.csv STEPS.csv         # fills measured valu
 Models have random weights, data are random tokens, nothing is downloaded. Sections, in the order in which they run:
 attention (SDPA alone), trainer (Hugging Face's Trainer), nano (a loop of nanoGPT's structure), moe, padding, snapshots (of memory), small (8-bit
 Adam, LoRA, QLoRA; bitsandbytes and PEFT where they can be imported), kernels (profiler; products of those steps alone), compiled
-(torch.compile; best in a process of its own, since a profiler that ran can slow the host). --rehearse runs all of it with tiny sizes. Every case is caught by itself; every file is whole at any moment.
+(torch.compile; best in a process of its own, since a profiler that ran can slow the host). --rehearse runs all of it with tiny
+sizes. Every case is caught by itself; every file is whole at any moment; a second run into the same folder goes on where one ended.
 
 steps.csv: `step_s` is the median of steps with a synchronization after each, from end to end; `loop_step_s` the mean of as many steps
 without one; phases are between CUDA events in the first ones; peaks are since the case's model was built.
@@ -144,10 +145,10 @@ SNAPSHOTS = ["trainer gpt2-124m b8 s1024 fused", "trainer llama-1b b2 s2048 fuse
              "moe moe-8 b4 s1024 loop", "small llama-1b b2 s2048 AdamW8bit", "small llama-1b b4 s2048 LoRA 16",
              "padding qwen2.5-0.5b b8 s2048 padded", "moe mixtral-small b4 s1024 default"]
 
-# model, batch, seq of the profiled steps; weights in bf16 and fused AdamW, of own models autocast
-PROFILED = [("gpt2-medium", 8, 1024), ("llama-1b", 2, 2048), ("llama-3.1-8b-8-layers", 1, 4096), ("qwen2.5-1.5b", 2, 2048),
+# model, batch, seq of the profiled steps, tokens unlike any width, so that shapes tell products apart; bf16, own models autocast
+PROFILED = [("gpt2-medium", 8, 1024), ("llama-1b", 2, 2048), ("llama-3.1-8b-8-layers", 3, 2048), ("qwen2.5-1.5b", 2, 2048),
             ("qwen3-0.6b", 4, 1024), ("nano-124m", 12, 1024), ("mixtral-small", 4, 1024), ("bert-large", 16, 512),
-            ("gemma-2-2b-8-layers", 2, 2048), ("gpt-1.6b-8-layers", 2, 2048), ("gpt-512m", 4, 2048)]
+            ("gemma-2-2b-8-layers", 2, 2048), ("gpt-1.6b-8-layers", 3, 2048), ("gpt-512m", 4, 2048)]
 
 # batch, heads, kv_heads, seq, width
 ATTENTIONS = [(8, 12, 12, 1024, 64), (4, 25, 25, 1024, 64), (1, 32, 8, 8192, 128), (2, 32, 8, 4096, 128), (16, 16, 16, 512, 64),
@@ -412,7 +413,7 @@ class Watch:
 
 
 class SnapshotWatch:
-    """Records memory around two steps after warm ones."""
+    """Records memory around two steps after warm ones; of what lived before, the stacks alone."""
 
     def __init__(self, bench, path, warm=3):
         self.bench, self.path, self.warm, self.total, self.done = bench, path, warm, warm + 2, 0
@@ -917,23 +918,28 @@ def attention_section(bench):
 
 
 class Layouts:
-    """How the operands of the products of a step lie: (op, m, n, k) -> {NN, NT, TN, TT}, by a dispatch mode over one step."""
+    """How the operands of the products of a step lie: (phase, op, batch, m, n, k) -> (NN, NT, TN or TT; type), by a dispatch mode over one step."""
 
     def __init__(self):
         from torch.utils._python_dispatch import TorchDispatchMode
-        found = self.found = {}
+        layouts, found = self, {}
+        self.found, self.phase = found, ""
 
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, function, types, args=(), kwargs=None):
                 name = getattr(function, "_overloadpacket", function).__name__
                 if name in ("mm", "addmm", "bmm"):
                     a, b = (args[1], args[2]) if name == "addmm" else (args[0], args[1])
-                    key = (name, *product_of(name, [list(x.shape) for x in args if isinstance(x, torch.Tensor)])[1:])
+                    key = (layouts.phase, name, *product_of(name, [list(x.shape) for x in args if isinstance(x, torch.Tensor)])[1:])
                     layout = "".join("N" if x.stride(-1) == 1 or x.shape[-1] == 1 else "T" for x in (a, b))
                     found.setdefault(key, (layout, str(a.dtype).replace("torch.", "").replace("bfloat16", "bf16").replace("float32", "fp32")))
                 return function(*args, **(kwargs or {}))
 
         self.mode = Mode()
+
+    def mark(self, phase):
+        self.phase = phase
+        return contextlib.nullcontext()
 
 
 def product_of(name, shapes):
@@ -1000,7 +1006,7 @@ def profile(bench, name, batch, seq, sums, names, products):
     nothing = lambda _name: contextlib.nullcontext()
     layouts = Layouts()
     with layouts.mode:
-        step(nothing)
+        step(layouts.mark)
     for _ in range(2):
         step(nothing)
     steps = 2
@@ -1052,7 +1058,7 @@ def profile(bench, name, batch, seq, sums, names, products):
     rows = []
     for key, us in product_times.most_common():
         phase, op, b, m, n, k, kernel = key
-        layout, dtype = layouts.found.get((op, b, m, n, k), ("", ""))
+        layout, dtype = layouts.found.get((phase, op, b, m, n, k), ("", ""))
         rows.append(dict(place, phase=phase, op=op, batch=b, m=m, n=n, k=k, layout=layout, dtype=dtype, kernel=kernel,
                          count=per_product[key] / steps, mean_us=us / per_product[key]))
     products.add(*rows)
@@ -1103,6 +1109,8 @@ def snapshots_section(bench):
 
         def work(name=name, path=path):
             bench.clear()
+            if bench.cuda:  # so that weights and moments, which are older than the two steps, have stacks too
+                torch.cuda.memory._record_memory_history(enabled="state", context="state", stacks="python")
             try:
                 RUNS[by_id[name]["kind"]](bench, by_id[name], SnapshotWatch(bench, path))
             finally:
