@@ -43,6 +43,8 @@ struct GemmRow {
     Seconds time;
     bool between_events = false;
     bool sustained = false;  // repeated for about a second
+    // between other kernels, on operands that no cache holds: as steps run it
+    bool in_steps = false;
     // all weights have one value: the GPU takes less power and runs at a higher clock
     bool uninitialised = false;
     bool casts = false;          // narrow dtype: the time includes the cast of the input

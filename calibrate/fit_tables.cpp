@@ -235,6 +235,17 @@ public:
         judge_named(rows, experts);
     }
 
+    // Products of 16-byte rows that were measured as steps run them correct the law near them.
+    void keep_near(const std::vector<GemmRow>& rows) {
+        KernelCosts& kernel = all_.cluster.kernel;
+        for (const GemmRow& row : rows) {
+            const Gemm& g = row.gemm;
+            if (!row.in_steps || row.groups > 1 || g.alignment != Gemm::Alignment::full) continue;
+            (g.accumulate ? kernel.gemm_near_accumulated : kernel.gemm_near)
+                .push_back({g.m, g.n, g.k, g.dtype, row.time});
+        }
+    }
+
     TablesFit finish(std::vector<FittedRange> ranges) {
         Fitted last;
         std::erase_if(ranges, [&](const FittedRange& r) {
@@ -509,6 +520,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
     fits.add(kernels);
     fits.add(plans.casts());
     for (const char* format : {"fp8", "fp8_blocks", "fp4"}) fits.add(plans.narrow_products(format));
+    fits.keep_near(blocks.gemms);
     fits.add_attention_kernels(blocks.attentions);
     fits.add_expert_kernels(blocks.moe_layers);
     fits.add(plans.collectives());

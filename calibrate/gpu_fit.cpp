@@ -59,8 +59,10 @@ std::string key_of(const Op& op) {
         return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(),
                            as_int(pass->access));
     if (const auto* attention = std::get_if<Attention>(&op))
-        return fmt::format("attention {} {} {} {} {}", attention->batch, attention->heads,
-                           attention->seq_q, attention->head_dim, attention->backward);
+        return fmt::format("attention {} {} {} {} {} {} {} {} {}", attention->batch,
+                           attention->heads, attention->kv_heads, attention->seq_q,
+                           attention->head_dim, attention->causal, attention->window,
+                           attention->backward, attention->flash);
     return fmt::format("{} {}", kind_name(op), table_bytes(op, 1).si());
 }
 
@@ -69,19 +71,22 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     const auto add = [&](const std::string& kind) { points.ops.push_back({kind, "", op, time}); };
     if (const auto* pass = std::get_if<MemoryPass>(&op)) {
         add(pass_kind(*pass));
-    } else if (std::holds_alternative<Attention>(op)) {
-        add("attention");
+    } else if (const auto* attention = std::get_if<Attention>(&op)) {
+        add(attention->flash ? "flash_attention" : "attention");
     } else if (name == "sustained") {
         add("sustained_gemm");
     } else if (gemm && gemm->batch > 1) {
         add("batched_gemm");
     } else if (gemm) {
-        points.blocks.gemms.push_back({*gemm, 1, time});
-        points.blocks.gemms.back().gemm.alignment = alignment_of(*gemm);
+        GemmRow row{.gemm = *gemm, .time = time, .in_steps = true};
+        row.gemm.alignment = alignment_of(*gemm);
+        points.blocks.gemms.push_back(row);
     } else if (const auto* group = std::get_if<GroupedGemm>(&op)) {
         points.blocks.gemms.push_back(
-            {Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
-             as_int(group->rows.size()), time});
+            {.gemm = Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
+             .groups = as_int(group->rows.size()),
+             .time = time,
+             .in_steps = true});
     } else if (std::holds_alternative<SendRecv>(op)) {
         add("send_recv");
     } else if (is_collective(op)) {
@@ -230,6 +235,11 @@ std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& 
         else if (const auto* gemm = std::get_if<Gemm>(&point.op); gemm && gemm->batch > 1)
             batched += fmt::format("{},{},{},{},{},{:.3f}\n", gemm->batch, gemm->m, gemm->n,
                                    gemm->k, to_string(gemm->dtype), 1e6 * point.time.si());
+        else if (const auto* a = std::get_if<Attention>(&point.op); a && a->flash && a->window == 0)
+            batched += fmt::format("{},{},{},{},{}-flash{}{},{:.3f}\n", a->batch * a->heads,
+                                   a->seq_q, a->seq_k, a->head_dim, to_string(a->dtype),
+                                   a->causal ? "-causal" : "", a->backward ? "-backward" : "",
+                                   1e6 * point.time.si());
     std::vector<PlannedFile> files{{stem + "-gemm.csv", gemms}, {stem + "-memory.csv", passes}};
     if (batched.find('\n') + 1 < batched.size()) files.push_back({stem + "-batched.csv", batched});
     if (!points.blocks.collectives.empty())
@@ -264,6 +274,8 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     cluster.noise.step = std::hypot(unseen_step, points.step_noise);
     cluster.kernel.training_gemm = 1;
     cluster.kernel.gemm_table.clear();
+    cluster.kernel.gemm_near.clear();
+    cluster.kernel.gemm_near_accumulated.clear();
     cluster.kernel.memory_curve.clear();
     const bool fitted_before = same && cluster.fitted.has_value();
     cluster.fitted.reset();
@@ -281,6 +293,7 @@ TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& p
                  plan_of(points, "batched_gemm", "script_batches"),
                  plan_of(points, "sustained_gemm", "sweep_sustained"),
                  plan_of(points, "attention"),
+                 plan_of(points, "flash_attention", "sweep_flash"),
                  plan_of(points, "send_recv")};
     TablesFit fit = fit_tables(start.cluster, points.blocks, progress, how);
     Fitted& fitted = *fit.cluster.fitted;

@@ -74,7 +74,7 @@ private:
 };
 
 // Widths of common models; rows from a few tokens to long batches. Every `every`-th of all
-// combinations, so each width meets each count.
+// combinations: prime to the number of widths, so that each width meets each count.
 void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t first) {
     constexpr long widths[] = {512, 768, 1024, 1600, 2048, 4096, 5120, 8192, 14336};
     constexpr long rows[] = {16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
@@ -86,12 +86,19 @@ void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t firs
 }
 
 void add_special_gemms(GpuSweep& sweep) {
-    for (const long vocabulary : {32000L, 50257L, 50258L, 128256L})  // aligned, odd and even rows
-        for (const long k : {768L, 2048L, 4096L})
-            for (const long rows : {1024L, 8192L}) sweep.gemm(rows, vocabulary, k, Dtype::bf16);
+    // Aligned, odd and even rows: of results; of operands; of an operand that is added to fp32.
+    for (const long vocabulary : {32000L, 50257L, 50258L, 128256L})
+        for (const auto& [k, rows] : {std::pair{768L, 8192L}, {2048L, 1024L}, {4096L, 4096L}}) {
+            sweep.gemm(rows, vocabulary, k, Dtype::bf16);
+            sweep.gemm(rows, k, vocabulary, Dtype::bf16);
+            sweep.gemm(vocabulary, k, rows, Dtype::bf16, true);
+        }
     for (const long tokens : {1024L, 4096L, 8192L, 16384L})  // weight gradients, added to fp32
-        for (const long width : {768L, 1600L, 4096L})
-            for (const long n : {4 * width, width}) sweep.gemm(width, n, tokens, Dtype::bf16, true);
+        for (const long width : {768L, 1024L, 1600L, 2048L, 4096L}) {
+            sweep.gemm(width, width, tokens, Dtype::bf16, true);
+            sweep.gemm(width, 4 * width, tokens, Dtype::bf16, true);
+            sweep.gemm(4 * width, width, tokens, Dtype::bf16, true);
+        }
     for (const long tokens : {88L, 104L, 124L})
         for (const auto& [n, k] :
              {std::pair{2048L, 2048L}, {512L, 2048L}, {8192L, 2048L}, {2048L, 8192L}})
@@ -137,6 +144,31 @@ void add_sustained(GpuSweep& sweep) {
             sweep.graphs.on_each("sustained", Attention{batch, 16, tokens, tokens, sweep.length(64),
                                                         true, backward, Dtype::bf16});
             sweep.graphs.on_each("between", MemoryPass{sweep.size(1e8), sweep.size(1e8)});
+        }
+}
+
+// Attention in one kernel: short and long sequences, both usual widths, groups of heads.
+void add_flash_attention(GpuSweep& sweep) {
+    struct Shape {
+        long batch, heads, kv_heads, seq, width;
+        bool causal;
+    };
+    for (const Shape& s : {Shape{16, 16, 16, 256, 64, true},
+                           {32, 12, 12, 512, 64, false},
+                           {8, 16, 16, 1024, 64, true},
+                           {4, 16, 16, 2048, 64, false},
+                           {2, 20, 20, 4096, 64, true},
+                           {8, 16, 4, 1024, 128, true},
+                           {4, 24, 8, 2048, 128, true},
+                           {2, 40, 8, 4096, 128, true},
+                           {2, 32, 32, 2048, 128, false},
+                           {1, 16, 4, 16384, 128, true}})
+        for (const bool backward : {false, true}) {
+            const long tokens = sweep.length(s.seq);
+            Attention op{s.batch,  s.heads,  tokens,      tokens, sweep.length(s.width),
+                         s.causal, backward, Dtype::bf16, true};
+            op.kv_heads = s.kv_heads;
+            sweep.measure("flash", op);
         }
 }
 
@@ -193,13 +225,14 @@ void add_interference(GpuSweep& sweep) {
 
 std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8, BytesPerSecond bandwidth) {
     GpuSweep sweep(ranks, halvings_for(bandwidth));
-    add_gemms(sweep, Dtype::bf16, 3, 0);
+    add_gemms(sweep, Dtype::bf16, 4, 0);
     add_gemms(sweep, Dtype::fp16, 23, 5);
     add_gemms(sweep, Dtype::tf32, 23, 7);
     add_gemms(sweep, Dtype::fp32, 31, 11);
     if (fp8) add_gemms(sweep, Dtype::fp8, 17, 3);
     add_special_gemms(sweep);
     add_sustained(sweep);
+    add_flash_attention(sweep);
     add_memory_passes(sweep);
     add_empty_tasks(sweep);
     for (int members = 2; members <= ranks; members *= 2) add_collectives(sweep, members);

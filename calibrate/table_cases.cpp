@@ -13,6 +13,16 @@
 
 namespace stepcast {
 
+namespace {
+
+GemmSetting setting_of(const GemmRow& row) {
+    return row.sustained  ? GemmSetting::sustained
+           : row.in_steps ? GemmSetting::step
+                          : GemmSetting::alone;
+}
+
+}  // namespace
+
 std::string narrow_kind(const GemmRow& row) {
     const std::string format = row.gemm.dtype == Dtype::fp4 ? "fp4"
                                : row.scaled_blocks          ? "fp8_blocks"
@@ -21,10 +31,9 @@ std::string narrow_kind(const GemmRow& row) {
 }
 
 Seconds narrow_time(const GemmRow& row, const Cluster& cluster) {
-    const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
     const Seconds layout =
         row.layout_apart ? scale_layout_time(row.gemm.m, row.gemm.k, cluster) : Seconds(0);
-    const Seconds product = layout + gemm_law_time(row.gemm, cluster, setting, row.scaled_blocks);
+    const Seconds product = layout + gemm_law_time(row.gemm, cluster, setting_of(row), row.scaled_blocks);
     if (!row.casts) return product;
     return product +
            input_cast_time(row.gemm.m, row.gemm.k, row.gemm.dtype, row.scaled_blocks, cluster);
@@ -41,14 +50,14 @@ FitCase gemm_case(const GemmRow& row) {
                     row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
     if (row.groups > 1) {
         const GroupedGemm grouped{std::vector<long>(as_index(row.groups), g.m), g.n, g.k, g.dtype};
-        return table_case(name, "grouped_gemm", row, [grouped](const Cluster& c) {
-            return grouped_gemm_law_time(grouped, c);
+        return table_case(name, "grouped_gemm", row, [grouped, row](const Cluster& c) {
+            return grouped_gemm_law_time(grouped, c, setting_of(row));
         });
     }
     if (is_narrow(g.dtype))
         return table_case(name + (row.scaled_blocks ? " blocks" : ""), narrow_kind(row), row,
                           [row](const Cluster& c) { return narrow_time(row, c); });
-    const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
+    const GemmSetting setting = setting_of(row);
     return table_case(name, row.sustained ? "sustained_gemm" : "gemm", row,
                       [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); });
 }
@@ -111,9 +120,13 @@ std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
     add_where_any([](const GemmRow& row) { return row.gemm.alignment == Gemm::Alignment::odd; },
                   "products_odd");
     add_where_any(
-        [](const GemmRow& row) { return row.between_events && row.gemm.dtype == Dtype::fp32; },
+        [](const GemmRow& row) {
+            return (row.between_events || row.in_steps) && row.gemm.dtype == Dtype::fp32;
+        },
         "products_fp32");
     add_where_any([](const GemmRow& row) { return row.groups > 1; }, "products_grouped");
+    add_where_any([](const GemmRow& row) { return row.groups > 1 && row.in_steps; },
+                  "products_spread");
     return fit_priors(tables);
 }
 

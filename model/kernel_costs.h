@@ -201,6 +201,10 @@ struct KernelCosts {
     KEY(double, grouped_gemm, 1,
         "rate of a grouped GEMM, one kernel over all groups, relative to one GEMM", atleast::share,
         upto::share);
+    KEY(double, grouped_spread, 0,
+        "where each group has its own GEMM, share of the idle SMs that GEMMs of other groups on "
+        "other streams fill; 0 = one stream",
+        0, 1);
     KEY(NarrowGemm, fp8, {}, "fp8, one scale a tensor");
     KEY(NarrowGemm, fp8_blocks, {}, "fp8, scales of blocks");
     KEY(NarrowGemm, fp4, {}, "fp4, one scale a tensor");  // nvfp4 has its own kind
@@ -267,6 +271,9 @@ struct KernelCosts {
     KEY(std::vector<GemmPoint>, gemm_table, {}, "measured shapes, used in place of the cost model");
     KEY(bool, gemm_table_by_weight, false,
         "the table holds rows of single weights (n, k); the cost model answers elsewhere");
+    KEY(std::vector<GemmPoint>, gemm_near, {},
+        "measured shapes near which the cost model is wrong by as much as at these");
+    KEY(std::vector<GemmPoint>, gemm_near_accumulated, {}, "the same of GEMMs that add to fp32");
     KEY(Curve, memory_curve, {}, "measured memory-bound kernels, bytes read and written");
     [[nodiscard]] const NarrowGemm& of_narrow(Dtype dtype, bool scaled_blocks) const {
         return dtype == Dtype::fp4 ? fp4 : scaled_blocks ? fp8_blocks : fp8;

@@ -18,7 +18,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 26> kinds{
      {"noise.", "steps"},
      {"kernel.gemm_", "GEMM"},
      {"kernel.batched_gemm", "GEMM"},
-     {"kernel.grouped_gemm", "GEMM"},
+     {"kernel.grouped_", "GEMM"},
      {"kernel.attention_", "attention"},
      {"kernel.memory_", "memory-bound kernels"},
      {"kernel.row_", "memory-bound kernels"},

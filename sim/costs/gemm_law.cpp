@@ -252,6 +252,39 @@ double rate_of(const Gemm& op, const KernelCosts& kernel) {
            (op.batch > 1 ? kernel.batched_gemm : 1.0);
 }
 
+// Types that run on the same tensor cores.
+bool alike(Dtype a, Dtype b) {
+    const auto sixteen = [](Dtype x) { return x == Dtype::fp16 || x == Dtype::bf16; };
+    return a == b || (sixteen(a) && sixteen(b));
+}
+
+// What the measured shapes near `op` say that the law is wrong by there: the mean logarithm of
+// measured over law, weighted by exp(-d^2 / (2 reach^2)) with d the distance of the logarithms to
+// base 2 of m, n and k. Far from all of them the law stands. The factor of a step is not in it:
+// points are of sweeps. Judged by leaving each of 282 shapes of an H200 out: errors of 6.1 % become
+// 2.8 (reach 0.5: 2.9, 1: 3.4); fp8 7.0 becomes 4.6.
+double measured_near(const Gemm& op, const Cluster& cluster) {
+    constexpr double reach = 0.8, of_the_law = 0.1, least = 1e-3;
+    const std::vector<GemmPoint>& points = op.accumulate ? cluster.kernel.gemm_near_accumulated
+                                                         : cluster.kernel.gemm_near;
+    if (op.batch > 1 || op.alignment != Gemm::Alignment::full) return 1;
+    const auto squared = [](long a, long b) { return std::pow(std::log2(real(a) / real(b)), 2); };
+    double weights = of_the_law, sum = 0;
+    for (const GemmPoint& p : points) {
+        if (!alike(p.dtype, op.dtype)) continue;
+        const double weight =
+            std::exp(-(squared(p.m, op.m) + squared(p.n, op.n) + squared(p.k, op.k)) /
+                     (2 * reach * reach));
+        if (weight < least) continue;
+        const Shape shape{p.m, p.n, p.k, 1};
+        Kernel kernel{{&shape, 1}, p.dtype, op.accumulate, 1, GemmSetting::step, 1};
+        if (p.dtype == Dtype::fp32) kernel.rate = cluster.kernel.gemm_fp32;
+        weights += weight;
+        sum += weight * std::log(p.time / law_time(kernel, cluster));
+    }
+    return std::exp(sum / weights);
+}
+
 }  // namespace
 
 double tile_rate(long m, long n, double reuse) {
@@ -276,27 +309,37 @@ Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting settin
     kernel.rate *= rate_of(op, cluster.kernel);
     kernel.scaled_blocks = scaled_blocks;
     kernel.layout = op.layout;
-    return law_time(kernel, cluster);
+    const Seconds time = law_time(kernel, cluster);
+    return setting == GemmSetting::step ? measured_near(op, cluster) * time : time;
 }
 
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting) {
-    const bool slow_call = cluster.kernel.grouped_gemm < 1;
+    const KernelCosts& costs = cluster.kernel;
+    const bool slow_call = costs.grouped_gemm < 1;
     std::vector<Shape> shapes;
     Seconds one_by_one;
     for (const long rows : op.rows) {
         if (rows == 0) continue;
         shapes.push_back(op.weight_gradient ? Shape{op.k, op.n, rows, 1}
                                             : Shape{rows, op.n, op.k, 1});
-        if (slow_call)
-            one_by_one += law_time(
-                kernel_of({&shapes.back(), 1}, op.dtype, false, cluster, setting), cluster);
+        const auto& [m, n, k, count] = shapes.back();
+        if (slow_call) one_by_one += gemm_law_time(Gemm{m, n, k, 1, op.dtype}, cluster, setting);
     }
     Kernel kernel = kernel_of(shapes, op.dtype, false, cluster, setting);
-    kernel.rate *= cluster.kernel.grouped_gemm;
-    const double followers = real(op.kernels) * real(shapes.size());
+    const auto count = real(shapes.size());
+    Seconds apart = one_by_one;
+    if (slow_call && costs.grouped_spread > 0 && !shapes.empty()) {
+        const Seconds in_turn = one_by_one - count * costs.launch,
+                      filled = law_time(kernel, cluster) - costs.launch;
+        const Seconds spread =
+            in_turn + costs.grouped_spread * std::min(Seconds(0), filled - in_turn);
+        apart = std::min(apart, costs.launch + std::max(spread, count * cluster.host.call));
+    }
+    kernel.rate *= costs.grouped_gemm;
+    const double followers = real(op.kernels) * count;
     const Seconds together = law_time(kernel, cluster);
-    return (slow_call ? std::min(together, one_by_one) : together) +
-           followers * (cluster.kernel.launch + cluster.host.call);
+    return (slow_call ? std::min(together, apart) : together) +
+           followers * (costs.launch + cluster.host.call);
 }
 
 }  // namespace stepcast

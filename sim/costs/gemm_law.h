@@ -28,7 +28,8 @@ enum class GemmSetting : std::uint8_t { alone, sustained, step };
 // holds of them and of the results is free; not in a step. Narrow operands have their own
 // efficiency, k0, tile_reuse and wave_loss, and are not split. Kernels with scaled blocks and
 // operands from shared memory (DeepGEMM) write a tile before they begin the next, so results
-// count 1.8 times. On Hopper their tiles have 128 rows and at most 128 columns, and k counts 1
+// count 1.8 times. Where a calibration on the machine left shapes (kernel.gemm_near), the law is
+// corrected near them. On Hopper their tiles have 128 rows and at most 128 columns, and k counts 1
 // + 1.6 / blocks of rows times if the last block has fewer than 96 rows. The form comes from fits
 // to A100 tables. The other published tables needed wave_loss (work cut along k fills the last
 // wave) and the corner. In files fitted to the atlas, one reuse constant replaces seven tile
@@ -49,7 +50,11 @@ Seconds corner_of(Seconds a, Seconds b, double corner);
 // times the rate. If each group has its own kernel (op.kernels), the tiles fill the waves on
 // several streams all the same, but each kernel adds its launch and its call. Where such a kernel
 // is slower than ungrouped ones (kernel.grouped_gemm below 1), never longer than one product after
-// another for each group, which `execute` runs then (notes/gpu.md).
+// another for each group; nor, with kernel.grouped_spread, than these on several streams, whose
+// launches overlap and of which one fills a share of the SMs that another leaves idle, though the
+// host starts them one by one:
+//   launch + max(sum of products + spread * (all tiles in one kernel - sum), groups * host.call)
+// `execute` runs the fastest of the three (notes/gpu.md).
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster,
                               GemmSetting setting = GemmSetting::alone);
 
