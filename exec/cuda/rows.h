@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 #include "exec/cuda/element_types.h"
@@ -23,6 +24,37 @@ __device__ inline std::size_t first_item() {
 }
 __device__ inline std::size_t stride() { return gridDim.x * static_cast<std::size_t>(blockDim.x); }
 
+#ifdef __CUDACC__  // tests compile kernels for the host too, with functions of their own for these
+// The shared memory that a launch gives.
+__device__ inline char* dynamic_shared() {
+    extern __shared__ uint4 words[];
+    return reinterpret_cast<char*>(words);
+}
+// Sixteen bytes make their way to shared memory while the thread goes on;
+// wait_for_fetches() waits for all that this thread has sent on it.
+__device__ inline void fetch_ahead(void* shared, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+                 "l"(__cvta_generic_to_global(from))
+                 : "memory");
+}
+__device__ inline void wait_for_fetches() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+__device__ inline uint4 load_words(const void* from) { return *static_cast<const uint4*>(from); }
+// Keeps the compiler from keeping what it has made of a pack, in place of the pack: registers.
+template <typename Pack>
+__device__ void make_again(Pack& pack) {
+    auto* const words = reinterpret_cast<unsigned*>(&pack);
+    if constexpr (sizeof(Pack) == 16)
+        asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
+}
+// 2^x; to zero where the result would be denormal.
+__device__ inline float power_of_two(float x) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+#endif
+
 // Elements that are read and written at once.
 template <typename T, int count = 16 / static_cast<int>(sizeof(T))>
 struct alignas(sizeof(T) * count) Pack {
@@ -34,13 +66,54 @@ struct alignas(sizeof(T) * count) Pack {
 template <int size>
 using Size = std::integral_constant<int, size>;
 
+// Sixteen bytes are read as words, or the compiler reads every element that is used as a word.
 template <typename T, int size>
-__device__ const Pack<T, size>& pack_at(const T* values, Size<size>) {
-    return *reinterpret_cast<const Pack<T, size>*>(values);
+__device__ Pack<T, size> pack_at(const T* values, Size<size>) {
+    Pack<T, size> pack;
+    if constexpr (sizeof pack == 16) {
+        const uint4 words = load_words(values);
+        memcpy(&pack, &words, sizeof pack);
+    } else {
+        pack = *reinterpret_cast<const Pack<T, size>*>(values);
+    }
+    return pack;
 }
 template <typename T, int size>
 __device__ void put(T* values, const Pack<T, size>& pack) {
     *reinterpret_cast<Pack<T, size>*>(values) = pack;
+}
+
+// All elements of a pack: of 16 bits, two are converted at once.
+template <typename T, int size>
+__device__ Pack<float, size> to_floats(const Pack<T, size>& pack) {
+    Pack<float, size> all;
+    if constexpr (std::is_same_v<T, __nv_bfloat16> && size > 1) {  // the upper half of an fp32
+        std::uint32_t words[size / 2];
+        memcpy(words, &pack, sizeof words);
+        for (int j = 0; j < size; ++j)
+            all.values[j] =
+                __uint_as_float(j % 2 == 0 ? words[j / 2] << 16 : words[j / 2] & 0xffff0000u);
+    } else {
+        for (int j = 0; j < size; ++j) all.values[j] = to_float(pack.values[j]);
+    }
+    return all;
+}
+__device__ inline __nv_bfloat162 pair_of(__nv_bfloat16, float a, float b) {
+    return __floats2bfloat162_rn(a, b);
+}
+__device__ inline __half2 pair_of(__half, float a, float b) { return __floats2half2_rn(a, b); }
+template <typename T, int size>
+__device__ Pack<T, size> from_floats(const Pack<float, size>& all) {
+    Pack<T, size> pack;
+    if constexpr (sizeof(T) == 2 && size > 1) {
+        for (int j = 0; j < size; j += 2) {
+            const auto pair = pair_of(T{}, all.values[j], all.values[j + 1]);
+            memcpy(pack.values + j, &pair, sizeof pair);
+        }
+    } else {
+        for (int j = 0; j < size; ++j) pack.values[j] = from_float<T>(all.values[j]);
+    }
+    return pack;
 }
 
 // Calls `run` with the packs that divide all of `lengths`, where both are aligned.
