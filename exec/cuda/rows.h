@@ -39,7 +39,21 @@ __device__ inline void fetch_ahead(void* shared, const void* from) {
                  : "memory");
 }
 __device__ inline void wait_for_fetches() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-__device__ inline uint4 load_words(const void* from) { return *static_cast<const uint4*>(from); }
+template <typename Words>
+__device__ Words load_words(const void* from) {
+    return *static_cast<const Words*>(from);
+}
+// In assembly, because compilers take packs apart and then write single elements.
+__device__ inline void store_words(void* to, const uint4& words) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
+                 : "memory");
+}
+__device__ inline void store_words(void* to, const uint2& words) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(words.x), "r"(words.y)
+                 : "memory");
+}
 // Keeps the compiler from keeping what it has made of a pack, in place of the pack: registers.
 template <typename Pack>
 __device__ void make_again(Pack& pack) {
@@ -66,21 +80,31 @@ struct alignas(sizeof(T) * count) Pack {
 template <int size>
 using Size = std::integral_constant<int, size>;
 
-// Sixteen bytes are read as words, or the compiler reads every element that is used as a word.
+// Sixteen or eight bytes are read and written as words.
+template <typename Pack>
+using Words = std::conditional_t<sizeof(Pack) == 16, uint4,
+                                 std::conditional_t<sizeof(Pack) == 8, uint2, void>>;
+
 template <typename T, int size>
 __device__ Pack<T, size> pack_at(const T* values, Size<size>) {
-    Pack<T, size> pack;
-    if constexpr (sizeof pack == 16) {
-        const uint4 words = load_words(values);
-        memcpy(&pack, &words, sizeof pack);
+    if constexpr (std::is_void_v<Words<Pack<T, size>>>) {
+        return *reinterpret_cast<const Pack<T, size>*>(values);
     } else {
-        pack = *reinterpret_cast<const Pack<T, size>*>(values);
+        const auto words = load_words<Words<Pack<T, size>>>(values);
+        Pack<T, size> pack;
+        memcpy(&pack, &words, sizeof pack);
+        return pack;
     }
-    return pack;
 }
 template <typename T, int size>
 __device__ void put(T* values, const Pack<T, size>& pack) {
-    *reinterpret_cast<Pack<T, size>*>(values) = pack;
+    if constexpr (std::is_void_v<Words<Pack<T, size>>>) {
+        *reinterpret_cast<Pack<T, size>*>(values) = pack;
+    } else {
+        Words<Pack<T, size>> words;
+        memcpy(&words, &pack, sizeof pack);
+        store_words(values, words);
+    }
 }
 
 // All elements of a pack: of 16 bits, two are converted at once.
@@ -151,20 +175,35 @@ __device__ float over_row(float value, Combine combine) {
     return value;
 }
 
-// Calls `use` with the places of all packs of a row that this thread takes, and how many elements
-// each has: single ones up to the first sixteen bytes and after the last, where rows begin
-// anywhere.
-template <typename T, typename Use>
-__device__ void over_any_row(const T* row, std::int64_t columns, Use use) {
-    constexpr int whole = Pack<T>::size;
-    const auto behind = reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T);
-    std::int64_t head = behind == 0 ? 0 : whole - static_cast<std::int64_t>(behind);
+// Goes over what this thread takes of a row that begins anywhere: calls use(i, size, fetch(i,
+// size)) for packs of `whole` elements from the first line of 128 bytes on, and for the single
+// elements before and behind them, at most one a thread of a block of 128 or more. What four packs
+// and the single one need is fetched before it is used.
+template <int whole, typename T, typename Fetch, typename Use>
+__device__ void over_any_row(const T* row, std::int64_t columns, Fetch fetch, Use use) {
+    constexpr int line = 128 / static_cast<int>(sizeof(T)), at_once = 4;
+    const auto behind = static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 128 / sizeof(T));
+    std::int64_t head = behind == 0 ? 0 : line - behind;
     if (head > columns) head = columns;
-    const std::int64_t packs = (columns - head) / whole, tail = head + packs * whole;
-    for (std::int64_t i = threadIdx.x; i < head; i += blockDim.x) use(i, Size<1>{});
-    for (std::int64_t i = threadIdx.x; i < packs; i += blockDim.x)
-        use(head + i * whole, Size<whole>{});
-    for (std::int64_t i = tail + threadIdx.x; i < columns; i += blockDim.x) use(i, Size<1>{});
+    const auto packs = static_cast<std::uint32_t>((columns - head) / whole);
+    const std::int64_t tail = head + std::int64_t{packs} * whole,
+                       single = threadIdx.x < head ? threadIdx.x : tail - head + threadIdx.x;
+    constexpr Size<1> one{};
+    constexpr Size<whole> pack{};
+    decltype(fetch(single, one)) held;
+    if (single < columns) held = fetch(single, one);
+    for (std::uint32_t first = threadIdx.x; first < packs; first += at_once * blockDim.x) {
+        decltype(fetch(head, pack)) fetched[at_once];
+#pragma unroll
+        for (int k = 0; k < at_once; ++k)
+            if (const std::uint32_t i = first + k * blockDim.x; i < packs)
+                fetched[k] = fetch(head + std::int64_t{i} * whole, pack);
+#pragma unroll
+        for (int k = 0; k < at_once; ++k)
+            if (const std::uint32_t i = first + k * blockDim.x; i < packs)
+                use(head + std::int64_t{i} * whole, pack, fetched[k]);
+    }
+    if (single < columns) use(single, one, held);
 }
 
 }  // namespace stepcast

@@ -63,10 +63,15 @@ inline char* dynamic_shared() {
 }
 inline void fetch_ahead(void* shared, const void* from) { std::memcpy(shared, from, 16); }
 inline void wait_for_fetches() {}
-inline uint4 load_words(const void* from) {
-    uint4 words;
+template <typename Words>
+Words load_words(const void* from) {
+    Words words;
     std::memcpy(&words, from, sizeof words);
     return words;
+}
+template <typename Words>
+void store_words(void* to, const Words& words) {
+    std::memcpy(to, &words, sizeof words);
 }
 template <typename Pack>
 void make_again(Pack&) {}
