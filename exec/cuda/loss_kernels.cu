@@ -46,15 +46,23 @@ struct Running {
     }
 };
 
-template <typename T>
-__device__ void keep_loss(const LossShape& shape, const Loss<T>& at, std::int64_t row,
-                          float log_sum) {
-    if (threadIdx.x != 0) return;
-    at.log_sums[row] = log_sum;
-    const std::int32_t target = at.targets[row];
-    at.losses[row] =
-        target < 0 ? 0.0f : log_sum - to_float(at.logits[row * shape.columns + target]);
-}
+// Of the thread that keeps the loss; it asks for both before the row, so that nobody waits then.
+struct Target {
+    std::int32_t place = -1;
+    float logit = 0;
+
+    template <typename T>
+    __device__ Target(const LossShape& shape, const Loss<T>& at) {
+        if (threadIdx.x == 0) place = at.targets[blockIdx.x];
+        if (place >= 0) logit = to_float(at.logits[blockIdx.x * shape.columns + place]);
+    }
+    template <typename T>
+    __device__ void keep_loss(const Loss<T>& at, float log_sum) const {
+        if (threadIdx.x != 0) return;
+        at.log_sums[blockIdx.x] = log_sum;
+        at.losses[blockIdx.x] = place < 0 ? 0.0f : log_sum - logit;
+    }
+};
 
 // Goes over a row of logits, in packs of `whole` elements; use(i, logits).
 template <int whole, typename T, typename Use>
@@ -80,8 +88,9 @@ template <typename T>
 __global__ void __launch_bounds__(threads, blocks_at_once)
     loss_kernel(LossShape shape, Loss<T> at) {
     Running running;
+    const Target target(shape, at);
     over_logits<Pack<T>::size>(shape, at, [&](std::int64_t, const auto& x) { running.take(x); });
-    keep_loss(shape, at, blockIdx.x, running.log_sum());
+    target.keep_loss(at, running.log_sum());
 }
 
 template <typename T>
@@ -113,12 +122,13 @@ template <typename T>
 __global__ void __launch_bounds__(threads, blocks_at_once)
     loss_sums_kernel(LossShape shape, Loss<T> at) {
     const std::int64_t row = blockIdx.x;
+    const Target target(shape, at);
     const float largest = at.log_sums[row], base = largest * log2_of_e;
     float sum = 0;
     over_logits<Pack<T>::size>(shape, at, [&](std::int64_t, const auto& x) {
         for (const float value : x.values) sum += exp_above(value, base);
     });
-    keep_loss(shape, at, row, largest + logf(over_row(sum, Sum{})));
+    target.keep_loss(at, largest + logf(over_row(sum, Sum{})));
 }
 
 // A pack has as many logits as sixteen bytes have probabilities, so that a warp writes these
