@@ -1,5 +1,7 @@
 // LayerNorm and RMSNorm: a row is read once and kept in the registers of a warp, or of several.
 // Blocks stay for many rows; while they work on some, the next are on their way.
+#include <atomic>
+
 #include "exec/cuda/library_kernels.h"
 #include "exec/cuda/rows.h"
 
@@ -286,11 +288,30 @@ Norm<T> typed(const NormTensors& at) {
 }
 
 unsigned int multiprocessors() {
-    int device = 0, count = 0;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-        return 132;
-    return static_cast<unsigned int>(count);
+    static const unsigned int of_first = [] {
+        int device = 0, count = 0;
+        const bool known =
+            cudaGetDevice(&device) == cudaSuccess &&
+            cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess;
+        return known ? static_cast<unsigned int>(count) : 132U;
+    }();
+    return of_first;
+}
+
+// More shared memory than 48 KiB is asked for once on each device, because a launch waits
+// meanwhile.
+template <int most, typename T, int size, bool biased>
+void allow_shared(int bytes) {
+    static std::atomic<std::uint64_t> allowed{0};
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess) return;
+    const std::uint64_t own = device < 64 ? std::uint64_t{1} << device : 0;
+    if ((allowed & own) != 0) return;
+    void (*const kernel)(Threads<most>, Size<size>, Biased<biased>, NormShape, Norm<T>) =
+        &norm_backward_kernel<most, T, size, biased>;
+    if (cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) == cudaSuccess)
+        allowed |= own;
 }
 
 // As many blocks as run at once.
@@ -366,11 +387,8 @@ cudaError_t norm_backward(const NormShape& shape, const NormTensors& at, cudaStr
         with_variant<T>(shape, launch, [&](auto most, auto pack, auto biased) {
             // for x and d_y on their way, and then for what teams leave to each other
             const int room = most.value == usual_threads ? usual_threads * 128 : 0;
-            cudaFuncSetAttribute(
-                reinterpret_cast<const void*>(
-                    &norm_backward_kernel<decltype(most)::value, T, decltype(pack)::value,
-                                          decltype(biased)::value>),
-                cudaFuncAttributeMaxDynamicSharedMemorySize, room);
+            allow_shared<decltype(most)::value, T, decltype(pack)::value, decltype(biased)::value>(
+                room);
             norm_backward_kernel<<<launch.blocks, launch.threads, room, stream>>>(
                 most, pack, biased, shape, tensors);
         });
