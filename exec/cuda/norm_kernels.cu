@@ -252,14 +252,19 @@ __global__ void norm_weights_kernel(int blocks, NormShape shape, Norm<T> at) {
     __shared__ float parts[2][rows_of_warps][warp];
     const int column = static_cast<int>(blockIdx.x * warp + threadIdx.x);
     float weight = 0, bias = 0;
-    if (column < shape.width)
-#pragma unroll 4
-        for (int block = static_cast<int>(threadIdx.y); block < blocks; block += rows_of_warps) {
-            const float* const sums =
-                at.partial + std::int64_t{shape.rms ? 1 : 2} * block * shape.width + column;
-            weight += sums[0];
-            if (!shape.rms) bias += sums[shape.width];
-        }
+    const std::int64_t of_block = std::int64_t{shape.rms ? 1 : 2} * shape.width;
+    constexpr int at_once = 8;  // as many are on their way
+    for (int first = static_cast<int>(threadIdx.y); first < blocks && column < shape.width;
+         first += at_once * rows_of_warps) {
+        float weights[at_once] = {}, biases[at_once] = {};
+#pragma unroll
+        for (int k = 0; k < at_once; ++k)
+            if (const int block = first + k * rows_of_warps; block < blocks) {
+                weights[k] = at.partial[block * of_block + column];
+                if (!shape.rms) biases[k] = at.partial[block * of_block + shape.width + column];
+            }
+        for (int k = 0; k < at_once; ++k) weight += weights[k], bias += biases[k];
+    }
     parts[0][threadIdx.y][threadIdx.x] = weight;
     parts[1][threadIdx.y][threadIdx.x] = bias;
     __syncthreads();
