@@ -298,7 +298,9 @@ unsigned int multiprocessors() {
         const bool known =
             cudaGetDevice(&device) == cudaSuccess &&
             cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess;
-        return known ? static_cast<unsigned int>(count) : 132U;
+        if (known) return static_cast<unsigned int>(count);
+        cudaGetLastError();  // nobody else's
+        return 132U;
     }();
     return of_first;
 }

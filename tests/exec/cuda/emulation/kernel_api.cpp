@@ -140,6 +140,7 @@ cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, 
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
         static_cast<std::size_t>(value) > most_shared)
         return note(cudaErrorInvalidValue);
+    load_first(host);
     const std::lock_guard lock(machine().mutex);
     allowed_shared()[host] = static_cast<std::size_t>(value);
     return cudaSuccess;
