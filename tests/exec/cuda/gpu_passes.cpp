@@ -81,7 +81,8 @@ NormReference norm_reference(const NormShape& s, const Doubles& x, const Doubles
     return all;
 }
 
-// Rows of a warp and of a block, no whole packs, as many rows that blocks take several, the widest.
+// Rows of a warp, of some and of all of a block, no whole packs, as many rows that blocks take
+// several, the widest.
 void test_norms() {
     struct Case {
         std::int64_t rows;
@@ -89,10 +90,10 @@ void test_norms() {
         Element element;
     };
     const Case cases[] = {
-        {5, 64, Element::bf16},    {3, 65, Element::fp32},   {2200, 64, Element::bf16},
-        {300, 768, Element::bf16}, {7, 1001, Element::fp16}, {5, 1024, Element::fp32},
-        {3, 4096, Element::fp16},  {4, 8192, Element::fp32}, {3, 12289, Element::bf16},
-        {2, 16384, Element::bf16},
+        {5, 64, Element::bf16},    {3, 65, Element::fp32},      {2200, 64, Element::bf16},
+        {300, 768, Element::bf16}, {7, 1001, Element::fp16},    {5, 1024, Element::fp32},
+        {3, 4096, Element::fp16},  {4, 8192, Element::fp32},    {3, 12289, Element::bf16},
+        {2, 16384, Element::bf16}, {1100, 2048, Element::bf16}, {300, 12288, Element::bf16},
     };
     std::uint64_t seed = 200;
     for (const bool rms : {false, true})
