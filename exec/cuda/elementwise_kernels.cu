@@ -101,8 +101,10 @@ __global__ void rotary_kernel(Size<size> pack, RotaryShape shape, const T* x, co
     }
 }
 
-// Eight elements share a counter: an item are those eight, in packs.
+// Eight elements share a counter: an item are those eight, in packs. A thread has two of them,
+// whose loads are on their way together, and a block those of all its threads.
 constexpr unsigned drawn = 8;
+constexpr int own_items = 2;
 template <typename T>
 constexpr int drawn_packs = drawn / Pack<T>::size;
 
@@ -113,54 +115,110 @@ struct Dropped {
     std::uint8_t* mask;
     const std::uint8_t* given;  // a mask that is read
 };
+struct Draws {
+    std::size_t count;
+    std::uint64_t offset;
+    std::uint32_t threshold;
+    float factor;
+    PhiloxKeys keys;
+};
+
+// What a kernel is compiled for: how it knows what is kept, and what else it reads or writes.
+namespace keep {
+constexpr int all = 0, drawn = 1, given = 2;
+}
+template <int by, bool adds, bool masks>
+struct Dropping {};
 
 template <typename T>
-__device__ void drop_eight(const DropoutShape& shape, const Dropped<T>& at, std::size_t eight,
-                           std::uint32_t threshold, float factor) {
-    constexpr int size = Pack<T>::size;
-    const std::size_t begin = eight * drawn;
-    Pack<std::uint8_t, drawn> mask;
-    if (at.given != nullptr) {
-        mask = pack_at(at.given + begin, Size<drawn>{});
-    } else if (threshold == 0) {
-        for (unsigned j = 0; j < drawn; ++j) mask.values[j] = 1;
-    } else {
-        const PhiloxWords bits = dropout_bits(eight, shape.offset, shape.seed);
-        for (unsigned j = 0; j < drawn; ++j) mask.values[j] = is_kept(bits, j, threshold);
-    }
+using Eight = Pack<T, Pack<T>::size>[drawn_packs<T>];
+template <typename T>
+__device__ void read_eight(Eight<T>& packs, const T* from) {
 #pragma unroll
-    for (int p = 0; p < drawn_packs<T>; ++p) {
-        auto values = pack_at(at.x + begin + p * size, Size<size>{});
-        auto residual = values;
-        if (at.residual != nullptr)
-            residual = pack_at(at.residual + begin + p * size, Size<size>{});
-        for (int j = 0; j < size; ++j) {
-            const float kept =
-                mask.values[p * size + j] != 0 ? to_float(values.values[j]) * factor : 0.0f;
-            values.values[j] = from_float<T>(
-                kept + (at.residual == nullptr ? 0.0f : to_float(residual.values[j])));
-        }
-        put(at.y + begin + p * size, values);
-    }
-    if (at.mask != nullptr) put(at.mask + begin, mask);
+    for (int p = 0; p < drawn_packs<T>; ++p)
+        packs[p] = pack_at(from + p * Pack<T>::size, Size<Pack<T>::size>{});
 }
 
-template <typename T>
-__global__ void dropout_kernel(DropoutShape shape, Dropped<T> at, std::uint32_t threshold,
-                               float factor) {
-    const std::size_t eights = shape.count / drawn;
-    for (std::size_t i = first_item(); i < eights; i += stride())
-        drop_eight(shape, at, i, threshold, factor);
-    // fewer than eight are left: one thread each
-    const std::size_t last = eights * drawn + first_item();
-    if (last >= shape.count) return;
-    const PhiloxWords bits = dropout_bits(eights, shape.offset, shape.seed);
-    const bool keeps = at.given != nullptr
+using Mask = Pack<std::uint8_t, drawn>;
+
+template <int by, bool adds, bool masks, typename T>
+__device__ void drop_eight(Dropping<by, adds, masks>, const Draws& draws, const Dropped<T>& at,
+                           std::size_t eight, const Eight<T>& x, const Eight<T>& residual,
+                           const Mask& given) {
+    constexpr int size = Pack<T>::size;
+    PhiloxWords bits{};
+    if (by == keep::drawn) bits = dropout_bits(eight, draws.offset, draws.keys);
+    const auto keeps = [&](int j) {
+        if (by == keep::given) return given.values[j] != 0;
+        return by == keep::all || is_kept(bits, static_cast<unsigned>(j), draws.threshold);
+    };
+#pragma unroll
+    for (int p = 0; p < drawn_packs<T>; ++p) {
+        auto values = to_floats(x[p]);
+        Pack<float, size> sum{};
+        if (adds) sum = to_floats(residual[p]);
+        for (int j = 0; j < size; ++j)
+            values.values[j] =
+                sum.values[j] + (keeps(p * size + j) ? values.values[j] * draws.factor : 0.0f);
+        put(at.y + eight * drawn + p * size, from_floats<T>(values));
+    }
+    if constexpr (masks) {
+        Mask mask;
+        for (int j = 0; j < static_cast<int>(drawn); ++j) mask.values[j] = keeps(j);
+        put(at.mask + eight * drawn, mask);
+    }
+}
+
+// Fewer than eight are left: one thread each.
+template <int by, typename T>
+__device__ void drop_last(const Draws& draws, const Dropped<T>& at) {
+    const std::size_t eights = draws.count / drawn, last = eights * drawn + first_item();
+    if (last >= draws.count) return;
+    const PhiloxWords bits = dropout_bits(eights, draws.offset, draws.keys);
+    const bool keeps = by == keep::given
                            ? at.given[last] != 0
-                           : is_kept(bits, static_cast<unsigned>(last % drawn), threshold);
-    at.y[last] = from_float<T>((keeps ? to_float(at.x[last]) * factor : 0.0f) +
+                           : is_kept(bits, static_cast<unsigned>(last % drawn), draws.threshold);
+    at.y[last] = from_float<T>((keeps ? to_float(at.x[last]) * draws.factor : 0.0f) +
                                (at.residual == nullptr ? 0.0f : to_float(at.residual[last])));
     if (at.mask != nullptr) at.mask[last] = keeps;
+}
+
+template <int by, bool adds, bool masks, typename T>
+__global__ void __launch_bounds__(block_size)
+    dropout_kernel(Dropping<by, adds, masks> dropping, Draws draws, Dropped<T> at) {
+    const std::size_t eights = draws.count / drawn,
+                      first = blockIdx.x * std::size_t{block_size * own_items} + threadIdx.x;
+    Eight<T> x[own_items], residual[own_items];
+    Mask given[own_items];
+#pragma unroll
+    for (int k = 0; k < own_items; ++k) {
+        const std::size_t eight = first + k * block_size;
+        if (eight >= eights) continue;
+        read_eight(x[k], at.x + eight * drawn);
+        if (adds) read_eight(residual[k], at.residual + eight * drawn);
+        if (by == keep::given) given[k] = pack_at(at.given + eight * drawn, Size<drawn>{});
+    }
+#pragma unroll
+    for (int k = 0; k < own_items; ++k)
+        if (const std::size_t eight = first + k * block_size; eight < eights)
+            drop_eight(dropping, draws, at, eight, x[k], residual[k], given[k]);
+    drop_last<by>(draws, at);
+}
+
+// Calls `launch` with the kernel's variant.
+template <typename T, typename Launch>
+void with_dropping(const Dropped<T>& at, std::uint32_t threshold, const Launch& launch) {
+    if (at.given != nullptr) return launch(Dropping<keep::given, false, false>{});
+    const auto masked = [&](auto adds) {
+        constexpr bool sum = decltype(adds)::value;
+        if (at.mask != nullptr) return launch(Dropping<keep::drawn, sum, true>{});
+        if (threshold == 0) return launch(Dropping<keep::all, sum, false>{});
+        launch(Dropping<keep::drawn, sum, false>{});
+    };
+    if (at.residual != nullptr)
+        masked(std::true_type{});
+    else
+        masked(std::false_type{});
 }
 
 template <typename T>
@@ -168,8 +226,12 @@ void drop(const DropoutShape& shape, const Dropped<T>& at, cudaStream_t stream) 
     const std::uint32_t threshold = dropout_threshold(shape.p);
     const float factor =
         threshold < 65536 ? 65536.0f / static_cast<float>(65536 - threshold) : 0.0f;
-    dropout_kernel<<<blocks_for((shape.count + drawn - 1) / drawn), block_size, 0, stream>>>(
-        shape, at, threshold, factor);
+    const Draws draws{shape.count, shape.offset, threshold, factor, philox_keys(shape.seed)};
+    constexpr std::size_t of_block = drawn * own_items * block_size;
+    const auto blocks = static_cast<unsigned int>((shape.count + of_block - 1) / of_block);
+    with_dropping(at, threshold, [&](auto dropping) {
+        dropout_kernel<<<blocks, block_size, 0, stream>>>(dropping, draws, at);
+    });
 }
 
 // The wider of both types has whole packs; of the narrower, as many elements are read or written.

@@ -12,18 +12,32 @@ struct PhiloxWords {
     std::uint32_t words[4];
 };
 
-__host__ __device__ inline PhiloxWords philox(PhiloxWords counter, std::uint64_t key) {
+// What a key gives each of the ten rounds: made once, not by every thread.
+struct PhiloxKeys {
+    std::uint32_t low[10], high[10];
+};
+__host__ __device__ inline PhiloxKeys philox_keys(std::uint64_t key) {
+    PhiloxKeys keys{};
     auto low = static_cast<std::uint32_t>(key), high = static_cast<std::uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+        keys.low[round] = low;
+        keys.high[round] = high;
+        low += 0x9E3779B9u;
+        high += 0xBB67AE85u;
+    }
+    return keys;
+}
+
+__host__ __device__ inline PhiloxWords philox(PhiloxWords counter, const PhiloxKeys& keys) {
     auto& [a, b, c, d] = counter.words;
+#pragma unroll
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t first = std::uint64_t{0xD2511F53u} * a,
                             second = std::uint64_t{0xCD9E8D57u} * c;
         const auto second_high = static_cast<std::uint32_t>(second >> 32),
                    first_high = static_cast<std::uint32_t>(first >> 32);
-        counter = {{second_high ^ b ^ low, static_cast<std::uint32_t>(second),
-                    first_high ^ d ^ high, static_cast<std::uint32_t>(first)}};
-        low += 0x9E3779B9u;
-        high += 0xBB67AE85u;
+        counter = {{second_high ^ b ^ keys.low[round], static_cast<std::uint32_t>(second),
+                    first_high ^ d ^ keys.high[round], static_cast<std::uint32_t>(first)}};
     }
     return counter;
 }
@@ -31,7 +45,7 @@ __host__ __device__ inline PhiloxWords philox(PhiloxWords counter, std::uint64_t
 // Sixteen bits decide about an element: eight elements share a counter, `offset` keeps the draws of
 // different calls apart.
 __host__ __device__ inline PhiloxWords dropout_bits(std::uint64_t eight, std::uint64_t offset,
-                                                    std::uint64_t seed) {
+                                                    const PhiloxKeys& seed) {
     return philox({{static_cast<std::uint32_t>(eight), static_cast<std::uint32_t>(eight >> 32),
                     static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(offset >> 32)}},
                   seed);

@@ -1,4 +1,5 @@
-// What a step does with its weights: AdamW over flat buffers, and casts to fp8 with their scales.
+// What a step does with its weights: AdamW over flat buffers, and casts to fp8
+// with their scales.
 #include <cuda_fp8.h>
 
 #include "exec/cuda/library_kernels.h"
@@ -77,6 +78,22 @@ using Packed8 = Pack<__nv_fp8_e4m3, size>;
 
 __device__ __nv_fp8_e4m3 to_fp8(float x) { return __nv_fp8_e4m3(x); }  // saturates
 
+// Two at once, as the instruction does.
+template <int size>
+__device__ Packed8<size> to_fp8(const Pack<float, size>& x, float by) {
+    Packed8<size> result;
+    if constexpr (size == 1) {
+        result.values[0] = to_fp8(x.values[0] * by);
+    } else {
+        for (int j = 0; j < size; j += 2) {
+            const __nv_fp8x2_storage_t two = __nv_cvt_float2_to_fp8x2(
+                make_float2(x.values[j] * by, x.values[j + 1] * by), __NV_SATFINITE, __NV_E4M3);
+            memcpy(result.values + j, &two, sizeof two);
+        }
+    }
+    return result;
+}
+
 __device__ void keep_largest(float most, float* largest) {
     most = over_row(most, Largest{});
     // floats that are not negative are in the order of their bits
@@ -106,9 +123,9 @@ __global__ void quantize_kernel(std::size_t count, const T* x, __nv_fp8_e4m3* y,
     keep_largest(most, largest);
 }
 
-// A block has a tile, which it writes by rows at once and by columns from shared memory, four rows
-// a word. A warp takes size fours of rows by 32 / size packs, so that its words, a column apart by
-// one bank, lie in all banks.
+// A block has a tile, which it writes by rows at once and by columns from
+// shared memory, four rows a word. A warp takes size fours of rows by 32 / size
+// packs, so that its words, a column apart by one bank, lie in all banks.
 constexpr int tile = 128, fours = tile / 4, warps_of_tile = block_size / 32;
 
 template <typename T, int size>
@@ -127,22 +144,29 @@ __global__ void quantize_both_kernel(Size<size> pack, QuantizeShape shape, const
         const int four = unit % turns * size + lane / packs,
                   column = (unit / turns * packs + lane % packs) * size;
         std::uint32_t bytes[size] = {};
-        for (int i = 0; i < 4; ++i) {
-            const std::int64_t row = first_row + 4 * four + i, at = first_column + column;
-            if (row >= shape.rows || at >= shape.columns) continue;
-            const auto values = pack_at(x + row * shape.columns + at, pack);
+        Pack<T, size> values[4];
+        const auto over = [&](auto use) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                if (const std::int64_t row = first_row + 4 * four + i, at = first_column + column;
+                    row < shape.rows && at < shape.columns)
+                    use(i, row * shape.columns + at);
+        };
+        over([&](int i, std::int64_t at) { values[i] = pack_at(x + at, pack); });
+        over([&](int i, std::int64_t at) {
+            const auto floats = to_floats(values[i]);
             Packed8<size> result;
             for (int j = 0; j < size; ++j) {
-                const float value = to_float(values.values[j]);
-                most = fmaxf(most, fabsf(value));
-                result.values[j] = to_fp8(value * by);
+                most = fmaxf(most, fabsf(floats.values[j]));
+                result.values[j] = to_fp8(floats.values[j] * by);
                 bytes[j] |= static_cast<std::uint32_t>(result.values[j].__x) << 8 * i;
             }
-            put(y + row * shape.columns + at, result);
-        }
+            put(y + at, result);
+        });
         for (int j = 0; j < size; ++j) words[column + j][four] = bytes[j];
     }
     __syncthreads();
+#pragma unroll 4
     for (int column = warp; column < tile && first_column + column < shape.columns;
          column += warps_of_tile) {
         const std::int64_t row = first_row + 4 * lane,
@@ -159,45 +183,63 @@ __global__ void quantize_both_kernel(Size<size> pack, QuantizeShape shape, const
     keep_largest(most, largest);
 }
 
-// As many lanes as a block has packs: sixteen for 16-bit elements, a warp for fp32; rows that are
-// no whole packs take a warp, element by element.
+// As many lanes as a block of a row has packs: sixteen for 16-bit elements, a
+// warp for fp32; rows that are no whole packs take a warp, element by element.
+// Lanes have four such blocks, which are on their way together.
+template <int size>
+constexpr int lanes_of_block = size == 1 ? 32 : fp8_block / size;
+template <int size>
+constexpr int groups_of_lanes = block_size / lanes_of_block<size>;
+template <int size>
+constexpr int own_blocks = size == 1 ? 1 : 4;
+
 template <typename T, int size>
-__global__ void quantize_blocks_kernel(Size<size> pack, QuantizeShape shape, const T* x,
-                                       __nv_fp8_e4m3* y, float* inverse_scales) {
-    constexpr int lanes = size == 1 ? 32 : fp8_block / size, own = fp8_block / (lanes * size);
+__global__ void __launch_bounds__(block_size)
+    quantize_blocks_kernel(Size<size> pack, QuantizeShape shape, const T* x, __nv_fp8_e4m3* y,
+                           float* inverse_scales) {
+    constexpr int lanes = lanes_of_block<size>, mine = own_blocks<size>,
+                  own = fp8_block / (lanes * size);
     const auto of_row = static_cast<std::uint32_t>((shape.columns + fp8_block - 1) / fp8_block);
-    const std::int64_t all = shape.rows * of_row,
-                       groups = gridDim.x * static_cast<std::int64_t>(blockDim.x) / lanes;
     const int lane = static_cast<int>(threadIdx.x) % lanes;
-    const auto own_group = static_cast<std::int64_t>(first_item()) / lanes;
-    // every lane of a warp goes round as often as the others, because they talk to each other
-    for (std::int64_t round = 0; round < (all + groups - 1) / groups; ++round) {
-        const std::int64_t block = round * groups + own_group;
-        const std::uint32_t row_of_block = static_cast<std::uint32_t>(block) / of_row;
-        const std::int64_t row = row_of_block, begin = (block - row * of_row) * fp8_block;
-        Pack<T, size> values[own];
-        float most = 0;
-        const auto over = [&](auto use) {
+    // a group has blocks that follow each other, in memory too
+    const std::int64_t block =
+        (blockIdx.x * std::int64_t{groups_of_lanes<size>} + threadIdx.x / lanes) * mine;
+    std::uint32_t row = static_cast<std::uint32_t>(block) / of_row;
+    std::int64_t begin = (block - std::int64_t{row} * of_row) * fp8_block;
+    Pack<T, size> values[mine][own];
+    std::int64_t first[mine] = {row * shape.columns + begin};
+    int length[mine];
+    float most[mine] = {};
+    // every lane of a warp goes on to the end, because they talk to each other
+    const auto over = [&](int b, auto use) {
 #pragma unroll
-            for (int k = 0; k < own; ++k)
-                if (const std::int64_t column = begin + (k * lanes + lane) * size;
-                    block < all && column < shape.columns)
-                    use(k, row * shape.columns + column);
-        };
-        over([&](int k, std::int64_t at) {
-            values[k] = pack_at(x + at, pack);
-            for (int j = 0; j < size; ++j) most = fmaxf(most, fabsf(to_float(values[k].values[j])));
+        for (int k = 0; k < own; ++k)
+            if (const int i = (k * lanes + lane) * size; i < length[b]) use(k, first[b] + i);
+    };
+#pragma unroll
+    for (int b = 0; b < mine; ++b) {
+        const std::int64_t left = row < shape.rows ? shape.columns - begin : 0;
+        length[b] = left < fp8_block ? static_cast<int>(left) : fp8_block;
+        over(b, [&](int k, std::int64_t at) { values[b][k] = pack_at(x + at, pack); });
+        if (b + 1 < mine) first[b + 1] = first[b] + length[b];
+        begin += fp8_block;
+        if (begin >= shape.columns) begin = 0, ++row;
+    }
+#pragma unroll
+    for (int b = 0; b < mine; ++b) {
+        over(b, [&](int k, std::int64_t) {
+            for (const float value : to_floats(values[b][k]).values)
+                most[b] = fmaxf(most[b], fabsf(value));
         });
         for (int distance = lanes / 2; distance > 0; distance /= 2)
-            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, distance));
-        const float scale = most > 0 ? largest_fp8 / most : 1.0f;
-        over([&](int k, std::int64_t at) {
-            Packed8<size> result;
-            for (int j = 0; j < size; ++j)
-                result.values[j] = to_fp8(to_float(values[k].values[j]) * scale);
-            put(y + at, result);
-        });
-        if (lane == 0 && block < all) inverse_scales[block] = 1.0f / scale;
+            most[b] = fmaxf(most[b], __shfl_xor_sync(0xffffffffu, most[b], distance));
+    }
+#pragma unroll
+    for (int b = 0; b < mine; ++b) {
+        const float scale = most[b] > 0 ? largest_fp8 / most[b] : 1.0f;
+        over(b,
+             [&](int k, std::int64_t at) { put(y + at, to_fp8(to_floats(values[b][k]), scale)); });
+        if (lane == 0 && length[b] > 0) inverse_scales[block + b] = 1.0f / scale;
     }
 }
 
@@ -250,10 +292,12 @@ cudaError_t quantize(const QuantizeShape& shape, const QuantizeTensors& at, cuda
                     pack, shape, x, y, static_cast<std::uint32_t*>(at.transposed), at.scale,
                     at.largest);
             // blocks are counted in 32 bits, whose divisions are quicker: 512 GB
-            const auto items = static_cast<std::size_t>(shape.rows * blocks_of_row(shape)) *
-                               (pack.value == 1 ? 32 : fp8_block / pack.value);
-            quantize_blocks_kernel<<<blocks_for(items), block_size, 0, stream>>>(pack, shape, x, y,
-                                                                                 at.inverse_scales);
+            constexpr int size = decltype(pack)::value,
+                          at_once = own_blocks<size> * groups_of_lanes<size>;
+            const std::int64_t all = shape.rows * blocks_of_row(shape);
+            const auto blocks = static_cast<unsigned int>((all + at_once - 1) / at_once);
+            quantize_blocks_kernel<<<blocks, block_size, 0, stream>>>(pack, shape, x, y,
+                                                                      at.inverse_scales);
         });
     });
 }

@@ -10,7 +10,7 @@
 #undef __host__
 #undef __shared__
 #undef __launch_bounds__
-#define __launch_bounds__(most)
+#define __launch_bounds__(...)
 #define __global__
 #define __device__
 #define __host__
@@ -24,6 +24,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -46,6 +47,7 @@ inline float __shfl_xor_sync(unsigned mask, float value, int distance) {
 }
 inline float __expf(float x) { return std::exp(x); }
 inline float __fdividef(float x, float y) { return x / y; }
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline int atomicMax(int* place, int value) {  // streams are threads
     std::atomic_ref<int> at(*place);
@@ -54,6 +56,27 @@ inline int atomicMax(int* place, int value) {  // streams are threads
     }
     return held;
 }
+namespace stepcast {  // rows.h: what is written for GPUs alone
+inline char* dynamic_shared() {
+    alignas(16) static thread_local char bytes[emulation::most_shared];
+    return bytes;
+}
+inline void fetch_ahead(void* shared, const void* from) { std::memcpy(shared, from, 16); }
+inline void wait_for_fetches() {}
+template <typename Words>
+Words load_words(const void* from) {
+    Words words;
+    std::memcpy(&words, from, sizeof words);
+    return words;
+}
+template <typename Words>
+void store_words(void* to, const Words& words) {
+    std::memcpy(to, &words, sizeof words);
+}
+template <typename Pack>
+void make_again(Pack&) {}
+inline float power_of_two(float x) { return std::exp2(x); }
+}  // namespace stepcast
 inline std::size_t min(std::size_t a, std::size_t b) { return a < b ? a : b; }
 inline std::size_t max(std::size_t a, std::size_t b) { return a > b ? a : b; }
 

@@ -4,10 +4,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
 namespace emulation {
+
+constexpr std::size_t usual_shared = 48 << 10, most_shared = 227 << 10;  // of a block
 
 void run_grid(dim3 grid, dim3 block, const std::function<void()>& thread);
 

@@ -22,6 +22,11 @@ std::map<std::string, Kernel>& kernels() {
     static auto& all = *new std::map<std::string, Kernel>;
     return all;
 }
+// What a kernel's blocks may have, where that is more than usual; by the address of its stub.
+std::map<const void*, std::size_t>& allowed_shared() {
+    static auto& all = *new std::map<const void*, std::size_t>;
+    return all;
+}
 // By the address of the program's stub.
 std::map<const void*, const Kernel*>& registered() {
     static auto& all = *new std::map<const void*, const Kernel*>;
@@ -130,13 +135,26 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
     return cudaSuccess;
 }
 
+cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {
+    if (registered().count(host) == 0) return note(cudaErrorInvalidDeviceFunction);
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+        static_cast<std::size_t>(value) > most_shared)
+        return note(cudaErrorInvalidValue);
+    load_first(host);
+    const std::lock_guard lock(machine().mutex);
+    allowed_shared()[host] = static_cast<std::size_t>(value);
+    return cudaSuccess;
+}
+
 cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void** arguments,
                                std::size_t shared, cudaStream_t stream) {
     const auto found = registered().find(handle);
     if (found == registered().end()) return note(cudaErrorInvalidDeviceFunction);
-    if (!fits(grid, block) || shared > 48 << 10) return note(cudaErrorInvalidConfiguration);
+    if (!fits(grid, block)) return note(cudaErrorInvalidConfiguration);
     {
         const std::lock_guard lock(machine().mutex);
+        if (shared > std::max(usual_shared, allowed_shared()[handle]))
+            return note(cudaErrorInvalidConfiguration);
         const CUstream_st* target = resolve(stream);
         if (target == nullptr || target->device != current_device())
             return note(cudaErrorInvalidResourceHandle);

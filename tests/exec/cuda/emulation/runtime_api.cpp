@@ -11,6 +11,8 @@ using namespace emulation;
 
 namespace {
 
+constexpr int multiprocessors = 8;
+
 bool exists(int device) {
     return device >= 0 && device < static_cast<int>(machine().devices.size());
 }
@@ -71,7 +73,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (!exists(device)) return note(cudaErrorInvalidDevice);
     *properties = {};
     std::strcpy(properties->name, "emulated CUDA device (tests only)");
-    properties->multiProcessorCount = 8;
+    properties->multiProcessorCount = multiprocessors;
     properties->major = static_cast<int>(setting("EMULATED_CUDA_CAPABILITY", 90)) / 10;
     properties->minor = static_cast<int>(setting("EMULATED_CUDA_CAPABILITY", 90)) % 10;
     properties->totalGlobalMem = machine().devices[static_cast<std::size_t>(device)].limit;
@@ -84,6 +86,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     switch (attribute) {
         case cudaDevAttrComputeCapabilityMajor: *value = capability / 10; return cudaSuccess;
         case cudaDevAttrComputeCapabilityMinor: *value = capability % 10; return cudaSuccess;
+        case cudaDevAttrMultiProcessorCount: *value = multiprocessors; return cudaSuccess;
         // kHz: what is sized by speed is small here
         case cudaDevAttrMemoryClockRate: *value = 4; return cudaSuccess;
         case cudaDevAttrGlobalMemoryBusWidth: *value = 4096; return cudaSuccess;
