@@ -273,6 +273,8 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     constexpr double unseen_step = 0.08;
     cluster.noise.step = std::hypot(unseen_step, points.step_noise);
     cluster.kernel.training_gemm = 1;
+    // sweeps run as long as steps, so that their clock is in the rates
+    cluster.power.in_rates = true;
     cluster.kernel.gemm_table.clear();
     cluster.kernel.gemm_near.clear();
     cluster.kernel.gemm_near_accumulated.clear();
@@ -290,7 +292,7 @@ TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& p
     how.before = {plan_of(points, "memory_pass", "sweep_passes")};
     how.after = {plan_of(points, "transpose", "sweep_transposes"),
                  plan_of(points, "optimizer", "sweep_optimizers"),
-                 plan_of(points, "batched_gemm", "script_batches"),
+                 plan_of(points, "batched_gemm", "sweep_batches"),
                  plan_of(points, "sustained_gemm", "sweep_sustained"),
                  plan_of(points, "attention"),
                  plan_of(points, "flash_attention", "sweep_flash"),

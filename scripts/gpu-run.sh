@@ -42,6 +42,11 @@ run llama3_fp8 one_gpu_llama3_4_layers runtime.attention=flash workload.dtype=fp
 run llama3_long one_gpu_llama3_4_layers runtime.attention=flash workload.seq=32768 parallelism.micro_batch=1 parallelism.global_batch=1
 run llama3_2_heads_of_keys one_gpu_llama3_4_layers runtime.attention=flash workload.kv_heads=2
 run tiny one_gpu_gpt2_124m runtime.attention=flash workload.layers=4 workload.hidden=256 workload.heads=4 workload.ffn=1024 workload.seq=256
+run gpt2_1280 one_gpu_gpt2_124m runtime.attention=flash workload.hidden=1280 workload.heads=20 workload.ffn=5120
+run gpt2_padded one_gpu_gpt2_124m runtime.attention=flash workload.vocab=50304
+run llama_2048 one_gpu_llama3_4_layers runtime.attention=flash workload.layers=8 workload.hidden=2048 workload.heads=16 workload.ffn=8192
+run llama3_seq_8192 one_gpu_llama3_4_layers runtime.attention=flash workload.seq=8192 parallelism.micro_batch=1 parallelism.global_batch=1
+for experts in 8 24; do run "moe_wide_$experts" one_gpu_moe_layer workload.moe.experts=$experts workload.hidden=2048 workload.ffn=5632; done
 for experts in 4 8 16 32 64; do run "moe_$experts" one_gpu_moe_layer workload.moe.experts=$experts; done
 one_gpu=(cluster.preset=dgx-h200 cluster.gpus_per_node=1)
 run coca coca_zero1 "${one_gpu[@]}" parallelism.dp=1 parallelism.micro_batch=128

@@ -28,6 +28,9 @@ struct Format {
 // Equal for all measured devices. Fitted for each device alone (notes/kernel-laws.md): 1.7 to 2.2
 // on five, 1.5 to 1.8 on H100 and H200.
 constexpr double written_apart = 1.8, hopper_remainder = 1.6;
+// From one kernel's end to the next one's start on a stream, with nothing between: an empty kernel
+// replayed on an H200 (calibrate/measurements/h200/launch.csv).
+constexpr Seconds next_kernel(0.86e-6);
 // Fitted for each device alone: 0.27 to 0.37 on seven of eight devices, 0.47 on A100.
 constexpr double held_by_l2 = 0.3;
 
@@ -329,7 +332,8 @@ Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, Gem
     const auto count = real(shapes.size());
     Seconds apart = one_by_one;
     if (slow_call && costs.grouped_spread > 0 && !shapes.empty()) {
-        const Seconds in_turn = one_by_one - count * costs.launch,
+        const Seconds next = std::min(costs.launch, next_kernel),
+                      in_turn = one_by_one - count * (costs.launch - next),
                       filled = law_time(kernel, cluster) - costs.launch;
         const Seconds spread =
             in_turn + costs.grouped_spread * std::min(Seconds(0), filled - in_turn);
