@@ -236,10 +236,10 @@ std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& 
             batched += fmt::format("{},{},{},{},{},{:.3f}\n", gemm->batch, gemm->m, gemm->n,
                                    gemm->k, to_string(gemm->dtype), 1e6 * point.time.si());
         else if (const auto* a = std::get_if<Attention>(&point.op); a && a->flash && a->window == 0)
-            batched += fmt::format("{},{},{},{},{}-flash{}{},{:.3f}\n", a->batch * a->heads,
-                                   a->seq_q, a->seq_k, a->head_dim, to_string(a->dtype),
-                                   a->causal ? "-causal" : "", a->backward ? "-backward" : "",
-                                   1e6 * point.time.si());
+            batched +=
+                fmt::format("{},{},{},{},{}-flash{}{},{:.3f}\n", a->batch * a->heads, a->seq_q,
+                            a->seq_k, a->head_dim, to_string(a->dtype), a->causal ? "-causal" : "",
+                            a->backward ? "-backward" : "", 1e6 * point.time.si());
     std::vector<PlannedFile> files{{stem + "-gemm.csv", gemms}, {stem + "-memory.csv", passes}};
     if (batched.find('\n') + 1 < batched.size()) files.push_back({stem + "-batched.csv", batched});
     if (!points.blocks.collectives.empty())

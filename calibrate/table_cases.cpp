@@ -33,7 +33,8 @@ std::string narrow_kind(const GemmRow& row) {
 Seconds narrow_time(const GemmRow& row, const Cluster& cluster) {
     const Seconds layout =
         row.layout_apart ? scale_layout_time(row.gemm.m, row.gemm.k, cluster) : Seconds(0);
-    const Seconds product = layout + gemm_law_time(row.gemm, cluster, setting_of(row), row.scaled_blocks);
+    const Seconds product =
+        layout + gemm_law_time(row.gemm, cluster, setting_of(row), row.scaled_blocks);
     if (!row.casts) return product;
     return product +
            input_cast_time(row.gemm.m, row.gemm.k, row.gemm.dtype, row.scaled_blocks, cluster);

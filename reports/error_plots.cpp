@@ -101,7 +101,7 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
         "'error of the prediction [%]' offset 0.5\nset rmargin at screen {}\nset xlabel 'measured "
         "step [s]'\nset xrange "
         "[{}:{}]\n{}",
-        smaller, -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x"));
+        smaller, -edge, edge, middle - 0.02, steps.low, steps.high, log_ticks(steps, "x", 0.5));
     script += panel(series, 1, true);
     script += fmt::format(
         "unset label\nunset key\nset lmargin at screen {}\nset "
@@ -110,7 +110,7 @@ bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
         "ylabel ''\nset format y ''\nset xlabel 'length of a sequence [tokens]'\nset logscale x "
         "2\nset xrange "
         "[{}:{}]\n{}",
-        middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, "", 5));
+        middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, "", 4));
     render_plot({data_of(series, edge), script + panel(series, 2, false) + "unset multiplot\n"},
                 path);
     return true;
@@ -393,7 +393,8 @@ bool plot_attribution(const std::vector<Comparison>& comparisons, const std::str
         "set ylabel 'share of the measured step [%]'\nset xrange [-0.7:{}]\nset yrange "
         "[{}:{}]\nset xzeroaxis lt 1 lc "
         "'#333333'\nset grid noxtics\nset xtics ({})\n",
-        real(runs.size()) - 0.3, low * 1.08, high * 1.08, named_ticks(names, std::identity()));
+        real(runs.size()) - 0.3, low * 1.08, high * 1.08,
+        named_ticks(names, [](const std::string& name) { return bar_label(name, ""); }));
     plot.draw(title + ": where the error comes from",
               "percent of the measured step; up: predicted too slow, down: too fast", "",
               settings + bar_labels(names, ""), path);

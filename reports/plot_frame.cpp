@@ -34,9 +34,9 @@ std::string frame(const PlotWords& words, int height) {
         right_edge + 0.012, from_top(135));
 }
 
-std::string log_ticks(const PlotRange& range, const char* axes) {
+std::string log_ticks(const PlotRange& range, const char* axes, double width) {
     if (!(range.low > 0)) return "";  // no decades at or below 0
-    const double decades = std::log10(range.high / range.low);
+    const double decades = std::log10(range.high / range.low) / width;
     const std::vector<double> steps = decades > 4     ? std::vector{1.0}
                                       : decades > 2   ? std::vector{1.0, 3.0}
                                       : decades > 0.7 ? std::vector{1.0, 2.0, 5.0}

@@ -74,8 +74,8 @@ inline TimeUnit unit_of(Seconds longest) {
 }
 
 // Ticks of a log axis: more than gnuplot's own over one or two decades, fewer over many. `axes` is
-// "x", "y" or "xy".
-std::string log_ticks(const PlotRange& range, const char* axes);
+// "x", "y" or "xy", `width` the share of a whole picture's width that the axis has.
+std::string log_ticks(const PlotRange& range, const char* axes, double width = 1);
 
 // Powers of two along x, at most `most` of them: "64 KiB" with unit "B", "8192" without one.
 std::string binary_ticks(const PlotRange& range, std::string_view unit, std::size_t most = 7);

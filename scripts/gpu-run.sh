@@ -21,6 +21,10 @@ if ! find_program; then
     exit 2
 fi
 
+# The clock and the power beside all that follows.
+nvidia-smi --query-gpu=timestamp,clocks.sm,power.draw,temperature.gpu --format=csv -lms 100 >"$out/clocks.csv" 2>/dev/null &
+trap "kill $! 2>/dev/null" EXIT
+
 test_ops
 calibrate_here 200 --ranks 1
 

@@ -268,16 +268,15 @@ bool alike(Dtype a, Dtype b) {
 // 2.8 (reach 0.5: 2.9, 1: 3.4); fp8 7.0 becomes 4.6.
 double measured_near(const Gemm& op, const Cluster& cluster) {
     constexpr double reach = 0.8, of_the_law = 0.1, least = 1e-3;
-    const std::vector<GemmPoint>& points = op.accumulate ? cluster.kernel.gemm_near_accumulated
-                                                         : cluster.kernel.gemm_near;
+    const std::vector<GemmPoint>& points =
+        op.accumulate ? cluster.kernel.gemm_near_accumulated : cluster.kernel.gemm_near;
     if (op.batch > 1 || op.alignment != Gemm::Alignment::full) return 1;
     const auto squared = [](long a, long b) { return std::pow(std::log2(real(a) / real(b)), 2); };
     double weights = of_the_law, sum = 0;
     for (const GemmPoint& p : points) {
         if (!alike(p.dtype, op.dtype)) continue;
-        const double weight =
-            std::exp(-(squared(p.m, op.m) + squared(p.n, op.n) + squared(p.k, op.k)) /
-                     (2 * reach * reach));
+        const double weight = std::exp(
+            -(squared(p.m, op.m) + squared(p.n, op.n) + squared(p.k, op.k)) / (2 * reach * reach));
         if (weight < least) continue;
         const Shape shape{p.m, p.n, p.k, 1};
         Kernel kernel{{&shape, 1}, p.dtype, op.accumulate, 1, GemmSetting::step, 1};

@@ -175,11 +175,25 @@ TEST_CASE("the sweeps of a GPU ask for so many shapes of each kind, from small t
         return by_dtype;
     };
     std::map<std::string, int> expected{
-        {"bf16", 270 + 24 + 24 + 8}, {"fp16", 35},    {"tf32", 35},
-        {"fp32", 26 + 12},           {"grouped", 24}, {"added", 24}};
+        {"bf16", 203 + 36 + 60 + 8}, {"fp16", 35},    {"tf32", 35},
+        {"fp32", 26 + 12},           {"grouped", 24}, {"added", 60 + 12}};
     CHECK(count_gemms(false) == expected);
     expected["fp8"] = 47;
     CHECK(count_gemms(true) == expected);
+}
+
+// Every fourth of 10 x 9 x 9 combinations: of 9 outer widths at each, two or three.
+TEST_CASE("products of a sweep meet every inner width at every number of rows") {
+    std::set<std::pair<long, long>> met;
+    int products = 0;
+    for (const TaskGraph& g : gpu_sweeps(1, false, {}))
+        for (TaskId t = 0; t < g.size() && products < 203; ++t)
+            if (g.name(t) == "gemm") {
+                const Gemm& product = std::get<Gemm>(g.op(t));
+                met.emplace(product.m, product.k);
+                ++products;
+            }
+    CHECK(met.size() == 10 * 9);
 }
 
 // The first sweep begins with passes of 1 GB and a product of 16 x 512 x 512; 4.8 TB/s / 64 means
@@ -218,7 +232,7 @@ TEST_CASE("graphs of products end before they take longer than 20 TFLOP in half 
         if (before > 0) CHECK(before + first > 2e13);
         before = all;
     }
-    CHECK(products == 270 + 24 + 24 + 2 * 35 + 26 + 12 + 24 + 8);
+    CHECK(products == 203 + 36 + 60 + 2 * 35 + 26 + 12 + 24 + 8);
 }
 
 // Counted on rank 0 of four. Layers: 60 of width 768, 20 of 1600, 6 of 4096, each with four
@@ -258,6 +272,7 @@ TEST_CASE("the sweeps of four GPUs, summed up") {
     CHECK(all["sustained"].flops == Approx(2.0 * 8192 * 3 * 12 * squares));
     CHECK(all["sustained"].pairs ==
           Approx(16 * 64 * (1 + 3) * (8.0 * 1024 * 1024 + 32.0 * 512 * 512 + 2.0 * 4096 * 4096)));
+    CHECK(all["flash"].tasks == 2 * 10);
     CHECK(all["between"].tasks == 86 * 4 + 6);
     CHECK(all["between"].read == Approx(4 * 2.0 * 8192 * widths + 6 * 1e8));
     CHECK(all["between"].written == Approx(4 * 2.0 * 8192 * widths + 6 * 1e8));

@@ -253,6 +253,70 @@ TEST_CASE("a slow kernel over groups never takes longer than one product after a
     CHECK(grouped_gemm_law_time(op, c) < 8.0 * one);
 }
 
+// As above: a product of each group takes a wave w, all in one kernel one wave. On several streams
+// half of the idle SMs are filled: 8 w + 1/2 (w - 8 w) = 4.5 w; all of them: w. Where the host
+// needs 2 w for each call, they take 16 w, and one after another on one stream is as short as
+// before: 8 w.
+TEST_CASE("groups on several streams fill each other's idle SMs, as far as the host keeps up") {
+    Cluster c = plain_cluster();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e15);
+    c.host.call = 0_s;
+    c.kernel.gemm_k0 = 1e6;  // cutting along k brings nothing
+    const GroupedGemm op{std::vector<long>(8, 64), 128, 4096, Dtype::fp16};
+    const Seconds one = gemm_law_time({64, 128, 4096, 1, Dtype::fp16}, c);
+    c.kernel.grouped_gemm = 0.01;
+    c.kernel.grouped_spread = 0.5;
+    CHECK(grouped_gemm_law_time(op, c).si() == Approx(4.5 * one.si()).epsilon(1e-3));
+    c.kernel.grouped_spread = 1;
+    CHECK(grouped_gemm_law_time(op, c).si() == Approx(one.si()).epsilon(1e-3));
+    c.host.call = 2.0 * one;
+    CHECK(grouped_gemm_law_time(op, c).si() == Approx(8 * one.si()).epsilon(1e-3));
+}
+
+// Launches of 10 us overlap but for the 0.86 us between two kernels: one launch, eight products,
+// and eight times that. On one stream the eight launches are counted whole.
+TEST_CASE("groups on several streams wait for one launch") {
+    Cluster c = plain_cluster();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e15);
+    c.host.call = 0_s;
+    c.kernel.gemm_k0 = 1e6;  // cutting along k brings nothing
+    const GroupedGemm op{std::vector<long>(8, 64), 128, 4096, Dtype::fp16};
+    const Seconds bare = gemm_law_time({64, 128, 4096, 1, Dtype::fp16}, c) - c.kernel.launch;
+    c.kernel.launch = 10_us;
+    c.kernel.grouped_gemm = 0.01;
+    CHECK(grouped_gemm_law_time(op, c).si() == Approx(8 * (bare.si() + 10e-6)).epsilon(1e-3));
+    c.kernel.grouped_spread = 1e-9;
+    CHECK(grouped_gemm_law_time(op, c).si() ==
+          Approx(10e-6 + 8 * (bare.si() + 0.86e-6)).epsilon(1e-3));
+}
+
+// The measured shape takes twice as long as the law says. There the weight is 1 beside the law's
+// 0.1: 2^(1 / 1.1). Twice the rows: exp(-1 / 1.28) = 0.4578, 2^(0.4578 / 0.5578) = 1.7664. 1024
+// times the rows: nothing. Beside unaligned rows, other types, sums into fp32 and benchmarks it
+// says nothing.
+TEST_CASE("near a measured product the law is wrong by as much as there, in steps") {
+    Cluster c = plain_cluster();
+    const auto in_step = [&c](const Gemm& op) { return gemm_law_time(op, c, GemmSetting::step); };
+    const Gemm measured{256, 1024, 4096, 1, Dtype::fp16};
+    Gemm doubled = measured, far = measured, odd = measured, added = measured, other = measured;
+    doubled.m = 512, far.m = 256 * 1024, odd.alignment = Gemm::Alignment::odd;
+    added.accumulate = true, other.dtype = Dtype::fp32;
+    c.gpu.peaks[Dtype::fp32] = c.gpu.peaks[Dtype::bf16] = c.gpu.peaks[Dtype::fp16];
+    std::vector<Seconds> before;
+    const std::vector<Gemm> all{measured, doubled, far, odd, added, other};
+    for (const Gemm& op : all) before.push_back(in_step(op));
+    const Seconds alone = gemm_law_time(measured, c);
+    c.kernel.gemm_near = {{256, 1024, 4096, Dtype::bf16, 2.0 * before.front()}};
+    const std::vector<double> expected{std::pow(2, 1 / 1.1), 1.7664, 1, 1, 1, 1};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        CAPTURE(i);
+        CHECK(in_step(all[i]) / before[i] == Approx(expected[i]).epsilon(1e-3));
+    }
+    CHECK(gemm_law_time(measured, c) == alone);
+    c.kernel.gemm_near_accumulated = {{256, 1024, 4096, Dtype::fp16, before[4] / 2.0}};
+    CHECK(in_step(added) / before[4] == Approx(std::pow(2, -1 / 1.1)));
+}
+
 // 50 groups of 3 kernels that take 2 us on the device and 5 us on the host each: 150 * 7 us = 1.05
 // ms longer.
 TEST_CASE("groups that multiply one by one wait for each kernel's launch and call") {
