@@ -104,6 +104,7 @@ GemmRow gemm_of(const TableRow& row, const GemmKind& kind, const std::vector<Sou
         found.between_events = row.text("timer") != "kernel";
         if (!row.text("layout").empty()) found.gemm.layout = layout_of(row);
     }
+    found.in_steps = row.has("timer") && row.text("timer") == "step";
     found.gemm.alignment = alignment_of(found.gemm);
     found.time = row.time(found.groups * flops_of(found.gemm));
     found.row = row.hash();

@@ -217,14 +217,15 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
 
 std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu,
                                     const std::string& stem) {
-    std::string gemms = "gpu,m,n,k,groups,dtype,time_us\n",
+    std::string gemms = "gpu,m,n,k,groups,dtype,timer,time_us\n",
                 collectives = "gpu,op,ranks,nodes,bytes,time_us\n",
                 passes = "gpu,kind,read_bytes,written_bytes,time_us\n",
                 batched = "batch,m,n,k,dtype,time_us\n";
     for (const GemmRow& row : points.blocks.gemms)
-        gemms += fmt::format("{},{},{},{},{},{}{},{:.3f}\n", gpu, row.gemm.m, row.gemm.n,
+        gemms += fmt::format("{},{},{},{},{},{}{},{},{:.3f}\n", gpu, row.gemm.m, row.gemm.n,
                              row.gemm.k, row.groups, to_string(row.gemm.dtype),
-                             row.gemm.accumulate ? " -> fp32" : "", 1e6 * row.time.si());
+                             row.gemm.accumulate ? " -> fp32" : "",
+                             row.in_steps ? "step" : "kernel", 1e6 * row.time.si());
     for (const CollectiveRow& row : points.blocks.collectives)
         collectives += fmt::format("{},{},{},{},{:.0f},{:.3f}\n", gpu, row.op, row.ranks, row.nodes,
                                    row.bytes.si(), 1e6 * row.time.si());

@@ -6,7 +6,7 @@
 namespace stepcast {
 
 std::vector<std::string> tables_before(std::string_view key) {
-    if (key.starts_with("gpu.peak.")) 
+    if (key.starts_with("gpu.peak."))
         return {"kernel.gemm_table", "kernel.gemm_near", "kernel.gemm_near_accumulated"};
     if (key == "gpu.memory_bandwidth") return {"kernel.memory_curve"};
     std::vector<std::string> found;

@@ -135,6 +135,7 @@ TEST_CASE("the tables of a calibration are what calibrate --measurements reads")
     for (std::size_t i = 0; i < read.gemms.size(); ++i) {
         CHECK(read.gemms[i].gemm == points.blocks.gemms[i].gemm);
         CHECK(read.gemms[i].groups == points.blocks.gemms[i].groups);
+        CHECK(read.gemms[i].in_steps);
     }
     // Six collectives at eleven sizes from 512 B to 512 MiB.
     CHECK(read.collectives.size() == 66);

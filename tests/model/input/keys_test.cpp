@@ -58,6 +58,7 @@ const std::set<std::string_view> at_least_one{"workload.layers",
                                               "runtime.reserved"};
 // These are shares or probabilities.
 const std::set<std::string_view> parts{"cluster.power.busy_share",
+                                       "cluster.kernel.grouped_spread",
                                        "cluster.overheads.margin",
                                        "workload.window_share",
                                        "workload.dropout",
