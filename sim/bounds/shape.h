@@ -3,27 +3,10 @@
 // simulated alone.
 #pragma once
 
-#include <map>
-
 #include "sim/bounds/feature.h"
-#include "sim/costs/costs.h"
+#include "sim/bounds/op_prices.h"
 
 namespace stepcast {
-
-// Prices operations on one cluster; keeps the times of matrix products and the paths of groups.
-class OpPrices {
-public:
-    explicit OpPrices(const Cluster& cluster) : cluster_(cluster), paths_(cluster) {}
-    Seconds local(const Op& op, Phase phase);
-    Seconds collective(const Op& op, const Group& group);  // 0 for a group of one
-    [[nodiscard]] const RingPath& path(const Group& group) { return paths_.of(group); }
-    [[nodiscard]] const Cluster& cluster() const { return cluster_; }
-
-private:
-    const Cluster& cluster_;
-    RingPaths paths_;
-    std::map<Gemm, Seconds> gemms_;
-};
 
 // A host that waits for the device in the middle of a plan issues the rest when it goes on, and
 // then the plans behind, each with its own work. In seconds, by how much the device is done later
