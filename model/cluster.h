@@ -228,6 +228,9 @@ struct HostCosts {
         upto::seconds);
     KEY(Seconds, micro_batch, {}, "one pass of a micro-batch through a stage, on top of its layers",
         0, upto::seconds);
+    KEY(Seconds, recompute, {},
+        "one pass of a layer that is recomputed, its forward and its second one, on top of both", 0,
+        upto::seconds);
     KEY(Seconds, exchange, {}, "one tensor-parallel collective, on top of its call", 0,
         upto::seconds);
     KEY(Seconds, exchange_setup, Seconds(0.1e-3), "one group of sends and receives", 0,

@@ -65,6 +65,9 @@ struct LossKernels {
     KEY(int, pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
     // false: the model returns logits, and its forward ends before the loss
     KEY(bool, in_forward, true, "the forward computes the loss too");
+    // Hugging Face's Trainer, logging_nan_inf_filter
+    KEY(bool, read, false,
+        "the host reads the loss after each micro-batch's backward, and waits for the device");
     friend bool operator==(const LossKernels&, const LossKernels&) = default;
 };
 

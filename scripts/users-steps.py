@@ -80,7 +80,7 @@ def case(section, model, batch, seq, **more):
 
 
 def trainer(model, batch, seq, **more):
-    return case("trainer", model, batch, seq, kind="trainer", **{"framework": "transformers-autocast", "amp": True, **more})
+    return case("trainer", model, batch, seq, kind="trainer", **{"framework": "transformers-trainer", "amp": True, **more})
 
 
 def nano(model, batch, seq, **more):
@@ -113,8 +113,8 @@ CASES = [
     nano("nano-124m", 12, 1024, label="autocast", accumulate=4),
     nano("nano-char", 64, 256, label="tf32", amp=False, precision="tf32"),
     nano("nano-124m", 12, 1024, label="autocast unfused", optimizer="foreach", framework=None, sets=("runtime.optimizer.fused=false",)),
-    case("moe", "moe-8", 4, 1024, label="loop", kind="moe", amp=True, framework="transformers-autocast"),
-    case("moe", "moe-64", 4, 1024, label="loop", kind="moe", amp=True, framework="transformers-autocast"),
+    case("moe", "moe-8", 4, 1024, label="loop", kind="moe", amp=True, framework="transformers-expert-loop"),
+    case("moe", "moe-64", 4, 1024, label="loop", kind="moe", amp=True, framework="transformers-expert-loop"),
     case("moe", "mixtral-small", 4, 1024, label="default", experts=None),
     case("moe", "mixtral-small", 4, 1024, label="eager", experts="eager", words="eager experts in a loop"),
     case("moe", "qwen3-moe-small", 4, 1024, label="default", experts=None),
@@ -135,7 +135,7 @@ CASES = [
     case("small", "llama-1b", 2, 2048, label="PagedAdamW8bit", optimizer="PagedAdamW8bit", words="8-bit paged Adam"),
     case("small", "llama-3.1-8b-8-layers", 2, 2048, label="LoRA 16", kind="lora", words="LoRA rank 16 on all linear layers (peft 0.21, fp32)"),
     case("small", "llama-1b", 2, 2048, label="AdamW8bit trainer autocast", kind="trainer", amp=True, optimizer="adamw_bnb_8bit",
-         framework="transformers-autocast", words="8-bit Adam"),
+         framework="transformers-trainer", words="8-bit Adam"),
     case("compiled", "nano-124m", 12, 1024, label="autocast compiled", kind="nano", amp=True, compile=True, framework="nanogpt"),
     case("compiled", "nano-char", 64, 256, label="autocast compiled", kind="nano", amp=True, compile=True, framework="nanogpt"),
     case("compiled", "nano-124m", 12, 1024, label="tf32 compiled", kind="nano", amp=False, compile=True, framework="nanogpt", precision="tf32"),
@@ -278,7 +278,7 @@ def forecast(stepcast, out, cluster):
                        peak_bytes=found.get("predicted_peak_bytes"), refused_because=found.get("refused_because"), source="compare" if found else "simulate")
             config = pathlib.Path(folder, "config.json")
             config.write_text(json.dumps(config_of(c)), encoding="utf-8")
-            framework = c["framework"] or ("nanogpt-eager" if c["section"] == "nano" else "transformers-autocast")
+            framework = c["framework"] or ("nanogpt-eager" if c["section"] == "nano" else "transformers-trainer")
             words = c["words"]
             optimizer = "adam8bit" if "8-bit" in words else "adafactor" if "Adafactor" in words else "adam"
             sets = [f"seq={seqs.get(c['id'], c['seq'])}", f"micro_batch={c['batch']}", f"global_batch={c['batch'] * c['accumulate']}",

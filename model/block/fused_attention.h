@@ -120,6 +120,8 @@ private:
     void one_kernel(const Attend& a) const {
         Attention op{s.batch,  a.heads,         s.seq_q,   s.seq, s.qk_dim,
                      w.causal, back != nullptr, s.storage, true};
+        // PyTorch's mode of TF32 is one of matrix products; attention in one kernel stays in fp32.
+        if (op.dtype == Dtype::tf32) op.dtype = Dtype::fp32;
         op.generation = flash_generation(kernel());
         op.value_dim = s.value_dim;
         if (a.kv_heads < a.heads) op.kv_heads = a.kv_heads;

@@ -110,7 +110,8 @@ struct Attention {
 // with a stride, `optimizer` walks many tensors at once, `rows` reduces within rows (norms,
 // softmax), `strided` accesses single elements at computed offsets (permuted copies, sums over
 // columns). `host_link` crosses to the host's memory or comes from there, `host` is a pass of the
-// host over its own.
+// host over its own. `operations`: arithmetic of fp32 without tensor cores, where it may take
+// longer than the memory.
 struct MemoryPass {
     enum class Access : std::uint8_t {
         stream,
@@ -123,6 +124,7 @@ struct MemoryPass {
     };
     Bytes read, written;
     Access access = Access::stream;
+    double operations = 0;
     friend bool operator==(const MemoryPass&, const MemoryPass&) = default;
 };
 
@@ -184,7 +186,7 @@ struct HostWork {
     // backward.
     NAMED_ENUM_IN(Kind, "a kind of host work", framework, module, layer, exchange_setup, schedule,
                   assignment, read, flatten, update, gather, input, expert_layer, micro_batch,
-                  exchange);
+                  exchange, recompute);
     Kind kind = Kind::framework;
     double calls = 1;
     friend bool operator==(const HostWork&, const HostWork&) = default;

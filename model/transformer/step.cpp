@@ -225,6 +225,20 @@ private:
             mark(-1);
         }
         if (last) state.data.flush();
+        if (makes_gradients && e_.runtime.loss.read)
+            hold(state, "loss_read", HostWork{HostWork::Kind::read, 1}, true, Phase::backward);
+    }
+    void hold(StageState& state, std::string_view name, const HostWork& work, bool waits,
+              Phase phase) {
+        Planner planner(graph_);
+        planner.host(name, work, waits);
+        state.stage.stamp(planner.take(), phase);
+    }
+    // What checkpointing keeps before a layer runs without it, and restores before it runs again
+    // (torch.utils.checkpoint: hooks on saved tensors, states of generators, of autocast).
+    void checkpoint(StageState& state, const Unit& unit, Phase phase) {
+        if (unit.recomputed && e_.cluster.host.recompute > Seconds(0))
+            hold(state, "checkpoint", HostWork{HostWork::Kind::recompute, 1}, false, phase);
     }
 
     // Whether a pass gathers its weights; with a pipeline the one behind a backward finds them.
@@ -294,6 +308,7 @@ private:
         if (pass == Pass::weight_backward)
             return stamp(state, plans.weight_backward, Phase::backward);
         if (pass == Pass::forward) {
+            checkpoint(state, unit, Phase::forward);
             stamp(state, plans.forward, Phase::forward);
             stop_to_move(state, unit, Phase::forward);
             if (!system) return;
@@ -301,6 +316,7 @@ private:
             return stamp(state, plans_.after_experts.forward, Phase::forward);
         }
         stop_to_move(state, unit, Phase::backward);
+        checkpoint(state, unit, Phase::backward);
         if (unit.recomputed) stamp(state, plans.recompute, Phase::backward);
         if (system) {
             stamp(state, plans_.after_experts.backward, Phase::backward);

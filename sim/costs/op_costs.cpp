@@ -24,7 +24,7 @@ constexpr std::array host_calls{
     &HostCosts::exchange_setup, &HostCosts::schedule,       &HostCosts::assignment,
     &HostCosts::read,           &HostCosts::flatten,        &HostCosts::update,
     &HostCosts::gather,         &HostCosts::input,          &HostCosts::expert_layer,
-    &HostCosts::micro_batch,    &HostCosts::exchange};
+    &HostCosts::micro_batch,    &HostCosts::exchange,       &HostCosts::recompute};
 static_assert(host_calls.size() == name_list<HostWork::Kind>.size());
 
 struct Pricer {
@@ -107,10 +107,16 @@ struct Pricer {
         if (op.access == MemoryPass::Access::host)
             return cluster.gpus_per_node * bytes / cluster.host_memory.update;
         if (!cluster.kernel.memory_curve.empty())  // measured with streams
-            return interpolate(cluster.kernel.memory_curve, bytes) *
-                   (cluster.kernel.memory_efficiency / pass_efficiency(op.access));
+            return std::max(interpolate(cluster.kernel.memory_curve, bytes) *
+                                (cluster.kernel.memory_efficiency / pass_efficiency(op.access)),
+                            arithmetic(op.operations));
         return cluster.kernel.launch +
-               memory_time(bytes, pass_efficiency(op.access), cluster) / warmth(bytes);
+               std::max(memory_time(bytes, pass_efficiency(op.access), cluster) / warmth(bytes),
+                        arithmetic(op.operations));
+    }
+    [[nodiscard]] Seconds arithmetic(double operations) const {
+        const FlopsPerSecond rate = cluster.gpu.peaks[Dtype::fp32];
+        return rate > FlopsPerSecond(0) ? Seconds(operations / rate.si()) : Seconds(0);
     }
 
     // A share 1 / (1 + (bytes / cache)^3) of a pass goes at the cache's rate, the rest at the

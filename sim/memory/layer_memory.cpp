@@ -1,6 +1,8 @@
 // What automatic differentiation keeps of each operator until its backward, and what the backward
 // needs on top. Activations have the storage type; inputs of products have the type of the product.
-//   norm       its input and its result
+//   norm       its input and its result; composed of PyTorch's operators its input in fp32, the
+//              normed one that the gradient of its weights reads, and its result. Under automatic
+//              casting the residual stream is fp32, and so is a norm's input
 //   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused
 //              kernel: an fp32 sum for a row and head. Dropout adds its mask (1 byte), and in plain
 //              attention the dropped scores. Latent attention also keeps its keys in parts
@@ -47,6 +49,10 @@ double imbalance(const LayerContext& c) {
 }
 
 }  // namespace
+
+Bytes stream_element(const LayerContext& c) {
+    return casts_weights(c.experiment) ? size_of(Dtype::fp32) : c.shape.element();
+}
 
 // An expert that is split over the tensor-parallel ranks gets the slots of all these ranks, a whole
 // expert those of its own rank.
@@ -108,10 +114,16 @@ struct Rules : BlockRules {
     bool read = true;  // a product keeps the operator's result
 
     OperatorMemory operator()(const Normalize& op) const {
-        const bool both = read || op.inner || norm_keeps_fp32(*this);
         const Dtype result = w.adapter_rank > 0 ? s.storage : op.product;
         const double elements = number(op.rows * op.width);
-        return {{elements * s.element(), both ? elements * size_of(result) : Bytes(0)}, {}};
+        const Bytes stream = op.inner ? s.element() : stream_element(c);
+        if (norm_keeps_fp32(*this) && w.adapter_rank == 0) {
+            OperatorMemory memory{{elements * size_of(Dtype::fp32), elements * stream}, {}};
+            if (read && !op.inner) memory.kept.add(elements * size_of(result));
+            return memory;
+        }
+        const bool both = read || op.inner || norm_keeps_fp32(*this);
+        return {{elements * stream, both ? elements * size_of(result) : Bytes(0)}, {}};
     }
     // Latent attention keeps the shared rotary key and the keys' own part as they were before their
     // concatenation.
@@ -385,7 +397,7 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
     const bool alternate = c.experiment.parallelism.recompute == Recompute::alternate;
     const std::vector<SharedBlock> blocks = layer_blocks(c.experiment.workload, c.shape, layer);
     LayerMemory memory;
-    memory.rerun = c.shape.outer();
+    memory.rerun = (stream_element(c) / c.shape.element()) * c.shape.outer();
     for (const SharedBlock& one : blocks) {
         Activations& half = &one == &blocks.back() ? memory.feed_forward : memory.attention;
         const Activations of = memory_of(one.block, c);
@@ -422,8 +434,10 @@ Activations embedding_memory(const LayerContext& c) {
 
 // The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32
 // probabilities, which become the gradient, with the logits or the cast gradient beside them. Eager
-// passes keep the logits, their fp32 copy and its softmax, and make the gradient in addition. A
-// composed loss keeps its result, and makes a gradient of that and one of the logits.
+// passes keep the logits, their fp32 copy and its softmax, and make the gradient in addition. Under
+// automatic casting the softmax is of 16-bit logits, and the fp32 copy is one of its result
+// (kernels and memory of nanoGPT's loss in PyTorch 2.11). A composed loss keeps its result, and
+// makes a gradient of that and one of the logits.
 LossMemory loss_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Bytes element = c.shape.element();
@@ -431,7 +445,11 @@ LossMemory loss_memory(const LayerContext& c) {
     const Bytes wide = composed && !w.fp32_loss ? element : Bytes(4);
     if (composed) return {wide, 2.0 * wide};
     if (c.experiment.runtime.loss.fused) return {element, Bytes(0)};
-    if (eager) return {element + 2.0 * wide, wide};
+    if (eager)
+        return {casts_weights(c.experiment) ? 2.0 * element + wide
+                : element < wide            ? element + 2.0 * wide
+                                            : element + wide,
+                wide};
     return {wide, element};
 }
 

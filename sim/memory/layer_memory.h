@@ -50,6 +50,8 @@ struct OperatorMemories {
     std::vector<TensorSizes> kept_by_alternate;
 };
 OperatorMemories operator_memories(const Block& block, const LayerContext& context);
+// Of the residual stream: in fp32 under automatic casting.
+Bytes stream_element(const LayerContext& context);
 // The slots of experts that this rank computes.
 double expert_slots(const LayerContext& context);
 

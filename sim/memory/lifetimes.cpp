@@ -239,6 +239,7 @@ private:
                 around(units, i, 1, [&] { forward(units[i], kept_[key]); });
                 if (makes_casts(e_) && casts_again(units[i])) free(casts_[key].back());
             }
+            free_cache(units, key);
             free(leaving_);
         } else if (slot.pass == Pass::weight_backward) {
             put_off_weights(units, key);
@@ -246,7 +247,7 @@ private:
             const bool split = slot.pass == Pass::input_backward;
             for (std::size_t i = units.size(); i-- > 0;) {
                 layer = units[i].layer;
-                if (makes_casts(e_) && casts_again(units[i]))
+                if (makes_casts(e_) && units[i].again)
                     casts_[key].back() = casts_of(*units[i].tape);
                 around(units, i, -1, [&] { backward(units[i], kept_[key], split); });
                 // a copy is a product's own once the context of the forward has ended
@@ -264,9 +265,14 @@ private:
 
     // What a compiled layer computes again it casts again (torch/_functorch/partitioners.py: a
     // checkpoint's nodes must be recomputed); automatic casting has a cache that outlasts the
-    // layer.
+    // layer, up to the end of the forward, and another one for each layer that runs again.
     [[nodiscard]] bool casts_again(const UnitPlace& unit) const {
         return unit.again && !casts_weights(e_);
+    }
+    void free_cache(const std::vector<UnitPlace>& units, const std::pair<int, int>& key) {
+        if (!casts_weights(e_)) return;
+        for (std::size_t i = 0; i < units.size(); ++i)
+            if (units[i].again) free(casts_[key][i]);
     }
     // Looking up words is no product, so an embedding is cast for the logits alone
     // (aten/src/ATen/autocast_mode.h: the list of lower_precision_fp).

@@ -138,6 +138,9 @@ Bytes frozen_bytes(const LayerContext& c, const RankWeights& frozen, const RankW
                    Bytes stored) {
     const double packed = packed_bytes(c.experiment.workload);
     const RankWeights linear{packed > 0 ? in_layers.dense : 0, 0};
+    // PEFT casts what is not packed (prepare_model_for_kbit_training)
+    if (packed > 0 && widens_adapters(c.experiment))
+        stored = std::max(stored, size_of(Dtype::fp32));
     return shared_out(c, {frozen.dense - linear.dense, frozen.experts}, 3) * stored +
            shared_out(c, linear, 3) * Bytes(packed);
 }

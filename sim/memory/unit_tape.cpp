@@ -183,11 +183,15 @@ OperatorTape loss_tape(const LayerContext& c) {
         return loss;
     }
     if (by_steps)
-        loss.kept = {whole(logits * element), whole(logits * wide), whole(logits * wide)};
+        loss.kept = {whole(logits * element), whole(logits * (memory.kept - element - wide)),
+                     whole(logits * wide)};
     else
         add(loss.kept, logits * memory.kept);
     if (!by_steps && !c.experiment.runtime.loss.fused && memory.kept > element)
         add(loss.made, logits * element);
+    // PyTorch's softmax has a fp32 copy of the logits until it is done
+    if (c.experiment.workload.fp32_loss && composes(BlockRules{{c}}, Composed::loss))
+        add(loss.made, logits * wide);
     add(loss.gradients, logits * memory.made);
     return loss;
 }
@@ -199,7 +203,7 @@ UnitTape layer_tape(const LayerContext& c, int layer) {
     tape.what = "layer";
     for (const SharedBlock& one : layer_blocks(c.experiment.workload, c.shape, layer))
         tape.blocks.push_back(tape_of(one.block, c, one.share));
-    tape.input = whole(c.shape.outer());
+    tape.input = whole((stream_element(c) / c.shape.element()) * c.shape.outer());
     tape.put_off = whole(layer_memory(c, layer).put_off);
     const bool adapted = c.experiment.workload.adapter_rank > 0;
     add_weights(tape, layer_weights(c, layer),

@@ -1,6 +1,7 @@
 // The expectations follow from a block's list of operators, whatever the style of its kernels.
 
 #include <algorithm>
+#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -193,6 +194,27 @@ static Attention attention_of(const Kernels& kernels) {
     for (const PlannedTask& task : kernels.forward.tasks)
         if (const auto* op = std::get_if<Attention>(&kernels.graph.ops()[task.op])) return *op;
     throw std::logic_error("no attention");
+}
+
+// PyTorch's mode of TF32 is one of products: scores that go through memory are products of it, one
+// kernel of attention is not.
+TEST_CASE("attention in one kernel stays in fp32 where products are in tf32") {
+    Experiment e = small_model();
+    e.workload.dtype = Dtype::tf32;
+    const auto types = [&] {
+        const Kernels k(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused);
+        std::set<Dtype> found;
+        for (const PlannedTask& task : k.forward.tasks) {
+            if (const auto* op = std::get_if<Attention>(&k.graph.ops()[task.op]))
+                found.insert(op->dtype);
+            if (const auto* op = std::get_if<Gemm>(&k.graph.ops()[task.op]))
+                found.insert(op->dtype);
+        }
+        return found;
+    };
+    CHECK(types() == std::set{Dtype::fp32, Dtype::tf32});
+    e.runtime.attention = AttentionKind::plain;
+    CHECK(types() == std::set{Dtype::tf32});
 }
 
 // A window of 4 of 16 keys in three of four layers: queries 0..3 see 1 + 2 + 3 + 4 keys, the other

@@ -120,6 +120,29 @@ TEST_CASE("weights on the host come before they are gathered") {
         }
 }
 
+// Of two micro-batches each is read once, after its last backward kernel and before the next
+// forward; a read waits for the device. Of four recomputed layers each has host work before its
+// forward and before its second one.
+TEST_CASE("the host reads losses and keeps what checkpoints need") {
+    Experiment e = small_gpt();
+    e.parallelism.global_batch = 2 * e.parallelism.micro_batch;
+    const auto count = [&](std::string_view name, Phase phase) {
+        const TaskGraph graph = build_transformer_step(e, {});
+        long found = 0;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            found += graph.name(t) == name && graph.phase(t) == phase ? 1 : 0;
+        return found;
+    };
+    CHECK(count("loss_read", Phase::backward) == 0);
+    e.runtime.loss.read = true;
+    CHECK(count("loss_read", Phase::backward) == 2);
+    e.parallelism.recompute = Recompute::full;
+    CHECK(count("checkpoint", Phase::forward) == 0);
+    e.cluster.host.recompute = Seconds(1e-3);
+    CHECK(count("checkpoint", Phase::forward) == 2 * 4);
+    CHECK(count("checkpoint", Phase::backward) == 2 * 4);
+}
+
 // Inputs of four layers, 128 x 64 values of 2 bytes, leave after the forward and come back before
 // the backward. Beside the passes, the third layer's forward waits for the first copy: two are on
 // the device. Blocking, copies are on the lane of the passes.

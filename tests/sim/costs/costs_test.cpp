@@ -468,7 +468,8 @@ TEST_CASE("the host's work costs what its kind costs, as often as it is called")
         {Kind::input, &HostCosts::input},
         {Kind::expert_layer, &HostCosts::expert_layer},
         {Kind::micro_batch, &HostCosts::micro_batch},
-        {Kind::exchange, &HostCosts::exchange}};
+        {Kind::exchange, &HostCosts::exchange},
+        {Kind::recompute, &HostCosts::recompute}};
     double seconds = 1;
     for (const auto& [kind, price] : kinds) h.*price = Seconds(seconds *= 1.5);
     h.module_forward = Seconds(7);
@@ -477,6 +478,29 @@ TEST_CASE("the host's work costs what its kind costs, as often as it is called")
         CHECK(op_time(HostWork{kind, 3}, Phase::forward, {}, c) == 2 * (3.0 * h.*price));
     CHECK(op_time(HostWork{Kind::module, 3}, Phase::forward, {}, c) == Seconds(42));
     CHECK(op_time(HostWork{Kind::module, 3}, Phase::backward, {}, c) == Seconds(66));
+}
+
+// 600 bytes take 6 s at 100 per second; 900 operations at 100 per second take 9 s, 500 take 5 s.
+// Without a rate of fp32 the memory's time stays.
+TEST_CASE("a memory pass takes as long as its arithmetic where that is longer") {
+    Cluster c;
+    c.gpu.memory_bandwidth = BytesPerSecond(100);
+    c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(100);
+    c.kernel.launch = Seconds(2);
+    c.kernel.cache = Bytes(0);
+    c.kernel.optimizer_efficiency = 1;
+    const auto seconds = [&](double operations) {
+        const MemoryPass pass{Bytes(200), Bytes(400), MemoryPass::Access::optimizer, operations};
+        return op_time(pass, Phase::forward, {}, c).si();
+    };
+    CHECK(seconds(900) == Approx(2 + 9));
+    CHECK(seconds(500) == Approx(2 + 6));
+    c.kernel.memory_curve = {{Bytes(300), Seconds(7)}, {Bytes(900), Seconds(7)}};
+    c.kernel.memory_efficiency = 1;
+    CHECK(seconds(900) == Approx(9));
+    CHECK(seconds(500) == Approx(7));
+    c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(0);
+    CHECK(seconds(900) == Approx(7));
 }
 
 // 600 bytes at 100 per second and the efficiency of their access, after 2 s of launch. A cache of

@@ -97,7 +97,8 @@ TEST_CASE("each kind of op rests on the constant that prices most of it") {
                                     {Kind::input, "input"},
                                     {Kind::expert_layer, "expert_layer"},
                                     {Kind::micro_batch, "micro_batch"},
-                                    {Kind::exchange, "exchange"}})
+                                    {Kind::exchange, "exchange"},
+                                    {Kind::recompute, "recompute"}})
         CHECK(key_of(HostWork{kind, 1}, Lane::host) == "host." + std::string(key));
     CHECK(Path().then(SendRecv{8_B, 1, true}, 1, Lane::host).only_key() == "host.message");
 }

@@ -149,7 +149,7 @@ TEST_CASE(
 
 // Without a gate: norm in and out 2 x 64, the product's 128 and the activation's 128 elements of 2
 // bytes. In steps GELU keeps three tensors of 128 more; under automatic casting one of 2 bytes and
-// three of 4.
+// three of 4, and the norm's input of 64 has 4 bytes.
 TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     Experiment e = small_model();
     e.workload.gated = false;
@@ -163,9 +163,31 @@ TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     e.runtime.composed = {Composed::activation};
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128 + 3 * 128));
     e.runtime.autocast = true;
-    CHECK(kept() == 48 * Bytes(2 * (128 + 128 + 128) + (2 + 3 * 4) * 128));
+    CHECK(kept() == 48 * Bytes(2 * (128 + 128 + 128) + 2 * 64 + (2 + 3 * 4) * 128));
     e.workload.activation = Activation::gelu;
-    CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
+    CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128 + 64));
+}
+
+// Of 64 elements a token: the input in fp32, the normed one, which the gradient of the weights
+// reads, and the result in 16 bit, 4 + 2 + 2 bytes where one kernel keeps 2 + 2. Under automatic
+// casting the residual stream is fp32: 4 + 2, composed 4 + 4 + 2. A recomputed layer keeps such an
+// input, too.
+TEST_CASE("a composed norm keeps its input in fp32, what it normed, and its result") {
+    Experiment e = small_model();
+    const Routing balanced;
+    const auto memory = [&] {
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0);
+    };
+    const Bytes fused = memory().feed_forward.kept;
+    const auto more = [&] { return (memory().feed_forward.kept - fused).si() / (48 * 64); };
+    CHECK(memory().rerun == 48 * 2.0 * Bytes(64));
+    e.runtime.composed = {Composed::norms};
+    CHECK(more() == 4);
+    e.runtime.autocast = true;
+    CHECK(more() == 6);
+    e.runtime.composed = {};
+    CHECK(more() == 2);
+    CHECK(memory().rerun == 48 * 4.0 * Bytes(64));
 }
 
 // The layer of above without the results of norms and activation, because the products after them
