@@ -1069,10 +1069,11 @@ def time_alone(bench, products, alone):
     seen = collections.defaultdict(lambda: [0.0, 0.0])
     for row in products.rows:
         if row["layout"]:
-            # kernels of one product (split k: two) are one call: sums of time, the most calls
+            # kernels of one product (split k: with a sum, with memory that is cleared) are one call: sums of time, the product's calls
             key = tuple(int(row[c]) for c in ("batch", "m", "n", "k")) + (row["layout"], row["dtype"])
             seen[key][0] += float(row["count"]) * float(row["mean_us"])
-            seen[key][1] += float(row["count"]) if "reduce" not in row["kernel"].lower() else 0.0
+            beside = any(word in row["kernel"].lower() for word in ("reduce", "memset"))
+            seen[key][1] += 0.0 if beside else float(row["count"])
     area = torch.empty(1 << 28 if bench.cuda else 16, dtype=torch.uint8, device=bench.device)
     done = {tuple(str(r[c]) for c in ("batch", "m", "n", "k", "layout", "dtype")) for r in alone.rows}
     rows = []

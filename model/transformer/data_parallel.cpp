@@ -36,7 +36,8 @@ constexpr MemoryPass adafactor_update{(1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 1 + 2
                                       8 * Bytes(4)};
 
 // Of a weight whose moments are in 8 bits: the kernel looks for the nearest of 256 codes for both.
-// What 1.24e9 weights took on an H200 (48.7 ms; calibrate/measurements/h200/users_steps.csv,
+// 1.24e9 weights took 48.7 ms on an H200 (AdamW8bit; 50.2 paged; calibrate/measurements/h200/
+// users_steps.csv), whose fp32 peak is 67 TFLOP/s: one machine, so a guess elsewhere.
 constexpr double eight_bit_operations = 2600;
 
 // Where each operation of the optimizer is a kernel; nothing of others.
