@@ -118,7 +118,7 @@ private:
 
     void split() {
         const auto& p = e_.parallelism;
-        const int shard = p.zero == 0 ? 1 : p.shard > 0 ? p.shard / p.cp : p.dp;
+        const int shard = p.zero == 0 ? 1 : p.shard > 0 ? std::max(1, p.shard / p.cp) : p.dp;
         for (const auto& [name, degree] :
              {std::pair{"data_parallel_replicate_degree", p.dp / shard},
               {"data_parallel_shard_degree", shard},
@@ -202,11 +202,11 @@ private:
             if (!flags_) add("activation_checkpoint", "selective_ac_option", "\"op\"");
             return;
         }
+        const bool every = !flags_ && p.recompute_layers > 0 && stage % p.recompute_layers == 0;
         out_.refuse_unless(
-            !flags_ && stage % p.recompute_layers == 0,
-            fmt::format("recompute_layers, {} of {} computed again: {}", p.recompute_layers, stage,
-                        flags_ ? "it takes all" : "it takes every N-th"));
-        if (!flags_ && stage % p.recompute_layers == 0)
+            every, fmt::format("recompute_layers, {} of {} computed again: {}", p.recompute_layers,
+                               stage, flags_ ? "it takes all" : "it takes every N-th"));
+        if (every)
             add("activation_checkpoint", "selective_ac_option",
                 fmt::format("\"{}\"", stage / p.recompute_layers));
     }

@@ -293,15 +293,19 @@ void decide_fsdp(const Decisions& what, long each, Document& d, Translation& t) 
         if (const auto* host = d.on(name)) keep_on_host(*host, t);
 }
 
-// DistributedDataParallel, or one GPU: under autocast weights keep the type in which they were
-// loaded.
+// DistributedDataParallel, or one GPU, in Trainer's loop: under autocast weights keep the type in
+// which they were loaded. The framework's file is of fp32 weights under autocast.
 void decide_replicas(const Decisions& what, Document& d, Translation& t) {
     const bool wide = what.loaded.value == "fp32";
+    t.framework = "transformers-trainer";
     if (what.is_mixed() && wide) {
-        t.framework = "transformers-autocast";
         // compiled kernels cast as they read
         if (const auto* kernels = t.find("runtime.kernels"); kernels && kernels->value == "fused")
             t.set("runtime.autocast", "false", std::string(kernels->at));
+    } else {
+        conclude("runtime.autocast", "false", what.loaded, t);
+        conclude("runtime.gradients.type", "training", what.loaded, t);
+        conclude("runtime.optimizer.master_weights", "false", what.loaded, t);
     }
     const auto* narrow = d.on("tf32");
     if (!what.is_mixed() && wide && narrow)
@@ -317,7 +321,8 @@ void decide_replicas(const Decisions& what, Document& d, Translation& t) {
             "weights are taken as loaded in {}, {}", what.loaded.value,
             wide ? "the tool's default"
                  : "as in most checkpoints (transformers 5); where they are fp32, as version 4 "
-                   "loads them unless told: --framework transformers-autocast"));
+                   "loads them unless told: --set runtime.autocast=true --set "
+                   "runtime.gradients.type=fp32 --set runtime.optimizer.master_weights=true"));
 }
 
 void decide(const Decisions& what, const std::vector<Document>& files, const std::string& model,

@@ -117,8 +117,8 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     const std::vector<PlannedFile> tables = gpu_tables(points, "X1", "stem");
     REQUIRE(tables.size() == 4);
     CHECK(tables[0].path == "stem-gemm.csv");
-    CHECK(tables[0].text.find("X1,11,13,17,3,fp16,4.000\n") != std::string::npos);
-    CHECK(tables[0].text.find("X1,3,5,7,1,bf16 -> fp32,40.000\n") != std::string::npos);
+    CHECK(tables[0].text.find("X1,11,13,17,3,fp16,step,4.000\n") != std::string::npos);
+    CHECK(tables[0].text.find("X1,3,5,7,1,bf16 -> fp32,step,40.000\n") != std::string::npos);
     CHECK(tables[1].path == "stem-memory.csv");
     CHECK(
         tables[1].text.starts_with("gpu,kind,read_bytes,written_bytes,time_us\nX1,memory_pass,10,"

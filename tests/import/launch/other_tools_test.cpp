@@ -285,7 +285,7 @@ TEST_CASE("mixed precision of compiled programs is read by simulate") {
           "torchrun --nproc_per_node 4 train.py --bf16 --torch_compile"}) {
         const auto path = folder.write("run.sh", line + sizes);
         const Translation t = translate(path, {});
-        CHECK(t.framework == "transformers-autocast");
+        CHECK(t.framework == "transformers-trainer");
         const Experiment e = read_experiment({path, experiment_text(t)},
                                              std::vector<Override>{{"cluster.preset", "dgx-h100"}});
         CHECK((e.runtime.kernels == KernelStyle::fused && !e.runtime.autocast));

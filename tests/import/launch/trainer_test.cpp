@@ -45,7 +45,7 @@ TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels
         " --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --block_size 2048 "
         "--gradient_checkpointing --bf16 --attn_implementation flash_attention_2 --do_train");
     CHECK(t.format == "Hugging Face's Trainer");
-    CHECK(t.framework == "transformers");
+    CHECK(t.framework == "transformers-trainer");
     check_values(t, {{"workload.preset", "llama3-8b"},
                      {"workload.seq", "2048"},
                      {"runtime.attention", "flash2"},
@@ -68,23 +68,27 @@ TEST_CASE("the Trainer's flags under torchrun: batch, length, recompute, kernels
 TEST_CASE("the type of the weights decides what bf16 means under DistributedDataParallel") {
     const Launch at;
     struct Row {
-        std::string flags, framework, dtype;
+        std::string flags;
+        bool autocast;
+        std::string dtype;
     };
-    for (const Row& row : {Row{"--bf16 --torch_dtype float32", "transformers-autocast", "bf16"},
-                           {"--bf16 --torch_dtype bfloat16", "transformers", "bf16"},
-                           {"--fp16 True --dtype float32", "transformers-autocast", "fp16"},
-                           {"--dtype float32", "transformers", "fp32"},
-                           {"--dtype float32 --tf32 true", "transformers", "tf32"},
-                           {"--bf16 False --dtype float16", "transformers", "fp16"},
-                           {"--dtype auto", "transformers", "bf16"}}) {
+    for (const Row& row : {Row{"--bf16 --torch_dtype float32", true, "bf16"},
+                           {"--bf16 --torch_dtype bfloat16", false, "bf16"},
+                           {"--fp16 True --dtype float32", true, "fp16"},
+                           {"--dtype float32", false, "fp32"},
+                           {"--dtype float32 --tf32 true", false, "tf32"},
+                           {"--bf16 False --dtype float16", false, "fp16"},
+                           {"--dtype auto", false, "bf16"}}) {
         INFO(row.flags);
         const auto t = at.read("torchrun --nproc_per_node=8 train.py" + model + " " + row.flags);
-        CHECK(t.framework == row.framework);
+        CHECK(t.framework == "transformers-trainer");
+        for (const char* key : {"runtime.autocast", "runtime.optimizer.master_weights"})
+            CHECK((value(t, key) == "false") == !row.autocast);
         CHECK(value(t, "workload.dtype") == row.dtype);
         check_runs(t);
     }
     CHECK_THAT(lines(at.read("torchrun --nproc_per_node=8 train.py --bf16" + model).open),
-               Contains("--framework transformers-autocast"));
+               Contains("--set runtime.autocast=true"));
 }
 
 // full_shard is ZeRO 3, shard_grad_op 2 and hybrid_shard 3 within a node; no_shard keeps replicas.
@@ -268,7 +272,7 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
                     "per_device_train_batch_size: 2\nuse_peft: true\n");
     const auto sft = at.read("trl sft --config sft.yaml --max_length 400 --lora_r 64");
     CHECK(sft.format == "TRL");
-    CHECK(sft.framework == "transformers-autocast");
+    CHECK(sft.framework == "transformers-trainer");
     check_values(sft, {{"workload.preset", "llama3-8b"},
                        {"workload.seq", "400"},
                        {"workload.adapter_rank", "64"},
@@ -289,7 +293,7 @@ TEST_CASE("TRL, LLaMA-Factory and axolotl have defaults of their own, on the lin
          {"llamafactory-cli train lf.yaml", "torchrun --nproc_per_node 1 src/train.py lf.yaml"}) {
         const auto full = at.read(line);
         CHECK(full.format == "LLaMA-Factory");
-        CHECK(full.framework == "transformers-autocast");
+        CHECK(full.framework == "transformers-trainer");
         check_values(full, {{"workload.seq", "256"}, {"parallelism.recompute", "full"}});
     }
     at.folder.write("ax.yml",
