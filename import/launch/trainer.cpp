@@ -303,9 +303,10 @@ void decide_replicas(const Decisions& what, Document& d, Translation& t) {
         if (const auto* kernels = t.find("runtime.kernels"); kernels && kernels->value == "fused")
             t.set("runtime.autocast", "false", std::string(kernels->at));
     } else {
-        conclude("runtime.autocast", "false", what.loaded, t);
-        conclude("runtime.gradients.type", "training", what.loaded, t);
-        conclude("runtime.optimizer.master_weights", "false", what.loaded, t);
+        const std::string because = fmt::format("weights loaded in {}", what.loaded.value);
+        t.set("runtime.autocast", "false", because);
+        t.set("runtime.gradients.type", "training", because);
+        t.set("runtime.optimizer.master_weights", "false", because);
     }
     const auto* narrow = d.on("tf32");
     if (!what.is_mixed() && wide && narrow)
