@@ -118,7 +118,11 @@ private:
 
     void split() {
         const auto& p = e_.parallelism;
-        const int shard = p.zero == 0 ? 1 : p.shard > 0 ? std::max(1, p.shard / p.cp) : p.dp;
+        // its shards lie over the parts of a sequence too
+        const bool whole = p.shard % p.cp == 0;
+        out_.refuse_unless(p.zero == 0 || whole,
+                           fmt::format("shard {}, no multiple of cp {}", p.shard, p.cp));
+        const int shard = p.zero == 0 ? 1 : p.shard > 0 && whole ? p.shard / p.cp : p.dp;
         for (const auto& [name, degree] :
              {std::pair{"data_parallel_replicate_degree", p.dp / shard},
               {"data_parallel_shard_degree", shard},
@@ -202,7 +206,7 @@ private:
             if (!flags_) add("activation_checkpoint", "selective_ac_option", "\"op\"");
             return;
         }
-        const bool every = !flags_ && p.recompute_layers > 0 && stage % p.recompute_layers == 0;
+        const bool every = !flags_ && stage % p.recompute_layers == 0;
         out_.refuse_unless(
             every, fmt::format("recompute_layers, {} of {} computed again: {}", p.recompute_layers,
                                stage, flags_ ? "it takes all" : "it takes every N-th"));

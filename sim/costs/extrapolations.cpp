@@ -46,6 +46,9 @@ struct Outside {
     }
     void operator()(const MemoryPass& op) {
         check_curve("memory-bound kernel", cluster.kernel.memory_curve, op.read + op.written);
+        if (op.operations > 0)
+            add("optimizer",
+                "optimizer: the arithmetic of 8-bit moments is that of one step on one H200");
     }
     void operator()(const ExchangeOp auto& op) {
         if (const Bytes bytes = bytes_moved(Op(op)); bytes > Bytes(0))

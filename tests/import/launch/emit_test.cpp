@@ -50,6 +50,22 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
                Contains("did you mean \"megatron\"?"));
 }
 
+// torchtitan shards over its shard degree times that of context: 8 over 4 parts are 2, 2 none.
+TEST_CASE("torchtitan has as many shards as parts of a sequence, or a multiple") {
+    Experiment e = read_unchecked_experiment(
+        "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
+                                           {"framework.preset", "torchtitan"},
+                                           {"parallelism.dp", "4"},
+                                           {"parallelism.cp", "4"},
+                                           {"parallelism.zero", "3"},
+                                           {"parallelism.shard", "8"}});
+    CHECK_THAT(emit(e, EmitFormat::torchtitan).text,
+               Contains("data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 2\n"));
+    e.parallelism.shard = 2;
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::torchtitan); }),
+               Contains("shard 2, no multiple of cp 4"));
+}
+
 // Modules that the model lacks are not written: Megatron-Core refuses mla_up_proj without latent
 // attention (transformer_config.py). NeMo 1 and torchtitan have no such words.
 TEST_CASE("modules that run again are written where the tool has them") {

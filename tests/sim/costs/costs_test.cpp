@@ -253,41 +253,49 @@ TEST_CASE("a slow kernel over groups never takes longer than one product after a
     CHECK(grouped_gemm_law_time(op, c) < 8.0 * one);
 }
 
-// As above: a product of each group takes a wave w, all in one kernel one wave. On several streams
-// half of the idle SMs are filled: 8 w + 1/2 (w - 8 w) = 4.5 w; all of them: w. Where the host
-// needs 2 w for each call, they take 16 w, and one after another on one stream is as short as
-// before: 8 w.
+namespace {
+
+// As above, with a call over all groups so slow that it is never taken, and a host without costs.
+// Cutting along k brings nothing.
+struct SlowCall {
+    Cluster cluster = plain_cluster();
+    GroupedGemm op{std::vector<long>(8, 64), 128, 4096, Dtype::fp16};
+    Gemm one{64, 128, 4096, 1, Dtype::fp16};
+
+    SlowCall() {
+        cluster.gpu.memory_bandwidth = BytesPerSecond(1e15);
+        cluster.host.call = 0_s;
+        cluster.kernel.gemm_k0 = 1e6;
+        cluster.kernel.grouped_gemm = 0.01;
+    }
+    [[nodiscard]] double time() const { return grouped_gemm_law_time(op, cluster).si(); }
+};
+
+}  // namespace
+
+// A product of each group takes a wave w, all in one kernel one wave. On several streams half of
+// the idle SMs are filled: 8 w + 1/2 (w - 8 w) = 4.5 w; all of them: w. Where the host needs 2 w
+// for each call, they take 16 w, and one after another on one stream is as short as before: 8 w.
 TEST_CASE("groups on several streams fill each other's idle SMs, as far as the host keeps up") {
-    Cluster c = plain_cluster();
-    c.gpu.memory_bandwidth = BytesPerSecond(1e15);
-    c.host.call = 0_s;
-    c.kernel.gemm_k0 = 1e6;  // cutting along k brings nothing
-    const GroupedGemm op{std::vector<long>(8, 64), 128, 4096, Dtype::fp16};
-    const Seconds one = gemm_law_time({64, 128, 4096, 1, Dtype::fp16}, c);
-    c.kernel.grouped_gemm = 0.01;
-    c.kernel.grouped_spread = 0.5;
-    CHECK(grouped_gemm_law_time(op, c).si() == Approx(4.5 * one.si()).epsilon(1e-3));
-    c.kernel.grouped_spread = 1;
-    CHECK(grouped_gemm_law_time(op, c).si() == Approx(one.si()).epsilon(1e-3));
-    c.host.call = 2.0 * one;
-    CHECK(grouped_gemm_law_time(op, c).si() == Approx(8 * one.si()).epsilon(1e-3));
+    SlowCall of;
+    const Seconds wave = gemm_law_time(of.one, of.cluster);
+    of.cluster.kernel.grouped_spread = 0.5;
+    CHECK(of.time() == Approx(4.5 * wave.si()).epsilon(1e-3));
+    of.cluster.kernel.grouped_spread = 1;
+    CHECK(of.time() == Approx(wave.si()).epsilon(1e-3));
+    of.cluster.host.call = 2.0 * wave;
+    CHECK(of.time() == Approx(8 * wave.si()).epsilon(1e-3));
 }
 
 // Launches of 10 us overlap but for the 0.86 us between two kernels: one launch, eight products,
 // and eight times that. On one stream the eight launches are counted whole.
 TEST_CASE("groups on several streams wait for one launch") {
-    Cluster c = plain_cluster();
-    c.gpu.memory_bandwidth = BytesPerSecond(1e15);
-    c.host.call = 0_s;
-    c.kernel.gemm_k0 = 1e6;  // cutting along k brings nothing
-    const GroupedGemm op{std::vector<long>(8, 64), 128, 4096, Dtype::fp16};
-    const Seconds bare = gemm_law_time({64, 128, 4096, 1, Dtype::fp16}, c) - c.kernel.launch;
-    c.kernel.launch = 10_us;
-    c.kernel.grouped_gemm = 0.01;
-    CHECK(grouped_gemm_law_time(op, c).si() == Approx(8 * (bare.si() + 10e-6)).epsilon(1e-3));
-    c.kernel.grouped_spread = 1e-9;
-    CHECK(grouped_gemm_law_time(op, c).si() ==
-          Approx(10e-6 + 8 * (bare.si() + 0.86e-6)).epsilon(1e-3));
+    SlowCall of;
+    const double bare = (gemm_law_time(of.one, of.cluster) - of.cluster.kernel.launch).si();
+    of.cluster.kernel.launch = 10_us;
+    CHECK(of.time() == Approx(8 * (bare + 10e-6)).epsilon(1e-3));
+    of.cluster.kernel.grouped_spread = 1e-9;
+    CHECK(of.time() == Approx(10e-6 + 8 * (bare + 0.86e-6)).epsilon(1e-3));
 }
 
 // The measured shape takes twice as long as the law says. There the weight is 1 beside the law's
@@ -578,6 +586,11 @@ TEST_CASE("what lies outside of measured tables is said") {
         graph.add_op(op);
         return texts_of(extrapolations(graph, c));
     };
+    // also on a machine that nothing was fitted to
+    CHECK(notes(MemoryPass{Bytes(1), Bytes(1), MemoryPass::Access::optimizer}).empty());
+    CHECK(notes(MemoryPass{Bytes(1), Bytes(1), MemoryPass::Access::optimizer, 1}) ==
+          std::vector<std::string>{"extrapolated: optimizer: the arithmetic of 8-bit moments is "
+                                   "that of one step on one H200"});
     FusedGemm fused{};
     fused.blocks = 27;
     fused.blocks_per_thread_block = 3;
