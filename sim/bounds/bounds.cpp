@@ -1,6 +1,7 @@
 #include "sim/bounds/bounds.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <tuple>
 
@@ -207,6 +208,7 @@ void StepBounds::bind_paths() {
             for (const PipelinePath& path : *paths) {
                 RunPath& run = end.paths[i++];
                 run.by_host = path.by_host;
+                run.through_pairs = path.through_pairs;
                 const double rounds = rounds_.count;
                 for (std::size_t f = 0; f < feature::count; ++f)
                     run.meets[f] = path.once[f] + rounds * path.round[f];
@@ -222,7 +224,9 @@ void StepBounds::bind_slots() {
             path.lower = settled_length(path.meets, lower_);
             path.estimate = settled_length(path.meets, estimate_);
             if (!key_.overlap_experts) continue;
-            const double turns = length_by_turns(path.turns, shape_->turns);
+            const bool known = shape_->turns.alternates || !path.through_pairs;
+            const double turns = known ? length_by_turns(path.turns, shape_->turns)
+                                       : -std::numeric_limits<double>::infinity();
             path.lower += turns;
             path.estimate += turns;
         }

@@ -94,7 +94,7 @@ private:
     // features that data parallelism does not change.
     struct RunPath {
         FeatureCounts meets, turns;
-        bool by_host;
+        bool by_host, through_pairs;
         double lower = 0, estimate = 0;
     };
     // Of a group of stages, what the lower bound is proven from (lower.cpp).

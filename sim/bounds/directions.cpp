@@ -6,6 +6,7 @@
 #include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
 #include "sim/bounds/tail.h"
+#include "sim/bounds/turns.h"
 
 namespace stepcast {
 namespace {
@@ -53,7 +54,35 @@ public:
         return found_;
     }
 
+    // A pair by turns takes as much as both passes alone, or less where one hides what the other
+    // exchanges; its first part is half of the backward, and a part of the forward comes last.
+    Directions turns() {
+        for (const auto& [share, send] : {std::pair(1.0, 0.0),
+                                          {1.0, 0.03},
+                                          {1.0, 0.15},
+                                          {1.0, 0.6},
+                                          {0.75, 0.03},
+                                          {0.75, 0.15}})
+            found_.times.push_back(pair_of({.send = send}, share));
+        // A slow host takes as long for either pass.
+        const double alike = layer_ / reference_[feature::unit(kind_, Pass::backward)];
+        for (const double send : {0.03, 0.15})
+            found_.times.push_back(pair_of({.send = send, .backward = alike}, 1));
+        found_.sharded = found_.times.size();
+        return found_;
+    }
+
 private:
+    [[nodiscard]] Direction pair_of(const Weights& by, double share) const {
+        Direction d{weighed(by), {}};
+        const auto unit = [&](Pass pass) { return feature::unit(kind_, pass); };
+        for (const Pass pass : {Pass::forward, Pass::backward})
+            d.turns[unit(pass)] = share * d.times[unit(pass)];
+        d.turns[by_turns::enters] = 0.4 * d.turns[unit(Pass::backward)];
+        d.turns[by_turns::leaves] = 0.1 * d.turns[unit(Pass::forward)];
+        return d;
+    }
+
     // Both halves of a backward decide the order in which a stage's two directions meet.
     void there_and_back() {
         for (const double send : {0.02, 0.3})
@@ -78,11 +107,12 @@ private:
                     DataTimes data;
                     data.gathered.fill(gather * layer_);
                     data.exchanged.fill(gather * scatter * layer_);
-                    found_.times.push_back(with_sharding(plain, {plain, 0.25}, plan, data, units));
+                    found_.times.push_back(
+                        {with_sharding(plain, {plain, 0.25}, plan, data, units), {}});
                 }
     }
 
-    void add(const Weights& by) { found_.times.push_back(weighed(by)); }
+    void add(const Weights& by) { found_.times.push_back({weighed(by), {}}); }
 
     [[nodiscard]] FeatureTimes weighed(const Weights& by) const {
         FeatureTimes f = reference_;
@@ -114,7 +144,8 @@ private:
 Directions search_directions(const PipelineKey& key, const Workload& workload,
                              const FeatureTimes& reference) {
     DirectionWriter writer(key, workload, reference);
-    return key.pp == 1 ? writer.one_stage() : writer.pipeline();
+    if (key.pp == 1) return writer.one_stage();
+    return key.overlap_experts ? writer.turns() : writer.pipeline();
 }
 
 }  // namespace stepcast

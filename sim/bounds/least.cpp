@@ -119,25 +119,25 @@ FeatureTimes LeastCollectives::features(const ParallelPlan& plan, const DataTime
     return f;
 }
 
-// A path begins with the embedding and a layer. Each waits for its own parameters and for all that
-// are gathered before them.
+// A path begins with the embedding and, where all chunks have layers, a layer. Each waits for its
+// own parameters and for all that are gathered before them.
 double LeastCollectives::first(const DataTimes& data) const {
     const double gathered = data.gathered[at(UnitKind::embedding)],
                  embedding = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
+    if (in_.chunk_layers == 0) return gathered;
     return std::max(gathered, gathered + of_layers(data.gathered) - embedding);
 }
 
 double LeastCollectives::start(const Parallelism& p, const DataTimes& data,
                                double parameters) const {
     const double one = first(data);
-    if (p.zero == 3) return one;
+    if (p.zero == 3 || in_.chunk_layers == 0) return one;
     const double gathered = data.gathered[at(UnitKind::embedding)],
                  layer = of_layers(data.gathered),
                  embedding = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
     // Only gathers during the forward of one micro-batch count, because gradients may follow it.
     const double until = std::min(parameters, all_layers(in_.model) * forward_.fewest);
     const auto overlapping = [&](double from) {
-        if (in_.chunk_layers == 0) return 0.0;
         const double slot = in_.chunk_layers * shortest_, between = in_.send + ends_;
         const double share = (overlapped_share_ * slot + between) / (slot + between);
         return std::max(0.0, lost_ * (std::max(0.0, until - from) * (1 - share) -

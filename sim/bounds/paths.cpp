@@ -5,6 +5,7 @@
 
 #include "model/base/numbers.h"
 #include "sim/bounds/slots.h"
+#include "sim/bounds/turns.h"
 
 namespace stepcast {
 namespace {
@@ -22,7 +23,7 @@ public:
     LongestPaths(const PipelineKey& key, const Workload& workload)
         : key_(key), slots_(slot_graph(key, workload)), times_(key_, slots_) {}
     // [direction][group]
-    std::vector<std::vector<PipelinePath>> find(std::span<const FeatureTimes> directions,
+    std::vector<std::vector<PipelinePath>> find(std::span<const Direction> directions,
                                                 std::span<const std::vector<int>> group_stages) {
         std::vector<int> last(at(key_.pp), -1);
         for (int i = 0; i < as_int(slots_.nodes.size()); ++i) last[at(node(i).stage)] = i;
@@ -50,28 +51,37 @@ private:
 
     // Adds to the path a step that no host decided. Returns the step before it, whose cause is not
     // set yet.
-    Step add_step(const Step& step, FeatureCounts& path) const {
+    Step add_step(const Step& step, SlotCounts& counts) const {
         const SlotNode& n = node(step.node);
+        FeatureCounts& path = counts.alone;
         if (step.sent) {
             ++path[n.send];
             const int waited = times_.send_waited_for(step.node, direction_);
             return waited >= 0 ? Step{waited, true} : Step{step.node, false};
         }
-        const FeatureCounts& slot = slots_.features(n);
-        for (std::size_t f = 0; f < feature::none; ++f) path[f] += slot[f];
+        const bool forward_last = step.cause == SlotTimes::from_forward;
+        add_counts(slots_.kinds[at(n.kind + (forward_last ? 1 : 0))], counts);
         path[feature::inside_last] += times_.filled_inside(n);
-        const bool was_sent = n.source >= 0 && node(n.source).sends();
-        if (was_sent) ++path[feature::entry];
+        const int source = forward_last ? n.forward : n.source;
+        const bool was_sent = source >= 0 && node(source).sends();
+        if (was_sent && !n.turns) ++path[feature::entry];
         if (step.cause == SlotTimes::from_own_send) return {n.before, true};
-        if (step.cause == SlotTimes::from_source) {
+        if (step.cause == SlotTimes::from_source || forward_last) {
             if (was_sent) ++path[feature::arrival];
-            return {n.source, was_sent};
+            return {source, was_sent};
         }
         if (n.before < 0) return {};
+        count_behind(n.behind, counts.turns);
+        if (n.goes_on) ++path[feature::stall(Pass::forward)];
         if (const std::size_t f = times_.after(n.before); f != feature::none) ++path[f];
         if (times_.turns(step.node)) ++path[feature::turn];
         if (node(n.before).fills_last) ++path[feature::after_last];
         return {n.before, false};
+    }
+
+    static void add_counts(const SlotCounts& slot, SlotCounts& path) {
+        for (std::size_t f = 0; f < feature::none; ++f) path.alone[f] += slot.alone[f];
+        for (std::size_t f = 0; f < feature::none; ++f) path.turns[f] += slot.turns[f];
     }
 
     void add_host(const SlotNode& n, FeatureCounts& path) const {
@@ -81,16 +91,22 @@ private:
 
     PipelinePath trace(Step last) const {
         PipelinePath path;
+        SlotCounts once;
         std::vector<Step> steps;
         for (Step step = last; step.node >= 0 && !path.by_host;) {
             if (!step.sent) step.cause = times_.cause(step.node, direction_);
             steps.push_back(step);
             path.by_host = step.by_host();
-            if (!path.by_host) step = add_step(step, path.once);
+            if (!path.by_host) step = add_step(step, once);
         }
+        path.once = once.alone;
+        path.turns_once = once.turns;
+        path.through_pairs = key_.overlap_experts;
         for (int i = path.by_host ? steps.back().node : -1; i >= 0; i = node(i).before)
             add_host(node(i), path.once);
-        path.round = repeated(steps);
+        const SlotCounts round = repeated(steps);
+        path.round = round.alone;
+        path.turns_round = round.turns;
         return path;
     }
 
@@ -113,7 +129,7 @@ private:
 
     // The longest part of the path that spans one round, or a round of the host if the path begins
     // with it and that takes longer.
-    FeatureCounts repeated(const std::vector<Step>& steps) const {
+    SlotCounts repeated(const std::vector<Step>& steps) const {
         // By kind and micro-batch: the number of the run of steady steps in which the path last met
         // this slot, and its index in `steps`.
         std::vector<std::pair<int, std::size_t>> met(slots_.kinds.size() * at(key_.micro_batches));
@@ -137,11 +153,12 @@ private:
             best = {found, i};
         }
         if (steps.back().by_host())
-            if (const auto issued = host_round(node(steps.back().node), longest)) return *issued;
-        FeatureCounts round{};
+            if (const auto issued = host_round(node(steps.back().node), longest))
+                return {*issued, {}};
+        SlotCounts round;
         for (std::size_t i = best.first; i < best.second; ++i) add_step(steps[i], round);
         // these happen once, no matter how many rounds there are
-        round[feature::inside_last] = round[feature::after_last] = 0;
+        round.alone[feature::inside_last] = round.alone[feature::after_last] = 0;
         return round;
     }
 
@@ -156,7 +173,7 @@ private:
 std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key,
                                                      const Workload& workload,
                                                      std::span<const std::vector<int>> group_stages,
-                                                     std::span<const FeatureTimes> directions) {
+                                                     std::span<const Direction> directions) {
     return LongestPaths(key, workload).find(directions, group_stages);
 }
 

@@ -29,7 +29,8 @@ bool covers(const std::ranges::range auto& a, const std::ranges::range auto& b) 
     return std::ranges::equal(a, b, std::ranges::greater_equal{});
 }
 bool covers(const PipelinePath& a, const PipelinePath& b) {
-    return covers(a.once.values, b.once.values) && covers(a.round.values, b.round.values) &&
+    return a.through_pairs == b.through_pairs && covers(a.once.values, b.once.values) &&
+           covers(a.round.values, b.round.values) &&
            covers(a.turns_once.values, b.turns_once.values) &&
            covers(a.turns_round.values, b.turns_round.values);
 }
@@ -128,13 +129,10 @@ std::vector<StageGroup> groups_of(const PipelineKey& key, const Workload& w,
         const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
         if (weight(units[s]) > weight(group.most)) group.most = units[s];
     }
-    if (key.overlap_experts) {
-        for (std::size_t g = 0; g < members.size(); ++g)
-            for (const int stage : members[g])
-                for (PipelinePath& path : paths_by_turns(key, w, stage))
-                    add(groups[g].paths, std::move(path));
-        return groups;
-    }
+    for (std::size_t g = 0; key.overlap_experts && g < members.size(); ++g)
+        for (const int stage : members[g])
+            for (PipelinePath& path : paths_by_turns(key, w, stage))
+                add(groups[g].paths, std::move(path));
     const auto paths = longest_paths(key, w, members, directions.times);
     for (std::size_t d = 0; d < paths.size(); ++d)
         for (std::size_t g = 0; g < members.size(); ++g) {

@@ -33,7 +33,8 @@ bool near_link(const PipelineKey& key, int stage);
 struct PipelinePath {
     FeatureCounts once{}, round{};
     FeatureCounts turns_once{}, turns_round{};  // slots that go by turns (sim/bounds/turns.h)
-    bool by_host = false;  // begins with the issue of the host, not with the first slot
+    bool through_pairs = false;  // from stage to stage, through slots that go by turns
+    bool by_host = false;        // begins with the issue of the host, not with the first slot
 };
 
 constexpr int all_layers(const UnitCounts& units) { return units[0] + units[1]; }
@@ -79,10 +80,13 @@ inline Rounds rounds_of(const Parallelism& p) {
     return rounds_of(p.schedule, p.pp, micro_batches(p));
 }
 
-// Typical times of the features (any scale). Those from index `sharded` on include the collectives
-// of zero 3.
+// Typical times of the features (any scale), and of what passes by turns count.
+struct Direction {
+    FeatureTimes times{}, turns{};
+};
+// Those from index `sharded` on include the collectives of zero 3.
 struct Directions {
-    std::vector<FeatureTimes> times;
+    std::vector<Direction> times;
     std::size_t sharded = 0;
 };
 

@@ -5,8 +5,19 @@
 
 #include "sim/bounds/least.h"
 #include "sim/bounds/tail.h"
+#include "sim/bounds/turns.h"
 
 namespace stepcast {
+
+namespace {
+
+// Of an expert layer.
+double kernels_of_both(const BoundShape& s) {
+    return s.turns.waiting[feature::unit(UnitKind::experts, Pass::forward)] +
+           s.turns.waiting[feature::unit(UnitKind::experts, Pass::backward)];
+}
+
+}  // namespace
 
 PlanPricer::HostPart PlanPricer::price(const Plan& plan, Phase phase, int rank, std::size_t unit,
                                        BoundShape& s) {
@@ -61,21 +72,116 @@ double PlanPricer::lost_behind_wait(std::initializer_list<Stamp> stamps, int ran
 
 void PlanPricer::take_cycle(const PassPlans& plans, int rank, BoundShape& s) {
     if (!by_turns_ || prices_.cluster().launch_blocking) return;
-    const Stamp ahead{&plans.forward, Phase::forward}, back{&plans.backward, Phase::backward};
-    const auto one = by_turns(ahead, back, 1, rank), two = by_turns(ahead, back, 2, rank);
-    if (!one || !two) return;
-    const double alone = until(*one, one->waits[0]) + behind(*one, one->waits[0]),
-                 cycle = behind(*two, two->waits[0], two->waits[1]);
-    double host = 0;  // to issue both layers
-    for (TaskId t = 0; t < one->graph.size(); ++t)
-        host +=
-            (one->costs.issue[t] + (one->graph.on_host(t) ? one->costs.duration[t] : Seconds(0)))
-                .si();
-    FeatureTimes& times = s.turns.waiting;
-    const double both = times[feature::unit(UnitKind::experts, Pass::forward)] +
-                        times[feature::unit(UnitKind::experts, Pass::backward)];
-    times[feature::stall(Pass::forward)] = std::max(0.0, cycle - both);
-    times[feature::turn] = std::max(0.0, std::max(alone, host) - both);
+    const auto one = by_turns(plans, 1, 1, rank), two = by_turns(plans, 2, 2, rank);
+    auto& [alternates, slowed, exchanging, waiting] = s.turns;
+    alternates = one && one->parts > 1 && !one->waits.empty();
+    if (!one || !two) {  // how collectives of both passes lie is not known: the kernels alone
+        slowed = exchanging = waiting;
+        return;
+    }
+    const PairTasks tasks = tasks_of(*one);
+    for (const auto& [feature, left] :
+         {std::pair(by_turns::apart, &tasks.apart), std::pair(by_turns::enters, &tasks.first),
+          std::pair(by_turns::leaves, &tasks.left)})
+        std::tie(slowed[feature], exchanging[feature]) = lanes_of(*one, *left);
+    if (one->waits.empty()) return;
+    run_behind(*two, two->waits[0]);
+    waiting[by_turns::cycle] =
+        std::max(0.0, timeline_.finish[two->waits[1]].si() - kernels_of_both(s));
+    const PairTimes pair = take_pair(*one, tasks, s);
+    take_alone(*by_turns(plans, 2, 1, rank), *by_turns(plans, 1, 2, rank), pair, s);
+    take_first(*by_turns(plans, 1, 0, rank), s);
+}
+
+// Both begin with the backward's first part. Collectives before the forward's first kernel may have
+// been done before, and those of the backward's last part may come behind the forward's last
+// kernel.
+PlanPricer::PairTasks PlanPricer::tasks_of(const Turns& one) {
+    const std::size_t n = one.graph.size();
+    PairTasks tasks{Tasks(n), Tasks(n), Tasks(n), Tasks(n), Tasks(n), Tasks(n)};
+    bool computes = false;
+    for (TaskId t = 0; t < n; ++t) {
+        const auto [pass, part] = one.of[t];
+        const Lane lane = one.graph.places(t).front().lane();
+        tasks.first[t] = pass != Pass::forward && part == 0;  // its host waits, too
+        if (lane == Lane::host) continue;
+        const bool forward = pass == Pass::forward, last = part + 1 == one.parts,
+                   exchanges = lane == Lane::collective;
+        if (forward && lane == Lane::compute) computes = tasks.kernels[t] = true;
+        tasks.ahead[t] = forward && !computes;
+        // the forward exchanges at the end of its last part but one
+        tasks.left[t] = forward && (last || (part + 2 == one.parts && exchanges));
+        tasks.apart[t] = tasks.ahead[t] || (!forward && last && exchanges);
+        tasks.backward[t] = !forward;
+    }
+    return tasks;
+}
+
+PlanPricer::PairTimes PlanPricer::take_pair(const Turns& one, const PairTasks& tasks,
+                                            BoundShape& s) {
+    const std::size_t n = one.graph.size();
+    const TaskId wait = one.waits[0];
+    Tasks begun = tasks.ahead;
+    for (TaskId t = 0; t < n; ++t) begun[t] = begun[t] || tasks.first[t];
+    const double whole = until(one, wait, Tasks(n)), base = until(one, wait, tasks.ahead),
+                 entered = until(one, wait, begun);
+    run_behind(one, wait);
+    const double kernels = end_of(tasks.kernels), backward = end_of(tasks.backward);
+    auto& waiting = s.turns.waiting;
+    waiting[by_turns::pair] = std::max(0.0, base + kernels - kernels_of_both(s));
+    waiting[by_turns::enters] = base - entered;
+    waiting[by_turns::leaves] = std::max(0.0, kernels - backward);
+    const double host = issue_time(one, 0);
+    waiting[by_turns::behind] =
+        std::max(0.0, std::max(whole + end_of(on_device(one)), host) - (base + kernels));
+    return {base, kernels, issue_time(one, 0, wait + 1), host};
+}
+
+// A second layer of one pass, behind a turn.
+void PlanPricer::take_alone(const Turns& forward, const Turns& backward, const PairTimes& pair,
+                            BoundShape& s) {
+    const double ahead = s.lower[feature::unit(UnitKind::experts, Pass::forward)],
+                 back = s.lower[feature::unit(UnitKind::experts, Pass::backward)];
+    auto& waiting = s.turns.waiting;
+    const TaskId first = forward.waits[0], second = forward.waits[1];
+    run_behind(forward, first);
+    const double between = timeline_.finish[second].si();
+    run_behind(forward, second);
+    const double rest = end_of(on_device(forward));
+    waiting[by_turns::forward_alone] = std::max(0.0, between + rest - pair.kernels - ahead);
+    run_behind(backward, backward.waits[0]);
+    const double both = end_of(on_device(backward));
+    waiting[by_turns::backward_alone] = std::max(0.0, both - pair.kernels - back);
+    const double host_rest = issue_time(forward, second + 1),
+                 host_both = issue_time(backward, backward.waits[0] + 1);
+    waiting[by_turns::behind_forward] =
+        std::max(0.0, host_rest + pair.host_begin - (rest + pair.base));
+    waiting[by_turns::behind_backward] =
+        std::max(0.0, host_both + pair.host_begin -
+                          (pair.kernels + back + waiting[by_turns::backward_alone] + pair.base));
+}
+
+void PlanPricer::take_first(const Turns& forward, BoundShape& s) {
+    auto& waiting = s.turns.waiting;
+    const TaskId wait = forward.waits[0];
+    const double before = until(forward, wait, tasks_of(forward).ahead);
+    run_behind(forward, wait);
+    waiting[by_turns::forward_first] =
+        std::max(0.0, before + end_of(on_device(forward)) -
+                          waiting[feature::unit(UnitKind::experts, Pass::forward)]);
+}
+
+PlanPricer::Tasks PlanPricer::on_device(const Turns& r) {
+    Tasks tasks(r.graph.size());
+    for (TaskId t = 0; t < r.graph.size(); ++t) tasks[t] = !r.graph.on_host(t);
+    return tasks;
+}
+
+double PlanPricer::issue_time(const Turns& r, TaskId first, TaskId last) {
+    Seconds sum;
+    for (TaskId t = first; t < std::min(last, static_cast<TaskId>(r.graph.size())); ++t)
+        sum += r.costs.issue[t] + (r.graph.on_host(t) ? r.costs.duration[t] : Seconds(0));
+    return sum.si();
 }
 
 void PlanPricer::take_turns(const TaskGraph& graph, const Costs& costs, std::size_t unit,
@@ -93,46 +199,62 @@ void PlanPricer::take_turns(const TaskGraph& graph, const Costs& costs, std::siz
         lost_to_overlap(1e9, collectives, prices_.cluster().interference.compute_slowdown);
 }
 
-std::optional<PlanPricer::Turns> PlanPricer::by_turns(const Stamp& forward, const Stamp& backward,
-                                                      int layers, int rank) {
-    const std::vector<Plan> ahead = parts_at_exchanges(*forward.plan, ops_),
-                            back = parts_at_exchanges(*backward.plan, ops_);
-    if (ahead.size() != back.size()) return std::nullopt;
-    Turns r{{ops_, {}}, {}};
+std::optional<PlanPricer::Turns> PlanPricer::by_turns(const PassPlans& plans, int ahead, int back,
+                                                      int rank) {
+    const std::vector<Plan> forward = parts_at_exchanges(plans.forward, ops_),
+                            backward = parts_at_exchanges(plans.backward, ops_);
+    if (forward.size() != backward.size()) return std::nullopt;
+    Turns r{{ops_, {}}, {}, {}, forward.size()};
     Stage stage(r.graph, {0}, {rank});
     Stage::Chain other = stage.chain();
-    for (int layer = 0; layer < layers; ++layer) {
+    for (int layer = 0; layer < std::max(ahead, back); ++layer) {
         std::optional<TaskId> wait;
-        for (std::size_t part = 0; part < ahead.size(); ++part) {
-            add({&back[part], backward.phase}, stage, r);
+        for (std::size_t part = 0; part < r.parts; ++part) {
+            if (layer < back) add({&backward[part], Phase::backward}, stage, r);
+            r.of.resize(r.graph.size(), {Pass::backward, part});
             stage.swap_chain(other);
             const TaskId first = static_cast<TaskId>(r.graph.size());
-            add({&ahead[part], forward.phase}, stage, r);
+            if (layer < ahead) add({&forward[part], Phase::forward}, stage, r);
+            r.of.resize(r.graph.size(), {Pass::forward, part});
             stage.swap_chain(other);
             for (TaskId t = first; t < r.graph.size() && !wait; ++t)
                 if (waits_for_device(r.graph, t)) wait = t;
         }
-        if (!wait) return std::nullopt;
-        r.waits.push_back(*wait);
+        if (wait) r.waits.push_back(*wait);
     }
     return r;
 }
 
-double PlanPricer::until(const Turns& r, TaskId wait) {
-    const Costs device = without_hosts(r);
+double PlanPricer::until(const Turns& r, TaskId wait, const Tasks& done) {
+    Costs device = without_hosts(r);
+    for (TaskId t = 0; t < r.graph.size(); ++t)
+        if (done[t]) device.duration[t] = Seconds(0);
     run_in_order(r.graph, device, timeline_);
     return timeline_.finish[wait].si();
 }
 
-double PlanPricer::behind(const Turns& r, TaskId wait, std::optional<TaskId> last) {
+void PlanPricer::run_behind(const Turns& r, TaskId wait) {
     Costs costs = r.costs;
     for (TaskId t = 0; t <= wait; ++t) costs.duration[t] = costs.issue[t] = Seconds(0);
     run_in_order(r.graph, costs, timeline_);
-    if (last) return timeline_.finish[*last].si();
+}
+
+double PlanPricer::end_of(const Tasks& tasks) const {
     Seconds end;
-    for (TaskId t = 0; t < r.graph.size(); ++t)
-        if (!r.graph.on_host(t)) end = std::max(end, timeline_.finish[t]);
+    for (TaskId t = 0; t < tasks.size(); ++t)
+        if (tasks[t]) end = std::max(end, timeline_.finish[t]);
     return end.si();
+}
+
+std::pair<double, double> PlanPricer::lanes_of(const Turns& r, const Tasks& tasks) const {
+    double kernels = 0, collectives = 0;
+    for (TaskId t = 0; t < r.graph.size(); ++t) {
+        if (!tasks[t] || r.graph.on_host(t)) continue;
+        const bool computes = r.graph.places(t).front().lane() == Lane::compute;
+        (computes ? kernels : collectives) += r.costs.duration[t].si();
+    }
+    const double slowdown = prices_.cluster().interference.compute_slowdown;
+    return {kernels + lost_to_overlap(1e9, collectives, slowdown), collectives};
 }
 
 bool PlanPricer::waits_for_device(const TaskGraph& graph, TaskId t) {

@@ -49,20 +49,54 @@ private:
     void take_turns(const TaskGraph& graph, const Costs& costs, std::size_t unit,
                     BoundShape& s) const;
 
-    // Layers of a forward and of a backward by turns, and for each the first moment at which the
-    // forward's host waits for the device. Nothing where it does not, or where the passes have
+    // `ahead` layers of a forward and `back` of a backward by turns, and for each the first moment
+    // at which the forward's host waits for the device, if it does. Nothing where the passes have
     // unequal parts.
     struct Turns : Run {
+        // which pass a task belongs to, and which of its parts
+        struct Of {
+            Pass pass = Pass::forward;
+            std::size_t part = 0;
+        };
         std::vector<TaskId> waits;
+        std::vector<Of> of;  // by task
+        std::size_t parts = 0;
     };
-    std::optional<Turns> by_turns(const Stamp& forward, const Stamp& backward, int layers,
-                                  int rank);
+    std::optional<Turns> by_turns(const PassPlans& plans, int ahead, int back, int rank);
 
-    // When the host has waited, if nothing waits for its own work.
-    double until(const Turns& r, TaskId wait);
-    // From a wait on until `last`, or all on the device if none, ends; what comes before takes no
-    // time.
-    double behind(const Turns& r, TaskId wait, std::optional<TaskId> last = {});
+    using Tasks = std::vector<bool>;  // by task
+    // Of a turn of one layer each.
+    struct PairTasks {
+        Tasks ahead;    // what the forward exchanges before its first kernel
+        Tasks apart;    // these, and what the backward exchanges in its last part
+        Tasks first;    // the backward's first part
+        Tasks left;     // what the backward's result does not wait for
+        Tasks kernels;  // of the forward
+        Tasks backward;
+    };
+    static PairTasks tasks_of(const Turns& one);
+    static Tasks on_device(const Turns& r);
+    // Until its wait without `ahead`; from there to the forward's last kernel; of the host, until
+    // it waits, and in all.
+    struct PairTimes {
+        double base = 0, kernels = 0, host_begin = 0, host = 0;
+    };
+    PairTimes take_pair(const Turns& one, const PairTasks& tasks, BoundShape& s);
+    void take_alone(const Turns& forward, const Turns& backward, const PairTimes& pair,
+                    BoundShape& s);
+    // A layer of a forward alone.
+    void take_first(const Turns& forward, BoundShape& s);
+
+    // When the host has waited, if nothing waits for its own work, and `done` takes no time.
+    double until(const Turns& r, TaskId wait, const Tasks& done);
+    // Runs on from a wait; what comes before takes no time.
+    void run_behind(const Turns& r, TaskId wait);
+    // When the last of these has ended.
+    [[nodiscard]] double end_of(const Tasks& tasks) const;
+    // K + s / (1 + s) C of these tasks, and C.
+    [[nodiscard]] std::pair<double, double> lanes_of(const Turns& r, const Tasks& tasks) const;
+    // What the host takes for the tasks [first, last).
+    static double issue_time(const Turns& r, TaskId first, TaskId last = ~TaskId{0});
 
     static bool waits_for_device(const TaskGraph& graph, TaskId t);
 

@@ -24,6 +24,9 @@ struct HostWaits {
 // Of passes that go by turns (sim/bounds/turns.h), what bounds a stage: K + s / (1 + s) C, C, and K
 // with what a cycle takes beyond it (as the stall of forwards) and a pair of layers (as the turn).
 struct TimesByTurns {
+    // whether a layer has several parts of each pass and its host waits: what a path from stage to
+    // stage says of a pair (by_turns) is known then
+    bool alternates = false;
     FeatureTimes slowed{}, exchanging{}, waiting{};
 };
 

@@ -1,13 +1,17 @@
 #include "sim/bounds/slots.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <ranges>
+#include <tuple>
 
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/data_flow.h"
 #include "model/transformer/schedule.h"
 #include "model/transformer/walk.h"
+#include "sim/bounds/turns.h"
 
 namespace stepcast {
 namespace {
@@ -32,7 +36,9 @@ public:
         walk_schedule(
             orders,
             [&](std::size_t stage, std::size_t position) -> std::size_t {
-                return write_slot(stage, orders[stage][position], position) ? 1 : 0;
+                const Slot* slot = &orders[stage][position];
+                if (slot->paired) return write_pair(stage, slot[0], slot[1], position) ? 2 : 0;
+                return write_slot(stage, *slot, position) ? 1 : 0;
             },
             [](const auto&) { return false; });
         mark_last();
@@ -42,6 +48,7 @@ public:
 private:
     struct StageState {
         int last = -1;                               // the slot that was written last
+        std::optional<Pair> pair;                    // which it belongs to
         std::array<int, 2> out{-1, -1}, in{-1, -1};  // [down]: the slot that last sent on a lane
     };
 
@@ -49,7 +56,7 @@ private:
         for (const auto& of_stage : flow_.chunks())
             for (const Chunk& chunk : of_stage)
                 for (const Pass pass : all_passes)
-                    count_units(chunk, pass, graph_.kinds.emplace_back());
+                    count_units(chunk, pass, graph_.kinds.emplace_back().alone);
     }
 
     void count_units(const Chunk& chunk, Pass pass, FeatureCounts& f) const {
@@ -77,6 +84,9 @@ private:
                 ++f[feature::stall(pass)];
     }
 
+    [[nodiscard]] bool begins_in_experts(const Chunk& chunk) const {
+        return !chunk.embedding && chunk.last > chunk.first && has_experts(workload_, chunk.first);
+    }
     [[nodiscard]] bool ends_in_experts(const Chunk& chunk) const {
         return !chunk.head && chunk.last > chunk.first && has_experts(workload_, chunk.last - 1);
     }
@@ -91,8 +101,10 @@ private:
     void mark_last() {
         std::vector<bool> met(at(key_.pp * key_.chunks));
         for (SlotNode& n : std::views::reverse(graph_.nodes))
-            if (makes_weight_gradients(n.pass()) && !met[at(n.kind / 4)])
-                met[at(n.kind / 4)] = n.fills_last = true;
+            if (makes_weight_gradients(n.pass) && !met[at(n.chunk)]) {
+                met[at(n.chunk)] = true;
+                n.fills_last = !n.turns;
+            }
     }
 
     // For each stage, the longest run of slots that repeat a round later, including that round.
@@ -121,20 +133,81 @@ private:
                         (a.back ? 1 : 0)];
     }
 
-    bool write_slot(std::size_t stage, const Slot& slot, std::size_t position) {
-        const At here = flow_.at(stage, slot);
-        StageState& state = stages_[stage];
-        SlotNode node{.before = state.last,
-                      .kind = (as_int(stage) * key_.chunks + slot.chunk) * 4 + as_int(slot.pass),
+    [[nodiscard]] SlotNode node_of(std::size_t stage, const Slot& slot, std::size_t position) {
+        const int chunk = as_int(stage) * key_.chunks + slot.chunk;
+        SlotNode node{.before = stages_[stage].last,
+                      .kind = chunk * 4 + as_int(slot.pass),
+                      .chunk = chunk,
+                      .pass = slot.pass,
                       .stage = as_int(stage),
                       .micro_batch = slot.micro_batch,
-                      .position = as_int(position),
-                      .ends_in_experts = ends_in_experts(flow_.chunks()[stage][at(slot.chunk)])};
-        if (here.direction == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
-        if (const auto source = flow_.source(slot, here)) {
-            node.source = written(*source);
-            if (node.source < 0) return false;
+                      .position = as_int(position)};
+        if (flow_.at(stage, slot).direction == 1) node.micro_batch -= (key_.micro_batches + 1) / 2;
+        return node;
+    }
+
+    // The slot whose result this one takes, or -1; nothing if that is not written yet.
+    [[nodiscard]] std::optional<int> source_of(std::size_t stage, const Slot& slot) {
+        const auto source = flow_.source(slot, flow_.at(stage, slot));
+        if (!source) return -1;
+        const int node = written(*source);
+        return node < 0 ? std::nullopt : std::optional(node);
+    }
+
+    bool write_slot(std::size_t stage, const Slot& slot, std::size_t position) {
+        const auto source = source_of(stage, slot);
+        if (!source) return false;
+        SlotNode node = node_of(stage, slot, position);
+        node.source = *source;
+        const Chunk& chunk = flow_.chunks()[stage][at(slot.chunk)];
+        node.ends_in_experts = ends_in_experts(chunk);
+        node.goes_on = slot.pass == Pass::forward && node.before >= 0 && begins_in_experts(chunk) &&
+                       graph_.node(node.before).ends_in_experts &&
+                       graph_.node(node.before).pass == Pass::forward;
+        stages_[stage].last = add(stage, slot, node);
+        stages_[stage].pair.reset();
+        return true;
+    }
+
+    // The backward's node comes first, as its send does.
+    bool write_pair(std::size_t stage, const Slot& forward, const Slot& backward,
+                    std::size_t position) {
+        const auto source = source_of(stage, backward), of_forward = source_of(stage, forward);
+        if (!source || !of_forward) return false;
+        const Pair pair{flow_.chunks()[stage][at(forward.chunk)],
+                        flow_.chunks()[stage][at(backward.chunk)]};
+        SlotNode ahead = node_of(stage, forward, position),
+                 back = node_of(stage, backward, position + 1);
+        back.source = *source;
+        ahead.source = *of_forward;
+        for (SlotNode* node : {&back, &ahead}) {
+            if (awaits_both(workload_, pair, node->pass)) {
+                node->source = *source;
+                node->forward = *of_forward;
+            }
+            node->turns = true;
+            if (const auto& before = stages_[stage].pair)
+                node->behind = behind(workload_, *before, pair);
+            node->kind = pair_kind(ahead.chunk, back.chunk, node->pass, pair);
         }
+        const int first = add(stage, backward, back), second = add(stage, forward, ahead);
+        stages_[stage].last = forward_ends_last(pair) ? second : first;
+        stages_[stage].pair.emplace(pair);
+        return true;
+    }
+
+    int pair_kind(int ahead, int back, Pass ends, const Pair& pair) {
+        const auto [known, fresh] =
+            pairs_.try_emplace({ahead, back, ends}, as_int(graph_.kinds.size()));
+        if (fresh)
+            for (const bool forward_last : {false, true})
+                graph_.kinds.push_back(pair_counts(workload_, pair, ends, forward_last));
+        return known->second;
+    }
+
+    int add(std::size_t stage, const Slot& slot, SlotNode node) {
+        const At here = flow_.at(stage, slot);
+        StageState& state = stages_[stage];
         const int id = as_int(graph_.nodes.size());
         if (const auto target = flow_.target(slot, here)) {
             const int to = flow_.stage(*target);
@@ -146,15 +219,16 @@ private:
             }
         }
         if (slot.pass != Pass::weight_backward) written(here) = id;
-        state.last = id;
         graph_.nodes.push_back(node);
-        return true;
+        return id;
     }
 
     const PipelineKey& key_;
     const Workload& workload_;
     DataFlow flow_;
     std::vector<StageState> stages_;
+    std::map<std::tuple<int, int, Pass>, int>
+        pairs_;                 // the kind of two chunks, and which pass ends
     std::vector<int> written_;  // the node for (direction, position, micro-batch, back), or -1
     SlotGraph graph_;
 };
@@ -167,8 +241,9 @@ SlotGraph slot_graph(const PipelineKey& key, const Workload& workload) {
 
 std::size_t SlotTimes::after(int i) const {
     const SlotNode& n = slots_.node(i);
-    if (n.pass() == Pass::forward) return feature::opened;
-    if (n.pass() == Pass::input_backward) return feature::none;
+    if (n.turns) return feature::none;
+    if (n.pass == Pass::forward) return feature::opened;
+    if (n.pass == Pass::input_backward) return feature::none;
     return slots_.features(n)[feature::filling_single] > 0 ? feature::filled_single
                                                            : feature::filled;
 }
@@ -177,53 +252,72 @@ bool SlotTimes::turns(int i) const {
     const SlotNode& n = slots_.node(i);
     if (n.before < 0 || !n.ends_in_experts) return false;
     const SlotNode& before = slots_.node(n.before);
-    return before.ends_in_experts && before.pass() == Pass::forward &&
-           (n.pass() == Pass::backward || n.pass() == Pass::input_backward);
+    return before.ends_in_experts && before.pass == Pass::forward &&
+           (n.pass == Pass::backward || n.pass == Pass::input_backward);
 }
 
-void SlotTimes::set(std::span<const FeatureTimes> directions) {
+void SlotTimes::set(std::span<const Direction> directions) {
     device_.assign(slots_.kinds.size(), {});
     host_.assign(slots_.kinds.size(), {});
     for (std::size_t d = 0; d < directions.size(); ++d) {
-        for (std::size_t f = 0; f < feature::none; ++f) feature_[f][d] = directions[d][f];
-        for (std::size_t k = 0; k < slots_.kinds.size(); ++k)
+        const auto& [times, turns] = directions[d];
+        for (std::size_t f = 0; f < feature::none; ++f) feature_[f][d] = times[f];
+        for (const std::size_t f : by_turns::edges) turns_[f][d] = turns[f];
+        turns_[by_turns::behind][d] += turns[by_turns::apart];
+        for (std::size_t k = 0; k < slots_.kinds.size(); ++k) {
+            const SlotCounts& counts = slots_.kinds[k];
             for (std::size_t f = 0; f < feature::count; ++f)
-                (f < feature::hosts ? device_ : host_)[k][d] +=
-                    slots_.kinds[k][f] * directions[d][f];
+                (f < feature::hosts ? device_ : host_)[k][d] += counts.alone[f] * times[f];
+            if (!key_.overlap_experts) continue;
+            device_[k][d] += length_of(counts.turns, turns);
+            host_[k][d] = 0;
+        }
     }
 }
 
 // For all that a slot waits for: call(cause, when it ends, the time between that end and the slot).
 template <class Call>
-void SlotTimes::each_wait(const SlotNode& n, const Call& call) const {
+void SlotTimes::each_wait(int i, const Call& call) const {
+    const SlotNode& n = slots_.node(i);
     const Lanes& nothing = feature_[feature::none];
     if (n.before >= 0) {
         Lanes more = feature_[after(n.before)];
         for (std::size_t d = 0; slots_.node(n.before).fills_last && d < width; ++d)
             more[d] += feature_[feature::after_last][d];
+        for (std::size_t d = 0; d < width; ++d) more[d] += turns_[n.behind][d];
+        for (std::size_t d = 0; n.goes_on && d < width; ++d)
+            more[d] += feature_[feature::stall(Pass::forward)][d];
         call(from_stage, end_[at(n.before)], more);
         if (!key_.overlap_p2p && slots_.node(n.before).sends())
             call(from_own_send, sent_[at(n.before)], nothing);
     }
-    if (n.source < 0) return;
-    if (slots_.node(n.source).sends())
-        call(from_source, sent_[at(n.source)], feature_[feature::arrival]);
-    else
-        call(from_source, end_[at(n.source)], nothing);
+    const auto take = [&](Cause cause, int source, Lanes more) {
+        if (source < 0) return;
+        const bool was_sent = slots_.node(source).sends();
+        for (std::size_t d = 0; was_sent && d < width; ++d)
+            more[d] += feature_[feature::arrival][d];
+        call(cause, was_sent ? sent_[at(source)] : end_[at(source)], more);
+    };
+    take(from_source, n.source, nothing);
+    if (n.forward < 0) return;
+    Lanes left{};
+    for (std::size_t d = 0; d < width; ++d)
+        left[d] = device_[at(n.kind + 1)][d] - device_[at(n.kind)][d];
+    take(from_forward, n.forward, left);
 }
 
 const SlotTimes::Lanes& SlotTimes::entry(const SlotNode& n) const {
-    return feature_[n.source >= 0 && slots_.node(n.source).sends() ? feature::entry
-                                                                   : feature::none];
+    const bool enters = !n.turns && n.source >= 0 && slots_.node(n.source).sends();
+    return feature_[enters ? feature::entry : feature::none];
 }
 
-void SlotTimes::run(std::span<const FeatureTimes> directions) {
+void SlotTimes::run(std::span<const Direction> directions) {
     set(directions);
     std::vector<Lanes> hosts(at(key_.pp));  // when the host of a stage has issued its slots so far
     for (std::size_t i = 0; i < slots_.nodes.size(); ++i) {
         const SlotNode& n = slots_.nodes[i];
         Lanes ready{};
-        each_wait(n, [&](Cause, const Lanes& end, const Lanes& more) {
+        each_wait(as_int(i), [&](Cause, const Lanes& end, const Lanes& more) {
             for (std::size_t d = 0; d < width; ++d) ready[d] = std::max(ready[d], end[d] + more[d]);
         });
         const Lanes &before = entry(n), &host = host_[at(n.kind)];
@@ -245,7 +339,7 @@ SlotTimes::Cause SlotTimes::cause(int i, std::size_t direction) const {
     const SlotNode& n = slots_.node(i);
     double ready = 0;
     Cause cause = from_stage;
-    each_wait(n, [&](Cause by, const Lanes& end, const Lanes& more) {
+    each_wait(i, [&](Cause by, const Lanes& end, const Lanes& more) {
         const double until = end[direction] + more[direction];
         if (until > ready) ready = until, cause = by;
     });

@@ -9,39 +9,52 @@
 
 namespace stepcast {
 
+// What a slot counts of its own, and what it counts of passes that go by turns (turns.h).
+struct SlotCounts {
+    FeatureCounts alone{}, turns{};
+};
+
 // A pass of a chunk for one micro-batch. Slots are indices into SlotGraph::nodes; -1 means none.
+// Two passes that go by turns are two nodes, each of which takes what is done of both until it
+// ends.
 struct SlotNode {
     int before = -1;       // the slot before it on its stage
     int source = -1;       // the slot whose result it takes
     int lane_before = -1;  // the slot whose send came before its own on the sender's lane,
     int in_before = -1;    // and on the receiver's lane
-    int kind = 0;
-    std::size_t send = feature::none;  // the feature of its send, if it sends
+    int kind = 0;      // of two passes by turns, the next one is for when the forward comes last
+    int forward = -1;  // of two passes by turns: the slot whose result the forward takes
+    int chunk = 0;     // among those of all stages
+    Pass pass = Pass::forward;
+    bool turns = false;                  // by turns with another
+    std::size_t behind = feature::none;  // which of by_turns the stage counts before it (turns.h)
+    std::size_t send = feature::none;    // the feature of its send, if it sends
     int stage = 0;
     int micro_batch = 0;           // within its direction
     int position = 0;              // index in the order of its stage
     bool ends_in_experts = false;  // the last layer of its chunk has experts, and no head follows
-    bool fills_last = false;       // no later slot makes gradients of its chunk
+    // a forward behind a forward of its stage, an expert layer behind one
+    bool goes_on = false;
+    bool fills_last = false;  // no later slot makes gradients of its chunk
     [[nodiscard]] bool sends() const { return send != feature::none; }
-    [[nodiscard]] Pass pass() const { return static_cast<Pass>(kind % 4); }
 };
 
 struct SlotGraph {
     std::vector<SlotNode> nodes;  // sorted: each comes after all that it waits for
-    // [(stage * chunks + chunk) * 4 + pass]: the features of such a slot
-    std::vector<FeatureCounts> kinds;
+    // [chunk * 4 + pass]: the features of such a slot; then those of passes by turns
+    std::vector<SlotCounts> kinds;
     int shift = 0;  // micro-batches of one direction in a round
     // by stage: the range of positions in which its order repeats a round later
     std::vector<std::pair<int, int>> steady;
 
     [[nodiscard]] const SlotNode& node(int i) const { return nodes[at(i)]; }
     [[nodiscard]] const FeatureCounts& features(const SlotNode& node) const {
-        return kinds[at(node.kind)];
+        return kinds[at(node.kind)].alone;
     }
     [[nodiscard]] double layers_of(const SlotNode& node) const {
         const FeatureCounts& f = features(node);
-        return f[feature::unit(UnitKind::dense, node.pass())] +
-               f[feature::unit(UnitKind::experts, node.pass())];
+        return f[feature::unit(UnitKind::dense, node.pass)] +
+               f[feature::unit(UnitKind::experts, node.pass)];
     }
 };
 
@@ -53,6 +66,8 @@ SlotGraph slot_graph(const PipelineKey& key, const Workload& workload);
 //   F(i) = max(F + filled or opened, of the slot before it on its stage; S + arrival, of the slot
 //   whose result it takes)
 //          + entry + duration, but no less than the host's time for all slots of the stage so far
+// Where two passes go by turns, F(i) waits for what both take; behind the forward's result it takes
+// what is then left of both, and no `entry`; hosts are not counted (turns.cpp does).
 // The slot that makes the last gradients of its chunk also takes `inside_last` for all its layers
 // but one, and the stage's next slot waits `after_last` longer.
 //   S(i) = max(F(i), S of the sends before it on the sender's and on the receiver's lane) + send
@@ -61,13 +76,13 @@ SlotGraph slot_graph(const PipelineKey& key, const Workload& workload);
 class SlotTimes {
 public:
     static constexpr std::size_t width = 8;  // directions at once
-    enum Cause : std::uint8_t { from_stage, from_own_send, from_source, from_host };
+    enum Cause : std::uint8_t { from_stage, from_own_send, from_source, from_forward, from_host };
 
     // Both must outlive this object.
     SlotTimes(const PipelineKey& key, const SlotGraph& slots)
         : key_(key), slots_(slots), end_(slots.nodes.size()), sent_(slots.nodes.size()) {}
 
-    void run(std::span<const FeatureTimes> directions);  // at most `width`
+    void run(std::span<const Direction> directions);  // at most `width`
 
     // For a node in a direction of the last run: when it ends, what decided that, and the slot
     // whose send delayed its own send (or -1).
@@ -89,9 +104,9 @@ public:
 
 private:
     using Lanes = std::array<double, width>;
-    void set(std::span<const FeatureTimes> directions);
+    void set(std::span<const Direction> directions);
     template <class Call>
-    void each_wait(const SlotNode& n, const Call& call) const;
+    void each_wait(int i, const Call& call) const;
     [[nodiscard]] const Lanes& entry(const SlotNode& n) const;
     [[nodiscard]] double device(const SlotNode& n, std::size_t direction) const {
         return device_[at(n.kind)][direction] +
@@ -101,8 +116,10 @@ private:
     const PipelineKey& key_;
     const SlotGraph& slots_;
     std::array<Lanes, std::size_t{feature::none} + 1> feature_{};  // the last one stays zero
-    std::vector<Lanes> device_, host_;                             // by kind
-    std::vector<Lanes> end_, sent_;                                // by node
+    // the same of what passes by turns count
+    std::array<Lanes, std::size_t{feature::none} + 1> turns_{};
+    std::vector<Lanes> device_, host_;  // by kind
+    std::vector<Lanes> end_, sent_;     // by node
 };
 
 }  // namespace stepcast

@@ -195,6 +195,23 @@ struct Pricer {
         return std::min(large, slower.exchange.launch + peers + std::max(message, out));
     }
 
+    // Ranks that exchange alike are priced once: where all send as much to each, those of nodes
+    // with as many of the ranks.
+    [[nodiscard]] std::vector<std::size_t> unlike_ranks(const AllToAll& op) const {
+        const std::vector<int>& node_of = path.node_of;
+        const bool even =
+            std::ranges::all_of(op.bytes, [&](Bytes bytes) { return bytes == op.bytes.front(); });
+        std::vector<std::size_t> unlike;
+        std::vector<std::ptrdiff_t> met;  // ranks of a node
+        for (std::size_t r = 0; r < node_of.size(); ++r) {
+            const std::ptrdiff_t beside = even ? std::ranges::count(node_of, node_of[r]) : 0;
+            if (even && std::ranges::find(met, beside) != met.end()) continue;
+            met.push_back(beside);
+            unlike.push_back(r);
+        }
+        return unlike;
+    }
+
     // The kernels' SMs move all rows. Meanwhile the rows for other nodes also go through the NICs.
     [[nodiscard]] Seconds dispatch(const AllToAll& op, const Exchange& e,
                                    BytesPerSecond inside) const {
@@ -215,7 +232,7 @@ struct Pricer {
         // If the link has a dispatch share of its own, steps run other kernels than DeepEP's.
         const bool dispatched =
             op.by_kernels() && intra.dispatch.efficiency > 0 && intra.dispatch_efficiency == 0;
-        for (std::size_t r = 0; r < path.node_of.size(); ++r) {
+        for (const std::size_t r : unlike_ranks(op)) {
             const Exchange e = exchange_of(op, path.node_of, r);
             worst =
                 std::max(worst, dispatched ? dispatch(op, e, inside)

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/base/errors.h"
+#include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "sim/bounds/bounds.h"
 #include "sim/engine/simulate.h"
@@ -29,10 +31,21 @@ struct Against {
     double tightness = 0;  // sum of lower bounds over steps
 };
 
+// The walk over splits knows neither layouts nor passes that go by turns.
+bool is_legal(const Experiment& e) {
+    try {
+        check_experiment(e);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
 // Compares `count` random splits of the space with the engine, among those that fit and whose graph
 // is not huge.
-Against against_engine(const Experiment& base, std::size_t count, double most_layer_passes) {
-    std::mt19937_64 random(7);
+Against against_engine(const Experiment& base, std::size_t count, double most_layer_passes,
+                       std::uint64_t seed = 7) {
+    std::mt19937_64 random(seed);
     StepBounds bounds(base);
     std::vector<ParallelPlan> picked;
     std::uint64_t met = 0;
@@ -51,6 +64,7 @@ Against against_engine(const Experiment& base, std::size_t count, double most_la
     for (const ParallelPlan& p : picked) {
         Experiment e = base;
         set_plan(e, p);
+        if (!is_legal(e)) continue;
         const StepBound bound = bounds(p);
         const Seconds step = simulated_step(e);
         const double error = std::abs(bound.estimate / step - 1);
@@ -224,12 +238,12 @@ TEST_CASE("no step whose passes go by turns is below its bound") {
         double call, layer;     // host seconds per kernel, and per expert layer
         double tightness;
     };
-    for (const Reached& reached : {Reached{1, 0, 0, 0, 0.78},
-                                   {1, 0.25, 0, 0, 0.778},
-                                   {0.1, 0.25, 0, 0, 0.78},
-                                   {1, 0.25, 2e-5, 0, 0.807},
-                                   {1, 0.25, 2e-6, 1e-3, 0.763},
-                                   {1, 0.25, 2e-6, 5e-3, 0.772}}) {
+    for (const Reached& reached : {Reached{1, 0, 0, 0, 0.847},
+                                   {1, 0.25, 0, 0, 0.843},
+                                   {0.1, 0.25, 0, 0, 0.823},
+                                   {1, 0.25, 2e-5, 0, 0.863},
+                                   {1, 0.25, 2e-6, 1e-3, 0.84},
+                                   {1, 0.25, 2e-6, 5e-3, 0.848}}) {
         Experiment base = waiting_hosts(reached.call, reached.layer, TokenDispatch::all_to_all);
         if (reached.layer == 0) base.cluster.host.read = Seconds(0);
         base.workload.moe.dense_layers = 0;
@@ -240,10 +254,29 @@ TEST_CASE("no step whose passes go by turns is below its bound") {
         const Against result = against_engine(base, 60, 1000);
         CAPTURE(reached.link, reached.slowdown, reached.call, reached.layer,
                 result.tightness / result.samples);
-        CHECK(result.samples == 60);
+        CHECK(result.samples == 50);  // the others have zero = 3
         CHECK(result.below == result.samples);
         CHECK(result.tightness / result.samples >= reached.tightness);
     }
+}
+
+// Both stages have six layers, but in chunks of two and one by turns: while one runs a layer of
+// each pass, the other runs two. No stage alone knows.
+TEST_CASE("bounds of passes that go by turns go through all stages") {
+    Experiment e = waiting_hosts(2e-6, 1e-3, TokenDispatch::all_to_all);
+    e.workload.moe.dense_layers = 0;
+    e.workload.layers = 12;
+    e.cluster.interference.compute_slowdown = 0;
+    e.parallelism.overlap_experts = true;
+    e.parallelism.pp = 2;
+    e.parallelism.vp = 4;
+    e.parallelism.stage_layers = {2, 1, 1, 2, 2, 1, 1, 2};
+    e.parallelism.dp = e.parallelism.ep = 8;
+    e.parallelism.global_batch = 256;
+    StepBounds bounds(e);
+    const double tightness = bounds(plan_of(e)).lower / simulated_step(e);
+    CHECK(tightness <= 1 + 1e-9);
+    CHECK(tightness >= 0.9);
 }
 
 TEST_CASE("no step whose host waits in every expert layer is below its bound") {
@@ -385,4 +418,60 @@ TEST_CASE("2,000 splits of GPT-3 175B on 1,024 A100 against the engine", "[.][sa
     WARN(result.within << " of " << result.samples << " within 3 %, mean "
                        << result.sum / result.samples << ", worst " << result.worst);
     CHECK(result.below == result.samples);
+}
+
+// Machines, hosts, layers and layouts drawn at random. Light layouts leave chunks without layers.
+static Experiment random_experts(std::uint64_t seed, bool by_turns) {
+    std::mt19937_64 random(seed);
+    const auto one_of = [&](std::initializer_list<double> values) {
+        return values.begin()[random() % values.size()];
+    };
+    const double call = one_of({0, 2e-6, 1e-5, 2e-5, 5e-5}), layer = one_of({0, 1e-4, 1e-3, 5e-3});
+    Experiment e = waiting_hosts(
+        call, layer, random() % 2 == 0 ? TokenDispatch::once : TokenDispatch::all_to_all);
+    if (random() % 4 == 0) e.cluster.host.read = Seconds(0);
+    e.workload.layers = 4 + static_cast<int>(random() % 10);
+    e.workload.moe.dense_layers = std::max(0, static_cast<int>(random() % 6) - 3);
+    e.workload.vocab = static_cast<int>(one_of({512, 4096, 65536}));
+    e.cluster.intra.bandwidth *= one_of({1, 0.3, 0.1, 0.03});
+    e.cluster.inter.bandwidth *= one_of({1, 0.3, 0.1, 0.03});
+    e.cluster.interference.compute_slowdown = one_of({0, 0.1, 0.25, 0.6});
+    e.parallelism.layout = static_cast<StageLayout>(random() % 4);
+    e.parallelism.overlap_experts = by_turns;
+    return e;
+}
+
+static void check_random(std::uint64_t seeds, std::size_t splits) {
+    for (const bool by_turns : {false, true})
+        for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+            const Against result =
+                against_engine(random_experts(seed, by_turns), splits, 1000, seed);
+            CAPTURE(by_turns, seed);
+            CHECK(result.samples > 0);
+            CHECK(result.below == result.samples);
+        }
+}
+
+TEST_CASE("no step of random layouts and hosts is below its bound") { check_random(24, 30); }
+TEST_CASE("100,000 splits of random layouts, experts and hosts against the engine", "[.][sample]") {
+    check_random(1000, 60);
+}
+
+// What a collective slows may run while the device would have waited for its host. The sum of both
+// bounds is 1.18 of this step.
+TEST_CASE("what a host loses and what collectives slow is not counted twice") {
+    Experiment e = waiting_hosts(2e-5, 1e-3, TokenDispatch::once);
+    e.workload.moe.dense_layers = 0;
+    e.workload.vocab = 4096;
+    e.cluster.intra.bandwidth *= 0.1;
+    e.cluster.interference.compute_slowdown = 0.6;
+    e.parallelism.tp = e.parallelism.cp = 4;
+    e.parallelism.ep = 2;
+    e.parallelism.zero = 3;
+    e.parallelism.recompute = Recompute::full;
+    e.runtime.exchanges.gradients = GradientOverlap::always;
+    StepBounds bounds(e);
+    const double tightness = bounds(plan_of(e)).lower / simulated_step(e);
+    CHECK(tightness <= 1 + 1e-9);
+    CHECK(tightness >= 0.9);
 }

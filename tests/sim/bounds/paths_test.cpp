@@ -44,13 +44,15 @@ std::vector<PipelinePath> paths_of(const PipelineKey& key, const Workload& w,
                                    const FeatureTimes& times) {
     std::vector<std::vector<int>> stages;
     for (int s = 0; s < key.pp; ++s) stages.push_back({s});
-    return longest_paths(key, w, stages, std::span(&times, 1)).front();
+    const Direction direction{times, {}};
+    return longest_paths(key, w, stages, std::span(&direction, 1)).front();
 }
 
 std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const FeatureTimes& times) {
     const SlotGraph slots = slot_graph(key, w);
     SlotTimes run(key, slots);
-    run.run(std::span(&times, 1));
+    const Direction direction{times, {}};
+    run.run(std::span(&direction, 1));
     std::vector<double> ends(static_cast<std::size_t>(key.pp));
     for (std::size_t i = 0; i < slots.nodes.size(); ++i)
         ends[static_cast<std::size_t>(slots.nodes[i].stage)] = run.end(static_cast<int>(i), 0);
