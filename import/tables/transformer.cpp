@@ -440,6 +440,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     check_experiment(e);
     take_measured(row, result);
     check_rate(row, e, result.measured_step);
+    check_peak(row, e, result.measured_step);
     take_peak(row, result);
     return result;
 }

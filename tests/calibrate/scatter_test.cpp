@@ -251,7 +251,7 @@ TEST_CASE("each source is left out as a whole, and the rest says what to expect 
                                     {.id = "b", .micro_batch = 2, .model = "gpt-x"},
                                     {.id = "c", .hidden = 4096, .model = "gpt-y"}});
     const std::string steps = folder.write("steps.csv", text);
-    const std::vector<UnseenRow> unseen = rows_of_unseen({steps});
+    const std::vector<UnseenRow> unseen = rows_of_unseen({steps}, scatter_rows({steps}));
     for (const UnseenRow& r : unseen) CHECK_FALSE(r.kind.empty());
     CHECK(complaint([&] {
               cross_validate_scatter({steps}, LeftOut::source);

@@ -470,6 +470,18 @@ TEST_CASE("a step is held against its share of the peak") {
                Catch::Contains("% of the peak, but value is 80"));
 }
 
+// The same step in 1.1 s makes 322 TFLOP/s; in 1.3 s 273, and 363 with every forward once more
+// (without the half of its scores that the mask hides).
+TEST_CASE("a step that would need more than the peak is refused") {
+    const CasesHome home;
+    CHECK_THAT(gpt_refusal({{"step_s", "1.1"}, {"recompute", ""}}),
+               Catch::StartsWith("c.csv:2: step_s: 1.1 makes 3") &&
+                   Catch::Contains("TFLOP/s/GPU, above the peak of "));
+    CHECK(gpt_refusal({{"step_s", "1.3"}, {"recompute", "none"}}).empty());
+    CHECK_THAT(gpt_refusal({{"step_s", "1.3"}}),
+               Catch::Contains("with all layers recomputed, as stated, above the peak of "));
+}
+
 TEST_CASE("rows of a file are compared each on its own, and a case told twice counts once") {
     const CasesHome home;
     std::string header, cells;
