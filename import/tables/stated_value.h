@@ -15,7 +15,4 @@ void check_value(const CaseRow& row, Seconds step);
 // Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.
 void check_rate(const CaseRow& row, const Experiment& e, Seconds step);
 
-// Refuses a step whose work, recompute included if it is stated, is above the peak of its GPUs.
-void check_peak(const CaseRow& row, const Experiment& e, Seconds step);
-
 }  // namespace stepcast
