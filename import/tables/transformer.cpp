@@ -455,6 +455,10 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     check_experiment(e);
     take_measured(row, result);
     check_rate(row, e, result.measured_step);
+    if (const auto wrong = above_peak(row, e, result.measured_step); !wrong.empty()) {
+        said.push_back(wrong);
+        result.circumstances.evidence = false;
+    }
     take_peak(row, result);
     return result;
 }
