@@ -9,13 +9,15 @@
 
 namespace stepcast {
 
-// A row as if its source were unknown: nobody's recipe, and its framework named only if rows of
-// another source ran in it.
+// A row as if its source were unknown: nobody's recipe, and its framework is one that rows of
+// another source ran in, or unnamed.
 struct UnseenRow {
     ScatterRow row;
     std::string kind;  // class of scatter.toml
 };
+// Of `shipped`, the same measurements' rows as they are, it takes the forecasts that stay the same.
 std::vector<UnseenRow> rows_of_unseen(const std::vector<std::string>& measurements,
+                                      const std::vector<ScatterRow>& shipped,
                                       const Progress& progress = {});
 
 // Such a row beside its forecast, whose interval is by widths of the other sources. Its evidence is

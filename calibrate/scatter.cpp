@@ -260,7 +260,7 @@ std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurement
     for (const std::string& path : measurements) {
         if (holds_kernels(path)) continue;
         std::vector<Comparison> all = read_comparisons(path, "");
-        predict_all(all, progress);
+        predict_times(all, progress);
         for (Comparison& c : all)
             if (c.forecast)
                 rows.push_back({std::move(c.what), *c.forecast,
@@ -348,7 +348,7 @@ std::string cross_validate_scatter(const std::vector<std::string>& measurements,
                                    const Progress& progress) {
     const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
     if (by == LeftOut::source)
-        return left_out_tables(left_out_rows(rows, rows_of_unseen(measurements, progress)));
+        return left_out_tables(left_out_rows(rows, rows_of_unseen(measurements, rows, progress)));
     const std::vector<BlockErrors> blocks = leave_out_scatter(rows, by);
     if (blocks.size() < 2)
         throw ConfigError(

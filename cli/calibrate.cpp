@@ -71,7 +71,7 @@ std::string drawn_left_out(const std::string& folder, std::vector<LeftOutRow> ro
 std::string with_picture(const Options& options, const Progress& progress) {
     std::vector<ScatterRow> shipped = scatter_rows(options.measurements, progress);
     std::vector<LeftOutRow> rows =
-        left_out_rows(shipped, rows_of_unseen(options.measurements, progress));
+        left_out_rows(shipped, rows_of_unseen(options.measurements, shipped, progress));
     const std::string text = left_out_tables(rows);
     return text + drawn_left_out(options.out, std::move(rows), std::move(shipped));
 }

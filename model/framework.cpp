@@ -63,6 +63,14 @@ bool holds(const FrameworkRule& rule, const Experiment& e) {
     return std::ranges::all_of(rule.when, here) && std::ranges::none_of(rule.unless, here);
 }
 
+// What the last of the framework's rules for this key says that hold here; null for none.
+const std::string* ruled_here(const Experiment& e, std::string_view key) {
+    const std::string* value = nullptr;
+    for (const FrameworkRule& rule : e.framework.rules)
+        if (rule.set.key == key && holds(rule, e)) value = &rule.set.value;
+    return value;
+}
+
 // Sets the key unless the experiment states it, and keeps what was there.
 void set(Experiment& e, std::string_view name, const std::string& value) {
     const Key& key = *find_key(name);
@@ -85,7 +93,7 @@ void set_attention(Experiment& e) {
         w.positions == Positions::relative || style == KernelStyle::script ||
         (style == KernelStyle::operations && !by_framework))
         return;
-    const std::string* const usual = ruled_value(e.framework, attention);
+    const std::string* const usual = ruled_here(e, attention);
     const std::string kind = usual ? *usual : std::string(to_string(e.runtime.attention));
     const Lack* const lack = lack_of(e.cluster.gpu, attention, kind);
     set(e, attention, lack && !lack->instead.empty() ? lack->instead : kind);

@@ -220,6 +220,7 @@ void describe(const Experiment& e, Forecast& f) {
     f.framework_as_begun = e.framework.fitted && e.framework.fitted->parameters.empty();
     f.draws = e.routing.draws;
     f.noise = is_noisy(e);
+    f.gpus = rank_count(e.cluster);
 }
 
 void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
@@ -229,6 +230,40 @@ void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
     f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync, f.doubts);
     f.optimizer = interval_of(draws, &StepTimes::optimizer, f.doubts);
     reach_of_draws(values_of(draws, &StepTimes::step), f.step.p50.si(), f.doubts);
+}
+
+// The simulation of the median draw, and what its times say of the step: all that `f` holds but
+// memory, energy, rates and notes.
+Simulated simulate_middle(const AsRun& as, Forecast& f) {
+    const Experiment& e = as.experiment;
+    const ClassScatter* const others = class_of(shipped_scatter(), e, as.circumstances);
+    Simulated s;
+    std::vector<Draw> draws = simulate_draws(e, s);
+    describe(e, f);
+    std::ranges::sort(draws, {}, [](const Draw& d) { return d.times.step; });
+    const Draw& median_draw = draws[(draws.size() - 1) / 2];
+    std::vector<OtherReading> readings = as.readings;
+    if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
+    if (is_noisy(e)) {
+        s.costs = disturbed(s, e, median_draw.index);
+        run(s.graph, s.costs, e.cluster.interference, s.timeline, Record::waits);
+    }
+    std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
+    if (balances_experts(e)) f.drawn = as.drawn ? *as.drawn : drawn_experts(e, s.timeline.end);
+    f.median_draw = median_draw.index;
+    f.phases = median_draw.times;
+    f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
+    f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
+    f.doubts = doubts_of(e, f.basis);
+    if (others) {  // a user may follow the recipe, whose own scatter is the least
+        const Doubts least = of_others(as.circumstances) ? Doubts{} : f.doubts;
+        f.doubts.faster = std::max(least.faster, others->scatter.faster);
+        f.doubts.slower = std::max(least.slower, others->scatter.slower);
+    }
+    if (f.drawn && f.drawn->step > 1) f.doubts.experts = std::log(f.drawn->step);
+    f.doubts.readings = std::move(readings);
+    add_intervals(draws, f);
+    return s;
 }
 
 }  // namespace
@@ -273,41 +308,20 @@ Forecast predict(const Experiment& e) { return predict_step(e).forecast; }
 Forecast predict(const AsRun& run) { return predict_step(run).forecast; }
 Prediction predict_step(const Experiment& e) { return predict_step(AsRun{e}); }
 
+Forecast predict_time(const AsRun& run) {
+    Forecast f;
+    simulate_middle(run, f);
+    return f;
+}
+
 Prediction predict_step(const AsRun& as) {
     const Experiment& e = as.experiment;
-    const ClassScatter* const others = class_of(shipped_scatter(), e, as.circumstances);
-    Simulated s;
-    std::vector<Draw> draws = simulate_draws(e, s);
     Prediction result;
     Forecast& f = result.forecast;
-    describe(e, f);
-    std::ranges::sort(draws, {}, [](const Draw& d) { return d.times.step; });
-    const Draw& median_draw = draws[(draws.size() - 1) / 2];
-    std::vector<OtherReading> readings = as.readings;
-    if (draws.size() > 1) s = simulate_quiet(e, median_draw.index, Record::waits);
-    if (is_noisy(e)) {
-        s.costs = disturbed(s, e, median_draw.index);
-        run(s.graph, s.costs, e.cluster.interference, s.timeline, Record::waits);
-    }
-    std::ranges::copy(other_readings(e, median_draw.index, s), std::back_inserter(readings));
-    if (balances_experts(e)) f.drawn = as.drawn ? *as.drawn : drawn_experts(e, s.timeline.end);
-    f.median_draw = median_draw.index;
-    f.phases = median_draw.times;
-    f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));
-    f.basis = basis_of(s.graph, s.costs, s.timeline, e.cluster);
-    f.doubts = doubts_of(e, f.basis);
-    if (others) {  // a user may follow the recipe, whose own scatter is the least
-        const Doubts least = of_others(as.circumstances) ? Doubts{} : f.doubts;
-        f.doubts.faster = std::max(least.faster, others->scatter.faster);
-        f.doubts.slower = std::max(least.slower, others->scatter.slower);
-    }
-    if (f.drawn && f.drawn->step > 1) f.doubts.experts = std::log(f.drawn->step);
-    f.doubts.readings = std::move(readings);
-    add_intervals(draws, f);
+    Simulated s = simulate_middle(as, f);
     f.memory = memory_forecast(e);
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
-    f.gpus = rank_count(e.cluster);
     f.energy = step_energy(s.graph, s.timeline, e.cluster);
     f.model_flops_per_gpu = model_flops(e, tokens) / f.step.p50 / f.gpus;
     f.model_flops_utilization = f.model_flops_per_gpu / peak(e.cluster.gpu, e.workload.dtype);

@@ -24,6 +24,10 @@ Forecast predict(const Experiment& experiment);
 // scatter.toml).
 Forecast predict(const AsRun& run);
 
+// The same without memory, energy, rates, kernels and notes, for thousands of rows: of `step` and
+// its doubts each digit is the same.
+Forecast predict_time(const AsRun& run);
+
 // The step time of every draw, in order.
 std::vector<Seconds> steps_of_draws(const Experiment& experiment);
 

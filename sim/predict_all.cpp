@@ -2,34 +2,57 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <new>
 
 #include "model/base/errors.h"
 #include "sim/explain/attribution.h"
+#include "sim/on_threads.h"
 #include "sim/predict.h"
 
 namespace stepcast {
+namespace {
+
+// A case that prediction refuses keeps the reason.
+void predict_one(Comparison& c, bool times_alone) {
+    try {
+        AsRun run = as_run(c.what.experiment, c.what.circumstances);
+        c.forecast = times_alone ? predict_time(run) : predict(run);
+        std::ranges::move(run.said, std::back_inserter(c.what.assumptions));
+        if (!times_alone && !c.what.measured_durations.empty())
+            c.attribution =
+                attribute_error(c.what.experiment, c.what.measured_durations, c.what.measured_step);
+    } catch (const ConfigError& error) {
+        c.refused_because = error.what();
+    } catch (const std::bad_alloc&) {
+        c.refused_because = "its step takes more memory than this machine has";
+    } catch (const std::exception& error) {  // one failed case must not lose the others
+        c.forecast.reset();
+        c.refused_because = std::string("a bug of stepcast: ") + error.what();
+    }
+}
+
+}  // namespace
 
 void predict_all(std::vector<Comparison>& comparisons, const Progress& progress) {
     for (Comparison& c : comparisons) {
         if (!c.refused_because.empty()) continue;
         if (progress) progress("predicting " + c.what.case_id);
-        try {
-            AsRun run = as_run(c.what.experiment, c.what.circumstances);
-            c.forecast = predict(run);
-            std::ranges::move(run.said, std::back_inserter(c.what.assumptions));
-            if (!c.what.measured_durations.empty())
-                c.attribution = attribute_error(c.what.experiment, c.what.measured_durations,
-                                                c.what.measured_step);
-        } catch (const ConfigError& error) {
-            c.refused_because = error.what();
-        } catch (const std::bad_alloc&) {
-            c.refused_because = "its step takes more memory than this machine has";
-        } catch (const std::exception& error) {  // one failed case must not lose the others
-            c.forecast.reset();
-            c.refused_because = std::string("a bug of stepcast: ") + error.what();
-        }
+        predict_one(c, false);
     }
+}
+
+void predict_times(std::vector<Comparison>& comparisons, const Progress& progress) {
+    std::mutex mutex;  // of `progress`
+    each_on_threads(0, comparisons.size(), [&](std::size_t i) {
+        Comparison& c = comparisons[i];
+        if (!c.refused_because.empty()) return;
+        if (progress) {
+            const std::lock_guard lock(mutex);
+            progress("predicting " + c.what.case_id);
+        }
+        predict_one(c, true);
+    });
 }
 
 }  // namespace stepcast

@@ -12,4 +12,7 @@ namespace stepcast {
 // and the others go on.
 void predict_all(std::vector<Comparison>& comparisons, const Progress& progress = {});
 
+// The same on all cores, with times alone (predict_time()) and without the errors of single tasks.
+void predict_times(std::vector<Comparison>& comparisons, const Progress& progress = {});
+
 }  // namespace stepcast

@@ -95,9 +95,8 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& 
 
 // Rows with the same source and case id repeat one case: only the first counts.
 std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster,
-                                       const std::string& framework) {
+                                       Shelf shelf) {
     std::vector<Comparison> found;
-    Shelf shelf(framework);
     std::map<std::pair<std::string, std::string>, int> lines;
     for (const CaseRow& row : rows) {
         found.push_back(comparison_of(row, cluster, shelf));
@@ -165,7 +164,8 @@ std::string experiment_of_recorded(const std::string& system, const std::string&
 }
 
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
-                                         const std::string& framework) {
+                                         const std::string& framework,
+                                         const std::set<std::string>& forgotten) {
     std::vector<Comparison> found;
     bool rows_of_cases = false;
     const std::vector<std::string> header =
@@ -181,7 +181,7 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
         for (Comparison& c : comparisons_of_recorded(samples, cluster))
             found.push_back(std::move(c));
     } else {
-        found = comparisons_of(read_cases(path), cluster, framework);
+        found = comparisons_of(read_cases(path), cluster, Shelf(framework, forgotten));
         rows_of_cases = true;
     }
     if (!framework.empty() && !rows_of_cases)

@@ -2,6 +2,7 @@
 // comparisons to predict.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,10 @@ std::string experiment_of_recorded(const std::string& system, const std::string&
 
 // Reads a path by its content: a run folder, imported measurements (recorded routing is looked up
 // in the folder routing/ beside them), or a table of cases, some of which may be refused. Predicts
-// nothing.
+// nothing. Rows of cases are read as if the frameworks of `forgotten` were not known: by the next
+// rule of model/presets/sources.toml that they meet.
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
-                                         const std::string& framework = "");
+                                         const std::string& framework = "",
+                                         const std::set<std::string>& forgotten = {});
 
 }  // namespace stepcast

@@ -125,7 +125,10 @@ const RowWords& Shelf::words() {
 }
 
 const std::string& Shelf::stated_framework(const CaseRow& row) const {
-    return chosen_.empty() ? row.cell("framework") : chosen_;
+    static const std::string none;
+    if (!chosen_.empty()) return chosen_;
+    const std::string& stated = row.cell("framework");
+    return forgotten_.contains(stated) ? none : stated;
 }
 
 namespace {
@@ -198,7 +201,8 @@ const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
     const auto [year, said] = software_year(row);
     for (const SourceRow& rule : sources("rule")) {
         if (!from.starts_with(joined(rule.at("source"))) || !contains(named, rule.at("names")) ||
-            !has_word(from, rule.at("word")) || !in_stages(rule, row) || !in_years(rule, year))
+            !has_word(from, rule.at("word")) || !in_stages(rule, row) || !in_years(rule, year) ||
+            forgotten_.contains(rule.at("framework")))
             continue;
         if (why && !(rule.at("since") + rule.at("until")).empty())
             *why = fmt::format("\"{}\" is read as {}, software of {} ({})", row.cell("source"),

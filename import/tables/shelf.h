@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ struct NamedNetwork {
 class Shelf {
 public:
     // `framework` applies to every row, whatever the row states; if empty, each row's own counts.
-    explicit Shelf(std::string framework = "") : chosen_(std::move(framework)) {}
+    // Rules and rows that name one of `forgotten` do not count.
+    explicit Shelf(std::string framework = "", std::set<std::string> forgotten = {})
+        : chosen_(std::move(framework)), forgotten_(std::move(forgotten)) {}
 
     const Cluster& cluster(const std::string& preset_or_file);
     const std::vector<ModelFamily>& families();
@@ -49,6 +52,7 @@ private:
     const Framework& framework(const std::string& preset_or_file);
 
     std::string chosen_;
+    std::set<std::string> forgotten_;
     std::map<std::string, Cluster> clusters_;
     std::map<std::string, Framework> frameworks_;
     std::optional<std::vector<ModelFamily>> families_;

@@ -205,4 +205,21 @@ void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
         most));
 }
 
+// Scores that a causal mask hides do not count; the forward counts once more where all of it is
+// recomputed.
+std::string above_peak(const CaseRow& row, const Experiment& e, Seconds step) {
+    const Workload& w = e.workload;
+    const bool again = states(row, "recompute") && e.parallelism.recompute == Recompute::full;
+    const double sequences = sequences_of_step(e.parallelism),
+                 seen = (model_flops(w, sequences) - masked_flops(w, sequences)).si(),
+                 made = (again ? 4.0 / 3 : 1) * seen / step.si() / rank_count(e.cluster) * 1e-12,
+                 most = peak(e.cluster.gpu, w.dtype).si() * 1e-12;
+    if (most <= 0 || made <= most) return "";
+    return fmt::format(
+        "kept apart: step_s {} makes {:.4g} TFLOP/s/GPU{}, above the peak of {} in {}, {:.4g}; "
+        "expected a longer step, fewer tokens, more or other GPUs",
+        row.cell("step_s"), made, again ? " with all layers recomputed, as stated" : "",
+        e.cluster.gpu.name, to_string(w.dtype), most);
+}
+
 }  // namespace stepcast

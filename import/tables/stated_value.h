@@ -2,6 +2,8 @@
 // in.
 #pragma once
 
+#include <string>
+
 #include "import/tables/cases.h"
 #include "model/experiment.h"
 
@@ -14,5 +16,9 @@ void check_value(const CaseRow& row, Seconds step);
 
 // Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.
 void check_rate(const CaseRow& row, const Experiment& e, Seconds step);
+
+// What is wrong with a step whose work, recompute included if the row states it, is above the peak
+// of its GPUs; empty if it can be.
+std::string above_peak(const CaseRow& row, const Experiment& e, Seconds step);
 
 }  // namespace stepcast

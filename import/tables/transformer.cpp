@@ -407,6 +407,20 @@ void set_offload(const CaseRow& row, Experiment& e, Assumptions& said) {
                                                : "weights stay on the device: zero is not 3");
 }
 
+// Switches that its framework leaves to who runs it.
+void set_switches(const CaseRow& row, Experiment& e) {
+    constexpr std::pair<const char*, const char*> switches[] = {
+        {"fused_accumulation", "runtime.gradients.fused_accumulation"},
+        {"gradient_bucket", "runtime.gradients.bucket"},
+        {"overlap_gradients", "runtime.exchanges.gradients"},
+        {"overlap_parameters", "runtime.exchanges.parameters"}};
+    for (const auto& [cell, key] : switches) {
+        if (!states(row, cell)) continue;
+        set_key(e, {key, row.cell(cell)});
+        if (!is_stated(e, key)) e.overlay.stated.emplace_back(key);
+    }
+}
+
 }  // namespace
 
 Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
@@ -428,6 +442,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     set_other_work(row, e.workload, said);
     const int ranks = ranks_of(row, said);
     e.cluster = cluster_of_row(row, ranks, named, shelf, said);
+    set_switches(row, e);
     if (states(row, "dispatch")) e.overlay.stated.emplace_back("runtime.experts.dispatch");
     const double room = result.circumstances.by == RunBy::recipe ? recipe_room : 1;
     set_split(row, {ranks, room}, e, shelf, said);
@@ -440,6 +455,10 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     check_experiment(e);
     take_measured(row, result);
     check_rate(row, e, result.measured_step);
+    if (const auto wrong = above_peak(row, e, result.measured_step); !wrong.empty()) {
+        said.push_back(wrong);
+        result.circumstances.evidence = false;
+    }
     take_peak(row, result);
     return result;
 }

@@ -251,8 +251,16 @@ TEST_CASE("each source is left out as a whole, and the rest says what to expect 
                                     {.id = "b", .micro_batch = 2, .model = "gpt-x"},
                                     {.id = "c", .hidden = 4096, .model = "gpt-y"}});
     const std::string steps = folder.write("steps.csv", text);
-    const std::vector<UnseenRow> unseen = rows_of_unseen({steps});
+    const std::vector<UnseenRow> unseen = rows_of_unseen({steps}, scatter_rows({steps}));
     for (const UnseenRow& r : unseen) CHECK_FALSE(r.kind.empty());
+    // forecasts that the shipped ones are taken for are those that would be made
+    const std::vector<UnseenRow> anew = rows_of_unseen({steps}, {});
+    REQUIRE(anew.size() == unseen.size());
+    for (std::size_t i = 0; i < anew.size(); ++i) {
+        CHECK(anew[i].row.forecast.step.p50 == unseen[i].row.forecast.step.p50);
+        CHECK(anew[i].row.forecast.basis == unseen[i].row.forecast.basis);
+        CHECK(anew[i].kind == unseen[i].kind);
+    }
     CHECK(complaint([&] {
               cross_validate_scatter({steps}, LeftOut::source);
           }).starts_with("--cross-validate source: the rows have one source only"));

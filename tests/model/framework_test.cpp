@@ -393,6 +393,25 @@ TEST_CASE("sentences of a framework that hold under a condition") {
     CHECK(fused(0, Positions::relative));
 }
 
+// Flash attention takes 16 bits; PyTorch's own function has a kernel for fp32. What an experiment
+// states stays.
+TEST_CASE("Megatron's attention goes through memory in fp32 and TF32") {
+    const auto attention = [](const std::string& framework, const std::string& dtype,
+                              std::vector<Override> more = {}) {
+        more.push_back({"framework.preset", framework});
+        more.push_back({"workload.dtype", dtype});
+        return read_experiment("llama3_8b_h100_fsdp", more).runtime.attention;
+    };
+    for (const char* name : {"megatron-core", "default", "megatron-bridge"}) {
+        CAPTURE(name);
+        CHECK(attention(name, "bf16") != AttentionKind::plain);
+        CHECK(attention(name, "tf32") == AttentionKind::plain);
+        CHECK(attention(name, "fp32") == AttentionKind::plain);
+        CHECK(attention(name, "fp32", {{"runtime.attention", "flash"}}) == AttentionKind::flash);
+    }
+    CHECK(attention("fsdp", "tf32") == AttentionKind::flash2);
+}
+
 // ZeRO 3 gathers ahead of use whatever the framework states; exchanges beside GEMMs need a split
 // sequence.
 TEST_CASE("overlaps follow the split") {

@@ -7,6 +7,7 @@
 #include "model/input/presets.h"
 #include "model/recorded/coca/blocks.h"
 #include "model/step.h"
+#include "sim/as_run.h"
 #include "sim/drawn_experts.h"
 #include "sim/levers.h"
 #include "sim/memory/allocator_forecast.h"
@@ -562,4 +563,26 @@ TEST_CASE("the same PCIe cards in two nodes with an own network are no faster th
             .step.p50;
     };
     CHECK(step("2", "2") >= 0.999 * step("1", "4"));
+}
+
+// Of a transformer with drawn experts and other readings all that an interval is made of is the
+// same to the digit; memory, energy and notes are left out.
+TEST_CASE("a forecast of times alone has the same times") {
+    for (const char* framework : {"default", "megatron-bridge"}) {
+        CAPTURE(framework);
+        Experiment e = read_experiment(
+            "llama3_8b_h100_fsdp",
+            std::vector<Override>{{"framework.preset", framework}, {"parallelism.zero", "1"}});
+        e.workload.layers = 2;
+        const AsRun run{e, {.by = RunBy::anyone}};
+        const Forecast whole = predict(run), times = predict_time(run);
+        CHECK(times.step == whole.step);
+        CHECK(times.doubts == whole.doubts);
+        CHECK(times.basis == whole.basis);
+        CHECK(times.breakdown == whole.breakdown);
+        CHECK(times.gpus == whole.gpus);
+        CHECK(whole.memory.peak > Bytes(0));
+        CHECK(times.memory.peak == Bytes(0));
+        CHECK(times.kernels.empty());
+    }
 }

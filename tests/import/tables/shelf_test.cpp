@@ -164,6 +164,8 @@ TEST_CASE("a framework's name means software of its time") {
     CHECK(read_as("megatron-bridge", "B200", "") == "megatron-bridge");
     CHECK(read_as("fms-fsdp", "A100", "") == "fsdp");
     CHECK(read_as("transformer-engine", "H100", "") == "transformer-engine");
+    CHECK(read_as("te-pytorch-someone", "H100", "") == "transformer-engine");
+    CHECK(read_as("latent", "H100", "") == "default");
     CHECK(read_as("lit-gpt", "A100", "") == "litgpt");
     CHECK(read_as("swift", "A100", "") == "transformers");
     CHECK(read_as("ms-swift-megatron", "A100", "") == "megatron-lm-untuned");
@@ -173,6 +175,25 @@ TEST_CASE("a framework's name means software of its time") {
     CHECK(why ==
           "\"megatron-lm\" is read as megatron-lm-untuned, software of 2022 (the year of its "
           "device, h100)");
+}
+
+// A version that is not known is read by the next rule: by another version of that software, by the
+// software's name, or as unnamed. A column `framework` counts as little, the caller's choice does.
+TEST_CASE("a framework that nobody knows is read by the rules that stay") {
+    CaseRow row;
+    row.cells = {{"source", "megatron_bridge_perf"}, {"notes", "container 26.06"}, {"gpu", "B200"}};
+    const auto without = [&](const std::set<std::string>& forgotten) {
+        return Shelf("", forgotten).framework_of(row).name;
+    };
+    CHECK(without({}) == "megatron-bridge-26.06");
+    CHECK(without({"megatron-bridge-26.06"}) == "megatron-bridge");
+    CHECK(without({"megatron-bridge-26.06", "megatron-bridge"}) == "megatron-lm-untuned");
+    CHECK(without({"megatron-bridge-26.06", "megatron-bridge", "megatron-lm-untuned"}) ==
+          "default");
+    row.cells = {{"source", "x"}, {"framework", "nanotron"}};
+    CHECK(without({}) == "nanotron");
+    CHECK(without({"nanotron"}) == "default");
+    CHECK(Shelf("nanotron", {"nanotron"}).framework_of(row).name == "nanotron");
 }
 
 // DeepSpeed's stages have numbers, FSDP's have none.
