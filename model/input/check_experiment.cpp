@@ -109,10 +109,12 @@ void check_offload(const Experiment& e) {
             "stage and run.offload_optimizer = true, as the host updates what it keeps; expected "
             "these, or false");
     if (e.run.offload_activations != ActivationOffload::none &&
-        (!transformer || p.recompute != Recompute::full))
+        (!transformer || p.recompute == Recompute::alternate || p.overlap_experts ||
+         p.cut == StageCut::modules))
         refuse(
-            "run.offload_activations: {}, but it is the inputs of layers under "
-            "parallelism.recompute = full that wait on the host; expected that, or none",
+            "run.offload_activations: {}, but it is whole layers of a transformer under a "
+            "framework whose tensors wait on the host; expected such, recompute other than "
+            "alternate, no overlap_experts and cut = layers, or none",
             to_string(e.run.offload_activations));
 }
 

@@ -112,9 +112,17 @@ Bytes backward_buffers(const LayerContext& c, const StageWeights& stage) {
     return all;
 }
 
-// What waits for a recomputed layer's backward on the device, of `kept` bytes.
+// What waits for a layer's backward on the device, of `kept` bytes.
 Bytes waiting(const Experiment& e, Bytes kept) {
     return e.run.offload_activations == ActivationOffload::none ? kept : Bytes(0);
+}
+
+// What the last layers keep and is still on its way to the host when the head runs: of recomputed
+// ones an input each, of others fewer tensors than a layer keeps.
+Bytes leaving(const Experiment& e, const Chunk& chunk, const LayerMemory& last, bool recomputed) {
+    if (e.run.offload_activations != ActivationOffload::overlapped) return Bytes(0);
+    return recomputed ? real(std::min(tensors_leaving, chunk.last - chunk.first)) * last.rerun
+                      : last.kept();
 }
 
 // An update in steps holds copies of the gradients that a rank updates, beside these
@@ -246,17 +254,18 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
     memory.kept += rest;
     for (int l = chunk.first; l < chunk.last; ++l)
-        memory.kept += again(l) ? waiting(e, unit(l).rerun) : unit(l).kept();
+        memory.kept += waiting(e, again(l) ? unit(l).rerun : unit(l).kept());
     Bytes left = memory.kept, half = left;
     const auto at = [&](Bytes work) {
         consider(memory.whole, {left, work});
         consider(memory.half, {half, work});
     };
-    at(head.work);
+    const int last = chunk.last - 1;
+    at(head.work + (last < chunk.first ? Bytes(0) : leaving(e, chunk, unit(last), again(last))));
     left -= head.kept;
     for (int l = chunk.last; l-- > chunk.first;) {
         const LayerMemory& layer = unit(l);
-        const Bytes made = again(l) ? layer.kept() - waiting(e, layer.rerun) : Bytes(0);
+        const Bytes made = layer.kept() - waiting(e, again(l) ? layer.rerun : layer.kept());
         left += made;
         half += made;
         // the next layer's input comes from the host meanwhile

@@ -9,11 +9,16 @@
 
 #include "model/base/numbers.h"
 #include "model/transformer/chunks.h"
+#include "model/transformer/layer_memory.h"
 #include "model/transformer/weights.h"
-#include "sim/memory/layer_memory.h"
 #include "sim/results/forecast.h"
 
 namespace stepcast {
+
+// Tensors that are on their way to the host before a forward waits for the first of them (trl 1.16,
+// models/activation_offloading.py, and torchtune 0.6.1, training/_activation_offloading.py:
+// max_fwd_stash_size).
+inline constexpr int tensors_leaving = 5;
 
 // layers without and with experts, the two ends, and such layers with a gated delta net in place
 // of attention, which the closed forms do not cover

@@ -1,4 +1,4 @@
-#include "sim/memory/layer_memory.h"
+#include "model/transformer/layer_memory.h"
 
 #include <catch2/catch.hpp>
 

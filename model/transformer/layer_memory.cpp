@@ -24,7 +24,7 @@
 // Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al.,
 // arXiv 2205.05198, section 4. Work: the gradients of the block's input and result, and those of
 // the operator that has most.
-#include "sim/memory/layer_memory.h"
+#include "model/transformer/layer_memory.h"
 
 #include <algorithm>
 #include <numeric>
