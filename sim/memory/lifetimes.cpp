@@ -497,9 +497,10 @@ private:
                 for (const OperatorTape& op : block.operators)
                     if (op.weight_gradient > 0) weight_gradient(op);
             if (shards_gradients() && !flat_) reduce(*units[i].tape);
+            free(put_off_[key][units.size() - 1 - i]);  // read by these gradients alone
         }
         if (flat_) flat_->end_backward();
-        free(put_off_[key]);
+        put_off_[key].clear();
         free(passing_weight_gradients_);
     }
 

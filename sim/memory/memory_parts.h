@@ -39,6 +39,8 @@ struct UnitMemory {
     std::array<LayerMemory, unit_kinds> layers;  // of the kinds that are layers
     Activations embedding, head;
     std::array<UnitWeights, unit_kinds> weights;
+    // Of gradients that pass when the backward has ended, unless zero shards them before.
+    std::array<Bytes, unit_kinds> passing{};
     // Elements over the distinct shapes of weight matrices.
     struct Matrices {
         double sum = 0, largest = 0;
