@@ -407,6 +407,14 @@ void set_offload(const CaseRow& row, Experiment& e, Assumptions& said) {
                                                : "weights stay on the device: zero is not 3");
 }
 
+// After the framework's rules, which these rows contradict.
+void set_optimizer(const CaseRow& row, Experiment& e) {
+    if (states(row, "foreach")) e.runtime.optimizer.fused = false;
+    if (!states(row, "states")) return;
+    e.runtime.optimizer.master_weights = e.runtime.autocast = e.runtime.wide_weights = false;
+    e.runtime.gradients.type = GradientType::training;
+}
+
 }  // namespace
 
 Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
@@ -434,6 +442,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     set_offload(row, e, said);
     set_graphs(row, e, said);
     apply_framework(e);
+    set_optimizer(row, e);
     set_calls_again(row, e, shelf, said);
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e, room);
