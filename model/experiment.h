@@ -16,8 +16,8 @@
 
 namespace stepcast {
 
-// How what recomputed layers keep goes to the host's memory and comes back: on a stream of its own
-// beside the passes, or while the host waits.
+// How what layers keep for their backward goes to the host's memory and comes back: on a stream of
+// its own beside the passes, or while the host waits.
 NAMED_ENUM(ActivationOffload, "a way to move activations", none, overlapped, blocking);
 
 struct Run {
@@ -35,7 +35,7 @@ struct Run {
         "zero 3 with the optimizer on the host: the host keeps the weights too, and each unit's "
         "come before they are gathered");
     KEY(ActivationOffload, offload_activations, ActivationOffload::none,
-        "the inputs of recomputed layers, which wait for their backward, wait in the host's "
+        "what layers keep for their backward, of recomputed ones the input, waits in the host's "
         "memory");
     friend bool operator==(const Run&, const Run&) = default;
 };
