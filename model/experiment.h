@@ -31,6 +31,9 @@ struct Run {
     KEY(bool, offload_optimizer, false,
         "the host keeps master weights and moments and updates them: gradients go there, weights "
         "come back");
+    KEY(bool, paged_optimizer, false,
+        "moments are in memory that the driver moves between device and host (bitsandbytes' "
+        "paged optimizers): the allocator holds none, and none keeps a step from fitting");
     KEY(bool, offload_parameters, false,
         "zero 3 with the optimizer on the host: the host keeps the weights too, and each unit's "
         "come before they are gathered");

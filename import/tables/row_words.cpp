@@ -111,6 +111,7 @@ const std::vector<std::string>& cells_of_words() {
                                                 "network",
                                                 "offload",
                                                 "optimizer",
+                                                "paged",
                                                 "parameters",
                                                 "peak_gib",
                                                 "reserved_gib",

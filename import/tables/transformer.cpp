@@ -409,6 +409,7 @@ void set_offload(const CaseRow& row, Experiment& e, Assumptions& said) {
 
 // After the framework's rules, which these rows contradict.
 void set_optimizer(const CaseRow& row, Experiment& e) {
+    e.run.paged_optimizer = states(row, "paged");
     if (states(row, "foreach")) e.runtime.optimizer.fused = false;
     if (!states(row, "states")) return;
     e.runtime.optimizer.master_weights = e.runtime.autocast = e.runtime.wide_weights = false;

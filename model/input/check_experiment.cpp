@@ -131,6 +131,12 @@ void check_optimizer(const Experiment& e) {
             "workload.optimizer: muon updates whole matrices; expected workload.adapter_rank = 0 "
             "and parallelism.cut = layers, or another optimizer");
     check_offload(e);
+    if (e.run.paged_optimizer &&
+        (!transformer || runs_script(e) || e.run.offload_optimizer ||
+         (optimizer != Optimizer::adam && optimizer != Optimizer::adam8bit)))
+        refuse(
+            "run.paged_optimizer: of transformers under a framework with workload.optimizer adam "
+            "or adam8bit on the device (bitsandbytes' PagedAdamW); expected such, or false");
     if (!e.run.offload_optimizer) return;
     if (!transformer || runs_script(e))
         refuse("run.offload_optimizer: of transformers under a framework only; expected false");

@@ -174,9 +174,11 @@ private:
                     trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
         const bool there = !keeps_weights_on_host(e_);
         if (there && flat_) flat_->make_weights(trained);
+        const bool narrow_alone = keeps_narrow_alone(c_);
         for_units([&](const UnitTape& tape) {
-            if (there && !flat_) make_for_weights(TensorKind::weights, tape, 3, trained);
             const bool of_layer = tape.what == "layer";
+            if (there && !flat_ && !(of_layer && narrow_alone))
+                make_for_weights(TensorKind::weights, tape, 3, trained);
             const RankWeights& frozen = tape.weights.frozen;
             if (there && frozen.all() > 0)
                 make(TensorKind::weights, tape.what,

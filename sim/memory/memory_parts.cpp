@@ -9,8 +9,8 @@
 // Without runtime.optimizer.master_weights the moments take 2 each and there is no master. fp32
 // training: 4
 // + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for
-// each operand order. Experts are sharded over their own data-parallel group; with
-// parallelism.shard, over the ranks of that group that hold one copy.
+// each operand order; these alone with runtime.narrow_weights. Experts are sharded over their own
+// data-parallel group; with parallelism.shard, over the ranks of that group that hold one copy.
 
 #include "sim/memory/memory_parts.h"
 
@@ -44,7 +44,9 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
             use.weights += frozen_bytes(c, stage.frozen, stage.layers, stored + master);
     }
     if (is_narrow(c.shape.matrix))
-        use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
+        use.weights +=
+            shared_out(c, stage.layers, 3) *
+            (2.0 * size_of(c.shape.matrix) - (keeps_narrow_alone(c) ? trained : Bytes(0)));
     if (!sends_gradients_to_host(e))
         use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
     if (e.run.offload_optimizer) return;
@@ -151,6 +153,12 @@ Bytes frozen_bytes(const LayerContext& c, const RankWeights& frozen, const RankW
         stored = std::max(stored, size_of(Dtype::fp32));
     return shared_out(c, {frozen.dense - linear.dense, frozen.experts}, 3) * stored +
            shared_out(c, linear, 3) * Bytes(packed);
+}
+
+bool keeps_narrow_alone(const LayerContext& c) {
+    const Experiment& e = c.experiment;
+    return is_narrow(c.shape.matrix) && e.runtime.narrow_weights && e.workload.adapter_rank == 0 &&
+           !has_flat_gradients(e) && !keeps_weights_on_host(e);
 }
 
 double in_common(const LayerContext& c, const RankWeights& weights) {

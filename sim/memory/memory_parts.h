@@ -81,6 +81,9 @@ struct StageWeights {
 Bytes frozen_bytes(const LayerContext& context, const RankWeights& frozen,
                    const RankWeights& in_layers, Bytes stored);
 
+// Whether matrices of layers are there in a narrow type alone.
+bool keeps_narrow_alone(const LayerContext& context);
+
 // Elements that this rank shares with other ranks, or with its host. What it holds alone is neither
 // gathered nor exchanged.
 double in_common(const LayerContext& context, const RankWeights& weights);

@@ -347,12 +347,17 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
                   .problems),
         Contains("num_generations ("));
     at.folder.write("p.yaml", ax + "bf16: full\noptimizer: paged_adamw_8bit\n");
-    check_values(translate(at.folder.path() + "/p.yaml", {}),
-                 {{"workload.optimizer", "adam8bit"}, {"workload.dtype", "bf16"}});
+    check_values(translate(at.folder.path() + "/p.yaml", {}), {{"workload.optimizer", "adam8bit"},
+                                                               {"run.paged_optimizer", "true"},
+                                                               {"workload.dtype", "bf16"}});
     at.folder.write("p.yaml", ax + "bf16: false\nfp16: false\n");
     CHECK(value(translate(at.folder.path() + "/p.yaml", {}), "workload.dtype") == "fp32");
     at.folder.write("p.yaml", tune + "optimizer:\n  _component_: bitsandbytes.optim.AdamW8bit\n");
-    CHECK(value(translate(at.folder.path() + "/p.yaml", {}), "workload.optimizer") == "adam8bit");
+    check_values(translate(at.folder.path() + "/p.yaml", {}),
+                 {{"workload.optimizer", "adam8bit"}, {"run.paged_optimizer", "false"}});
+    at.folder.write("p.yaml", tune + "optimizer:\n  _component_: bitsandbytes.optim.PagedAdamW\n");
+    check_values(translate(at.folder.path() + "/p.yaml", {}),
+                 {{"workload.optimizer", "adam"}, {"run.paged_optimizer", "true"}});
 }
 
 TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {

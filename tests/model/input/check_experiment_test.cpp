@@ -71,6 +71,9 @@ TEST_CASE("weights and activations go to the host where something brings them ba
                    {"parallelism.recompute", "alternate"}}),
                Catch::Contains("run.offload_activations: blocking, but"));
     CHECK_THAT(
+        of({{"parallelism.zero", "3"}, {"parallelism.dp", "8"}, {"run.paged_optimizer", "true"}}),
+        Catch::Contains("run.paged_optimizer: of transformers"));
+    CHECK_THAT(
         told([](Experiment& e) { e.run.offload_activations = ActivationOffload::overlapped; }),
         Catch::Contains("run.offload_activations: overlapped"));
 }
