@@ -16,8 +16,8 @@
 
 namespace stepcast {
 
-// How what recomputed layers keep goes to the host's memory and comes back: on a stream of its own
-// beside the passes, or while the host waits.
+// How what layers keep for their backward goes to the host's memory and comes back: on a stream of
+// its own beside the passes, or while the host waits.
 NAMED_ENUM(ActivationOffload, "a way to move activations", none, overlapped, blocking);
 
 struct Run {
@@ -31,11 +31,14 @@ struct Run {
     KEY(bool, offload_optimizer, false,
         "the host keeps master weights and moments and updates them: gradients go there, weights "
         "come back");
+    KEY(bool, paged_optimizer, false,
+        "moments are in memory that the driver moves between device and host (bitsandbytes' "
+        "paged optimizers): the allocator holds none, and none keeps a step from fitting");
     KEY(bool, offload_parameters, false,
         "zero 3 with the optimizer on the host: the host keeps the weights too, and each unit's "
         "come before they are gathered");
     KEY(ActivationOffload, offload_activations, ActivationOffload::none,
-        "the inputs of recomputed layers, which wait for their backward, wait in the host's "
+        "what layers keep for their backward, of recomputed ones the input, waits in the host's "
         "memory");
     friend bool operator==(const Run&, const Run&) = default;
 };

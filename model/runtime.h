@@ -198,6 +198,8 @@ struct Runtime {
     KEY(bool, wide_weights, false,
         "weights are kept in fp32 alone; passes gather or cast 16-bit copies, which the optimizer "
         "does not see");
+    KEY(bool, narrow_weights, false,
+        "fp8 and fp4: matrices of layers are kept in that type alone, without 16-bit ones");
     KEY(bool, fused_projections, true, "query, key and value are one GEMM, gate and up another");
     KEY(bool, fused_gate, false,
         "without fused projections: activation and the product with the gate are one kernel");

@@ -121,8 +121,8 @@ private:
                            "run.offload_optimizer without zero 1");
         out_.refuse_unless(!e_.run.offload_parameters, "run.offload_parameters");
         out_.refuse_unless(e_.run.offload_activations == ActivationOffload::none,
-                           "run.offload_activations: its cpu_offloading moves all that whole "
-                           "layers keep");
+                           "run.offload_activations: its cpu_offloading is of fewer layers "
+                           "than there are");
     }
 
     // Experts in the layers where the forecast has them; a number N alone would begin with one in

@@ -350,17 +350,6 @@ void take_groups(Document& d, Translation& t) {
             "exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
 }
 
-// trl 1.16, models/activation_offloading.py: on a stream of its own.
-void take_activation_offload(const NamedValue& moved, Translation& t) {
-    const auto* again = t.find("parallelism.recompute");
-    if (again && again->value == "full")
-        t.set("run.offload_activations", "overlapped", moved.at);
-    else
-        t.problem(moved,
-                  "modelled for the inputs of layers that are computed again; the forecast keeps "
-                  "all on the device");
-}
-
 // LoRA's matrices beside a feed-forward stand at all linear layers.
 void name_targets(Document& d) {
     for (NamedValue& value : d.values)
@@ -400,7 +389,9 @@ Translation read_values(const Tool& tool, Document d, Translation t, const Trans
     const Decisions what{decided_by("mixed", "none", t), decided_by("loaded", "bf16", t),
                          decided_by("sharding", "", t), decided_by("stage", "", t)};
     decide(what, files, o.model, d, t);
-    if (const auto* moved = d.on("activation_offloading")) take_activation_offload(*moved, t);
+    // trl 1.16, models/activation_offloading.py: on a stream of its own
+    if (const auto* moved = d.on("activation_offloading"))
+        t.set("run.offload_activations", "overlapped", moved->at);
     take_groups(d, t);
     set_aside(tool, d, t);
     judge_rest(d, t);

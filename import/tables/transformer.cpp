@@ -421,6 +421,15 @@ void set_switches(const CaseRow& row, Experiment& e) {
     }
 }
 
+// After the framework's rules, which these rows contradict.
+void set_optimizer(const CaseRow& row, Experiment& e) {
+    e.run.paged_optimizer = states(row, "paged");
+    if (states(row, "foreach")) e.runtime.optimizer.fused = false;
+    if (!states(row, "states")) return;
+    e.runtime.optimizer.master_weights = e.runtime.autocast = e.runtime.wide_weights = false;
+    e.runtime.gradients.type = GradientType::training;
+}
+
 }  // namespace
 
 Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
@@ -449,6 +458,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     set_offload(row, e, said);
     set_graphs(row, e, said);
     apply_framework(e);
+    set_optimizer(row, e);
     set_calls_again(row, e, shelf, said);
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e, room);

@@ -2,7 +2,7 @@
 // micro-batch on one rank. Everything else follows from this list, each by one pass:
 //   kernels of forward and backward         kernels.h: fused as in training libraries, or
 //                                           operation by operation
-//   what automatic differentiation keeps    sim/memory/layer_memory.h
+//   what automatic differentiation keeps    model/transformer/layer_memory.h
 //   parameters and arithmetic               model/transformer/counts.h
 //   recompute, cuts between stages          parts of the list (model/transformer/layer_plans.cpp)
 // The backward goes through the list from its end. Where the schedule splits the backward,

@@ -109,10 +109,12 @@ void check_offload(const Experiment& e) {
             "stage and run.offload_optimizer = true, as the host updates what it keeps; expected "
             "these, or false");
     if (e.run.offload_activations != ActivationOffload::none &&
-        (!transformer || p.recompute != Recompute::full))
+        (!transformer || p.recompute == Recompute::alternate || p.overlap_experts ||
+         p.cut == StageCut::modules))
         refuse(
-            "run.offload_activations: {}, but it is the inputs of layers under "
-            "parallelism.recompute = full that wait on the host; expected that, or none",
+            "run.offload_activations: {}, but it is whole layers of a transformer under a "
+            "framework whose tensors wait on the host; expected such, recompute other than "
+            "alternate, no overlap_experts and cut = layers, or none",
             to_string(e.run.offload_activations));
 }
 
@@ -129,6 +131,12 @@ void check_optimizer(const Experiment& e) {
             "workload.optimizer: muon updates whole matrices; expected workload.adapter_rank = 0 "
             "and parallelism.cut = layers, or another optimizer");
     check_offload(e);
+    if (e.run.paged_optimizer &&
+        (!transformer || runs_script(e) || e.run.offload_optimizer ||
+         (optimizer != Optimizer::adam && optimizer != Optimizer::adam8bit)))
+        refuse(
+            "run.paged_optimizer: of transformers under a framework with workload.optimizer adam "
+            "or adam8bit on the device (bitsandbytes' PagedAdamW); expected such, or false");
     if (!e.run.offload_optimizer) return;
     if (!transformer || runs_script(e))
         refuse("run.offload_optimizer: of transformers under a framework only; expected false");

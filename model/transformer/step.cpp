@@ -7,6 +7,7 @@
 #include "model/base/numbers.h"
 #include "model/transformer/hops.h"
 #include "model/transformer/joins.h"
+#include "model/transformer/layer_memory.h"
 #include "model/transformer/rank_shape.h"
 #include "model/transformer/schedule.h"
 #include "model/transformer/stages.h"
@@ -253,12 +254,12 @@ private:
         return slot.pass == Pass::forward && (slot.micro_batch == 0 || directions(p_) == 2);
     }
 
-    // Whether inputs of recomputed layers cross beside the pass: where they leave and are read.
+    // Whether what layers keep crosses beside the pass: where it leaves and is read.
     [[nodiscard]] bool moves_beside(Pass pass) const {
         return e_.run.offload_activations == ActivationOffload::overlapped &&
                pass != Pass::weight_backward;
     }
-    // Inputs of two layers are on the device: one that runs and one that is moved.
+    // What two layers keep is on the device: one that runs and one that is moved.
     static void follow_kept(StageState& state, const std::vector<TasksByRank>& copies,
                             std::size_t i) {
         if (i > 1 && !copies.empty()) follow(state, copies[i - 2]);
@@ -274,14 +275,22 @@ private:
         if (!tasks.empty()) state.stage.follow(tasks);
     }
 
-    // The input of a recomputed layer goes to the host, and comes back before its backward.
+    // What a layer keeps goes to the host, and comes back before its backward.
     [[nodiscard]] bool moves(const Unit& unit, ActivationOffload how) const {
-        return e_.run.offload_activations == how && unit.recomputed;
+        return e_.run.offload_activations == how && unit.layer >= 0;
     }
-    [[nodiscard]] MemoryPass move(Phase phase) const {
-        const Bytes input = context_.shape.outer(), none(0);
+    Bytes kept(const Unit& unit) {
+        const auto [found, fresh] = kept_.try_emplace({unit.plans, unit.recomputed});
+        if (fresh) {
+            const LayerMemory memory = layer_memory(context_, unit.layer);
+            found->second = unit.recomputed ? memory.rerun : memory.kept();
+        }
+        return found->second;
+    }
+    MemoryPass move(const Unit& unit, Phase phase) {
+        const Bytes moved = kept(unit), none(0);
         const bool leaves = phase == Phase::forward;
-        return {leaves ? none : input, leaves ? input : none, MemoryPass::Access::host_link};
+        return {leaves ? none : moved, leaves ? moved : none, MemoryPass::Access::host_link};
     }
     static std::string_view move_name(Phase phase) {
         return phase == Phase::forward ? "activations_to_host" : "activations_from_host";
@@ -290,14 +299,14 @@ private:
     TasksByRank move_kept(StageState& state, const Unit& unit, Phase phase,
                           const TasksByRank& after) {
         if (!moves(unit, ActivationOffload::overlapped)) return {};
-        return state.stage.collective(graph_.task_of(move_name(phase), phase, move(phase)),
+        return state.stage.collective(graph_.task_of(move_name(phase), phase, move(unit, phase)),
                                       Lane::copy, after);
     }
     // The device has nothing else to do, and the host waits.
     void stop_to_move(StageState& state, const Unit& unit, Phase phase) {
         if (!moves(unit, ActivationOffload::blocking)) return;
         Planner planner(graph_);
-        planner.compute(move_name(phase), move(phase));
+        planner.compute(move_name(phase), move(unit, phase));
         planner.host("activations_there", HostWork{HostWork::Kind::read, 0}, true);
         state.stage.stamp(planner.take(), phase);
     }
@@ -337,6 +346,7 @@ private:
     std::map<const Unit*, TasksByRank> fetched_;
     TaskLabel label_;
     std::map<const Plan*, std::vector<Plan>> parts_;
+    std::map<std::pair<const PassPlans*, bool>, Bytes> kept_;  // by layers alike, recomputed or not
 };
 
 }  // namespace

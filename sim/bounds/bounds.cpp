@@ -146,7 +146,8 @@ void StepBounds::bind(const ParallelPlan& plan) {
                           pipeline_of(plan) != pipeline_of(before);
     if (pipeline) bind_pipeline();
     if (shape || pipeline) bind_units();
-    if (shape || pipeline) bind_memory();
+    const bool passing = units_.passing[at(UnitKind::head)] > Bytes(0);
+    if (shape || pipeline || (passing && p.zero != last.zero)) bind_memory();
     const bool times = pipeline || shape || x.scatter_sends != last_x.scatter_sends;
     const bool data = times || p.zero != last.zero;
     stale_.paths |= pipeline;

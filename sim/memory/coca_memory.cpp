@@ -8,7 +8,7 @@
 #include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
 #include "model/recorded/coca/tensors.h"
-#include "sim/memory/layer_memory.h"
+#include "model/transformer/layer_memory.h"
 #include "sim/memory/memory_use.h"
 
 namespace stepcast {

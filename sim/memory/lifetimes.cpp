@@ -63,7 +63,6 @@ public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
         : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
         lag_ = host_lead(e);
-        on_host_ = e.run.offload_activations != ActivationOffload::none;
         const auto s = as_index(stage);
         order_ = schedule_orders(shortened(e.parallelism))[s];
         chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
@@ -175,9 +174,11 @@ private:
                     trained = widens_adapters(e_) ? size_of(trained_dtype(e_)) : kept;
         const bool there = !keeps_weights_on_host(e_);
         if (there && flat_) flat_->make_weights(trained);
+        const bool narrow_alone = keeps_narrow_alone(c_);
         for_units([&](const UnitTape& tape) {
-            if (there && !flat_) make_for_weights(TensorKind::weights, tape, 3, trained);
             const bool of_layer = tape.what == "layer";
+            if (there && !flat_ && !(of_layer && narrow_alone))
+                make_for_weights(TensorKind::weights, tape, 3, trained);
             const RankWeights& frozen = tape.weights.frozen;
             if (there && frozen.all() > 0)
                 make(TensorKind::weights, tape.what,
@@ -314,11 +315,22 @@ private:
 
     void forward(const UnitPlace& unit, TensorIds& kept) {
         const bool alternate = e_.parallelism.recompute == Recompute::alternate;
-        TensorIds& waits = on_host_ ? leaving_ : kept;
+        TensorIds& waits = leaves(unit) ? leaving_ : kept;
         if (unit.again)
             waits.push_back(make(TensorKind::activations, "input", real(unit.tape->input)));
-        run_forward(*unit.tape, unit.again, alternate, kept, Direction::forward);
-        if (leaving_.size() > 1) {
+        run_forward(*unit.tape, unit.again, alternate, waits, Direction::forward);
+        if (leaves(unit)) let_leave(0);
+    }
+    // What a unit keeps goes to the host; the ends of the model keep theirs (trl 1.16: NoOpManager
+    // around the head).
+    [[nodiscard]] bool leaves(const UnitPlace& unit) const {
+        return e_.run.offload_activations != ActivationOffload::none && unit.layer >= 0;
+    }
+    // The last `read` ones are those that the next operator reads.
+    void let_leave(std::size_t read) {
+        if (e_.run.offload_activations == ActivationOffload::overlapped)
+            read = std::max<std::size_t>(read, tensors_leaving);
+        while (leaving_.size() > read) {
             free(leaving_.front());
             leaving_.erase(leaving_.begin());
         }
@@ -351,6 +363,7 @@ private:
                 now.insert(now.end(), made.begin(), made.end());
                 free(before);
                 free(brought);
+                if (!passing && &kept == &leaving_) let_leave(op.kept.size());
                 if (gathers) modules_->after(unit_, module++, direction);
                 std::swap(before, now);
             }
@@ -362,8 +375,9 @@ private:
         const UnitTape& tape = *unit.tape;
         TensorIds again;
         TensorIds& stack = unit.again ? again : kept;
+        const bool returns = leaves(unit) && !unit.again;
         TensorIds next;  // comes from the host meanwhile
-        if (unit.again && on_host_) {
+        if (unit.again && leaves(unit)) {
             kept.push_back(make(TensorKind::activations, "input", real(tape.input)));
             next.push_back(make(TensorKind::activations, "input", real(tape.input)));
         }
@@ -374,13 +388,17 @@ private:
             for (const OperatorTape& op : block->operators)
                 for (const TensorId id : make_all(TensorKind::activations, op.what, op.again))
                     made_again_.push_back(id);
-            for (auto op = block->operators.rbegin(); op != block->operators.rend(); ++op)
-                run_backward(*op, stack, chain, split);
+            for (auto op = block->operators.rbegin(); op != block->operators.rend(); ++op) {
+                if (returns) bring_back(*op);
+                run_backward(*op, chain, split);
+                if (!returns) free_last(stack, op->kept.size());
+            }
             const TensorId result = make(TensorKind::work, "residual", real(block->result));
             free(chain);
             free(chain_);
             chain_.push_back(result);
         }
+        free(returned_);
         if (unit.again) free_last(kept, 1 + rerun_tensors(tape));
         free(next);
         if (shards_gradients() && !split && !flat_) reduce(tape);
@@ -393,7 +411,15 @@ private:
         return count;
     }
 
-    void run_backward(const OperatorTape& op, TensorIds& kept, TensorIds& chain, bool split) {
+    // From the host: what the operator reads; the device has passed what the one before has read.
+    void bring_back(const OperatorTape& op) {
+        TensorIds back = make_all(TensorKind::activations, op.what, op.kept);
+        if (back.empty()) return;
+        free(returned_);
+        returned_ = std::move(back);
+    }
+
+    void run_backward(const OperatorTape& op, TensorIds& chain, bool split) {
         const bool gathers = modules_ && op.weight_gradient > 0;
         if (gathers) modules_->before(unit_, --module_, Direction::backward);
         TensorIds brought = bring(op.what, op.brought_back);
@@ -409,7 +435,6 @@ private:
         free(work);
         free(brought);
         if (gathers) modules_->after(unit_, module_, Direction::backward);
-        free_last(kept, op.kept.size());
         free_last(made_again_, op.again.size());
     }
 
@@ -474,9 +499,10 @@ private:
                 for (const OperatorTape& op : block.operators)
                     if (op.weight_gradient > 0) weight_gradient(op);
             if (shards_gradients() && !flat_) reduce(*units[i].tape);
+            free(put_off_[key][units.size() - 1 - i]);  // read by these gradients alone
         }
         if (flat_) flat_->end_backward();
-        free(put_off_[key]);
+        put_off_[key].clear();
         free(passing_weight_gradients_);
     }
 
@@ -551,7 +577,7 @@ private:
     std::vector<Chunk> chunks_;
     std::vector<std::vector<UnitPlace>> units_;
 
-    bool workspaces_left_ = true, on_host_ = false;
+    bool workspaces_left_ = true;
     int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
     // by chunk and micro-batch; casts of each unit that the forward has passed
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
@@ -561,8 +587,8 @@ private:
     std::optional<FlatList> flat_;
     std::size_t unit_ = 0, module_ = 0;  // that run, where modules gather
     TensorIds chain_;                    // the gradient of the residual stream
-    TensorIds made_again_;  // by selective recompute, for the block whose backward runs
-    TensorIds leaving_;     // inputs of layers on their way to the host
+    TensorIds made_again_;          // by selective recompute, for the block whose backward runs
+    TensorIds leaving_, returned_;  // of what layers keep: on its way to the host, and back
     TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;
     std::map<std::pair<int, std::string>, TensorId> own_gradients_;
     std::set<std::int64_t> dummies_;

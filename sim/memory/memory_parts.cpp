@@ -9,8 +9,8 @@
 // Without runtime.optimizer.master_weights the moments take 2 each and there is no master. fp32
 // training: 4
 // + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for
-// each operand order. Experts are sharded over their own data-parallel group; with
-// parallelism.shard, over the ranks of that group that hold one copy.
+// each operand order; these alone with runtime.narrow_weights. Experts are sharded over their own
+// data-parallel group; with parallelism.shard, over the ranks of that group that hold one copy.
 
 #include "sim/memory/memory_parts.h"
 
@@ -44,7 +44,9 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
             use.weights += frozen_bytes(c, stage.frozen, stage.layers, stored + master);
     }
     if (is_narrow(c.shape.matrix))
-        use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
+        use.weights +=
+            shared_out(c, stage.layers, 3) *
+            (2.0 * size_of(c.shape.matrix) - (keeps_narrow_alone(c) ? trained : Bytes(0)));
     if (!sends_gradients_to_host(e))
         use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
     if (e.run.offload_optimizer) return;
@@ -112,9 +114,17 @@ Bytes backward_buffers(const LayerContext& c, const StageWeights& stage) {
     return all;
 }
 
-// What waits for a recomputed layer's backward on the device, of `kept` bytes.
+// What waits for a layer's backward on the device, of `kept` bytes.
 Bytes waiting(const Experiment& e, Bytes kept) {
     return e.run.offload_activations == ActivationOffload::none ? kept : Bytes(0);
+}
+
+// What the last layers keep and is still on its way to the host when the head runs: of recomputed
+// ones an input each, of others fewer tensors than a layer keeps.
+Bytes leaving(const Experiment& e, const Chunk& chunk, const LayerMemory& last, bool recomputed) {
+    if (e.run.offload_activations != ActivationOffload::overlapped) return Bytes(0);
+    return recomputed ? real(std::min(tensors_leaving, chunk.last - chunk.first)) * last.rerun
+                      : last.kept();
 }
 
 // An update in steps holds copies of the gradients that a rank updates, beside these
@@ -145,6 +155,12 @@ Bytes frozen_bytes(const LayerContext& c, const RankWeights& frozen, const RankW
            shared_out(c, linear, 3) * Bytes(packed);
 }
 
+bool keeps_narrow_alone(const LayerContext& c) {
+    const Experiment& e = c.experiment;
+    return is_narrow(c.shape.matrix) && e.runtime.narrow_weights && e.workload.adapter_rank == 0 &&
+           !has_flat_gradients(e) && !keeps_weights_on_host(e);
+}
+
 double in_common(const LayerContext& c, const RankWeights& weights) {
     const int alone = keeps_weights_on_host(c.experiment) ? 0 : 1;
     return (c.groups.shard.size() > alone ? weights.dense : 0) +
@@ -167,17 +183,41 @@ void add_units(StageWeights& stage, const LayerContext& c, int count, const Unit
     stage.largest_gathered = std::max(stage.largest_gathered, gathered);
 }
 
+namespace {
+
+// Eager passes with wide gradients add those of a micro-batch to them when its backward has ended,
+// unless they are sharded while it runs. Layers whose products add to the wide ones have none of
+// their own.
+bool gradients_pass(const LayerContext& c, std::size_t kind) {
+    const Gradients& gradients = c.experiment.runtime.gradients;
+    return is_eager(c.experiment) && !gradients.freed &&
+           size_of(gradient_type(c.experiment)) > c.shape.element() &&
+           !(gradients.fused_accumulation && is_layer(kind));
+}
+bool gradients_pass(const Experiment& e) {
+    const bool sharded = shards_each_pass(e.parallelism) &&
+                         (ranks_of_weights(e.parallelism) > 1 || keeps_weights_on_host(e));
+    return !sharded && !has_flat_gradients(e);
+}
+
+}  // namespace
+
 UnitMemory unit_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     UnitMemory units{{},
                      embedding_memory(c),
                      head_memory(c),
                      {UnitWeights{}, {}, embedding_weights(c), head_weights(c), {}, {}},
+                     {},
                      {}};
     std::map<std::size_t, int> first;  // layer of each kind
     for (int l = 0; l < w.layers; ++l) first.try_emplace(at(kind_of_layer(w, l)), l);
     std::size_t all_there = 0;
+    if (gradients_pass(c, at(UnitKind::head)))
+        units.passing[at(UnitKind::head)] = table_gradient(c);
     for (const auto& [kind, l] : first) {
+        if (gradients_pass(c, kind))
+            units.passing[kind] = layer_weights(c, l).trained.all() * c.shape.element();
         units.layers[kind] = layer_memory(c, l);
         units.weights[kind] = layer_weights(c, l);
         all_there |= std::size_t{1} << kind;
@@ -228,50 +268,96 @@ StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const Un
     return stage;
 }
 
-// Walks the backward of a chunk from its last unit to its first. A block's tensors are freed when
-// its backward ends; in the first half of a split backward those that the weight gradients read
-// stay. A recomputed layer makes all its tensors again, except its kept input. If a cut goes
-// through a layer, both of its stages keep the inner tensors.
-ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk) {
-    const auto again = [&](int layer) {
-        return recomputes_layers(e.parallelism) && layer < chunk.again;
-    };
-    const auto unit = [&](int layer) -> const LayerMemory& {
-        return units.layers[at(kind_of_layer(e.workload, layer))];
-    };
-    const Activations embedding = chunk.embedding ? units.embedding : Activations{};
-    const Activations head = chunk.head ? units.head : Activations{};
-    ChunkMemory memory;
-    memory.kept = embedding.kept + head.kept;
-    const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
-    memory.kept += rest;
-    for (int l = chunk.first; l < chunk.last; ++l)
-        memory.kept += again(l) ? waiting(e, unit(l).rerun) : unit(l).kept();
-    Bytes left = memory.kept, half = left;
-    const auto at = [&](Bytes work) {
-        consider(memory.whole, {left, work});
-        consider(memory.half, {half, work});
-    };
-    at(head.work);
-    left -= head.kept;
-    for (int l = chunk.last; l-- > chunk.first;) {
-        const LayerMemory& layer = unit(l);
-        const Bytes made = again(l) ? layer.kept() - waiting(e, layer.rerun) : Bytes(0);
-        left += made;
-        half += made;
-        // the next layer's input comes from the host meanwhile
-        const Bytes next = again(l) ? layer.rerun - waiting(e, layer.rerun) : Bytes(0);
-        at(layer.feed_forward.work + next);
-        left -= layer.feed_forward.kept;
-        at(layer.attention.work);
-        left -= layer.attention.kept;
-        half += layer.put_off - layer.kept();
+namespace {
+
+// A chunk's backward, from its last unit to its first.
+class BackwardWalk {
+public:
+    BackwardWalk(const UnitMemory& units, const Experiment& e, const Chunk& chunk)
+        : units_(units), e_(e), chunk_(chunk), pass_(gradients_pass(e)) {
+        memory_.kept = ends() + rest();
+        for (int l = chunk.first; l < chunk.last; ++l) memory_.kept += kept_until(l);
+        left_ = half_ = memory_.kept;
     }
-    left -= rest;
-    memory.put_off = half;
-    consider(memory.whole, {left, embedding.work});
-    consider(memory.half, {left, embedding.work});  // the last moment of the weight gradients
-    return memory;
+
+    ChunkMemory walk() {
+        if (chunk_.head) pass_head();
+        for (int l = chunk_.last; l-- > chunk_.first;) pass(l);
+        left_ -= rest();
+        memory_.put_off = half_;
+        half_ = left_;  // the last moment of the weight gradients
+        if (chunk_.embedding) at(units_.embedding.work);
+        return memory_;
+    }
+
+private:
+    [[nodiscard]] bool again(int layer) const {
+        return recomputes_layers(e_.parallelism) && layer < chunk_.again;
+    }
+    [[nodiscard]] std::size_t kind(int layer) const {
+        return stepcast::at(kind_of_layer(e_.workload, layer));
+    }
+    [[nodiscard]] const LayerMemory& unit(int layer) const { return units_.layers[kind(layer)]; }
+    [[nodiscard]] Bytes ends() const {
+        return (chunk_.embedding ? units_.embedding.kept : Bytes(0)) +
+               (chunk_.head ? units_.head.kept : Bytes(0));
+    }
+    // of a layer that a cut goes through
+    [[nodiscard]] Bytes rest() const {
+        return chunk_.begins_inside ? unit(chunk_.first - 1).feed_forward.kept : Bytes(0);
+    }
+    [[nodiscard]] Bytes kept_until(int layer) const {
+        return waiting(e_, again(layer) ? unit(layer).rerun : unit(layer).kept());
+    }
+
+    void at(Bytes work) {
+        consider(memory_.whole, {left_, work + passing_});
+        consider(memory_.half, {half_, work + passing_});
+    }
+    void add_passing(std::size_t kind) {
+        if (pass_) passing_ += units_.passing[kind];
+    }
+    void pass_head() {
+        const int last = chunk_.last - 1;
+        at(units_.head.work +
+           (last < chunk_.first ? Bytes(0) : leaving(e_, chunk_, unit(last), again(last))));
+        left_ -= units_.head.kept;
+        add_passing(stepcast::at(UnitKind::head));
+    }
+    void pass(int l) {
+        const LayerMemory& layer = unit(l);
+        // Beside what its operators keep: what an alternate recompute has kept, or an input that
+        // came from the host; the next layer's comes meanwhile.
+        const bool moved = e_.run.offload_activations != ActivationOffload::none,
+                   alternate = e_.parallelism.recompute == Recompute::alternate;
+        const Bytes beside = again(l) && (moved || alternate) ? layer.rerun : Bytes(0),
+                    next = again(l) && moved ? layer.rerun : Bytes(0),
+                    made = layer.kept() - kept_until(l) + beside;
+        add_passing(kind(l));
+        left_ += made;
+        half_ += made;
+        at(layer.feed_forward.work + next);
+        left_ -= layer.feed_forward.kept;
+        at(layer.attention.work + next);
+        left_ -= layer.attention.kept + beside;
+        half_ += layer.put_off - layer.kept() - beside;
+    }
+
+    const UnitMemory& units_;
+    const Experiment& e_;
+    const Chunk& chunk_;
+    const bool pass_;
+    ChunkMemory memory_;
+    Bytes left_, half_, passing_;
+};
+
+}  // namespace
+
+// A block's tensors are freed when its backward ends; in the first half of a split backward those
+// that the weight gradients read stay. A recomputed layer makes all its tensors again, except its
+// kept input. If a cut goes through a layer, both of its stages keep the inner tensors.
+ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk) {
+    return BackwardWalk(units, e, chunk).walk();
 }
 
 MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Activations& of) {

@@ -9,11 +9,16 @@
 
 #include "model/base/numbers.h"
 #include "model/transformer/chunks.h"
+#include "model/transformer/layer_memory.h"
 #include "model/transformer/weights.h"
-#include "sim/memory/layer_memory.h"
 #include "sim/results/forecast.h"
 
 namespace stepcast {
+
+// Tensors that are on their way to the host before a forward waits for the first of them (trl 1.16,
+// models/activation_offloading.py, and torchtune 0.6.1, training/_activation_offloading.py:
+// max_fwd_stash_size).
+inline constexpr int tensors_leaving = 5;
 
 // layers without and with experts, the two ends, and such layers with a gated delta net in place
 // of attention, which the closed forms do not cover
@@ -34,6 +39,8 @@ struct UnitMemory {
     std::array<LayerMemory, unit_kinds> layers;  // of the kinds that are layers
     Activations embedding, head;
     std::array<UnitWeights, unit_kinds> weights;
+    // Of gradients that pass when the backward has ended, unless zero shards them before.
+    std::array<Bytes, unit_kinds> passing{};
     // Elements over the distinct shapes of weight matrices.
     struct Matrices {
         double sum = 0, largest = 0;
@@ -73,6 +80,9 @@ struct StageWeights {
 // layers and may be packed (workload.frozen).
 Bytes frozen_bytes(const LayerContext& context, const RankWeights& frozen,
                    const RankWeights& in_layers, Bytes stored);
+
+// Whether matrices of layers are there in a narrow type alone.
+bool keeps_narrow_alone(const LayerContext& context);
 
 // Elements that this rank shares with other ranks, or with its host. What it holds alone is neither
 // gathered nor exchanged.

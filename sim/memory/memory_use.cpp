@@ -37,7 +37,7 @@ Bytes optimizer_bytes(const Experiment& e, Bytes stored) {
 
 Bytes moment_bytes(const Experiment& e, Bytes stored) {
     const Workload& w = e.workload;
-    if (e.run.offload_optimizer) return Bytes(0);
+    if (e.run.offload_optimizer || e.run.paged_optimizer) return Bytes(0);
     switch (w.optimizer) {
         case Optimizer::none:
         case Optimizer::sgd: return Bytes(0);

@@ -25,7 +25,8 @@ double chance_out_of_memory(const Experiment& experiment, Bytes held, Bytes avai
 // Nothing if the host keeps them. Of a matrix Muon has one of the two moments.
 Bytes optimizer_bytes(const Experiment& experiment, Bytes stored);
 
-// The moments of it.
+// The moments of it. Paged ones are managed memory of the driver (bitsandbytes 0.50.2: F.get_paged
+// for weights of 100,000 elements and more, prefetched before each update).
 Bytes moment_bytes(const Experiment& experiment, Bytes stored);
 
 // Whether what fits leaves less free than cluster.overheads.margin, or is likely enough to fail.

@@ -72,8 +72,8 @@ struct TapeRules : BlockRules {
             whole(tape.weight_tensors * number(op.out.rank * op.in.rank) * s.element());
     }
     void operator()(const Activate&) const { add(tape.gradients, *memory.work.begin()); }
-    void operator()(const Elementwise&) const { add(tape.gradients, memory.work); }
-    void operator()(const OneOf<Attend, AttendRelative> auto&) const {
+    void operator()(const Elementwise&) const { add(tape.gradients, *memory.work.begin()); }
+    void operator()(const OneOf<Attend, AttendRelative> auto& op) const {
         // work: the result's gradient, which is there already, those of queries, keys and values,
         // and what comes on top
         int i = 0;
@@ -81,10 +81,7 @@ struct TapeRules : BlockRules {
             if (i > 0) add(i < 4 ? tape.gradients : tape.work, bytes);
             ++i;
         }
-        // one kernel adds up the gradient of queries in fp32 (flash_attn: dq_accum)
-        if (attention_kernel(c.experiment) != AttentionKind::plain &&
-            memory.work.begin() != memory.work.end())
-            add(tape.work, *(memory.work.begin() + 1) * (4.0 / size_of(s.storage).si()));
+        add(tape.work, query_sums(op, memory, c));
     }
     void operator()(const HeadLayout& op) const {
         if (is_latent(w)) return;
@@ -94,8 +91,12 @@ struct TapeRules : BlockRules {
         add(tape.gradients, number(op.rows * op.width) * s.element());
     }
     void operator()(const OneOf<Scan, DeltaRule, Index> auto&) const {
-        add(tape.gradients, *memory.kept.begin());
-        add(tape.work, memory.work);
+        add(tape.gradients, *memory.work.begin());
+        bool first = true;
+        for (const Bytes bytes : memory.work) {
+            if (!first) add(tape.work, bytes);
+            first = false;
+        }
     }
     void operator()(const ToExperts&) const {
         const Bytes slots = number(s.routed_tokens * w.moe.top_k) * number(s.hidden) * s.element();

@@ -16,7 +16,8 @@ const std::vector<Bad> bad_experiments{
      "e.toml:2:1: workload.hiden: unknown key, did you mean \"workload.hidden\"?"},
     {"[run]\nzzzzzzzzzzzz = 4\n",
      "e.toml:2:1: run.zzzzzzzzzzzz: unknown key; expected one of steps, warmup, seed, timeout, "
-     "cuda_graph, allocator, offload_optimizer, offload_parameters, offload_activations in run"},
+     "cuda_graph, allocator, offload_optimizer, paged_optimizer, offload_parameters, "
+     "offload_activations in run"},
     {"[workloads]\n", "e.toml:1:1: workloads: unknown key, did you mean \"workload\"?"},
     {"steps = 4\n", "e.toml:1:1: steps: unknown key, did you mean \"run.steps\"?"},
     {"workload = 4\n", "e.toml:1:12: workload: found a value; expected a table"},

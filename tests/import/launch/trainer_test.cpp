@@ -144,8 +144,8 @@ TEST_CASE("FSDP of the Trainer's flags, of its file, and of accelerate's") {
     check_runs(on_host);
 }
 
-// trl moves what recomputed layers keep, and only that is modelled.
-TEST_CASE("activations on the host are of recomputed layers") {
+// trl moves what layers keep, of recomputed ones their input.
+TEST_CASE("activations on the host are read with and without checkpoints") {
     const Launch at;
     const std::string run = "torchrun --nproc_per_node 8 train.py --bf16 --activation_offloading";
     const auto both = at.read(run + " --gradient_checkpointing" + model);
@@ -154,8 +154,10 @@ TEST_CASE("activations on the host are of recomputed layers") {
     CHECK(both.problems.empty());
     check_runs(both);
     const auto alone = at.read(run + " --gradient_checkpointing false" + model);
-    CHECK_FALSE(alone.find("run.offload_activations"));
-    CHECK_THAT(lines(alone.problems), Contains("activation_offloading ("));
+    check_values(alone,
+                 {{"run.offload_activations", "overlapped"}, {"parallelism.recompute", "none"}});
+    CHECK(alone.problems.empty());
+    check_runs(alone);
 }
 
 // In weights, as DeepSpeed counts them.
@@ -345,12 +347,17 @@ TEST_CASE("training by preferences or rewards is not read as supervised training
                   .problems),
         Contains("num_generations ("));
     at.folder.write("p.yaml", ax + "bf16: full\noptimizer: paged_adamw_8bit\n");
-    check_values(translate(at.folder.path() + "/p.yaml", {}),
-                 {{"workload.optimizer", "adam8bit"}, {"workload.dtype", "bf16"}});
+    check_values(translate(at.folder.path() + "/p.yaml", {}), {{"workload.optimizer", "adam8bit"},
+                                                               {"run.paged_optimizer", "true"},
+                                                               {"workload.dtype", "bf16"}});
     at.folder.write("p.yaml", ax + "bf16: false\nfp16: false\n");
     CHECK(value(translate(at.folder.path() + "/p.yaml", {}), "workload.dtype") == "fp32");
     at.folder.write("p.yaml", tune + "optimizer:\n  _component_: bitsandbytes.optim.AdamW8bit\n");
-    CHECK(value(translate(at.folder.path() + "/p.yaml", {}), "workload.optimizer") == "adam8bit");
+    check_values(translate(at.folder.path() + "/p.yaml", {}),
+                 {{"workload.optimizer", "adam8bit"}, {"run.paged_optimizer", "false"}});
+    at.folder.write("p.yaml", tune + "optimizer:\n  _component_: bitsandbytes.optim.PagedAdamW\n");
+    check_values(translate(at.folder.path() + "/p.yaml", {}),
+                 {{"workload.optimizer", "adam"}, {"run.paged_optimizer", "true"}});
 }
 
 TEST_CASE("QLoRA's frozen weights in four bits are read from each tool") {

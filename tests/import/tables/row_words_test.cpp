@@ -49,6 +49,12 @@ TEST_CASE("optimizers and what the host keeps are read from a row's notes") {
     CHECK(of("8-bit Adam, batch 4").workload.optimizer == Optimizer::adam8bit);
     CHECK(of("Adafactor").workload.optimizer == Optimizer::adafactor);
     CHECK(of("no 8-bit Adam").workload.optimizer == Optimizer::adam);
+    CHECK(of("with paged_adamw_8bit").run.paged_optimizer);
+    CHECK_FALSE(of("8-bit Adam, batch 4").run.paged_optimizer);
+    CHECK(of("seconds a step").runtime.optimizer.master_weights);
+    CHECK_FALSE(of("lightning, bf16-true").runtime.optimizer.master_weights);
+    CHECK(of("seconds a step").runtime.optimizer.fused);
+    CHECK_FALSE(of("adamw-foreach").runtime.optimizer.fused);
     const auto host = [&](const std::string& notes) {
         const Run run = of(notes).run;
         return std::pair{run.offload_optimizer, run.offload_parameters};

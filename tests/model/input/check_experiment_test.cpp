@@ -59,11 +59,20 @@ TEST_CASE("weights and activations go to the host where something brings them ba
                Catch::Contains("run.offload_parameters: of transformers"));
     CHECK_THAT(of({{"parallelism.zero", "3"}, {"parallelism.dp", "4"}, {"parallelism.pp", "2"}}),
                Catch::Contains("one pipeline stage"));
+    for (const char* recompute : {"none", "selective", "full"})
+        CHECK(of({{"parallelism.zero", "3"},
+                  {"parallelism.dp", "8"},
+                  {"run.offload_activations", "blocking"},
+                  {"parallelism.recompute", recompute}})
+                  .empty());
     CHECK_THAT(of({{"parallelism.zero", "3"},
                    {"parallelism.dp", "8"},
                    {"run.offload_activations", "blocking"},
                    {"parallelism.recompute", "alternate"}}),
                Catch::Contains("run.offload_activations: blocking, but"));
+    CHECK_THAT(
+        of({{"parallelism.zero", "3"}, {"parallelism.dp", "8"}, {"run.paged_optimizer", "true"}}),
+        Catch::Contains("run.paged_optimizer: of transformers"));
     CHECK_THAT(
         told([](Experiment& e) { e.run.offload_activations = ActivationOffload::overlapped; }),
         Catch::Contains("run.offload_activations: overlapped"));

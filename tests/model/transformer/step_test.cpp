@@ -170,6 +170,27 @@ TEST_CASE("inputs of recomputed layers wait on the host") {
     }
 }
 
+// Of four layers that do not run again all goes: two norms' inputs and results, queries, keys,
+// values and attention's result, 8 x 64 values for each of 128 tokens, the inner vectors before and
+// after GELU, 2 x 256, all of 2 bytes, and attention's fp32 sums of 4 heads. Where two of the
+// layers run again, only their inputs go. The ends' tensors stay.
+TEST_CASE("all that layers keep waits on the host where they do not run again") {
+    Experiment e = small_gpt();
+    e.runtime.attention = AttentionKind::flash;
+    const double kept = 128 * ((8 * 64 + 2 * 256) * 2 + e.workload.heads * 4.0);
+    for (const auto how : {ActivationOffload::overlapped, ActivationOffload::blocking}) {
+        e.run.offload_activations = how;
+        e.parallelism.recompute = Recompute::none;
+        for (const char* name : {"activations_to_host", "activations_from_host"})
+            CHECK(passed_over(build_transformer_step(e, {}), name) == 4 * kept);
+        e.parallelism.recompute = Recompute::full;
+        e.parallelism.recompute_layers = 2;
+        for (const char* name : {"activations_to_host", "activations_from_host"})
+            CHECK(passed_over(build_transformer_step(e, {}), name) == 2 * kept + 2 * 128 * 64 * 2);
+        e.parallelism.recompute_layers = 0;
+    }
+}
+
 // Two stages of two layers, two micro-batches. A split backward reads a layer's input in its first
 // half, which runs the layer again, and not in that of the weights.
 TEST_CASE("the weight gradients of a split backward bring no inputs from the host") {

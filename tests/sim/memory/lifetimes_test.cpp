@@ -118,22 +118,26 @@ TEST_CASE("after a step only weights, states, buffers and workspaces are left") 
 }
 
 // The closed forms add buffers that are not full at the fullest moment, and the two layers around
-// it that ZeRO 3 gathers. In models as small as the drawn ones these outweigh the rest.
-TEST_CASE("the peak of the list stays below the closed form's") {
+// it that ZeRO 3 gathers. In models as small as the drawn ones these outweigh the rest. What layers
+// keep waits on the host in two of three experiments that can send it there.
+TEST_CASE("the closed form bounds the peak of the list, whatever the experiment") {
     std::vector<double> all;
-    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
         std::string taken;
-        const Experiment e = drawn_experiments::draw(seed, taken);
+        Experiment e = drawn_experiments::draw(seed, taken);
+        const Parallelism& p = e.parallelism;
         if (e.workload.kind != Workload::Kind::transformer || runs_script(e)) continue;
+        if (p.recompute != Recompute::alternate && !p.overlap_experts && p.cut == StageCut::layers)
+            e.run.offload_activations = static_cast<ActivationOffload>(seed % 3);
         CAPTURE(seed, taken);
         for (const double ratio : ratios(e)) {
-            CHECK(ratio < 1.1);
+            CHECK(ratio <= 1 + 1e-9);
             CHECK(ratio > 0.5);
             all.push_back(ratio);
         }
     }
     std::ranges::sort(all);
-    CHECK(all[all.size() / 2] > 0.95);
+    CHECK(all[all.size() / 2] > 0.9);
 }
 
 // Weights, gradients and states last, and at some moment of the schedule the closed form's kept

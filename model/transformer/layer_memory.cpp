@@ -23,8 +23,8 @@
 //   residual   the mask of its dropout
 // Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al.,
 // arXiv 2205.05198, section 4. Work: the gradients of the block's input and result, and those of
-// the operator that has most.
-#include "sim/memory/layer_memory.h"
+// the operator that has most: of its inputs first, then of its result, and what its kernels make.
+#include "model/transformer/layer_memory.h"
 
 #include <algorithm>
 #include <numeric>
@@ -148,7 +148,8 @@ struct Rules : BlockRules {
         const bool dropped = w.inner_dropout && drops() && !slots;
         const bool reads_result = w.activation == Activation::relu && op.inputs == 1 &&
                                   op.into_product && s.matrix == s.storage && !dropped;
-        OperatorMemory memory{{inner * op.inputs * s.element()}, {inner * op.inputs * s.element()}};
+        OperatorMemory memory{{inner * op.inputs * s.element()},
+                              {inner * op.inputs * s.element(), inner * s.element()}};
         if (by_steps) memory.kept.add(inner * s.element());
         if (op.into_product && !reads_result && read) memory.kept.add(inner * kept_element());
         memory.kept.add(inner * kept_by_steps());
@@ -157,11 +158,13 @@ struct Rules : BlockRules {
     }
     OperatorMemory operator()(const Elementwise& op) const {
         OperatorMemory memory{{(is_eager(c.experiment) ? op.read : op.kept) * s.element()},
-                              {op.read * s.element()}};
+                              {op.read * s.element(), op.written * s.element()}};
         if (op.into_product && read) memory.kept.add(op.written * kept_element());
         return memory;
     }
-    OperatorMemory operator()(const Scan& op) const { return {{s.inner(op.around().rank)}, {}}; }
+    OperatorMemory operator()(const Scan& op) const {
+        return {{s.inner(op.around().rank)}, {s.inner(op.around().rank)}};
+    }
     // Work: states of all chunks and their gradients, and for each value head the tensors that the
     // kernels of the backward pass on: three and a gradient as wide as a key, five as wide as a
     // value.
@@ -172,13 +175,14 @@ struct Rules : BlockRules {
                     value = heads * number(op.value_dim) * s.element(),
                     states = heads * number(op.key_dim * op.value_dim / chunk) * s.element();
         return {{s.inner(op.around().rank), heads * (chunk + 1) * s.element(), heads * Bytes(4)},
-                {4.0 * key, 5.0 * value, 2.0 * states}};
+                {s.inner(op.around().rank), 4.0 * key, 5.0 * value, 2.0 * states}};
     }
     OperatorMemory operator()(const Index&) const {
         const Indexer& x = w.indexer;
         const double selected = number(s.tokens) * number(std::min<long>(x.top_k, s.seq));
         const Bytes read_by_scores = s.inner(long{x.heads + 1} * x.head_dim + x.heads);
-        OperatorMemory memory{{read_by_scores, selected * Bytes(4)}, {read_by_scores}};
+        OperatorMemory memory{{read_by_scores, selected * Bytes(4)},
+                              {read_by_scores, read_by_scores}};
         if (w.adapter_rank == 0) memory.kept.add({selected * Bytes(4), selected * Bytes(4)});
         return memory;
     }
@@ -238,7 +242,7 @@ private:
                     result = s.inner(heads * w.mla.kv_rank);
         return {{queries, latent, result, s.inner(heads * s.value_dim),
                  number(s.tokens * heads) * Bytes(4)},
-                {queries, latent, result}};
+                {result, queries, latent}};
     }
 
     // Each query with each key.
@@ -311,6 +315,19 @@ OperatorMemory memory_of(const Block& block, std::size_t i, bool again, const La
     return memory;
 }
 
+}  // namespace
+
+Bytes query_sums(const Operator& op, const OperatorMemory& of, const LayerContext& c) {
+    const bool attends =
+        std::holds_alternative<Attend>(op) || std::holds_alternative<AttendRelative>(op);
+    if (!attends || attention_kernel(c.experiment) == AttentionKind::plain ||
+        of.work.begin() == of.work.end())
+        return Bytes(0);
+    return *(of.work.begin() + 1) * (4.0 / size_of(c.shape.storage).si());
+}
+
+namespace {
+
 // What runs again is there for the whole backward of the block.
 Activations memory_of(const Block& block, const LayerContext& c) {
     const std::vector<bool> runs = selective_runs(block, c.experiment);
@@ -319,7 +336,7 @@ Activations memory_of(const Block& block, const LayerContext& c) {
     for (std::size_t i = 0; i < block.size(); ++i) {
         const OperatorMemory of = memory_of(block, i, runs[i], c);
         sum.kept += of.kept.sum();
-        sum.work = std::max(sum.work, of.work.sum());
+        sum.work = std::max(sum.work, of.work.sum() + query_sums(block[i], of, c));
         again += of.again.sum();
     }
     sum.work += 2.0 * c.shape.inner(c.shape.hidden) + again;

@@ -1,4 +1,4 @@
-#include "sim/memory/layer_memory.h"
+#include "model/transformer/layer_memory.h"
 
 #include <catch2/catch.hpp>
 
@@ -11,16 +11,16 @@ using namespace stepcast;
 // Feed-forward, 2 bytes per element, T = 48 tokens: norm in and out 2 x 64, the product's 256 and
 // the activation's 128 elements. Attention: norm in and out 2 x 64, queries 64, keys and values 2 x
 // 32, result 64, and 4 bytes for each of 8 heads' rows. Work: two of 64 and the gradients of the
-// widest operator: 256; 64 + 64 + 64.
+// widest operator: 256 of inputs and 128 of the result; 64, 64 + 64 and a sum of 64 in fp32.
 TEST_CASE("a layer keeps what its backward reads") {
     const Experiment e = small_model();
     const Routing balanced;
     const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
     const LayerMemory memory = layer_memory(c, 0);
     CHECK(memory.feed_forward.kept == 48 * 2.0 * Bytes(128 + 256 + 128));
-    CHECK(memory.feed_forward.work == 48 * 2.0 * Bytes(128 + 256));
+    CHECK(memory.feed_forward.work == 48 * 2.0 * Bytes(128 + 256 + 128));
     CHECK(memory.attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4));
-    CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
+    CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128 + 2 * 64));
 }
 
 // 3 x 8 x 16 x 16 = 6144 scores: in steps their fp32 softmax stays beside the 16-bit one; of the
@@ -77,7 +77,7 @@ TEST_CASE("selective recompute of modules keeps what they read") {
     using enum RecomputedModule;
     const double tokens = 48;
     CHECK(feed_forward({mlp}).kept == tokens * Bytes(2 * 64));
-    CHECK(feed_forward({mlp}).work == tokens * Bytes(2 * (128 + 256) + 2 * (64 + 256 + 128)));
+    CHECK(feed_forward({mlp}).work == tokens * Bytes(2 * (128 + 256 + 128) + 2 * (64 + 256 + 128)));
     e.workload.moe.experts = 4;
     e.workload.moe.ffn = 32;
     const Bytes all = tokens * Bytes(2 * 128 + 4 * 9 + 2 * 2 * (64 + 64 + 32));
@@ -113,7 +113,7 @@ TEST_CASE("selective recompute of the products up from latents keeps no queries,
 // 8; queries, keys and values, 96, and of 4 value heads a row of 64 of the chunk's inverse, a step
 // size and 4 bytes of decay; the gated norm's inputs of 32 each and its result. Work: the states of
 // a chunk of 64, 16 x 8 / 64 a token, with their gradients, four tensors of 16 and five of 8 for
-// each value head.
+// each value head, beside the gradients of queries, keys and values.
 TEST_CASE("a gated delta net keeps what its kernels' backwards read") {
     Experiment e = small_model();
     e.workload.delta = {.value_heads = 4, .key_heads = 2, .key_dim = 16, .value_dim = 8};
@@ -123,7 +123,7 @@ TEST_CASE("a gated delta net keeps what its kernels' backwards read") {
     CHECK(delta.feed_forward == attention.feed_forward);
     CHECK(delta.attention.kept ==
           48 * 2.0 * Bytes(128 + 96 + 8 + 96 + 4 * (64 + 1) + 3 * 32) + 48 * 4 * Bytes(4));
-    CHECK(delta.attention.work == 48 * 2.0 * Bytes(128 + 4 * (4 * 16 + 5 * 8 + 2 * 2)));
+    CHECK(delta.attention.work == 48 * 2.0 * Bytes(128 + 96 + 4 * (4 * 16 + 5 * 8 + 2 * 2)));
     e.workload.delta.value_heads = 0;
     CHECK(layer_memory({e, rank_shape(e), c.groups, balanced}, 0).attention == attention.attention);
 }
@@ -131,7 +131,8 @@ TEST_CASE("a gated delta net keeps what its kernels' backwards read") {
 // Latents of 24 and 16, heads of 8 + 4 and 6. Per token: norm in and out 2 x 64, latents' norms 2 x
 // 40, queries' own part 8 x 8, queries and results of 8 heads as wide as the latent, 20 and 16, one
 // key of 20, 8 x 6 for the output projection and a sum of 4 bytes a head. The indexer: 4 x 6 + 6 +
-// 4 elements, its key's norm in and out 2 x 6, and 3 x 4 bytes for each of 5 keys.
+// 4 elements, its key's norm in and out 2 x 6, and 3 x 4 bytes for each of 5 keys. Work: gradients
+// of results, queries and the key, and the queries' sum in fp32.
 TEST_CASE(
     "sparse attention keeps queries as wide as the latent, and of the indexer what it chose") {
     Experiment e = small_model();
@@ -144,7 +145,7 @@ TEST_CASE(
     CHECK(memory.attention.kept ==
           48 * 2.0 * Bytes(128 + 80 + 64 + 8 * (20 + 16) + 20 + 48 + 34 + 12) +
               48 * Bytes(8 * 4 + 5 * 12));
-    CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 8 * (20 + 16) + 20));
+    CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 8 * (20 + 16) + 20 + 2 * 8 * 20));
 }
 
 // Without a gate: norm in and out 2 x 64, the product's 128 and the activation's 128 elements of 2

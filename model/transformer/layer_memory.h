@@ -50,6 +50,9 @@ struct OperatorMemories {
     std::vector<TensorSizes> kept_by_alternate;
 };
 OperatorMemories operator_memories(const Block& block, const LayerContext& context);
+// One kernel adds up the gradient of queries in fp32 (flash_attn: dq_accum). Of other operators
+// nothing.
+Bytes query_sums(const Operator& op, const OperatorMemory& of, const LayerContext& context);
 // Of the residual stream: in fp32 under automatic casting.
 Bytes stream_element(const LayerContext& context);
 // The slots of experts that this rank computes.
