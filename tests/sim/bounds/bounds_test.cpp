@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/step.h"
 #include "sim/bounds/bounds.h"
 #include "sim/engine/simulate.h"
