@@ -75,7 +75,8 @@ struct Parts {
     RankGroups ranks;
     BoundShape shape;
     PipelineKey pipeline;
-    int rounds = 0;  // of micro-batches, beyond those of the pipeline's key
+    int rounds = 0;        // of micro-batches, beyond those of the pipeline's key
+    bool repeats = false;  // whether its slots run layers again
     Bytes memory;
     Seconds step;  // of the engine
 };
@@ -87,6 +88,7 @@ Parts parts_of(const Experiment& e, OpPrices& prices) {
             std::move(shape),
             pipeline_key(e, ranks),
             rounds_of(e.parallelism).count,
+            recomputes_layers(e.parallelism),
             transformer_memory(e).peak,
             simulated_step(e)};
 }
@@ -98,24 +100,30 @@ bool is_same_shape(const BoundShape& a, const BoundShape& b) {
     return a.shape == b.shape && times(a) == times(b);
 }
 
-// What differs, with what follows from a part that differs left out: a pipeline follows from its
-// ranks, all that is left from these and the shape.
+// What differs. A pipeline follows from its ranks, all that is left from these and the shape.
 struct Differing {
     bool ranks, shape, pipeline, memory;
-    bool
-        only_rest;  // sends, data parallelism or what overlaps: the step, though no other part does
+    bool only_pipeline;  // and not the ranks
+    // sends, data parallelism or what overlaps: the step, though no other part does
+    bool only_rest;
 };
 Differing differing(const Parts& a, const Parts& b) {
     const bool ranks = a.ranks != b.ranks, shape = !is_same_shape(a.shape, b.shape),
-               pipeline = a.pipeline != b.pipeline || a.rounds != b.rounds;
-    return {ranks, shape, pipeline && !ranks, a.memory != b.memory,
+               pipeline =
+                   a.pipeline != b.pipeline || a.rounds != b.rounds || a.repeats != b.repeats;
+    return {ranks,
+            shape,
+            pipeline,
+            a.memory != b.memory,
+            pipeline && !ranks,
             a.step != b.step && !ranks && !shape && !pipeline};
 }
 
 // What changing one key of many splits found, by key.
 struct Tried {
     int splits = 0;
-    int ranks = 0, shape = 0, pipeline = 0, memory = 0, only_rest = 0;  // in which these differ
+    // in which these differ
+    int ranks = 0, shape = 0, pipeline = 0, memory = 0, only_pipeline = 0, only_rest = 0;
     int other_steps = 0;   // in which the engine's step changed
     int stale = 0;         // in which kept bounds are not fresh ones
     int below_bounds = 0;  // in which the engine's step is below the lower bound
@@ -143,6 +151,7 @@ void change_every_key(const Experiment& base, std::map<std::string_view, Tried>&
             of_key.shape += parts_differ.shape;
             of_key.pipeline += parts_differ.pipeline;
             of_key.memory += parts_differ.memory;
+            of_key.only_pipeline += parts_differ.only_pipeline;
             of_key.only_rest += parts_differ.only_rest;
             of_key.other_steps += other != parts.step;
             of_key.stale += stale;
@@ -171,7 +180,8 @@ static void check_declared(const Key& key, const Tried& found) {
     const auto declares = [&](Affects part) { return key.affects.has(part); };
     CHECK(declares(Affects::ranks) == (found.ranks > 0));
     CHECK(declares(Affects::shape) == (found.shape > 0));
-    CHECK(declares(Affects::pipeline) == (found.pipeline > 0));
+    CHECK((found.pipeline > 0 || !declares(Affects::pipeline)));
+    CHECK((found.only_pipeline == 0 || declares(Affects::pipeline)));
     CHECK(declares(Affects::memory) == (found.memory > 0));
     CHECK((declares(Affects::sends) || declares(Affects::data) || declares(Affects::overlap)) ==
           (found.only_rest > 0));
