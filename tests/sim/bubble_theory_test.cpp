@@ -178,12 +178,6 @@ TEST_CASE("the bubble of ZB-H1 is a third of that of 1F1B") {
     check_bubble({.schedule = Schedule::zb_h1}, 3);
 }
 
-// ZB-V: chunks of half a stage, whose forwards take 0.5 s. The last of 4 stages begins after 3 of
-// them, 1.5 s, and nobody waits again from 7 micro-batches on.
-TEST_CASE("the bubble of ZB-V is what the last stage waits for its first slot") {
-    check_bubble({.schedule = Schedule::zb_v, .chunks = 2}, 1.5);
-}
-
 // The last stage finishes early and waits for the first in the embedding's all-reduce; all stages
 // wait for the first in the norm.
 TEST_CASE("waiting for a stage is bubble also inside an exchange") {
