@@ -3,6 +3,7 @@
 // second of one core; the first pass also prices.
 #include <benchmark/benchmark.h>
 
+#include "measured/read.h"
 #include "sim/bounds/bounds.h"
 #include "tests/split_space.h"
 

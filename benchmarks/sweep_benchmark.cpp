@@ -3,6 +3,7 @@
 // every overlap switch on and off; nothing kept.
 #include <benchmark/benchmark.h>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "sim/sweep/worker.h"
 

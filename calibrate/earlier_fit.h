@@ -30,7 +30,7 @@ std::string describe(const KeptKind& kept, const std::string& cluster);
 bool determined_any(const Cluster& start, const std::vector<FitParameter>& parameters);
 
 // Not fitted, yet with kernels by name: these constants of similar machines
-// (model/machine/priors.h) are the priors of a fit.
+// (measured/priors.h) are the priors of a fit.
 bool has_transferred_kernels(const Cluster& start);
 
 // Whether the recorded fit determined constants of this kind (one of sim/calibration.h).

@@ -13,6 +13,7 @@
 #include "calibrate/step_fit_files.h"
 #include "calibrate/step_model.h"
 #include "import/tables/case_files.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/presets.h"
 #include "model/records/provenance.h"

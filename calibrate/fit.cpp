@@ -10,6 +10,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/solver.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/selection.h"

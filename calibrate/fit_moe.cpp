@@ -12,6 +12,7 @@
 #include "import/logs/import.h"
 #include "import/logs/run_summary.h"
 #include "import/tables/recorded.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/selection.h"
 #include "model/graph/step_times.h"

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/fit_parameter.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/experiment.h"

@@ -16,6 +16,7 @@
 #include "calibrate/table_record.h"
 #include "calibrate/traced_tables.h"
 #include "import/tables/case_files.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"

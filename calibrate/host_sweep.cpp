@@ -7,6 +7,7 @@
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/sweep_graphs.h"
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"

@@ -17,11 +17,11 @@
 #include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
 #include "import/tables/shelf.h"
+#include "measured/nearest.h"
+#include "measured/priors.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/presets.h"
-#include "model/machine/nearest.h"
-#include "model/machine/priors.h"
 #include "model/records/provenance.h"
 #include "sim/scatter.h"
 

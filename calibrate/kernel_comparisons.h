@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "model/machine/transfer_spreads.h"
+#include "measured/transfer_spreads.h"
 #include "sim/results/kernel_comparison.h"
 
 namespace stepcast {

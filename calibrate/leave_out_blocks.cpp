@@ -10,10 +10,11 @@
 #include "calibrate/fit_tables.h"
 #include "calibrate/named_kernels.h"
 #include "calibrate/table_cases.h"
+#include "measured/nearest.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/experiment.h"
-#include "model/machine/nearest.h"
 
 namespace stepcast {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_cases.h"
+#include "measured/medians.h"
 #include "model/base/characters.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"

@@ -14,6 +14,7 @@
 #include "calibrate/building_blocks.h"
 #include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"

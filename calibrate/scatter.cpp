@@ -14,6 +14,7 @@
 #include "calibrate/left_out_sources.h"
 #include "calibrate/step_fit.h"
 #include "import/tables/case_files.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"

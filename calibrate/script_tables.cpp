@@ -9,6 +9,7 @@
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_cases.h"
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "measured/nearest.h"
+#include "measured/read.h"
 #include "model/experiment.h"
-#include "model/machine/nearest.h"
 
 namespace stepcast {
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "calibrate/fit_parameter.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/presets.h"

@@ -8,6 +8,8 @@
 #include "calibrate/fit.h"
 #include "calibrate/outliers.h"
 #include "calibrate/step_model.h"
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "sim/scatter.h"
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/fit.h"
+#include "measured/read.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"

@@ -15,6 +15,7 @@
 #include "calibrate/replay.h"
 #include "import/profiles/collective_times.h"
 #include "import/profiles/profile_times.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/text_search.h"

@@ -13,6 +13,7 @@
 #include "calibrate/table_cases.h"
 #include "import/profiles/table_words.h"
 #include "import/tables/case_of.h"
+#include "measured/medians.h"
 #include "model/records/measurements.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/op_costs.h"

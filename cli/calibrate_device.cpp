@@ -15,6 +15,7 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "exec/host_machine.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/whole_files.h"

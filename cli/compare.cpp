@@ -17,6 +17,7 @@
 #include "import/launch/translation.h"
 #include "import/profiles/import_profiles.h"
 #include "import/tables/case_files.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "reports/compare_page.h"

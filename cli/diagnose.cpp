@@ -16,6 +16,8 @@
 #include "import/machine/gpu_samples.h"
 #include "import/profiles/import_profiles.h"
 #include "import/profiles/profile_times.h"
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

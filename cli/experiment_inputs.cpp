@@ -5,7 +5,8 @@
 #include "import/launch/emit.h"
 #include "import/launch/translation.h"
 #include "import/launch/unknown.h"
-#include "model/input/show.h"
+#include "measured/read.h"
+#include "measured/show.h"
 #include "reports/table.h"
 
 namespace stepcast {

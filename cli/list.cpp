@@ -6,6 +6,7 @@
 
 #include "cli/verbs.h"
 #include "import/tables/row_hashes.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"

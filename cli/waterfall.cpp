@@ -8,6 +8,7 @@
 #include "cli/output_files.h"
 #include "cli/run_inputs.h"
 #include "import/tables/case_files.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
 #include "reports/compare_page.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@
 #include "model/input/older_keys.h"
 #include "model/machine/cluster_file.h"
 #include "model/machine/measured_tables.h"
-#include "model/machine/priors.h"
+#include "model/machine/nameplate.h"
 #include "model/routing_file.h"
 
 namespace stepcast {
@@ -245,8 +246,8 @@ void state(Experiment& e, std::string_view path, bool off) {
     if (!is_stated(e, now)) e.overlay.stated.push_back(now);
 }
 
-// Applies the framework's values. This must come last, because keys that the experiment states win.
-void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
+// Notes what the experiment states, because that wins over the framework.
+void note_stated(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     Experiment& e = layers.experiment;
     for (const auto& entry : file.entries) {
         const bool* const flag = std::get_if<bool>(&entry.value.value);
@@ -258,11 +259,8 @@ void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> ov
                            return entry.path.starts_with("framework.");
                        });
     if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
-    apply_framework(e);
     // throws if unknown
     for (const auto& other : e.framework.may_be) preset_path(PresetKind::framework, other);
-    for (const auto& under : e.overlay.under)
-        layers.said[under.key] = {Origin::framework, e.framework.name};
 }
 
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
@@ -280,7 +278,7 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     if (cluster)
         lay_cluster(layers, *cluster);
     else
-        lay_priors(layers, file, "");
+        layers.unmeasured = unmeasured_machine(file, "");
     const auto device = layers.experiment.cluster.gpu.name;
     const int ranks_of_node = layers.experiment.cluster.gpus_per_node;
     lay_file(layers, file, "", Origin::set);
@@ -292,12 +290,11 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     if (cluster) keep_nics_of(layers, ranks_of_node);
     const auto* ranks = last_override(overrides, ranks_key);
     if (ranks) spread(layers, *ranks);
-    if (cluster) lay_network_priors(layers);
     if ((ranks || alone) && !last_override(overrides, "parallelism.dp"))
         fill_with_replicas(layers, ranks ? "--gpus " + ranks->value : file.path);
     adopt_routing_file(layers, overrides);
     name_unnamed(layers, file.path, workload, cluster);
-    adopt_by(layers, file, overrides);
+    note_stated(layers, file, overrides);
     return layers;
 }
 
@@ -317,6 +314,15 @@ std::vector<Override> stated_in(const Layers& layers) {
     return stated;
 }
 
+}  // namespace
+
+void adopt_framework(Layers& layers) {
+    Experiment& e = layers.experiment;
+    apply_framework(e);
+    for (const auto& under : e.overlay.under)
+        layers.said[under.key] = {Origin::framework, e.framework.name};
+}
+
 Experiment checked(const Layers& layers) {
     try {
         check_experiment(layers.experiment);
@@ -326,7 +332,17 @@ Experiment checked(const Layers& layers) {
     return layers.experiment;
 }
 
-}  // namespace
+Cluster checked_cluster(const Layers& layers, const std::string& path) {
+    Experiment e = layers.experiment;
+    if (e.cluster.name.empty()) e.cluster.name = stem_of(path);
+    try {
+        check_required(e, "cluster.");
+        check_cluster(e.cluster);
+    } catch (const ConfigError& error) {
+        throw ConfigError(located_in_cluster(layers, path, error.what()));
+    }
+    return e.cluster;
+}
 
 Layers lay_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
     const std::string& name = source.name;
@@ -350,19 +366,23 @@ Override parse_override(const std::string& text) {
     return {whole_key(text.substr(0, equals)), text.substr(equals + 1)};
 }
 
-Experiment read_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
-    return checked(lay_experiment(source, overrides));
+Experiment stated_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
+    Layers layers = lay_experiment(source, overrides);
+    adopt_framework(layers);
+    return checked(layers);
+}
+
+Cluster stated_cluster(const std::string& path_or_preset) {
+    const auto path = preset_path(PresetKind::cluster, path_or_preset);
+    Layers layers;
+    lay_cluster(layers, path);
+    return checked_cluster(layers, path);
 }
 
 std::vector<std::string> notes_of_hub_config(const std::string& path) {
     Layers layers;
     lay_workload(layers, path);
     return layers.notes;
-}
-
-Experiment read_unchecked_experiment(const ExperimentSource& source,
-                                     std::span<const Override> overrides) {
-    return lay_experiment(source, overrides).experiment;
 }
 
 std::vector<Override> stated_keys(const ExperimentSource& source,
@@ -375,21 +395,6 @@ std::vector<std::string> files_of_experiment(const std::string& path_or_preset,
     return lay_experiment(path_or_preset, overrides).files;
 }
 
-Cluster read_cluster(const std::string& path_or_preset) {
-    const auto path = preset_path(PresetKind::cluster, path_or_preset);
-    Layers layers;
-    lay_cluster(layers, path);
-    auto& cluster = layers.experiment.cluster;
-    if (cluster.name.empty()) cluster.name = stem_of(path);
-    try {
-        check_required(layers.experiment, "cluster.");
-        check_cluster(cluster);
-    } catch (const ConfigError& e) {
-        throw ConfigError(located_in_cluster(layers, path, e.what()));
-    }
-    return cluster;
-}
-
 namespace {
 
 // Forgets what the framework replaced and what was stated for keys with this prefix, because they
@@ -400,10 +405,9 @@ void forget(Overlay& overlay, std::string_view begin) {
 }
 
 void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
-    if (kind == PresetKind::cluster) {
-        forget(e.overlay, "cluster.");
-        e.cluster = read_cluster(name);
-    } else if (kind == PresetKind::framework) {
+    if (kind == PresetKind::cluster)
+        throw std::logic_error("set_value: set_machine() sets cluster.preset");
+    if (kind == PresetKind::framework) {
         e.framework = read_framework(name);
     } else {
         Layers layers;
@@ -422,7 +426,13 @@ void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
 
 }  // namespace
 
-void set_key(Experiment& experiment, const Override& override) {
+void set_machine(Experiment& experiment, Cluster machine) {
+    forget(experiment.overlay, "cluster.");
+    experiment.cluster = std::move(machine);
+    apply_framework(experiment);
+}
+
+void set_value(Experiment& experiment, const Override& override) {
     const auto* key = find_key(override.key);
     if (key && is_preset(*key)) {
         at_place("--set " + override.key + "=" + override.value,

@@ -114,16 +114,14 @@ struct ExperimentSource {
 // translated text.
 inline constexpr const char* of_translation = ", translated";
 
-// Applies overrides in order (a value may be quoted or bare), checks every cross rule. ConfigError:
-// file:line:column, key, found, expected.
-Experiment read_experiment(const ExperimentSource& source,
-                           std::span<const Override> overrides = {});
-
-// The same without the cross rules, for sweeps: the split that a sweep starts from need not be
-// legal.
-Experiment read_unchecked_experiment(const ExperimentSource& source,
-                                     std::span<const Override> overrides = {});
-Cluster read_cluster(const std::string& path_or_preset);
+// What files and overrides state, without what measured machines show of one that nobody measured:
+// for files that state their machine whole, such as those of a run. All others are read by
+// read_experiment() and read_cluster() (measured/read.h).
+//   overrides  are applied in order; a value may be quoted or bare. Every cross rule is checked
+//   throws     ConfigError: file:line:column, key, found, expected
+Experiment stated_experiment(const ExperimentSource& source,
+                             std::span<const Override> overrides = {});
+Cluster stated_cluster(const std::string& path_or_preset);
 
 // The keys that the source and `overrides` state, with values, so that they can be laid over
 // another preset of their table (set_varied()). A table of the file that starts from no preset is
@@ -138,17 +136,13 @@ std::vector<std::string> files_of_experiment(const std::string& path_or_preset,
 // Notes on how a config.json was read: kinds that were guessed, parts that are left out.
 std::vector<std::string> notes_of_hub_config(const std::string& path);
 
-// Sets one key of an experiment that was already read, with the same checks of key, unit and range.
-// Used by fits and what-ifs; call check_experiment() afterwards.
-void set_key(Experiment& experiment, const Override& override);
-
 // as TOML text with unit
 std::string get_key(const Experiment& experiment, const std::string& key);
 
 // One entry per key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel";
-// for named values also their names.
+// for named values also their names; for keys of a split, the parts of a step that they change.
 struct KeyDoc {
-    std::string key, kind, default_value, meaning, values;
+    std::string key, kind, default_value, meaning, values, affects;
 };
 std::vector<KeyDoc> key_docs();
 

@@ -45,40 +45,56 @@ NAMED_ENUM(StageLayout, "a layout of stages", even, light_last, light_ends, ligh
 // dp counts data-parallel replicas. Experts are spread over ep ranks of the dp x cp group (ep
 // divides dp * cp). Ranks = dp * tp * pp * cp.
 struct Parallelism {
-    KEY(int, dp, 1, "data-parallel replicas", 1, upto::ranks);
-    KEY(int, tp, 1, "tensor-parallel ranks", 1, upto::ranks);
-    KEY(int, pp, 1, "pipeline stages", 1, upto::ranks);
-    KEY(int, vp, 1, "model chunks of a stage (interleaving)", 1, 1024);
-    KEY(int, ep, 1, "ranks that share the experts, out of dp x cp", 1, upto::ranks);
-    KEY(int, cp, 1, "context-parallel ranks", 1, upto::ranks);
-    KEY(bool, sequence_parallel, false, "split the sequence outside tensor-parallel blocks");
-    KEY(int, zero, 0, "ZeRO stage", 0, 3);
-    KEY(int, micro_batch, 1, "sequences per rank and micro-batch", 1, 1 << 20);
-    KEY(int, global_batch, 0, "sequences per step over all ranks; 0 = dp x micro_batch", 0,
-        1 << 28);
-    KEY(Schedule, schedule, Schedule::one_f_one_b, "pipeline schedule");
-    KEY(Recompute, recompute, Recompute::none, "activations computed again in backward");
+    KEY(int, dp, 1, "data-parallel replicas", 1, upto::ranks,
+        Affects::ranks | Affects::shape | Affects::pipeline | Affects::memory);
+    KEY(int, tp, 1, "tensor-parallel ranks", 1, upto::ranks,
+        Affects::ranks | Affects::shape | Affects::memory);
+    KEY(int, pp, 1, "pipeline stages", 1, upto::ranks,
+        Affects::ranks | Affects::shape | Affects::pipeline | Affects::memory);
+    KEY(int, vp, 1, "model chunks of a stage (interleaving)", 1, 1024,
+        Affects::pipeline | Affects::memory);
+    KEY(int, ep, 1, "ranks that share the experts, out of dp x cp", 1, upto::ranks,
+        Affects::ranks | Affects::shape | Affects::memory);
+    KEY(int, cp, 1, "context-parallel ranks", 1, upto::ranks,
+        Affects::ranks | Affects::shape | Affects::memory);
+    KEY(bool, sequence_parallel, false, "split the sequence outside tensor-parallel blocks",
+        Affects::shape | Affects::memory);
+    KEY(int, zero, 0, "ZeRO stage", 0, 3, Affects::shape | Affects::data | Affects::memory);
+    KEY(int, micro_batch, 1, "sequences per rank and micro-batch", 1, 1 << 20,
+        Affects::shape | Affects::pipeline | Affects::memory);
+    KEY(int, global_batch, 0, "sequences per step over all ranks; 0 = dp x micro_batch", 0, 1 << 28,
+        Affects::shape | Affects::pipeline | Affects::memory);
+    KEY(Schedule, schedule, Schedule::one_f_one_b, "pipeline schedule",
+        Affects::pipeline | Affects::memory);
+    KEY(Recompute, recompute, Recompute::none, "activations computed again in backward",
+        Affects::shape | Affects::pipeline | Affects::memory);
     KEY(int, recompute_layers, 0,
-        "full recompute: layers of a stage, shared out over its chunks; 0 = all", 0, 10000);
+        "full recompute: layers of a stage, shared out over its chunks; 0 = all", 0, 10000,
+        Affects::pipeline | Affects::memory);
     KEY(std::vector<RecomputedModule>, recompute_modules, {},
-        "selective recompute: the modules of a layer that run again; empty = core_attn");
+        "selective recompute: the modules of a layer that run again; empty = core_attn",
+        Affects::shape | Affects::memory);
     KEY(StageCut, cut, StageCut::layers,
         "where stages are cut: between layers, or after equal numbers of modules");
     // and the final norm
     KEY(bool, head_apart, false, "cut by modules: the last stage holds the logits alone");
     KEY(std::vector<int>, stage_layers, {},
-        "layers of each stage chunk, first to last; empty = even");
+        "layers of each stage chunk, first to last; empty = even",
+        Affects::pipeline | Affects::memory);
     KEY(StageLayout, layout, StageLayout::even,
-        "stage chunks that hold fewer layers, beside the embedding or the logits");
+        "stage chunks that hold fewer layers, beside the embedding or the logits",
+        Affects::pipeline | Affects::memory);
     // experts are spread inside cp and dp
-    KEY(std::string, rank_order, "tp-cp-dp-pp", "order of the groups over ranks, innermost first");
+    KEY(std::string, rank_order, "tp-cp-dp-pp", "order of the groups over ranks, innermost first",
+        Affects::ranks | Affects::shape);
     KEY(int, shard, 0, "zero 3: ranks that hold one copy between them, 2 or more; 0 = dp x cp", 0,
-        upto::ranks);
+        upto::ranks, Affects::ranks | Affects::shape | Affects::memory);
     // Alternates layer by layer, with one more micro-batch in flight (Megatron-Core's
     // overlap_moe_expert_parallel_comm).
     KEY(bool, overlap_experts, false,
         "1f1b, dualpipe: a forward and a backward go by turns, all-to-alls of the one overlap the "
-        "work of the other");
+        "work of the other",
+        Affects::shape | Affects::pipeline | Affects::memory);
     KEY(int, overlap_chunks, 1, "alltoall: overlapping chunks of all-to-all and experts", 1, 64);
     KEY(MoeSystem, moe_system, MoeSystem::alltoall, "how the MoE layer runs");
     friend bool operator==(const Parallelism&, const Parallelism&) = default;

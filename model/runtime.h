@@ -140,16 +140,18 @@ struct OptimizerKernels {
 // Switches of collectives and sends; a sweep walks them with the split (ParallelPlan).
 struct Exchanges {
     KEY(GradientOverlap, gradients, GradientOverlap::always,
-        "gradient collectives overlap the backward");
-    KEY(bool, parameters, true, "zero 1, 2: parameters are gathered during the next forward");
+        "gradient collectives overlap the backward", Affects::overlap);
+    KEY(bool, parameters, true, "zero 1, 2: parameters are gathered during the next forward",
+        Affects::overlap);
     KEY(TensorOverlap, tensor, TensorOverlap::never,
-        "tensor-parallel collectives overlap GEMMs, in chunks");
+        "tensor-parallel collectives overlap GEMMs, in chunks", Affects::shape);
     KEY(bool, weight_gradient, true,
-        "tensor-parallel collectives of the backward overlap the weight gradient");
-    KEY(bool, sends, true, "sends between stages overlap other tasks");
+        "tensor-parallel collectives of the backward overlap the weight gradient", Affects::shape);
+    KEY(bool, sends, true, "sends between stages overlap other tasks", Affects::pipeline);
     // without sequence_parallel
     KEY(bool, scatter_sends, true,
-        "each tensor-parallel rank sends its part to the next stage, then they gather");
+        "each tensor-parallel rank sends its part to the next stage, then they gather",
+        Affects::sends);
     friend bool operator==(const Exchanges&, const Exchanges&) = default;
 };
 

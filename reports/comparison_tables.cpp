@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/medians.h"
 #include "model/base/csv.h"
 #include "model/records/measurements.h"
 #include "model/runtime_rules.h"

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "measured/priors.h"
 #include "model/base/numbers.h"
-#include "model/machine/priors.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"
 #include "reports/comparison_tables.h"

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 #include "reports/compare.h"

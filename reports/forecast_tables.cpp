@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "reports/campaign_tables.h"

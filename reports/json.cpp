@@ -1,5 +1,6 @@
 #include "reports/json.h"
 
+#include "measured/medians.h"
 #include "model/records/measurements.h"
 #include "reports/json_parts.h"
 #include "reports/lever_tables.h"

@@ -22,7 +22,11 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word)
         const std::string line =
             fmt::format("{:<40} {:<10} {:<12} {}{}", key.key, key.kind, key.default_value,
                         key.meaning, key.values.empty() ? "" : ": " + key.values);
-        if (lower_case(line).find(wanted) != std::string::npos) text += wrapped(line, 64);
+        if (lower_case(line).find(wanted) == std::string::npos) continue;
+        text += wrapped(line, 64);
+        const bool named = key.key == word || key.key.ends_with("." + word);
+        if (named && !key.affects.empty())
+            text += wrapped(fmt::format("{:64}affects: {}", "", key.affects), 64);
     }
     return text;
 }

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "measured/medians.h"
+#include "measured/priors.h"
 #include "model/base/numbers.h"
-#include "model/machine/priors.h"
 #include "model/records/measurements.h"
 #include "reports/campaign_tables.h"
 #include "reports/comparison_words.h"

@@ -32,7 +32,8 @@ import time
 
 # The tests that see a folder: its own and those of folders that depend on it. "cli": the scripts of tests/cli with the program.
 PROGRAMS = {
-    "model": ["model", "sim", "import", "reports", "calibrate", "cli"],
+    "measured": ["measured", "sim", "import", "calibrate", "cli"],
+    "model": ["model", "measured", "sim", "import", "reports", "calibrate", "cli"],
     "sim": ["sim", "import", "calibrate", "reports", "cli"],
     "import": ["import", "calibrate", "reports", "cli"],
     "calibrate": ["calibrate", "cli"],

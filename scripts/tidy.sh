@@ -16,6 +16,6 @@ cmake -S . -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=Debug -DWITH_CUDA=OFF -DWIT
     -DCMAKE_CXX_COMPILER="clang++-$version" -DCMAKE_C_COMPILER="clang-$version" \
     -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >build/tidy/configure.log
 cmake --build build/tidy --target commit >>build/tidy/configure.log  # a generated header
-[ $# -gt 0 ] || set -- $(git ls-files main.cpp model sim import exec calibrate reports cli | grep '\.cpp$' | grep -v '/cuda/\|/no_')
+[ $# -gt 0 ] || set -- $(git ls-files main.cpp model measured sim import exec calibrate reports cli | grep '\.cpp$' | grep -v '/cuda/\|/no_')
 printf '%s\0' "$@" | xargs -0 -P "$(nproc)" -n 1 "clang-tidy-$version" -p build/tidy --quiet --warnings-as-errors='*' 2>build/tidy/counts.log
 echo "tidy: nothing to say of $# files"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/input/remarks.h"
 #include "model/records/measurements.h"

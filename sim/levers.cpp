@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
 #include "model/input/key_table.h"

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "model/base/numbers.h"
 #include "model/step.h"
 #include "sim/breakdown.h"

@@ -9,12 +9,14 @@
 
 #include <fmt/format.h>
 
+#include "measured/medians.h"
+#include "measured/priors.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"
 #include "model/input/remarks.h"
 #include "model/input/split_rules.h"
-#include "model/machine/priors.h"
 #include "model/recorded/coca/blocks.h"
 #include "model/records/measurements.h"
 #include "model/step.h"

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "measured/medians.h"
 #include "model/input/fields.h"
 #include "model/input/presets.h"
 

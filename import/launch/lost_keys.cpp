@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "import/launch/translate.h"
+#include "measured/read.h"
 #include "model/base/text_search.h"
 #include "model/input/key_table.h"
 #include "model/input/keys.h"

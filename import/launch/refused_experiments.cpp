@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "import/launch/lost_keys.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "import/launch/translation.h"
+#include "measured/read.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
 #include "model/transformer/chunks.h"

@@ -15,6 +15,7 @@
 #include "import/launch/shell_launch.h"
 #include "import/launch/tool_files.h"
 #include "import/launch/translation.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/base/whole_files.h"

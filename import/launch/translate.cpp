@@ -22,6 +22,7 @@
 #include "import/launch/unknown.h"
 #include "import/launch/variables.h"
 #include "import/machine/smi_listings.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/text_search.h"
 #include "model/base/whole_files.h"

@@ -10,6 +10,7 @@
 #include "import/launch/launch_flags.h"
 #include "import/launch/tool_files.h"
 #include "import/launch/translate.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "import/logs/import.h"
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/records/measurement_file.h"
 

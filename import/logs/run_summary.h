@@ -8,6 +8,7 @@
 
 #include "import/logs/import.h"
 #include "import/logs/sample_record.h"
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/medians.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"

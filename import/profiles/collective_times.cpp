@@ -9,6 +9,7 @@
 
 #include "import/profiles/operators.h"
 #include "import/profiles/profile_times.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"

@@ -14,6 +14,7 @@
 #include "import/profiles/profile_times.h"
 #include "import/profiles/profiled_steps.h"
 #include "import/profiles/trace_records.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"

@@ -10,6 +10,7 @@
 #include "import/profiles/operators.h"
 #include "import/profiles/profile_times.h"
 #include "import/profiles/table_words.h"
+#include "measured/medians.h"
 #include "model/base/csv.h"
 #include "model/base/numbers.h"
 #include "model/records/measurement_file.h"

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/base/text_search.h"
 #include "model/records/measurements.h"

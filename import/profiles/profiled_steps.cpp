@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "import/profiles/trace_records.h"
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 

@@ -11,6 +11,8 @@
 #include "import/tables/pytorch.h"
 #include "import/tables/recorded.h"
 #include "import/tables/row_parts.h"
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"
 #include "model/base/stamp.h"

@@ -9,6 +9,7 @@
 #include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
 #include "import/tables/transformer.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
 #include "model/input/presets.h"

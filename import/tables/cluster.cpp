@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "import/tables/row_parts.h"
+#include "measured/read.h"
 #include "model/base/characters.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"

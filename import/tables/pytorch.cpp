@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "import/tables/shelf.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
 #include "model/records/table_row.h"

@@ -13,6 +13,8 @@
 #include "import/tables/cases.h"
 #include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/keys.h"

@@ -12,6 +12,7 @@
 
 #include "import/tables/cluster.h"
 #include "import/tables/row_parts.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/key_values.h"
 #include "model/input/presets.h"

@@ -8,6 +8,7 @@
 
 #include "import/tables/memory_choices.h"
 #include "import/tables/row_parts.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/names.h"
 #include "model/base/numbers.h"

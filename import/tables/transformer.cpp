@@ -12,6 +12,7 @@
 #include "import/tables/row_parts.h"
 #include "import/tables/split.h"
 #include "import/tables/stated_value.h"
+#include "measured/read.h"
 #include "model/base/characters.h"
 #include "model/base/csv.h"
 #include "model/base/errors.h"

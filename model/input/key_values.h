@@ -261,6 +261,7 @@ inline constexpr FieldType field_type{
                                     : number_or_word_of,
     .text = [](const void* field) { return value_text(*static_cast<const T*>(field)); },
     .number = [](const void* field) { return number_in(*static_cast<const T*>(field)); },
+    .copy = [](void* to, const void* from) { *static_cast<T*>(to) = *static_cast<const T*>(from); },
     .names =
         [] {
             if constexpr (HasNames<T>)
@@ -289,16 +290,21 @@ std::vector<Key> keys_of_struct(std::string_view name) {
     const auto add = [&]<auto member>(const Keyed<member>& row) {
         using Field = std::remove_cvref_t<decltype(std::declval<Table&>().*member)>;
         if (!row.meaning && !name.empty()) return;
-        const Key at{row.name, row.meaning ? row.meaning : "", row.least, row.most,
-                     offset_of(member)};
+        const Key at{row.name,    row.meaning ? row.meaning : "",
+                     row.least,   row.most,
+                     row.affects, offset_of(member)};
         if constexpr (OneValue<Field> || is_list<Field>) {
             keys.push_back(at);
             keys.back().type = &field_type<Field>;
         } else if constexpr (is_per_dtype<Field>) {
             using Value = typename decltype(Field::values)::value_type;
             for (std::size_t i = 0; i < std::size(dtypes); ++i) {
-                const Key one{dtypes[i].name,    "", row.least, row.most, i * sizeof(Value),
-                              &field_type<Value>};
+                const Key one{.path = dtypes[i].name,
+                              .meaning = "",
+                              .least = row.least,
+                              .most = row.most,
+                              .offset = i * sizeof(Value),
+                              .type = &field_type<Value>};
                 add_below(keys, at, std::span(&one, 1));
             }
         } else {

@@ -13,6 +13,33 @@
 
 namespace stepcast {
 
+// Parts of a step, by what is computed of each once and kept while other keys of the split change
+// (sim/bounds). What is computed from a part changes with it: the pipeline with the ranks, what is
+// sent with the pipeline and the shape, data parallelism with all of these.
+enum class Affects : unsigned {
+    ranks = 1,     // which ranks form a group, and where they are
+    shape = 2,     // work and tensors of a layer on one rank
+    pipeline = 4,  // the slots of the stages: their layers, micro-batches and order
+    sends = 8,     // what goes between stages
+    data = 16,     // collectives of gradients and parameters, and the update
+    overlap = 32,  // which of these collectives other work hides
+    memory = 64    // the most that a rank holds
+};
+// The parts that a key changes, when it alone is another.
+struct Effects {
+    unsigned parts = 0;
+    constexpr Effects() = default;
+    constexpr Effects(Affects part) : parts(static_cast<unsigned>(part)) {}
+    [[nodiscard]] constexpr bool has(Affects part) const {
+        return (parts & static_cast<unsigned>(part)) != 0;
+    }
+    friend constexpr Effects operator|(Effects a, Effects b) {
+        a.parts |= b.parts;
+        return a;
+    }
+};
+constexpr Effects operator|(Affects a, Affects b) { return Effects(a) | Effects(b); }
+
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the
 // key required. A field with a null meaning is no key of a table that other tables hold. A
 // declaration may use `table`, the name of the field that holds its struct.
@@ -21,6 +48,12 @@ struct Keyed {
     std::string_view name;
     const char* meaning;
     double least = 0, most = 1e21;
+    Effects affects = {};  // of the keys of a split
+    constexpr Keyed(std::string_view of, const char* text, double from = 0, double to = 1e21,
+                    Effects effects = {})
+        : name(of), meaning(text), least(from), most(to), affects(effects) {}
+    constexpr Keyed(std::string_view of, const char* text, Effects effects)
+        : name(of), meaning(text), affects(effects) {}
 };
 
 namespace atleast {

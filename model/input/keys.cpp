@@ -214,6 +214,22 @@ bool is_unset(const Key& key, const Experiment& experiment) {
            (text.empty() || text == "[]" || text == "0" || text.starts_with("0 "));
 }
 
+// "shape, memory"; "" if none was declared
+static std::string effects_text(Effects effects) {
+    constexpr std::pair<Affects, const char*> parts[] = {
+        {Affects::ranks, "groups of ranks"},
+        {Affects::shape, "work and tensors of a layer on a rank"},
+        {Affects::pipeline, "layers, micro-batches and order of the stages"},
+        {Affects::sends, "what goes between stages"},
+        {Affects::data, "collectives of gradients and parameters, and the update"},
+        {Affects::overlap, "which of these collectives other work hides"},
+        {Affects::memory, "the memory of a rank"}};
+    std::string text;
+    for (const auto& [part, name] : parts)
+        if (effects.has(part)) text += (text.empty() ? "" : "; ") + std::string(name);
+    return text;
+}
+
 std::vector<KeyDoc> key_docs() {
     std::vector<KeyDoc> docs;
     const Experiment defaults;
@@ -222,7 +238,8 @@ std::vector<KeyDoc> key_docs() {
                         std::string(is_preset(key) ? "preset" : key.type->kind),
                         is_missing(key, defaults) ? "required" : text_of(key, defaults),
                         std::string(key.meaning),
-                        is_preset(key) ? "" : fmt::format("{}", fmt::join(key.type->names, ", "))});
+                        is_preset(key) ? "" : fmt::format("{}", fmt::join(key.type->names, ", ")),
+                        effects_text(key.affects)});
     }
     return docs;
 }

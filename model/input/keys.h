@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/experiment.h"
+#include "model/input/keyed.h"
 #include "model/input/presets.h"
 #include "model/input/toml_reader.h"
 
@@ -29,7 +30,8 @@ struct FieldType {
     // the value that a file would hold for bare or quoted words
     ConfigValue (*typed)(const std::string& text);
     std::string (*text)(const void* field);
-    double (*number)(const void* field);      // 0 if the field is no number
+    double (*number)(const void* field);  // 0 if the field is no number
+    void (*copy)(void* to, const void* from);
     std::span<const std::string_view> names;  // allowed names
 };
 
@@ -38,6 +40,7 @@ struct FieldType {
 struct Key {
     std::string_view path, meaning;
     double least = 0, most = 1e21;
+    Effects affects = {};
     // of the field in an Experiment, or in the struct that keys_in() describes
     std::size_t offset = 0;
     // null: not a field; the key names the file that a table starts from, of kind `preset`

@@ -31,6 +31,7 @@ struct Layers {
     std::map<std::string, std::string> starts;  // table -> the file that its preset names
     std::map<std::string, std::string> tables;  // table of the experiment file -> its position
     std::vector<std::string> files;             // read so far
+    std::optional<Cluster> unmeasured;          // unmeasured_machine() of its cluster file
 };
 
 // The preset or file that a key of `file` starts from. A relative path is relative to `file`.
@@ -55,7 +56,21 @@ void lay_framework(Layers& layers, const std::string& path);
 
 void lay_override(Layers& layers, const Override& override);
 
-// Every layer of an experiment, without checks.
+// Every layer that files and overrides state, without checks.
 Layers lay_experiment(const ExperimentSource& source, std::span<const Override> overrides);
+
+// Lays the values of the framework over those that nobody stated. The machine is complete by then,
+// because a framework puts back what it replaced.
+void adopt_framework(Layers& layers);
+
+// The experiment, or the cluster of the file `path`. ConfigError, with its place, for a cross rule
+// that it breaks.
+Experiment checked(const Layers& layers);
+Cluster checked_cluster(const Layers& layers, const std::string& path);
+
+// Set one key of an experiment that was read, any but cluster.preset, or its machine; the
+// framework's values follow.
+void set_value(Experiment& experiment, const Override& override);
+void set_machine(Experiment& experiment, Cluster machine);
 
 }  // namespace stepcast

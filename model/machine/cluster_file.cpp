@@ -11,7 +11,7 @@
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/input/layers.h"
-#include "model/machine/priors.h"
+#include "model/machine/nameplate.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {
@@ -138,7 +138,8 @@ std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::
         return true;
     });
     std::erase_if(file.tables, [](const auto& table) { return is_fitted(table.first); });
-    if (fitted.empty() && prefix == "cluster.") lay_priors(layers, file, prefix);
+    if (fitted.empty() && prefix == "cluster.")
+        layers.unmeasured = unmeasured_machine(file, prefix);
     lay_file(layers, file, prefix, Origin::preset);
     if (fitted.empty()) return std::nullopt;
     return lay_fitted(layers, prefix, fitted);

@@ -32,11 +32,4 @@ struct Measurement {
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 
-// Median over accepted steps, or over all if none was accepted (then the runner adds a warning).
-StepTimes median_times(const Measurement& measurement);
-
-// Median measured duration of each task over accepted steps, indexed by task id. A collective's
-// duration counts from the latest arrival of its ranks, as the executor records it.
-std::vector<Seconds> median_durations(const TaskGraph& graph, const Measurement& measurement);
-
 }  // namespace stepcast

@@ -84,16 +84,4 @@ bool has_name_of_log(const std::string& path) {
     return path.ends_with(".log") || path.ends_with(".out") || path.ends_with(".txt");
 }
 
-double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
-
-double quantile(std::vector<double> values, double q) {
-    if (values.empty() || !(q >= 0 && q <= 1))
-        throw std::logic_error("quantile: no values, or q outside 0..1");
-    std::sort(values.begin(), values.end());
-    const double at = q * real(values.size() - 1);
-    const auto below = static_cast<std::size_t>(std::floor(at));
-    const auto above = std::min(below + 1, values.size() - 1);
-    return values[below] + (at - real(below)) * (values[above] - values[below]);
-}
-
 }  // namespace stepcast

@@ -34,7 +34,4 @@ bool has_name_of_log(const std::string& path);
 // First steady step of a run: step 30 of 100 or more, else the start of the last 70 %.
 int first_steady_step(int steps);
 
-double median(std::vector<double> values);              // throws std::logic_error when empty
-double quantile(std::vector<double> values, double q);  // linear interpolation, q in 0..1
-
 }  // namespace stepcast

@@ -64,7 +64,7 @@ void add_fitted_rows(const Cluster& cluster, std::set<std::string>& visited,
                      std::vector<RowHash>& rows) {
     if (cluster.fitted) rows = joined(std::move(rows), cluster.fitted->rows);
     for (const std::string& base : words_of(cluster.inherits))
-        if (visited.insert(base).second) add_fitted_rows(read_cluster(base), visited, rows);
+        if (visited.insert(base).second) add_fitted_rows(stated_cluster(base), visited, rows);
 }
 
 bool holds_any(const std::vector<RowHash>& sorted, const std::vector<RowHash>& rows) {

@@ -171,9 +171,9 @@ void require_stamp(const std::string& path, const std::string& expected) {
 Experiment read_named_experiment(const fs::path& root, const RunHead& head,
                                  const RunRecord& record) {
     const std::string own = (root / "experiment.toml").string();
-    Experiment experiment = read_experiment(
+    Experiment experiment = stated_experiment(
         head.experiment == "experiment.toml" ? own : head.experiment, record.overrides);
-    experiment.cluster = read_cluster((root / "cluster.toml").string());
+    experiment.cluster = stated_cluster((root / "cluster.toml").string());
     check_experiment(experiment);
     return experiment;
 }
@@ -204,7 +204,7 @@ Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
         require_stamp((root / "framework.toml").string(), head.framework_stamp);
     if (!head.routing_stamp.empty())
         require_stamp((root / "routing.csv").string(), head.routing_stamp);
-    Experiment experiment = read_experiment((root / "experiment.toml").string());
+    Experiment experiment = stated_experiment((root / "experiment.toml").string());
     experiment.name = head.experiment;
     experiment.overlay = overlay_of(head);
     return experiment;

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
-#include <tuple>
 
 #include "model/base/numbers.h"
-#include "model/block/linear.h"
 #include "model/step.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
@@ -16,38 +14,6 @@
 #include "sim/bounds/turns.h"
 
 namespace stepcast {
-namespace {
-
-// The values that cached tables depend on, of those that vary in a base: where ranks are, the shape
-// of a rank's share, which pipeline runs, and what it sends.
-auto ranks_of(const Parallelism& p) {
-    return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.rank_order);
-}
-// Full recompute is counted apart from the shape, so it shares a shape with no recompute.
-int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : as_int(recompute); }
-// A bit for each module that selective recompute runs again.
-int of_modules(const Parallelism& p) {
-    int bits = 0;
-    if (p.recompute != Recompute::selective) return bits;
-    for (const RecomputedModule module : p.recompute_modules) bits |= 1 << as_int(module);
-    return bits;
-}
-auto shape_of(const ParallelPlan& plan, const Gradients& gradients) {
-    const auto& [p, x] = plan;
-    const bool accumulates = !gradients.fused_accumulation && micro_batches(p) != 1;
-    return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
-                      of_modules(p), p.overlap_experts, overlaps_tensor(x, p), x.weight_gradient,
-                      accumulates ? accumulated_shards(p) : 0);
-}
-auto pipeline_of(const ParallelPlan& plan) {
-    const auto& [p, x] = plan;
-    return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, x.sends,
-                    p.stage_layers, p.layout, p.overlap_experts);
-}
-
-constexpr const char* default_order = "tp-cp-dp-pp";
-
-}  // namespace
 
 bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
@@ -90,70 +56,28 @@ StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> p
         throw std::logic_error("StepBounds: the workload is no transformer");
 }
 
-// With another rank order, the groups of a shape depend on all sizes.
-StepBounds::ShapeKey StepBounds::shape_key(const ParallelPlan& plan) const {
-    const Parallelism& p = plan.parallelism;
-    const bool usual = p.rank_order == default_order;
-    const auto numbers = [&](auto... part) {
-        return std::array{real(part)..., usual ? 0.0 : p.dp, usual ? 0.0 : p.pp};
-    };
-    return {std::apply(numbers, shape_of(plan, base_.runtime.gradients)),
-            usual ? std::string() : p.rank_order};
-}
-
-PipelineKey StepBounds::pipeline_key(const ParallelPlan& plan) const {
-    const Parallelism& p = plan.parallelism;
-    PipelineKey key{.schedule = p.schedule,
-                    .pp = p.pp,
-                    .chunks = chunks_per_stage(p),
-                    .micro_batches = rounds_of(p).least,
-                    .recompute_layers = recomputes_layers(p) ? p.recompute_layers : 0,
-                    .overlap_p2p = plan.exchanges.sends,
-                    .overlap_experts = p.overlap_experts,
-                    .node = base_.cluster.gpus_per_node,
-                    .stride = groups_.pipeline_neighbour.stride,
-                    .stage_layers = p.layout == StageLayout::even
-                                        ? p.stage_layers
-                                        : chunk_layers(base_.workload, p)};
-    int near = 0;
-    for (int s = 0; s + 1 < p.pp; ++s) near += near_link(key, s);
-    if (near == 0 || near == p.pp - 1) key.node = key.stride = 0;
-    return key;
-}
-
-// Whether the shape of shape_key() is another one.
-bool StepBounds::changes_shape(const ParallelPlan& before, const ParallelPlan& plan,
-                               bool ranks) const {
-    const Gradients& gradients = base_.runtime.gradients;
-    const std::string &order = plan.parallelism.rank_order, &last = before.parallelism.rank_order;
-    return shape_of(plan, gradients) != shape_of(before, gradients) || order != last ||
-           (ranks && order != default_order);  // the same condition as in shape_key()
-}
-
 void StepBounds::bind(const ParallelPlan& plan) {
     const ParallelPlan before = plan_of(now_);
     set_plan(now_, plan);
-    const auto& [p, x] = plan;
-    const auto& [last, last_x] = before;
+    const SplitOfBase last{before, base_.runtime.gradients}, here{plan, base_.runtime.gradients};
     const bool fresh = shape_ == nullptr;
-    const bool ranks = fresh || ranks_of(p) != ranks_of(last);
-    const bool shape = fresh || changes_shape(before, plan, ranks);
+    const bool ranks = fresh || changes<Affects::ranks>(last, here);
+    const bool shape = fresh || changes<Affects::shape>(last, here);
     if (ranks) bind_groups();
     if (shape) bind_shape();
     if (ranks || shape)
         context_.emplace(LayerContext{now_, shape_->shape, groups_, shape_->routing});
-    const bool pipeline = ranks || micro_batches(p) != micro_batches(last) ||
-                          pipeline_of(plan) != pipeline_of(before);
+    const bool pipeline = ranks || changes<Affects::pipeline>(last, here);
     if (pipeline) bind_pipeline();
     if (shape || pipeline) bind_units();
     const bool passing = units_.passing[at(UnitKind::head)] > Bytes(0);
-    if (shape || pipeline || (passing && p.zero != last.zero)) bind_memory();
-    const bool times = pipeline || shape || x.scatter_sends != last_x.scatter_sends;
-    const bool data = times || p.zero != last.zero;
+    if (shape || pipeline || (passing && changes<Affects::data>(last, here))) bind_memory();
+    const bool times = pipeline || shape || changes<Affects::sends>(last, here);
+    const bool data = times || changes<Affects::data>(last, here);
     stale_.paths |= pipeline;
     stale_.sends |= times;
     stale_.data |= data;
-    stale_.gradients |= data || x.gradients != last_x.gradients;
+    stale_.gradients |= data || changes<Affects::overlap>(last, here);
 }
 
 void StepBounds::bind_times() {
@@ -178,13 +102,14 @@ void StepBounds::bind_groups() {
 }
 
 void StepBounds::bind_shape() {
-    const auto [known, is_new] = shapes_.try_emplace(shape_key(plan_of(now_)));
+    const auto [known, is_new] =
+        shapes_.try_emplace(shape_key({plan_of(now_), now_.runtime.gradients}));
     if (is_new) known->second = bound_shape(now_, routing_of(now_, draw_));
     shape_ = &known->second;
 }
 
 void StepBounds::bind_pipeline() {
-    key_ = pipeline_key(plan_of(now_));
+    key_ = pipeline_key(now_, groups_);
     rounds_ = rounds_of(now_.parallelism);
     FoundPipelines::Entry*& entry = met_[key_];
     if (!entry) entry = &pipelines_->find(key_);

@@ -9,6 +9,7 @@
 
 #include "model/runtime_rules.h"
 #include "sim/bounds/least.h"
+#include "sim/bounds/part_keys.h"
 #include "sim/bounds/tail.h"
 
 namespace stepcast {
@@ -88,8 +89,6 @@ public:
     StepBound operator()(const ParallelPlan& plan);
 
 private:
-    // shape_of() and two sizes; rank_order
-    using ShapeKey = std::pair<std::array<double, 13>, std::string>;
     // A path with the micro-batches of this call. `lower` and `estimate` are the times of its
     // features that data parallelism does not change.
     struct RunPath {
@@ -125,13 +124,9 @@ private:
         Activations moment;
     };
 
-    [[nodiscard]] ShapeKey shape_key(const ParallelPlan& plan) const;
-    [[nodiscard]] PipelineKey pipeline_key(const ParallelPlan& plan) const;
     // Each computes what depends on the parallelism of this call: bind() what memory needs,
     // bind_times() the rest.
     void bind(const ParallelPlan& plan);
-    [[nodiscard]] bool changes_shape(const ParallelPlan& before, const ParallelPlan& plan,
-                                     bool ranks) const;
     void bind_times();
     void bind_shape();
     void bind_groups();

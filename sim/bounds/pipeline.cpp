@@ -144,6 +144,25 @@ std::vector<StageGroup> groups_of(const PipelineKey& key, const Workload& w,
 
 }  // namespace
 
+PipelineKey pipeline_key(const Experiment& e, const RankGroups& groups) {
+    const Parallelism& p = e.parallelism;
+    PipelineKey key{.schedule = p.schedule,
+                    .pp = p.pp,
+                    .chunks = chunks_per_stage(p),
+                    .micro_batches = rounds_of(p).least,
+                    .recompute_layers = recomputes_layers(p) ? p.recompute_layers : 0,
+                    .overlap_p2p = e.runtime.exchanges.sends,
+                    .overlap_experts = p.overlap_experts,
+                    .node = e.cluster.gpus_per_node,
+                    .stride = groups.pipeline_neighbour.stride,
+                    .stage_layers = p.layout == StageLayout::even ? p.stage_layers
+                                                                  : chunk_layers(e.workload, p)};
+    int near = 0;
+    for (int s = 0; s + 1 < p.pp; ++s) near += near_link(key, s);
+    if (near == 0 || near == p.pp - 1) key.node = key.stride = 0;
+    return key;
+}
+
 bool near_link(const PipelineKey& key, int stage) {
     return key.node == 0 || stage * key.stride / key.node == (stage + 1) * key.stride / key.node;
 }

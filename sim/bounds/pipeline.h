@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/numbers.h"
+#include "model/rank_groups.h"
 #include "sim/bounds/shape.h"
 
 namespace stepcast {
@@ -24,6 +25,10 @@ struct PipelineKey {
     std::vector<int> stage_layers;
     friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
 };
+
+// What decides the pipeline of this split. The only of a split's values that a pipeline is found
+// by.
+PipelineKey pipeline_key(const Experiment& experiment, const RankGroups& groups);
 
 // Whether stages `stage` and `stage` + 1 share a node; true where all links are alike.
 bool near_link(const PipelineKey& key, int stage);

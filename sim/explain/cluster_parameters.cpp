@@ -7,10 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "measured/priors.h"
 #include "model/base/numbers.h"
 #include "model/input/key_values.h"
 #include "model/machine/measured_tables.h"
-#include "model/machine/priors.h"
+#include "model/machine/nameplate.h"
 
 namespace stepcast {
 namespace {

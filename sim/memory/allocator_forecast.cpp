@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/input/check_experiment.h"

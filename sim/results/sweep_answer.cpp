@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/medians.h"
 #include "model/base/numbers.h"
 #include "model/records/measurements.h"
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

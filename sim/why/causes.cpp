@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/medians.h"
 #include "model/records/measurements.h"
 #include "sim/scatter.h"
 

@@ -9,6 +9,7 @@
 #include "calibrate/from_measurements.h"
 #include "calibrate/named_kernels.h"
 #include "calibrate/table_cases.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/machine/cluster_file.h"
 #include "tests/calibrate/made_up_machine.h"

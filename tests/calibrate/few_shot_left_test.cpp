@@ -10,6 +10,7 @@
 #include "calibrate/step_fit.h"
 #include "calibrate/step_fit_files.h"
 #include "calibrate/step_model.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "sim/scatter.h"
 #include "tests/calibrate/step_rows.h"

@@ -15,6 +15,7 @@
 #include "calibrate/step_fit.h"
 #include "calibrate/step_model.h"
 #include "import/tables/case_files.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

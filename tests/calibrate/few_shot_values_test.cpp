@@ -8,6 +8,7 @@
 #include "calibrate/step_constants.h"
 #include "calibrate/step_fit.h"
 #include "calibrate/step_model.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
 #include "sim/explain/cluster_parameters.h"

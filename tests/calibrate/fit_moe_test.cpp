@@ -11,6 +11,8 @@
 #include <fstream>
 #include <map>
 
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/graph/step_times.h"

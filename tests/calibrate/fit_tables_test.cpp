@@ -8,6 +8,7 @@
 #include "calibrate/fit.h"
 #include "calibrate/table_cases.h"
 #include "calibrate/table_record.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"

@@ -9,6 +9,7 @@
 #include "calibrate/fit_tables.h"
 #include "calibrate/gpu_fit.h"
 #include "calibrate/gpu_sweep.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
 #include "tests/literals.h"

@@ -7,6 +7,7 @@
 
 #include "calibrate/host_fit.h"
 #include "calibrate/host_sweep.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/machine/cluster_file.h"
 #include "sim/costs/collective_costs.h"

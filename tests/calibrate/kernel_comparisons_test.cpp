@@ -5,6 +5,7 @@
 #include "calibrate/fit_tables.h"
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/table_cases.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/machine/cluster_file.h"
 #include "tests/model/files.h"

@@ -7,6 +7,7 @@
 #include "calibrate/fit.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/table_cases.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

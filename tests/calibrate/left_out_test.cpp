@@ -11,6 +11,8 @@
 #include "calibrate/few_shot.h"
 #include "calibrate/step_constants.h"
 #include "import/tables/case_files.h"
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/machine/cluster_file.h"
 #include "model/records/measurements.h"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/left_out_sources.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "sim/interval.h"
 #include "tests/calibrate/step_rows.h"

@@ -12,6 +12,8 @@
 #include "calibrate/script_tables.h"
 #include "calibrate/table_cases.h"
 #include "import/tables/case_files.h"
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/machine/cluster_file.h"
 #include "reports/compare_page.h"

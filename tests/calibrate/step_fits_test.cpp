@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/from_measurements.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/records/measurement.h"
 #include "model/records/measurements.h"

@@ -17,6 +17,8 @@
 
 #include "exec/execute.h"
 #include "exec/host_device.h"
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/records/measurements.h"
 #include "model/step.h"

@@ -23,6 +23,7 @@
 #include "import/profiles/nccl_tests.h"
 #include "import/profiles/profile_times.h"
 #include "import/tables/case_files.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/plain_text.h"
 #include "model/experiment.h"

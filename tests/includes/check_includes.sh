@@ -6,16 +6,17 @@ cd "${1:-$(dirname "$0")/../..}"
 # Folder: project folders that it may include. "." is the root: main.cpp, the map.
 folders='
 model:      model
-sim:        sim model
-import:     import model sim
+measured:   measured model
+sim:        sim model measured
+import:     import model measured sim
 exec:       exec model
-calibrate:  calibrate model sim import
-reports:    reports model sim
-cli:        cli model sim import exec calibrate reports
-.:          cli model sim import exec calibrate reports
-python:     cli model sim import calibrate reports
-tests:      tests model sim import exec calibrate reports
-benchmarks: benchmarks tests model sim
+calibrate:  calibrate model measured sim import
+reports:    reports model measured sim
+cli:        cli model measured sim import exec calibrate reports
+.:          cli model measured sim import exec calibrate reports
+python:     cli model measured sim import calibrate reports
+tests:      tests model measured sim import exec calibrate reports
+benchmarks: benchmarks tests model measured sim
 '
 
 # Header prefix: files (globs) that may include it, and after "at most" how many of them outside tests/.
@@ -23,7 +24,7 @@ headers='
 toml++/:            model/input/toml_reader.cpp
 yaml-cpp/:          import/launch/document.cpp
 pugixml.hpp:        import/machine/nccl_topology.cpp
-boost/:             model/base/*.cpp model/graph/dependencies.h model/machine/transfer.cpp sim/network/topology.cpp sim/gantt.cpp sim/scatter.cpp import/profiles/trace_records.h reports/graph_dot.cpp tests/model/graph/*.cpp tests/sim/engine/*.cpp
+boost/:             model/base/*.cpp model/graph/dependencies.h measured/transfer.cpp sim/network/topology.cpp sim/gantt.cpp sim/scatter.cpp import/profiles/trace_records.h reports/graph_dot.cpp tests/model/graph/*.cpp tests/sim/engine/*.cpp
 nlohmann/:          reports/*.cpp reports/json_parts.h model/input/hub_families.h import/profiles/*.cpp import/profiles/json_numbers.h tests/* at most 7
 simdjson.h:         import/profiles/kineto.cpp
 sqlite3.h:          import/profiles/nsight.cpp tests/*

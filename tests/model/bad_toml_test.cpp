@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

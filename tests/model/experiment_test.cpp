@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

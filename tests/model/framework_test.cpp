@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/input/keys.h"
 #include "model/input/presets.h"

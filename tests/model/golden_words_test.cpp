@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/families.h"
 #include "model/input/hub_config.h"

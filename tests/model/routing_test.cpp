@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/medians.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 

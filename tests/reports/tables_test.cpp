@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/framework.h"
 #include "model/input/presets.h"

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/input/check_experiment.h"
 #include "sim/as_run.h"

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/presets.h"
 #include "sim/predict.h"

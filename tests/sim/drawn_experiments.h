@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "tests/random_experiments.h"
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/runtime_rules.h"

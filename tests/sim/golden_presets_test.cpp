@@ -1,6 +1,7 @@
 // The golden gate: the predictions of every shipped experiment, in a checked-in table. A change of
 // the model that moves a prediction must say so: scripts/renew-golden.sh "REASON" rewrites the
 // moved rows, each with its reason.
+#include "measured/read.h"
 #include "sim/predict.h"
 #include "tests/golden_table.h"
 

@@ -3,8 +3,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "measured/priors.h"
+#include "measured/read.h"
 #include "model/experiment.h"
-#include "model/machine/priors.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/graph/task_graph.h"
 #include "model/input/key_table.h"

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "sim/costs/collective_costs.h"

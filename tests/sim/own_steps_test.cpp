@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/input/presets.h"
 #include "model/recorded/coca/blocks.h"
 #include "model/step.h"

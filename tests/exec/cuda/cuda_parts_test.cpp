@@ -7,6 +7,7 @@
 #include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/gemm.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/step.h"
 #include "tests/literals.h"

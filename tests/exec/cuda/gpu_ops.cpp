@@ -15,6 +15,7 @@
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_rank.h"
 #include "exec/execute.h"
+#include "measured/medians.h"
 #include "tests/exec/all_ops.h"
 #include "tests/exec/cuda/gpu_passes.h"
 #include "tests/exec/cuda/gpu_values.h"

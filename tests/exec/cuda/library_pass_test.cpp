@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "measured/read.h"
 #include "model/step.h"
 #include "tests/literals.h"
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "import/launch/translate.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "tests/import/launch/every_key.h"
 #include "tests/model/files.h"

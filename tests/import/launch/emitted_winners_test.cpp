@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "measured/read.h"
 #include "model/input/presets.h"
 #include "sim/sweep/sweep.h"
 #include "tests/import/launch/imported_again.h"

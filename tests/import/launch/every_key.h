@@ -11,6 +11,7 @@
 
 #include "import/launch/emit.h"
 #include "import/launch/lost_keys.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
 #include "model/input/keys.h"

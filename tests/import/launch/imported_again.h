@@ -6,6 +6,7 @@
 
 #include "import/launch/lost_keys.h"
 #include "import/launch/translation.h"
+#include "measured/read.h"
 #include "tests/import/launch/every_key.h"
 #include "tests/model/files.h"
 

@@ -6,6 +6,7 @@
 
 #include "import/launch/translate.h"
 #include "import/launch/translation.h"
+#include "measured/read.h"
 #include "model/transformer/counts.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"

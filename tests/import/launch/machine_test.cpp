@@ -10,6 +10,7 @@
 #include "import/machine/nccl_topology.h"
 #include "import/machine/node_listings.h"
 #include "import/machine/smi_listings.h"
+#include "measured/read.h"
 #include "model/base/whole_files.h"
 #include "model/experiment.h"
 #include "tests/import/launch/shared_configs.h"

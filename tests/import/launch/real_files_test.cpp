@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "import/launch/translate.h"
+#include "measured/read.h"
 #include "tests/import/launch/shared_configs.h"
 #include "tests/import/launch/told.h"
 #include "tests/model/files.h"

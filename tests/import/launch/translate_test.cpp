@@ -5,6 +5,7 @@
 
 #include "import/launch/translate.h"
 #include "import/launch/translation.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/runtime_rules.h"
 #include "tests/import/launch/told.h"

@@ -7,6 +7,7 @@
 
 #include "import/launch/translate.h"
 #include "import/launch/translation.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "tests/import/launch/shared_configs.h"
 #include "tests/import/launch/told.h"

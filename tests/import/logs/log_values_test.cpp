@@ -7,6 +7,7 @@
 #include "import/logs/log_lines.h"
 #include "import/logs/run_summary.h"
 #include "import/logs/sample_record.h"
+#include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/records/measurements.h"
 #include "tests/calibrate/logs.h"

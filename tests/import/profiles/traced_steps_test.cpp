@@ -8,6 +8,7 @@
 #include "calibrate/replay.h"
 #include "calibrate/trace_forecast.h"
 #include "import/profiles/import_profiles.h"
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/framework.h"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "sim/predict.h"

@@ -8,6 +8,7 @@
 #include "import/tables/case_files.h"
 #include "import/tables/case_of.h"
 #include "import/tables/cases.h"
+#include "measured/read.h"
 #include "model/step.h"
 #include "reports/compare_page.h"
 #include "sim/memory/allocator_forecast.h"

@@ -3,6 +3,7 @@
 
 #include "import/tables/case_of.h"
 #include "import/tables/cases.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "sim/predict.h"
 #include "sim/predict_all.h"

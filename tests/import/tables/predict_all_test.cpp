@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "sim/predict_all.h"
 
 using namespace stepcast;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "import/tables/case_files.h"
+#include "measured/medians.h"
 #include "model/records/measurements.h"
 #include "sim/predict_all.h"
 #include "tests/truth.h"

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/input/presets.h"
 #include "model/records/measurements.h"
 #include "sim/memory/coca_memory.h"

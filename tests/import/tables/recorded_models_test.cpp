@@ -4,6 +4,7 @@
 // from tables of the same GPU.
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "sim/predict.h"
 
 using namespace stepcast;

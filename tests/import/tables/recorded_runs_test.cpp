@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/input/presets.h"
 #include "model/records/measurements.h"
 #include "sim/predict.h"

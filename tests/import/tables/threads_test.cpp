@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "import/tables/case_files.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "sim/why/diagnose.h"
 #include "tests/truth.h"

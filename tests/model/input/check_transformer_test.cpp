@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/input/check_experiment.h"
 #include "tests/model/files.h"

@@ -1,4 +1,5 @@
 #include "model/input/hub_config.h"
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/input/families.h"
 #include "model/transformer/counts.h"

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/input/families.h"
 #include "model/input/hub_config.h"

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "measured/read.h"
 #include "model/input/check_experiment.h"
 #include "model/input/presets.h"
 #include "model/input/remarks.h"

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "measured/read.h"
 #include "model/base/plain_text.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/input/keys.h"
 #include "model/input/presets.h"

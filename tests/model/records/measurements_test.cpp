@@ -7,17 +7,6 @@
 
 using namespace stepcast;
 
-// For 1 2 3 4 the median lies halfway between 2 and 3; a tenth of the way along 3 gaps is 1.3.
-TEST_CASE("quantiles interpolate between samples") {
-    CHECK(median({4, 1, 3, 2}) == 2.5);
-    CHECK(median({5, 1, 9}) == 5);
-    CHECK(quantile({4, 1, 3, 2}, 0.1) == Approx(1.3));
-    CHECK(quantile({4, 1, 3, 2}, 0) == 1);
-    CHECK(quantile({4, 1, 3, 2}, 1) == 4);
-    CHECK_THROWS_AS(median({}), std::logic_error);
-    CHECK_THROWS_AS(quantile({1}, 1.5), std::logic_error);
-}
-
 TEST_CASE("measurements read back as written") {
     const TestFolder folder;
     const std::vector<Sample> samples{

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/experiment.h"
 #include "model/machine/cluster_file.h"

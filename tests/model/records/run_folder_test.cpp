@@ -6,6 +6,7 @@
 #include <fstream>
 #include <tuple>
 
+#include "measured/read.h"
 #include "model/base/whole_files.h"
 #include "model/graph/trace.h"
 #include "model/input/presets.h"

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "tests/transformers.h"

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/check_experiment.h"
 #include "model/recorded/opt_prime/modules.h"

@@ -3,6 +3,7 @@
 // tokens a rank.
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/experiment.h"
 #include "model/transformer/step.h"
 #include "tests/model/files.h"

@@ -2,6 +2,7 @@
 // step.
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/step.h"

@@ -1,18 +1,22 @@
-// The bounds keep what they priced for one base of a sweep. A key that changes a step and not what
-// they look it up by would give the price of another split in silence. So every key is changed
-// here, by name from the table of keys.
+// The bounds keep what they priced for one base of a sweep, and look it up by the keys that declare
+// the part of a step that it is of. A key that changes a part and does not declare it would give
+// the price of another split in silence; one that declares what it does not change would split what
+// is shared. So every key is changed here, by name from the table of keys.
 
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/input/key_table.h"
 #include "model/input/keys.h"
 #include "model/step.h"
 #include "sim/bounds/bounds.h"
 #include "sim/engine/simulate.h"
+#include "sim/memory/transformer_memory.h"
 #include "tests/random_experiments.h"
 
 using namespace stepcast;
@@ -66,9 +70,60 @@ Seconds simulated_step(const Experiment& e) {
     return timeline.end;
 }
 
+// The parts of a split's step as the bounds compute them, and the most that a rank holds.
+struct Parts {
+    RankGroups ranks;
+    BoundShape shape;
+    PipelineKey pipeline;
+    int rounds = 0;        // of micro-batches, beyond those of the pipeline's key
+    bool repeats = false;  // whether its slots run layers again
+    Bytes memory;
+    Seconds step;  // of the engine
+};
+Parts parts_of(const Experiment& e, OpPrices& prices) {
+    const RankGroups ranks = rank_groups(e);
+    BoundShape shape = bound_shape(e, routing_of(e));
+    add_times(shape, e, prices);
+    return {ranks,
+            std::move(shape),
+            pipeline_key(e, ranks),
+            rounds_of(e.parallelism).count,
+            recomputes_layers(e.parallelism),
+            transformer_memory(e).peak,
+            simulated_step(e)};
+}
+bool is_same_shape(const BoundShape& a, const BoundShape& b) {
+    const auto times = [](const BoundShape& s) {
+        return std::tie(s.lower, s.estimate, s.computing, s.alone, s.lead, s.rest, s.gather,
+                        s.waits, s.turns.slowed, s.turns.exchanging, s.turns.waiting);
+    };
+    return a.shape == b.shape && times(a) == times(b);
+}
+
+// What differs. A pipeline follows from its ranks, all that is left from these and the shape.
+struct Differing {
+    bool ranks, shape, pipeline, memory;
+    bool only_pipeline;  // and not the ranks
+    // sends, data parallelism or what overlaps: the step, though no other part does
+    bool only_rest;
+};
+Differing differing(const Parts& a, const Parts& b) {
+    const bool ranks = a.ranks != b.ranks, shape = !is_same_shape(a.shape, b.shape),
+               pipeline =
+                   a.pipeline != b.pipeline || a.rounds != b.rounds || a.repeats != b.repeats;
+    return {ranks,
+            shape,
+            pipeline,
+            a.memory != b.memory,
+            pipeline && !ranks,
+            a.step != b.step && !ranks && !shape && !pipeline};
+}
+
 // What changing one key of many splits found, by key.
 struct Tried {
     int splits = 0;
+    // in which these differ
+    int ranks = 0, shape = 0, pipeline = 0, memory = 0, only_pipeline = 0, only_rest = 0;
     int other_steps = 0;   // in which the engine's step changed
     int stale = 0;         // in which kept bounds are not fresh ones
     int below_bounds = 0;  // in which the engine's step is below the lower bound
@@ -78,7 +133,8 @@ struct Tried {
 void change_every_key(const Experiment& base, std::map<std::string_view, Tried>& tried) {
     StepBounds kept(base);
     const StepBound of_base = kept(plan_of(base));
-    const Seconds step = simulated_step(base);
+    OpPrices prices(base.cluster);
+    const Parts parts = parts_of(base, prices);
     for (const Key* key : keys_of_splits())
         for (const std::string& value : values_for(*key)) {
             const auto e = changed(base, *key, value);
@@ -86,10 +142,18 @@ void change_every_key(const Experiment& base, std::map<std::string_view, Tried>&
             const StepBound found = kept(plan_of(*e));
             StepBounds fresh(base);
             const bool stale = found != fresh(plan_of(*e)) || kept(plan_of(base)) != of_base;
-            const Seconds other = simulated_step(*e);
+            const Parts others = parts_of(*e, prices);
+            const Seconds other = others.step;
+            const Differing parts_differ = differing(parts, others);
             Tried& of_key = tried[key->path];
             ++of_key.splits;
-            of_key.other_steps += other != step;
+            of_key.ranks += parts_differ.ranks;
+            of_key.shape += parts_differ.shape;
+            of_key.pipeline += parts_differ.pipeline;
+            of_key.memory += parts_differ.memory;
+            of_key.only_pipeline += parts_differ.only_pipeline;
+            of_key.only_rest += parts_differ.only_rest;
+            of_key.other_steps += other != parts.step;
             of_key.stale += stale;
             of_key.below_bounds += found.lower > other * (1 + 1e-9);
         }
@@ -108,6 +172,19 @@ static void add_what_keys_need(std::uint64_t seed, Experiment& e) {
     e.workload.tied = seed % 2 == 0;
     if (seed % 3 == 0) e.workload.norm = Norm::rmsnorm;
     e.runtime.kernels = seed % 4 == 0 ? KernelStyle::eager : KernelStyle::fused;
+    e.runtime.gradients.fused_accumulation = seed % 5 != 0;
+}
+
+// The parts of a step that keys declare are those that they change, each way.
+static void check_declared(const Key& key, const Tried& found) {
+    const auto declares = [&](Affects part) { return key.affects.has(part); };
+    CHECK(declares(Affects::ranks) == (found.ranks > 0));
+    CHECK(declares(Affects::shape) == (found.shape > 0));
+    CHECK((found.pipeline > 0 || !declares(Affects::pipeline)));
+    CHECK((found.only_pipeline == 0 || declares(Affects::pipeline)));
+    CHECK(declares(Affects::memory) == (found.memory > 0));
+    CHECK((declares(Affects::sends) || declares(Affects::data) || declares(Affects::overlap)) ==
+          (found.only_rest > 0));
 }
 
 TEST_CASE("bounds that were kept for a split are not those of a split that differs in any key") {
@@ -127,5 +204,6 @@ TEST_CASE("bounds that were kept for a split are not those of a split that diffe
         CHECK(of_key.stale == 0);
         CHECK(of_key.below_bounds == 0);
         CHECK((of_key.other_steps > 0) != without_effect.contains(key->path));
+        if (!without_effect.contains(key->path)) check_declared(*key, of_key);
     }
 }

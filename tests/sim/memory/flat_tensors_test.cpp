@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/input/presets.h"
 #include "model/step.h"
 #include "sim/memory/flat_list.h"

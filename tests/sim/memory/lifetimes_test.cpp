@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/input/presets.h"
 #include "model/runtime_rules.h"
 #include "model/step.h"

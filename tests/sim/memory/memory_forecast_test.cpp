@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/input/presets.h"
 #include "sim/memory/allocator_forecast.h"
 #include "sim/memory/memory_use.h"

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "sim/predict.h"
 #include "sim/sweep/node_counts.h"

@@ -8,6 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/medians.h"
+#include "measured/read.h"
 #include "model/input/keys.h"
 #include "model/records/measurements.h"
 #include "sim/memory/memory_use.h"

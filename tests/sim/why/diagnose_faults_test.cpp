@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "sim/scatter.h"
 #include "sim/why/diagnose.h"
 #include "sim/why/two_causes.h"

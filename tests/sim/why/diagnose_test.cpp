@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "sim/predict.h"
 #include "sim/why/evidence.h"

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/read.h"
 #include "model/recorded/coca/blocks.h"
 #include "model/recorded/coca/parts.h"
 #include "model/recorded/coca/tensors.h"

@@ -1,5 +1,5 @@
 // Finds the measured machines that an unmeasured machine resembles, and what to take from them.
-// Internal to model/machine.
+// Internal to measured/.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "measured/medians.h"
 #include "model/base/selection.h"
 #include "model/cluster.h"
 #include "model/input/layers.h"
-#include "model/records/measurements.h"
 
 namespace stepcast {
 

@@ -3,9 +3,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "model/machine/kernels_by_name.h"
-#include "model/machine/priors.h"
-#include "model/machine/transfer.h"
+#include "measured/kernels_by_name.h"
+#include "measured/priors.h"
+#include "measured/read.h"
+#include "measured/transfer.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

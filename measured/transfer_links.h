@@ -1,8 +1,8 @@
 // The same for links, collectives and launches.
 #pragma once
 
+#include "measured/nearest.h"
 #include "model/input/layers.h"
-#include "model/machine/nearest.h"
 
 namespace stepcast {
 

@@ -1,10 +1,10 @@
-#include "model/machine/kernels_by_name.h"
+#include "measured/kernels_by_name.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "model/machine/nearest.h"
-#include "model/machine/transfer.h"
+#include "measured/nearest.h"
+#include "measured/transfer.h"
 
 namespace stepcast {
 namespace {

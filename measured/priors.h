@@ -5,25 +5,26 @@
 #include <string_view>
 #include <vector>
 
+#include "measured/nearest.h"
 #include "model/cluster.h"
 #include "model/input/layers.h"
 
 namespace stepcast {
 
-// Sets priors below a cluster file that states rates of a GPU: efficiencies of kernels and links
-// (shares of datasheet rates), costs of calls and hosts, energy at full clock, memory beside the
-// tensors, and in noise.step the error of such forecasts. Values that the file states win. A file
-// with constants of products, memory and links is complete and gets none. Internal to model/.
-void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix,
-                const std::string& left_out = {});
+// Completes a machine that nobody measured (Layers::unmeasured): below all that was said of it,
+// lays the priors of its datasheet, and those of its network where it has none of its own.
+void complete_machine(Layers& layers);
+
+// Lays what a machine with this datasheet is assumed to reach, from `measured` machines:
+// efficiencies of kernels and links (shares of datasheet rates), costs of calls and hosts, energy
+// at full clock, memory beside the tensors, and in noise.step the error of such forecasts. Nothing
+// if `measured` is empty.
+void lay_priors(Layers& layers, const Cluster& plate, const Machines& measured);
 
 // Sets the constants of link.inter that nobody stated, where a network was stated beside a machine
 // that has none: the medians of the fitted machines. Without them rings would reach the whole
 // bandwidth, without a start.
 void lay_network_priors(Layers& layers);
-
-// True if a key ("cluster.gpu.sms") belongs to the datasheet and not to measurements.
-bool is_nameplate(std::string_view key);
 
 // A shipped cluster predicted from its nameplate and the constants of the others, which shows how
 // well constants transfer.
@@ -40,9 +41,5 @@ bool has_like_machine(const Cluster& cluster);
 
 // the largest share of a datasheet rate that a prior may be
 inline constexpr double most_of_rate = 0.95;
-
-// Adapts the constants of one GPU's kernels to another. On all measured devices, A100 to Arc, an SM
-// fills pipelines, takes exponentials and copies equally fast. The speeds of its tensor cores and
-// of its share of the memory differ against that.
 
 }  // namespace stepcast

@@ -1,10 +1,11 @@
-#include "model/input/show.h"
+#include "measured/show.h"
 
 #include <catch2/catch.hpp>
 
 #include <filesystem>
 #include <sstream>
 
+#include "measured/read.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

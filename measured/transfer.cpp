@@ -1,14 +1,14 @@
-#include "model/machine/transfer.h"
+#include "measured/transfer.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <boost/math/statistics/linear_regression.hpp>
 
+#include "measured/nearest.h"
+#include "measured/priors.h"
 #include "model/base/numbers.h"
 #include "model/machine/generation.h"
-#include "model/machine/nearest.h"
-#include "model/machine/priors.h"
 
 namespace stepcast {
 namespace {

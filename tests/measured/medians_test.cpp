@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "measured/medians.h"
 #include "model/records/measurement.h"
 #include "tests/graphs.h"
 #include "tests/literals.h"
@@ -28,6 +29,17 @@ void add_step(Measurement& m, double length, bool accepted) {
 }
 
 }  // namespace
+
+// For 1 2 3 4 the median lies halfway between 2 and 3; a tenth of the way along 3 gaps is 1.3.
+TEST_CASE("quantiles interpolate between samples") {
+    CHECK(median({4, 1, 3, 2}) == 2.5);
+    CHECK(median({5, 1, 9}) == 5);
+    CHECK(quantile({4, 1, 3, 2}, 0.1) == Approx(1.3));
+    CHECK(quantile({4, 1, 3, 2}, 0) == 1);
+    CHECK(quantile({4, 1, 3, 2}, 1) == 4);
+    CHECK_THROWS_AS(median({}), std::logic_error);
+    CHECK_THROWS_AS(quantile({1}, 1.5), std::logic_error);
+}
 
 // The accepted steps 2, 4 and 10 give 4. The rejected 100 does not count.
 TEST_CASE("medians are over accepted steps") {

@@ -1,10 +1,11 @@
 #include <catch2/catch.hpp>
 
+#include "measured/priors.h"
+#include "measured/read.h"
 #include "model/cluster.h"
 #include "model/experiment.h"
 #include "model/input/presets.h"
 #include "model/machine/cluster_file.h"
-#include "model/machine/priors.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,37 +1,22 @@
-#include "model/machine/priors.h"
+#include "measured/priors.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "measured/kernels_by_name.h"
+#include "measured/medians.h"
+#include "measured/nearest.h"
+#include "measured/transfer.h"
+#include "measured/transfer_links.h"
+#include "measured/transfer_spreads.h"
+#include "model/input/key_table.h"
 #include "model/input/key_values.h"
+#include "model/input/keys.h"
 #include "model/input/presets.h"
-#include "model/machine/kernels_by_name.h"
-#include "model/machine/nearest.h"
-#include "model/machine/transfer.h"
-#include "model/machine/transfer_links.h"
-#include "model/machine/transfer_spreads.h"
+#include "model/machine/nameplate.h"
 
 namespace stepcast {
-bool is_nameplate(std::string_view key) {
-    constexpr std::array stated{"cluster.name",
-                                "cluster.source",
-                                "cluster.nodes",
-                                "cluster.gpus_per_node",
-                                "cluster.fabric",
-                                "cluster.gpu.",
-                                "cluster.network.nics",
-                                "cluster.network.rails",
-                                "cluster.network.nodes_per_leaf",
-                                "cluster.network.oversubscription",
-                                "cluster.power.limit_w",
-                                "cluster.power.idle_w",
-                                "cluster.kernel.attention_kernel",
-                                "cluster.link.intra.mesh"};
-    return key.ends_with("bandwidth") || std::ranges::any_of(stated, [&](const char* s) {
-               return key == s || (std::string_view(s).ends_with('.') && key.starts_with(s));
-           });
-}
 
 namespace {
 
@@ -43,12 +28,6 @@ constexpr double spread_of_steps = 0.2;
 constexpr std::array tables{"cluster.kernel.",    "cluster.host.",
                             "cluster.link.",      "cluster.interference.",
                             "cluster.overheads.", "cluster.network.partial_ring"};
-
-TomlFile nameplate_of(TomlFile file, const std::string& prefix) {
-    std::erase_if(file.entries, [&](const TomlEntry& e) { return !is_nameplate(prefix + e.path); });
-    file.tables.clear();
-    return file;
-}
 
 // If no machine has the fabric and generation, products scatter more, and the step is assumed to
 // scatter more by the same amount.
@@ -86,7 +65,9 @@ void lay_medians(Layers& layers, const Sources& sources) {
     }
 }
 
-// Constants that depend on the rates of an SM: model/machine/priors.h.
+// Constants that depend on the rates of an SM. On all measured devices, A100 to Arc, an SM fills
+// pipelines, takes exponentials and copies equally fast. The speeds of its tensor cores and of its
+// share of the memory differ against that.
 void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     const auto move = [](double& share, double ratio) {
         share = std::min(most_of_rate, share * ratio);
@@ -180,24 +161,37 @@ void lay_power(Layers& layers, const Machines& near) {
         layers.said[key] = {Origin::prior, "median of " + names_of(near)};
 }
 
+// Lays the priors below what was said: the keys that the priors say or that differ from the plate.
+void lay_below(Layers& layers, const Layers& priors, const Cluster& of_plate) {
+    Experiment plate;
+    plate.cluster = of_plate;
+    for (const Key& key : keys_of("cluster.")) {
+        const std::string path(key.path);
+        if (is_preset(key) || layers.said.contains(path)) continue;
+        const void* const laid = key.field(&priors.experiment);
+        const auto said = priors.said.find(path);
+        if (said != priors.said.end())
+            layers.said.insert(*said);
+        else if (key.type->text(laid) == key.type->text(key.field(&plate)))
+            continue;
+        key.type->copy(key.field(&layers.experiment), laid);
+    }
+}
+
 }  // namespace
 
-void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
-                const std::string& left_out) {
-    const auto states = [&](std::string_view key) {
-        return std::ranges::any_of(file.entries,
-                                   [&](const TomlEntry& e) { return prefix + e.path == key; });
-    };
-    constexpr std::array peaks{"cluster.gpu.peak.fp16", "cluster.gpu.peak.bf16"};
-    constexpr std::array of_each_kind{"cluster.kernel.gemm_efficiency",
-                                      "cluster.kernel.memory_efficiency",
-                                      "cluster.link.intra.ring_efficiency"};
-    if (std::ranges::none_of(peaks, states) || std::ranges::all_of(of_each_kind, states)) return;
-    const auto all = fitted_machines(left_out);
+void complete_machine(Layers& layers) {
+    const Machines measured = layers.unmeasured ? fitted_machines({}) : Machines();
+    if (!measured.empty()) {
+        Layers priors;
+        lay_priors(priors, *layers.unmeasured, measured);
+        lay_below(layers, priors, *layers.unmeasured);
+    }
+    if (layers.starts.contains("cluster")) lay_network_priors(layers);
+}
+
+void lay_priors(Layers& layers, const Cluster& plate, const Machines& all) {
     if (all.empty()) return;
-    Layers before;  // the nameplate alone decides which machines are near, before priors are laid
-    lay_file(before, nameplate_of(file, prefix), prefix, Origin::preset);
-    const Cluster& plate = before.experiment.cluster;
     Cluster& cluster = layers.experiment.cluster;
     const Sources from = sources_for(plate, all);
     cluster.gpu = plate.gpu;
@@ -249,7 +243,8 @@ Cluster cluster_from_others(const std::string& preset) {
     std::erase_if(file.entries,
                   [](const TomlEntry& e) { return e.path == "link.intra.socket_bandwidth"; });
     Layers layers;
-    lay_priors(layers, file, "cluster.", preset);
+    if (const auto plate = unmeasured_machine(file, "cluster."))
+        lay_priors(layers, *plate, fitted_machines(preset));
     lay_file(layers, file, "cluster.", Origin::preset);
     return layers.experiment.cluster;
 }

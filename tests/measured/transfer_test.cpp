@@ -2,10 +2,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "measured/priors.h"
+#include "measured/read.h"
+#include "measured/transfer.h"
+#include "measured/transfer_spreads.h"
 #include "model/experiment.h"
-#include "model/machine/priors.h"
-#include "model/machine/transfer.h"
-#include "model/machine/transfer_spreads.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "model/machine/transfer_links.h"
+#include "measured/transfer_links.h"
 
 using namespace stepcast;
 

@@ -1,8 +1,8 @@
-#include "model/machine/transfer_links.h"
+#include "measured/transfer_links.h"
 
+#include "measured/nearest.h"
+#include "measured/transfer.h"
 #include "model/machine/generation.h"
-#include "model/machine/nearest.h"
-#include "model/machine/transfer.h"
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/machine/transfer_spreads.h"
+#include "measured/transfer_spreads.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,11 @@
-#include "model/input/show.h"
+#include "measured/show.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "measured/read.h"
 #include "model/base/errors.h"
 #include "model/base/whole_files.h"
 #include "model/input/framework_file.h"
@@ -99,7 +100,7 @@ std::string show_part(PresetKind kind, const std::string& name) {
         lay_workload(layers, path);
         return runtime_text(layers) + table_text(layers, "workload", false);
     }
-    lay_cluster(layers, path);
+    layers = whole_cluster(path);
     return table_text(layers, "cluster", false) + fitted_text(layers.experiment.cluster);
 }
 
@@ -109,7 +110,7 @@ std::string show(const ExperimentSource& source, std::span<const Override> overr
     const std::string& name = source.name;
     const auto kind = source.text ? PresetKind::experiment : kind_of_start(name);
     if (kind == PresetKind::experiment || (kind == PresetKind::workload && !overrides.empty()))
-        return experiment_text(lay_experiment(source, overrides));
+        return experiment_text(whole_experiment(source, overrides));
     if (!overrides.empty())
         throw ConfigError(name + ": is a " + std::string(to_string(kind)) +
                           "; --set changes experiments, expected one of those");

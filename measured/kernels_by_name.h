@@ -1,8 +1,8 @@
 // Constants of kernels that carry a name, for a machine that nobody measured.
 #pragma once
 
+#include "measured/nearest.h"
 #include "model/cluster.h"
-#include "model/machine/nearest.h"
 
 namespace stepcast {
 

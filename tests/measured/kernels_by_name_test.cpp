@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "model/machine/kernels_by_name.h"
-#include "model/machine/transfer.h"
+#include "measured/kernels_by_name.h"
+#include "measured/transfer.h"
 
 using namespace stepcast;
 

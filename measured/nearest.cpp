@@ -1,4 +1,4 @@
-#include "model/machine/nearest.h"
+#include "measured/nearest.h"
 
 #include <array>
 #include <cmath>
@@ -6,6 +6,8 @@
 #include <ranges>
 #include <set>
 
+#include "measured/priors.h"
+#include "measured/transfer.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
 #include "model/base/plain_text.h"
@@ -13,8 +15,6 @@
 #include "model/input/presets.h"
 #include "model/machine/cluster_file.h"
 #include "model/machine/generation.h"
-#include "model/machine/priors.h"
-#include "model/machine/transfer.h"
 
 namespace stepcast {
 namespace {

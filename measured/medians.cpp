@@ -1,9 +1,10 @@
-#include "model/records/measurement.h"
+#include "measured/medians.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
-#include "model/records/measurements.h"
+#include "model/base/numbers.h"
 
 namespace stepcast {
 namespace {
@@ -19,6 +20,18 @@ std::vector<std::size_t> counted(const Measurement& m) {
 }
 
 }  // namespace
+
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+
+double quantile(std::vector<double> values, double q) {
+    if (values.empty() || !(q >= 0 && q <= 1))
+        throw std::logic_error("quantile: no values, or q outside 0..1");
+    std::sort(values.begin(), values.end());
+    const double at = q * real(values.size() - 1);
+    const auto below = static_cast<std::size_t>(std::floor(at));
+    const auto above = std::min(below + 1, values.size() - 1);
+    return values[below] + (at - real(below)) * (values[above] - values[below]);
+}
 
 StepTimes median_times(const Measurement& m) {
     const std::vector<std::size_t> samples = counted(m);
