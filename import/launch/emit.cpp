@@ -22,6 +22,7 @@ void check_common(const Experiment& e, EmitFormat format, Emission& emitter) {
     emitter.refuse_unless(e.workload.moe.experts == 0 || p.moe_system == MoeSystem::alltoall,
                           fmt::format("parallelism.moe_system {}", to_string(p.moe_system)));
     emitter.refuse_unless(p.overlap_chunks == 1, "parallelism.overlap_chunks above 1");
+    emitter.refuse_unless(!e.run.paged_optimizer, "run.paged_optimizer");
     emitter.refuse_unless(e.workload.mamba.heads == 0,
                           "workload.mamba.heads: patterns of Mamba blocks are not written");
     emitter.refuse_unless(e.workload.delta.value_heads == 0,

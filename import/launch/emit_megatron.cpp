@@ -302,7 +302,10 @@ private:
             fmt::format("workload.dtype {}", to_string(dtype)));
         if (lm()) {
             if (dtype != Dtype::fp32) flag(dtype == Dtype::fp16 ? "fp16" : "bf16", true);
-            if (dtype == Dtype::fp8) add("fp8_format", "hybrid");
+            if (dtype == Dtype::fp8) {
+                add("fp8_format", "hybrid");
+                if (e_.runtime.narrow_weights) flag("fp8_param_gather", true);
+            }
             if (dtype == Dtype::fp4) add("fp4_format", "e2m1");
         } else if (nemo()) {
             add("precision",
@@ -311,6 +314,7 @@ private:
                                        : "bf16",
                 "trainer");
             if (dtype == Dtype::fp8) flag("fp8", true);
+            out_.refuse_unless(!e_.runtime.narrow_weights, "runtime.narrow_weights");
         } else if (dtype != Dtype::fp32) {  // a recipe of training/mixed_precision.py by its name
             add("mixed_precision",
                 dtype == Dtype::fp8   ? "bf16_with_fp8_current_scaling_mixed"

@@ -204,7 +204,7 @@ ForeignFormat foreign(EmitFormat format) {
 // What rules make of keys of [runtime] in this step.
 void write_out_runtime(Experiment& e) {
     Runtime& r = e.runtime;
-    r.gradients.bucket = BucketSize(bucket_bytes(e));
+    if (r.gradients.bucket != BucketSize::one()) r.gradients.bucket = BucketSize(bucket_bytes(e));
     r.gradients.type = parse_name<GradientType>(to_string(gradient_type(e)));
     r.exchanges.gradients =
         overlaps_gradients(e) ? GradientOverlap::always : GradientOverlap::never;

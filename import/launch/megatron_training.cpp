@@ -206,6 +206,8 @@ void take_precision(MegatronSource& s) {
                 return says(&v, "bf16") ? "bf16" : says(&v, "16") ? "fp16" : "fp32";
             },
             s.lm() ? "fp32" : "bf16");
+    if (const auto* kept = s.d.on("fp8_param_gather"); kept && fp8)
+        s.t.set("runtime.narrow_weights", "true", kept->at);
     s.t.take("run.cuda_graph",
              s.d.find_any(
                  {"cuda_graph_impl", "enable_cuda_graph", "external_cuda_graph", "cuda_graphs"}),

@@ -73,8 +73,8 @@ public:
     }
 
 private:
-    [[nodiscard]] Direction pair_of(const Weights& by, double share) const {
-        Direction d{weighed(by), {}};
+    [[nodiscard]] TimesOfDirection pair_of(const Weights& by, double share) const {
+        TimesOfDirection d{weighed(by), {}};
         const auto unit = [&](Pass pass) { return feature::unit(kind_, pass); };
         for (const Pass pass : {Pass::forward, Pass::backward})
             d.turns[unit(pass)] = share * d.times[unit(pass)];

@@ -23,7 +23,7 @@ public:
     LongestPaths(const PipelineKey& key, const Workload& workload)
         : key_(key), slots_(slot_graph(key, workload)), times_(key_, slots_) {}
     // [direction][group]
-    std::vector<std::vector<PipelinePath>> find(std::span<const Direction> directions,
+    std::vector<std::vector<PipelinePath>> find(std::span<const TimesOfDirection> directions,
                                                 std::span<const std::vector<int>> group_stages) {
         std::vector<int> last(at(key_.pp), -1);
         for (int i = 0; i < as_int(slots_.nodes.size()); ++i) last[at(node(i).stage)] = i;
@@ -173,7 +173,7 @@ private:
 std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key,
                                                      const Workload& workload,
                                                      std::span<const std::vector<int>> group_stages,
-                                                     std::span<const Direction> directions) {
+                                                     std::span<const TimesOfDirection> directions) {
     return LongestPaths(key, workload).find(directions, group_stages);
 }
 

@@ -19,6 +19,6 @@ namespace stepcast {
 std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key,
                                                      const Workload& workload,
                                                      std::span<const std::vector<int>> group_stages,
-                                                     std::span<const Direction> directions);
+                                                     std::span<const TimesOfDirection> directions);
 
 }  // namespace stepcast

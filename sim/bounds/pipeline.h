@@ -86,12 +86,12 @@ inline Rounds rounds_of(const Parallelism& p) {
 }
 
 // Typical times of the features (any scale), and of what passes by turns count.
-struct Direction {
+struct TimesOfDirection {
     FeatureTimes times{}, turns{};
 };
 // Those from index `sharded` on include the collectives of zero 3.
 struct Directions {
-    std::vector<Direction> times;
+    std::vector<TimesOfDirection> times;
     std::size_t sharded = 0;
 };
 

@@ -256,7 +256,7 @@ bool SlotTimes::turns(int i) const {
            (n.pass == Pass::backward || n.pass == Pass::input_backward);
 }
 
-void SlotTimes::set(std::span<const Direction> directions) {
+void SlotTimes::set(std::span<const TimesOfDirection> directions) {
     device_.assign(slots_.kinds.size(), {});
     host_.assign(slots_.kinds.size(), {});
     for (std::size_t d = 0; d < directions.size(); ++d) {
@@ -311,7 +311,7 @@ const SlotTimes::Lanes& SlotTimes::entry(const SlotNode& n) const {
     return feature_[enters ? feature::entry : feature::none];
 }
 
-void SlotTimes::run(std::span<const Direction> directions) {
+void SlotTimes::run(std::span<const TimesOfDirection> directions) {
     set(directions);
     std::vector<Lanes> hosts(at(key_.pp));  // when the host of a stage has issued its slots so far
     for (std::size_t i = 0; i < slots_.nodes.size(); ++i) {

@@ -82,7 +82,7 @@ public:
     SlotTimes(const PipelineKey& key, const SlotGraph& slots)
         : key_(key), slots_(slots), end_(slots.nodes.size()), sent_(slots.nodes.size()) {}
 
-    void run(std::span<const Direction> directions);  // at most `width`
+    void run(std::span<const TimesOfDirection> directions);  // at most `width`
 
     // For a node in a direction of the last run: when it ends, what decided that, and the slot
     // whose send delayed its own send (or -1).
@@ -104,7 +104,7 @@ public:
 
 private:
     using Lanes = std::array<double, width>;
-    void set(std::span<const Direction> directions);
+    void set(std::span<const TimesOfDirection> directions);
     template <class Call>
     void each_wait(int i, const Call& call) const;
     [[nodiscard]] const Lanes& entry(const SlotNode& n) const;

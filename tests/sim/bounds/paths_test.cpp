@@ -44,14 +44,14 @@ std::vector<PipelinePath> paths_of(const PipelineKey& key, const Workload& w,
                                    const FeatureTimes& times) {
     std::vector<std::vector<int>> stages;
     for (int s = 0; s < key.pp; ++s) stages.push_back({s});
-    const Direction direction{times, {}};
+    const TimesOfDirection direction{times, {}};
     return longest_paths(key, w, stages, std::span(&direction, 1)).front();
 }
 
 std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const FeatureTimes& times) {
     const SlotGraph slots = slot_graph(key, w);
     SlotTimes run(key, slots);
-    const Direction direction{times, {}};
+    const TimesOfDirection direction{times, {}};
     run.run(std::span(&direction, 1));
     std::vector<double> ends(static_cast<std::size_t>(key.pp));
     for (std::size_t i = 0; i < slots.nodes.size(); ++i)
