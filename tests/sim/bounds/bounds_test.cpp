@@ -261,23 +261,22 @@ TEST_CASE("no step whose passes go by turns is below its bound") {
     }
 }
 
-// Both stages have six layers, but in chunks of two and one by turns: while one runs a layer of
-// each pass, the other runs two. No stage alone knows.
+// Both stages have five layers, one before four: while one goes through pairs of four, the other
+// waits for it behind pairs of one. No stage alone knows (0.77 of the step).
 TEST_CASE("bounds of passes that go by turns go through all stages") {
     Experiment e = waiting_hosts(2e-6, 1e-3, TokenDispatch::all_to_all);
     e.workload.moe.dense_layers = 0;
-    e.workload.layers = 12;
+    e.workload.layers = 10;
     e.cluster.interference.compute_slowdown = 0;
     e.parallelism.overlap_experts = true;
-    e.parallelism.pp = 2;
-    e.parallelism.vp = 4;
-    e.parallelism.stage_layers = {2, 1, 1, 2, 2, 1, 1, 2};
+    e.parallelism.pp = e.parallelism.vp = 2;
+    e.parallelism.stage_layers = {1, 1, 4, 4};
     e.parallelism.dp = e.parallelism.ep = 8;
-    e.parallelism.global_batch = 256;
+    e.parallelism.global_batch = 64;
     StepBounds bounds(e);
     const double tightness = bounds(plan_of(e)).lower / simulated_step(e);
     CHECK(tightness <= 1 + 1e-9);
-    CHECK(tightness >= 0.9);
+    CHECK(tightness >= 0.99);
 }
 
 TEST_CASE("no step whose host waits in every expert layer is below its bound") {
