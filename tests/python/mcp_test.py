@@ -399,7 +399,9 @@ class Server(unittest.TestCase):
         self.assertLessEqual({("experiments", "gpt3_175b_a100"), ("workloads", "llama3-8b"), ("clusters known by their datasheet only", "h20-x8"),
                               ("clusters", "dgx-h100"), ("frameworks (--framework)", "torchtitan")}, names)
         about = {entry["name"]: entry["about"] for entry in keys}
-        self.assertEqual(about["parallelism.global_batch"], "integer | 0 | sequences per step over all ranks; 0 = dp x micro_batch")
+        self.assertEqual(about["parallelism.global_batch"],
+                         "integer | 0 | sequences per step over all ranks; 0 = dp x micro_batch affects: work and tensors of a layer on a "
+                         "rank; layers, micro-batches and order of the stages; the memory of a rank")
 
 
 if __name__ == "__main__":
