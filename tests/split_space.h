@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/base/errors.h"
+#include "model/input/check_experiment.h"
 #include "model/input/split_rules.h"
 #include "model/runtime_rules.h"
 
@@ -66,6 +68,16 @@ void vary_pipelines(const Experiment& base, const SplitRules& rules, ParallelPla
 }
 
 }  // namespace split_space
+
+// The walk below knows neither layouts of stages nor passes that go by turns.
+inline bool is_legal(const Experiment& e) {
+    try {
+        check_experiment(e);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
 
 // Calls with each legal ParallelPlan, everything that is not varied as in `base`.
 template <class Call>

@@ -4,8 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "measured/read.h"
-#include "model/base/errors.h"
-#include "model/input/check_experiment.h"
 #include "model/step.h"
 #include "sim/bounds/bounds.h"
 #include "sim/engine/simulate.h"
@@ -31,16 +29,6 @@ struct Against {
     int exact = 0;         // estimates that are the engine's step but for rounding
     double tightness = 0;  // sum of lower bounds over steps
 };
-
-// The walk over splits knows neither layouts nor passes that go by turns.
-bool is_legal(const Experiment& e) {
-    try {
-        check_experiment(e);
-        return true;
-    } catch (const ConfigError&) {
-        return false;
-    }
-}
 
 // Compares `count` random splits of the space with the engine, among those that fit and whose graph
 // is not huge.

@@ -5,8 +5,8 @@
 
 #include "measured/read.h"
 #include "model/base/errors.h"
-#include "model/input/check_experiment.h"
 #include "sim/sweep/space.h"
+#include "tests/split_space.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -43,15 +43,6 @@ Walked walk(const SweepSpace& space) {
                          }});
     }
     return walked;
-}
-
-bool is_legal(const Experiment& e) {
-    try {
-        check_experiment(e);
-        return true;
-    } catch (const ConfigError&) {
-        return false;
-    }
 }
 
 Experiment on_eight(Experiment e) {
