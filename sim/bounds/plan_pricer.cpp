@@ -45,12 +45,7 @@ PlanPricer::HostPart PlanPricer::price(const Plan& plan, Phase phase, int rank, 
     s.computing[unit] = computing(once.graph);
     std::tie(s.lead[unit], s.rest[unit]) = outside_collectives(once.graph);
     if (by_turns_) take_turns(once.graph, device, unit, s);
-    HostPart host{.waits = least.waits && !blocking};
-    for (TaskId t = 0; t < once.graph.size() && !blocking; ++t)
-        host.time +=
-            (once.costs.issue[t] + (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0)))
-                .si();
-    return host;
+    return {blocking ? 0 : issue_time(once, 0), least.waits && !blocking};
 }
 
 double PlanPricer::lost_behind_wait(std::initializer_list<Stamp> stamps, int rank) {
@@ -134,7 +129,7 @@ PlanPricer::PairTimes PlanPricer::take_pair(const Turns& one, const PairTasks& t
     const double host = issue_time(one, 0);
     waiting[by_turns::behind] =
         std::max(0.0, std::max(whole + end_of(on_device(one)), host) - (base + kernels));
-    return {base, kernels, issue_time(one, 0, wait + 1), host};
+    return {base, kernels, issue_time(one, 0, wait + 1)};
 }
 
 // A second layer of one pass, behind a turn.
@@ -177,7 +172,7 @@ PlanPricer::Tasks PlanPricer::on_device(const Turns& r) {
     return tasks;
 }
 
-double PlanPricer::issue_time(const Turns& r, TaskId first, TaskId last) {
+double PlanPricer::issue_time(const Run& r, TaskId first, TaskId last) {
     Seconds sum;
     for (TaskId t = first; t < std::min(last, static_cast<TaskId>(r.graph.size())); ++t)
         sum += r.costs.issue[t] + (r.graph.on_host(t) ? r.costs.duration[t] : Seconds(0));

@@ -76,10 +76,10 @@ private:
     };
     static PairTasks tasks_of(const Turns& one);
     static Tasks on_device(const Turns& r);
-    // Until its wait without `ahead`; from there to the forward's last kernel; of the host, until
-    // it waits, and in all.
+    // In seconds: until its wait, without `ahead`; from there to the forward's last kernel; of the
+    // host, until it waits.
     struct PairTimes {
-        double base = 0, kernels = 0, host_begin = 0, host = 0;
+        double base = 0, kernels = 0, host_begin = 0;
     };
     PairTimes take_pair(const Turns& one, const PairTasks& tasks, BoundShape& s);
     void take_alone(const Turns& forward, const Turns& backward, const PairTimes& pair,
@@ -96,7 +96,7 @@ private:
     // K + s / (1 + s) C of these tasks, and C.
     [[nodiscard]] std::pair<double, double> lanes_of(const Turns& r, const Tasks& tasks) const;
     // What the host takes for the tasks [first, last).
-    static double issue_time(const Turns& r, TaskId first, TaskId last = ~TaskId{0});
+    static double issue_time(const Run& r, TaskId first, TaskId last = ~TaskId{0});
 
     static bool waits_for_device(const TaskGraph& graph, TaskId t);
 
