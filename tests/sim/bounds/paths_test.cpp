@@ -238,3 +238,25 @@ TEST_CASE("a path takes what its stage takes, and its rounds no more than a long
                 }
             }
 }
+
+// Stage 0 has the embedding with layer 0, and layer 2; stage 1 has layer 1, and layer 3 with the
+// logits. A forward goes on where layers with experts meet, no end of the model between them.
+TEST_CASE("a forward goes on behind a forward of its stage where experts meet experts") {
+    Workload w = layers(4);
+    w.moe.experts = 8;
+    w.moe.top_k = 2;
+    PipelineKey key = two_stages(4);
+    key.chunks = 2;
+    const SlotGraph slots = slot_graph(key, w);
+    int met = 0;
+    for (const SlotNode& n : slots.nodes) {
+        if (n.before < 0) continue;
+        const SlotNode& before = slots.node(n.before);
+        const bool forwards = n.pass == forward && before.pass == forward,
+                   embedding = n.stage == 0 && n.chunk % 2 == 0,
+                   logits = before.stage == 1 && before.chunk % 2 == 1;
+        CHECK(n.goes_on == (forwards && !embedding && !logits));
+        met += n.goes_on;
+    }
+    CHECK(met >= 3);
+}
