@@ -10,6 +10,7 @@
 #include "model/transformer/counts.h"
 #include "model/transformer/schedule.h"
 #include "model/transformer/stages.h"
+#include "sim/bounds/chains.h"
 #include "sim/bounds/directions.h"
 #include "sim/bounds/turns.h"
 
@@ -81,7 +82,6 @@ void StepBounds::bind(const ParallelPlan& plan) {
 }
 
 void StepBounds::bind_times() {
-    if (!shape_->timed) add_times(*shape_, now_, prices_);
     if (stale_.paths) bind_paths();
     if (stale_.sends) bind_sends();
     if (stale_.sends) bind_slots();
@@ -213,21 +213,42 @@ void StepBounds::bind_memory() {
     }
 }
 
-StepBound StepBounds::operator()(const ParallelPlan& plan) {
+double StepBounds::longest_chain() const {
+    double longest = 0;
+    for (const StageChain& chain : pipeline_->chains)
+        longest = std::max(longest, length_of(chain, rounds_.count, shape_->lower,
+                                              recomputes_layers(now_.parallelism)));
+    return longest;
+}
+
+StepBound StepBounds::coarse(const ParallelPlan& plan) {
     bind(plan);
-    StepBound bound;
+    coarse_ = {};
     for (const FullStage& stage : full_) {
         const MemoryUse use = memory_of(*context_, stage.weights, stage.moment);
-        if (use.peak <= bound.peak) continue;
-        bound.peak = use.peak;
-        bound.fits = use.fits;
-        bound.tight = use.tight;
+        if (use.peak <= coarse_.peak) continue;
+        coarse_.peak = use.peak;
+        coarse_.fits = use.fits;
+        coarse_.tight = use.tight;
     }
+    if (!coarse_.fits) return coarse_;
+    if (!shape_->timed) add_times(*shape_, now_, prices_);
+    coarse_.lower = Seconds(longest_chain());
+    return coarse_;
+}
+
+StepBound StepBounds::refined() {
+    StepBound bound = coarse_;
     if (!bound.fits) return bound;
     bind_times();
-    bound.lower = Seconds(lower_time());
+    bound.lower = std::max(bound.lower, Seconds(lower_time()));
     bound.estimate = std::max(Seconds(estimated_time()), bound.lower);
     return bound;
+}
+
+StepBound StepBounds::operator()(const ParallelPlan& plan) {
+    coarse(plan);
+    return refined();
 }
 
 }  // namespace stepcast

@@ -87,6 +87,11 @@ public:
     // `plan` must be a split that check_experiment() accepts with this workload and cluster, and
     // that cover() covers.
     StepBound operator()(const ParallelPlan& plan);
+    // The same with a lower bound of chains alone (sim/bounds/chains.h), which searches no path:
+    // `lower` is at most that of operator(), `estimate` is 0.
+    StepBound coarse(const ParallelPlan& plan);
+    // The whole of what coarse() was last called for.
+    StepBound refined();
 
 private:
     // A path with the micro-batches of this call. `lower` and `estimate` are the times of its
@@ -144,6 +149,7 @@ private:
     void bind_least_paths();
     void bind_lower_ends();
     [[nodiscard]] double lower_time() const;
+    [[nodiscard]] double longest_chain() const;
     // estimate.cpp
     void estimate_entry(double gather, double send);
     void estimate_slots();
@@ -169,6 +175,7 @@ private:
     std::map<PipelineKey, FoundPipelines::Entry*> met_;
 
     // State of the last call.
+    StepBound coarse_;
     BoundShape* shape_ = nullptr;
     FoundPipelines::Entry* entry_ = nullptr;
     const Pipeline* pipeline_ = nullptr;

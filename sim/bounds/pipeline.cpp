@@ -8,6 +8,7 @@
 
 #include "model/base/numbers.h"
 #include "model/transformer/counts.h"
+#include "sim/bounds/chains.h"
 #include "sim/bounds/paths.h"
 #include "sim/bounds/turns.h"
 
@@ -198,7 +199,9 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload) {
     pipeline.shortest_chunk = workload.layers;
     for (const Chunk& chunk : paths.front())
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
-    find_memory(pipeline, workload, chunks_by_stage(paths, p.pp), schedule_orders(p));
+    const std::vector<Order> orders = schedule_orders(p);
+    find_memory(pipeline, workload, chunks_by_stage(paths, p.pp), orders);
+    pipeline.chains = stage_chains(key, workload, orders);
     return pipeline;
 }
 

@@ -68,11 +68,18 @@ struct MemoryStage {
     std::vector<MemoryMoment> moments;  // without those that another moment covers
 };
 
+// A chain of slots through the busiest stages (sim/bounds/chains.h): passes of units, recomputed
+// layers among them, for the micro-batches of the key (`once`), and what each further round adds.
+struct StageChain {
+    FeatureCounts once{}, round{};
+};
+
 struct Pipeline {
     std::vector<Chunk> kinds;         // one of each set of chunks that hold the same
     std::vector<MemoryStage> memory;  // the stages that can be the fullest
-    UnitCounts model{};               // of one copy
-    int shortest_chunk = 0;           // layers
+    std::vector<StageChain> chains;
+    UnitCounts model{};      // of one copy
+    int shortest_chunk = 0;  // layers
 };
 
 // Micro-batches as `least` + `count` * `round`: beyond `least`, a pipeline repeats every `round`

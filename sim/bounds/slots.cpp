@@ -11,6 +11,7 @@
 #include "model/transformer/data_flow.h"
 #include "model/transformer/schedule.h"
 #include "model/transformer/walk.h"
+#include "sim/bounds/chains.h"
 #include "sim/bounds/turns.h"
 
 namespace stepcast {
@@ -56,23 +57,17 @@ private:
         for (const auto& of_stage : flow_.chunks())
             for (const Chunk& chunk : of_stage)
                 for (const Pass pass : all_passes)
-                    count_units(chunk, pass, graph_.kinds.emplace_back().alone);
+                    count_slot(chunk, pass, graph_.kinds.emplace_back().alone);
     }
 
-    void count_units(const Chunk& chunk, Pass pass, FeatureCounts& f) const {
+    void count_slot(const Chunk& chunk, Pass pass, FeatureCounts& f) const {
         const bool single = chunk.last - chunk.first == 1 && !chunk.embedding && !chunk.head;
         if (makes_weight_gradients(pass)) ++f[single ? feature::filling_single : feature::filling];
         if (pass == Pass::forward) --f[feature::opened];
-        if (chunk.embedding) ++f[feature::unit(UnitKind::embedding, pass)];
-        if (chunk.head) ++f[feature::unit(UnitKind::head, pass)];
-        const bool repeats = pass == Pass::backward || pass == Pass::input_backward;
-        for (int l = chunk.first; l < chunk.last; ++l) {
-            const UnitKind kind = has_experts(workload_, l) ? UnitKind::experts : UnitKind::dense;
-            ++f[feature::unit(kind, pass)];
-            ++f[feature::host(kind, pass)];
-            if (!repeats || l >= chunk.again) continue;
-            ++f[feature::again(kind)];
-            ++f[feature::host_again(kind)];
+        count_units(workload_, chunk, pass, f);
+        for (const UnitKind kind : layer_kinds) {
+            f[feature::host(kind, pass)] = f[feature::unit(kind, pass)];
+            f[feature::host_again(kind)] = f[feature::again(kind)];
         }
         if (pass != Pass::weight_backward) count_stalls(chunk, pass, f);
     }

@@ -19,32 +19,36 @@ PointEvaluator::PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipe
       flops_of_token_(model_flops(base, 1)),
       bounded_(base.routing.draws == 1 || !has_noise(base.cluster.noise)) {}
 
-StepBound PointEvaluator::bound(const ParallelPlan& split) {
-    if (closed_forms_.empty()) {
-        if (!StepBounds::cover(experiment_)) return memory_alone(split);
-        if (!pipelines_) pipelines_ = std::make_shared<FoundPipelines>(experiment_);
-        for (int d = 0; d < std::max(1, drawn_routings(experiment_)); ++d)
-            closed_forms_.emplace_back(experiment_, pipelines_, d);
-    }
-    StepBound found = closed_forms_.size() > 1 ? bound_draws(split) : closed_forms_.front()(split);
-    if (!bounded_) found.lower = Seconds(0);
-    return found;
-}
-
-StepBound PointEvaluator::bound_draws(const ParallelPlan& split) {
+template <class Bound>
+StepBound PointEvaluator::middle_of_draws(const Bound& bound) {
     std::vector<double> lower, estimate;
     StepBound all;
     for (StepBounds& closed_form : closed_forms_) {
-        const StepBound one = closed_form(split);
+        const StepBound one = bound(closed_form);
         lower.push_back(one.lower.si());
         estimate.push_back(one.estimate.si());
         all.peak = std::max(all.peak, one.peak);
         all.fits = all.fits && one.fits;
         all.tight = all.tight || one.tight;
     }
-    all.lower = Seconds(middle_of(std::move(lower)));
+    all.lower = bounded_ ? Seconds(middle_of(std::move(lower))) : Seconds(0);
     all.estimate = Seconds(middle_of(std::move(estimate)));
     return all;
+}
+
+StepBound PointEvaluator::coarse(const ParallelPlan& split) {
+    if (closed_forms_.empty()) {
+        if (!StepBounds::cover(experiment_)) return alone_ = memory_alone(split);
+        if (!pipelines_) pipelines_ = std::make_shared<FoundPipelines>(experiment_);
+        for (int d = 0; d < std::max(1, drawn_routings(experiment_)); ++d)
+            closed_forms_.emplace_back(experiment_, pipelines_, d);
+    }
+    return middle_of_draws([&](StepBounds& closed_form) { return closed_form.coarse(split); });
+}
+
+StepBound PointEvaluator::refined() {
+    if (closed_forms_.empty()) return alone_;
+    return middle_of_draws([](StepBounds& closed_form) { return closed_form.refined(); });
 }
 
 StepBound PointEvaluator::memory_alone(const ParallelPlan& split) {

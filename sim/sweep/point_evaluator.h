@@ -20,12 +20,20 @@ public:
                             std::shared_ptr<FoundPipelines> pipelines = nullptr);
 
     // lower = estimate = 0 if no closed form covers the workload.
-    [[nodiscard]] StepBound bound(const ParallelPlan& split);
+    [[nodiscard]] StepBound bound(const ParallelPlan& split) {
+        (void)coarse(split);
+        return refined();
+    }
+    // The same in two steps, of which the first is cheap: StepBounds::coarse().
+    [[nodiscard]] StepBound coarse(const ParallelPlan& split);
+    [[nodiscard]] StepBound refined();
     [[nodiscard]] PointFacts facts(const ParallelPlan& split, Bytes peak) const;
     [[nodiscard]] int ranks() const { return ranks_; }
 
 private:
-    [[nodiscard]] StepBound bound_draws(const ParallelPlan& split);
+    // Of all draws, of which each is bounded by `bound`.
+    template <class Bound>
+    [[nodiscard]] StepBound middle_of_draws(const Bound& bound);
     [[nodiscard]] StepBound memory_alone(const ParallelPlan& split);
 
     Experiment experiment_;
@@ -37,6 +45,7 @@ private:
     bool bounded_ = true;  // no noise is drawn
     // one for each draw if each has its own routing, else one; empty: not covered
     std::deque<StepBounds> closed_forms_;
+    StepBound alone_;  // not covered: the memory of the last split
 };
 
 // The step of the event engine: the median over the experiment's draws, by which a sweep ranks.

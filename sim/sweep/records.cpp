@@ -89,17 +89,22 @@ std::string records_of(std::string_view kind, const Reasons& reasons) {
     return lines;
 }
 
-std::string records_of(const Screened& s) {
+std::string records_of(const MapCells& cells) {
     std::string lines;
-    for (const Candidate& c : s.candidates) lines += record_of(c);
-    lines += records_of("illegal", s.illegal) + records_of("infeasible", s.infeasible);
-    for (const auto& [at, step] : s.cells)
+    for (const auto& [at, step] : cells)
         lines += line({.kind = "cell",
                        .base = exact(at.first),
                        .inner = exact(at.second),
                        .estimate = exact(step)});
-    return lines + record_of("bounded_away", s.bounded_away) + record_of("legal", s.legal) +
-           record_of("tight", s.tight);
+    return lines;
+}
+
+std::string records_of(const Screened& s) {
+    std::string lines;
+    for (const Candidate& c : s.candidates) lines += record_of(c);
+    lines += records_of("illegal", s.illegal) + records_of("infeasible", s.infeasible);
+    return lines + records_of(s.cells) + record_of("bounded_away", s.bounded_away) +
+           record_of("legal", s.legal) + record_of("tight", s.tight);
 }
 
 using RecordFields = std::vector<std::string>;
@@ -168,7 +173,7 @@ std::string records_of(const SweepJob& job) {
     for (const std::uint64_t item : job.items) lines += record_of("item", item);
     for (const Candidate& c : job.points) lines += record_of(c);
     for (const Incumbent& i : job.incumbents) lines += record_of(i);
-    return lines;
+    return lines + records_of(job.cells);
 }
 
 std::string records_of(const SweepJobResult& result) {
@@ -193,6 +198,7 @@ SweepJob job_of(std::string_view records) {
             read_record(f, points);
     });
     job.points = std::move(points.screened.candidates);
+    job.cells = std::move(points.screened.cells);
     return job;
 }
 

@@ -194,6 +194,7 @@ Screened SweepSearch::screen_round(std::uint64_t first, std::uint64_t last) {
     std::vector<SweepJob> jobs(std::min<std::uint64_t>(jobs_of_round, last - first));
     for (std::size_t j = 0; j < jobs.size(); ++j) {
         jobs[j].incumbents = incumbents_.all();
+        jobs[j].cells = all_.cells;
         const auto begin = first + (last - first) * j / jobs.size(),
                    end = first + (last - first) * (j + 1) / jobs.size();
         for (std::uint64_t position = begin; position < end; ++position)
@@ -264,7 +265,7 @@ void SweepSearch::simulate(const std::vector<Candidate>& points) {
     for (const Candidate& c : points) {
         const StepKey& key = keys.emplace_back(step_key(c.id));
         if (steps_.contains(key) || !fresh.insert(key).second) continue;
-        jobs.push_back({.items = {}, .points = {c}, .incumbents = {}});
+        jobs.push_back({.items = {}, .points = {c}, .incumbents = {}, .cells = {}});
     }
     const auto on_done = [&](const SweepJobResult& r) {
         progress_->simulated(incumbents_.best().empty()

@@ -1,6 +1,7 @@
 #include "sim/sweep/worker.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "model/base/errors.h"
@@ -151,6 +152,7 @@ SweepJobResult SweepWorker::run(const SweepJob& job) {
     SweepJobResult result;
     Incumbents incumbents(wanted_);
     for (const Incumbent& i : job.incumbents) incumbents.add(i);
+    result.screened.cells = job.cells;
     last_best_ = nullptr;
     for (const std::uint64_t item : job.items) screen(item, incumbents, result.screened);
     for (const Candidate& point : job.points) result.simulated.push_back(simulate(point));
@@ -179,7 +181,7 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
     if (map_ && !commons_->map()->stopped()) map_->legal += out.legal - legal_before;
 }
 
-// Returns nothing for a point that does not count, and counts the reason.
+// With the coarse bound. Returns nothing for a point that does not count, and counts the reason.
 std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner,
                                             const ParallelPlan& split, Screened& out) const {
     const auto because = [&](std::string_view reason) {
@@ -199,55 +201,97 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner,
         base.evaluator.emplace(tried, base.pipelines);
     }
     ++out.legal;
-    const StepBound bound = base.evaluator->bound(split);
+    const StepBound bound = base.evaluator->coarse(split);
     if (!bound.fits) return because("does not fit into the device's memory");
+    return candidate(base, inner, split, bound);
+}
+
+Candidate SweepWorker::candidate(const Base& base, std::uint64_t inner, const ParallelPlan& split,
+                                 const StepBound& bound) const {
     const PointFacts facts = base.evaluator->facts(split, bound.peak);
+    return {.id = {base.number, inner},
+            .lower = bound.lower,
+            .estimate = bound.estimate,
+            .peak = bound.peak,
+            .tokens = facts.tokens,
+            .price = facts.price,
+            .ranks = base.evaluator->ranks(),
+            .tight = bound.tight,
+            .kind = wanted_.distinct ? space_.kind_of(base.number, split) : 0};
+}
+
+// The reason for which a point does not count, or "".
+std::string SweepWorker::broken_limit(const Base& base, const ParallelPlan& split,
+                                      const Candidate& c) const {
+    const PointFacts facts = base.evaluator->facts(split, c.peak);
     const bool costs =
         question_.objective == Objective::cost || question_.second == Objective::cost;
-    if (costs && facts.price == 0) return because("cluster.price_per_gpu_hour is not stated");
-    for (const Constraint& c : question_.where)
-        if (!can_hold(c, facts, bound.lower)) return because("not " + c.text);
-    return Candidate{.id = {base.number, inner},
-                     .lower = bound.lower,
-                     .estimate = bound.estimate,
-                     .peak = bound.peak,
-                     .tokens = facts.tokens,
-                     .price = facts.price,
-                     .ranks = base.evaluator->ranks(),
-                     .tight = bound.tight,
-                     .kind = wanted_.distinct ? space_.kind_of(base.number, split) : 0};
+    if (costs && facts.price == 0) return "cluster.price_per_gpu_hour is not stated";
+    for (const Constraint& limit : question_.where)
+        if (!can_hold(limit, facts, c.lower)) return "not " + limit.text;
+    return {};
+}
+
+// Whether the coarse bound of a point says all that is asked: that it is excluded, and that the
+// cell of the map has a better one.
+bool SweepWorker::is_settled(const Base& base, const ParallelPlan& split, const Candidate& coarse,
+                             const Incumbents& incumbents, MapCells& cells) {
+    if (map_ || !question_.where.empty() || question_.objective == Objective::cost ||
+        question_.second == Objective::cost || coarse.lower == Seconds(0))
+        return false;
+    return incumbents.excludes(incumbent(coarse, lower_scores(question_, coarse), grouping_)) &&
+           !betters_cell(base.number, split, shown_in_cell(coarse.lower, coarse), cells);
 }
 
 void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                                const Incumbents& incumbents, Screened& out) {
-    const auto candidate = judge(base, inner, split, out);
-    if (!candidate) return;
-    out.tight += candidate->tight;
+    const auto coarse = judge(base, inner, split, out);
+    if (!coarse) return;
+    if (is_settled(base, split, *coarse, incumbents, out.cells)) {
+        out.tight += coarse->tight;
+        ++out.bounded_away;
+        return;
+    }
+    const Candidate point = candidate(base, inner, split, base.evaluator->refined());
+    if (const std::string reason = broken_limit(base, split, point); !reason.empty())
+        return count_infeasible(out, reason);
+    out.tight += point.tight;
     // what is within the margin comes last in the table, and is no point of the map
-    if (map_ && !candidate->tight && !commons_->map()->stopped()) map_->note(*candidate, split);
-    const Seconds estimate = candidate->estimate;
-    if (estimate > Seconds(0))
-        note_cell(
-            base.number, split,
-            question_.objective == Objective::tokens ? estimate / candidate->tokens : estimate,
-            out.cells);
-    if (incumbents.excludes(incumbent(*candidate, lower_scores(question_, *candidate), grouping_)))
+    if (map_ && !point.tight && !commons_->map()->stopped()) map_->note(point, split);
+    if (point.estimate > Seconds(0))
+        note_cell(base.number, split, shown_in_cell(point.estimate, point), out.cells);
+    if (incumbents.excludes(incumbent(point, lower_scores(question_, point), grouping_)))
         ++out.bounded_away;
     else
-        out.candidates.push_back(*candidate);
+        out.candidates.push_back(point);
 }
 
-// Neighbours in the walk mostly share a cell.
-void SweepWorker::note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate,
-                            MapCells& cells) {
-    if (map_keys_.empty()) return;
+Seconds SweepWorker::shown_in_cell(Seconds step, const Candidate& c) const {
+    return question_.objective == Objective::tokens ? step / c.tokens : step;
+}
+
+// The best of the point's cell so far; neighbours in the walk mostly share it.
+Seconds& SweepWorker::best_of_cell(std::uint64_t base, const ParallelPlan& split, MapCells& cells) {
     const std::pair at{space_.position(map_keys_[0], base, split),
                        space_.position(map_keys_[1], base, split)};
     if (!last_best_ || at != last_cell_) {
+        constexpr Seconds none(std::numeric_limits<double>::infinity());
         last_cell_ = at;
-        last_best_ = &cells.try_emplace(at, estimate).first->second;
+        last_best_ = &cells.try_emplace(at, none).first->second;
     }
-    *last_best_ = std::min(*last_best_, estimate);
+    return *last_best_;
+}
+
+bool SweepWorker::betters_cell(std::uint64_t base, const ParallelPlan& split, Seconds shown,
+                               MapCells& cells) {
+    return !map_keys_.empty() && shown < best_of_cell(base, split, cells);
+}
+
+void SweepWorker::note_cell(std::uint64_t base, const ParallelPlan& split, Seconds shown,
+                            MapCells& cells) {
+    if (map_keys_.empty()) return;
+    Seconds& best = best_of_cell(base, split, cells);
+    best = std::min(best, shown);
 }
 
 SimulatedPoint SweepWorker::simulate(const Candidate& c) const {

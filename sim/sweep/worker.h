@@ -86,7 +86,8 @@ struct SimulatedPoint {
 struct SweepJob {
     std::vector<std::uint64_t> items;
     std::vector<Candidate> points;
-    std::vector<Incumbent> incumbents;  // when the job was made
+    std::vector<Incumbent> incumbents;  // when the job was made, as the cells
+    MapCells cells;
 };
 struct SweepJobResult {
     Screened screened;
@@ -127,10 +128,21 @@ private:
     void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
     std::optional<Candidate> judge(Base& base, std::uint64_t inner, const ParallelPlan& split,
                                    Screened& out) const;
+    [[nodiscard]] Candidate candidate(const Base& base, std::uint64_t inner,
+                                      const ParallelPlan& split, const StepBound& bound) const;
+    [[nodiscard]] std::string broken_limit(const Base& base, const ParallelPlan& split,
+                                           const Candidate& c) const;
+    [[nodiscard]] bool is_settled(const Base& base, const ParallelPlan& split,
+                                  const Candidate& coarse, const Incumbents& incumbents,
+                                  MapCells& cells);
     void screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                       const Incumbents& incumbents, Screened& out);
-    void note_cell(std::uint64_t base, const ParallelPlan& split, Seconds estimate,
-                   MapCells& cells);
+    [[nodiscard]] Seconds shown_in_cell(Seconds step, const Candidate& c) const;
+    [[nodiscard]] Seconds& best_of_cell(std::uint64_t base, const ParallelPlan& split,
+                                        MapCells& cells);
+    [[nodiscard]] bool betters_cell(std::uint64_t base, const ParallelPlan& split, Seconds shown,
+                                    MapCells& cells);
+    void note_cell(std::uint64_t base, const ParallelPlan& split, Seconds shown, MapCells& cells);
     SimulatedPoint simulate(const Candidate& candidate) const;
 
     const SweepSpace& space_;

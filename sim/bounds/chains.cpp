@@ -1,0 +1,128 @@
+#include "sim/bounds/chains.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "model/transformer/counts.h"
+#include "model/transformer/data_flow.h"
+
+namespace stepcast {
+namespace {
+
+bool covers(const StageChain& a, const StageChain& b) {
+    return std::ranges::equal(a.once.values, b.once.values, std::ranges::greater_equal{}) &&
+           std::ranges::equal(a.round.values, b.round.values, std::ranges::greater_equal{});
+}
+
+class ChainWriter {
+public:
+    ChainWriter(const PipelineKey& key, const Workload& workload, const std::vector<Order>& orders)
+        : key_(key),
+          workload_(workload),
+          orders_(orders),
+          flow_(workload, parallelism_of(key)),
+          round_(rounds_of(parallelism_of(key)).round) {}
+
+    std::vector<StageChain> write() {
+        for (std::size_t stage = 0; stage < orders_.size(); ++stage) {
+            const Order& order = orders_[stage];
+            const auto behind_last =
+                std::ranges::find_if(order | std::views::reverse, [](const Slot& s) {
+                    return s.pass != Pass::weight_backward;
+                }).base();
+            StageChain all{of_slots(stage, {order.begin(), order.end()}), {}},
+                passed{of_slots(stage, {order.begin(), behind_last}), {}};
+            // every micro-batch takes a stage alike; with two copies of the model, half of them
+            for (std::size_t f = 0; f < feature::count; ++f)
+                all.round[f] = passed.round[f] = all.once[f] * round_ / key_.micro_batches;
+            add_others(stage, order.front(), all.once);
+            add_others(stage, order.front(), passed.once);
+            add_others(stage, *std::prev(behind_last), passed.once);
+            add(std::move(passed));
+            if (behind_last != order.end()) add(std::move(all));
+        }
+        return std::move(chains_);
+    }
+
+private:
+    [[nodiscard]] FeatureCounts of_slots(std::size_t stage,
+                                         std::ranges::subrange<Order::const_iterator> slots) const {
+        const std::vector<Chunk>& chunks = flow_.chunks()[stage];
+        std::vector<std::array<int, all_passes.size()>> times(chunks.size());  // by chunk and pass
+        for (const Slot& slot : slots) ++times[as_index(slot.chunk)][as_index(slot.pass)];
+        FeatureCounts counts{};
+        for (std::size_t c = 0; c < chunks.size(); ++c)
+            for (const Pass pass : all_passes) {
+                FeatureCounts one{};
+                count_units(workload_, chunks[c], pass, one);
+                for (std::size_t f = 0; f < feature::count; ++f)
+                    counts[f] += times[c][as_index(pass)] * one[f];
+            }
+        return counts;
+    }
+
+    // Before a forward, the forwards of the chunks before it; after a backward, the backwards of
+    // these.
+    void add_others(std::size_t stage, const Slot& slot, FeatureCounts& counts) const {
+        const At here = flow_.at(stage, slot);
+        const Path& path = flow_.path(here);
+        for (int position = 0; position < here.position; ++position) {
+            const Chunk& other = path[as_index(position)];
+            Pass pass = Pass::forward;
+            if (here.back) {
+                const Order& order = orders_[as_index(other.stage)];
+                pass = std::ranges::find_if(order, [&](const Slot& s) {
+                           return s.micro_batch == slot.micro_batch && s.chunk == other.index &&
+                                  (s.pass == Pass::backward || s.pass == Pass::input_backward);
+                       })->pass;
+            }
+            count_units(workload_, other, pass, counts);
+        }
+    }
+
+    void add(StageChain chain) {
+        if (std::ranges::any_of(chains_, [&](const auto& known) { return covers(known, chain); }))
+            return;
+        std::erase_if(chains_, [&](const auto& known) { return covers(chain, known); });
+        chains_.push_back(std::move(chain));
+    }
+
+    const PipelineKey& key_;
+    const Workload& workload_;
+    const std::vector<Order>& orders_;
+    DataFlow flow_;
+    int round_;
+    std::vector<StageChain> chains_;
+};
+
+}  // namespace
+
+void count_units(const Workload& workload, const Chunk& chunk, Pass pass, FeatureCounts& counts) {
+    if (chunk.embedding) ++counts[feature::unit(UnitKind::embedding, pass)];
+    if (chunk.head) ++counts[feature::unit(UnitKind::head, pass)];
+    const bool repeats = pass == Pass::backward || pass == Pass::input_backward;
+    for (int l = chunk.first; l < chunk.last; ++l) {
+        const UnitKind kind = has_experts(workload, l) ? UnitKind::experts : UnitKind::dense;
+        ++counts[feature::unit(kind, pass)];
+        if (repeats && l < chunk.again) ++counts[feature::again(kind)];
+    }
+}
+
+std::vector<StageChain> stage_chains(const PipelineKey& key, const Workload& workload,
+                                     const std::vector<Order>& orders) {
+    if (key.overlap_experts) return {};
+    return ChainWriter(key, workload, orders).write();
+}
+
+double length_of(const StageChain& chain, int rounds, const FeatureTimes& times, bool recomputes) {
+    const double once = length_of<feature::units, feature::filled>(chain.once, times),
+                 round = length_of<feature::units, feature::filled>(chain.round, times);
+    double length = once + rounds * round;
+    for (const UnitKind kind : layer_kinds) {
+        const std::size_t again = feature::again(kind);
+        if (recomputes) length += (chain.once[again] + rounds * chain.round[again]) * times[again];
+    }
+    return length;
+}
+
+}  // namespace stepcast
