@@ -86,6 +86,8 @@ std::string rule(const std::string& source, const std::string& words, const char
 
 TEST_CASE("a framework is known by its source, and by the case where a source has several") {
     CHECK(rule("vtrain_multi", "", "runtime.attention") == "plain");
+    CHECK(rule("nanogpt", "nanogpt_124m_1a100_compile", "runtime.attention") == "plain");
+    CHECK(rule("nanogpt", "ours_124m", "runtime.attention") == "flash");
     CHECK(rule("megatron_sc21_table1", "", "runtime.exchanges.gradients") == "zero3");
     CHECK(rule("megatron_sc21_table1", "", "runtime.exchanges.weight_gradient") == "false");
     CHECK(rule("korthikanti2022_table5", "", "runtime.exchanges.weight_gradient") == "true");
