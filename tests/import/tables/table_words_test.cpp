@@ -86,6 +86,8 @@ TEST_CASE("cells are read as their words say") {
              {"notes", "gradient accumulation fusion", "fused_accumulation", ""},
              {"notes", "moe grouped gemm; more", "experts_one_by_one", "false"},
              {"notes", "no grouped gemm", "experts_one_by_one", ""},
+             {"source", "ms-swift-megatron", "experts_one_by_one", "false"},
+             {"source", "ms-swift", "experts_one_by_one", ""},
              {"notes", "overlap grad reduce; more", "overlap_gradients", "always"},
              {"notes", "overlap grad reduce; more", "gradient_bucket", "40e6 weights"},
              {"notes", "overlap param gather", "overlap_parameters", "true"},
