@@ -72,6 +72,9 @@ struct UnstatedMeans {
         "cases: stages hold layers of equal GEMMs, those of the logits counted");
     KEY(int, mean_sequence, 0, "cases: tokens of a padded sequence in the mean; 0 = all are full",
         0, upto::tokens);
+    KEY(std::vector<std::string>, switches, {},
+        "cases: what some of its users switch, each as KEY=VALUE with what follows from it, as in "
+        "\"KEY=VALUE, KEY=VALUE\": the interval covers it where a case does not state the first");
     friend bool operator==(const UnstatedMeans&, const UnstatedMeans&) = default;
 };
 

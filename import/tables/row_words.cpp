@@ -100,6 +100,7 @@ const std::vector<std::string>& cells_of_words() {
                                                 "dense_layers",
                                                 "dispatcher",
                                                 "evidence",
+                                                "experts_one_by_one",
                                                 "foreach",
                                                 "form",
                                                 "frozen",

@@ -167,6 +167,17 @@ bool in_stages(const SourceRow& rule, const CaseRow& row) {
     return rule.at("zero").empty() || (!stage.empty() && contains(rule.at("zero"), stage));
 }
 
+// The longest of the rules' names whose words the source's name begins with: "nemo_automodel" is
+// another software than "nemo", and "nemotron" is neither. Empty if none is known.
+std::string known_name(const std::string& source, const std::vector<SourceRow>& rules) {
+    std::string longest;
+    for (const SourceRow& rule : rules) {
+        const std::string name = joined(rule.at("source"));
+        if (name.size() > longest.size() && (source + "_").starts_with(name + "_")) longest = name;
+    }
+    return longest;
+}
+
 bool in_years(const SourceRow& rule, int year) {
     const auto limit = [&](const char* key, int none) {
         return rule.at(key).empty() ? none : std::stoi(rule.at(key));
@@ -200,8 +211,10 @@ const Framework& Shelf::framework_of(const CaseRow& row, std::string* why) {
     const auto from = joined(lower_case(row.cell("source")));
     const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     const auto [year, said] = software_year(row);
+    const std::string known = known_name(from, sources("rule"));
     for (const SourceRow& rule : sources("rule")) {
-        if (!from.starts_with(joined(rule.at("source"))) || !contains(named, rule.at("names")) ||
+        const std::string of = joined(rule.at("source"));
+        if ((!of.empty() && of != known) || !contains(named, rule.at("names")) ||
             !has_word(from, rule.at("word")) || !in_stages(rule, row) || !in_years(rule, year) ||
             forgotten_.contains(rule.at("framework")))
             continue;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -320,6 +322,17 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e, do
     }
     if (!states(row, "vp") && p.pp > 1 && p.vp > 1 && p.stage_layers.empty())
         readings.push_back({"one chunk a stage", {{"parallelism.vp", "1"}}});
+    for (const std::string& line : e.framework.unstated.switches) {
+        const std::vector<Override> keys = at_place("framework.unstated.switches", [&] {
+            std::vector<Override> found;
+            for (const auto part : std::views::split(line, std::string_view(", ")))
+                found.push_back(parse_override({part.begin(), part.end()}));
+            return found;
+        });
+        const std::string& key = keys.front().key;
+        const bool idle = key.starts_with("runtime.experts.") && e.workload.moe.experts == 0;
+        if (!idle && !is_stated(e, key)) readings.push_back({line, keys});
+    }
     return readings;
 }
 

@@ -411,6 +411,7 @@ void set_offload(const CaseRow& row, Experiment& e, Assumptions& said) {
 // Switches that its framework leaves to who runs it.
 void set_switches(const CaseRow& row, Experiment& e) {
     constexpr std::pair<const char*, const char*> switches[] = {
+        {"experts_one_by_one", "runtime.experts.one_by_one"},
         {"fused_accumulation", "runtime.gradients.fused_accumulation"},
         {"gradient_bucket", "runtime.gradients.bucket"},
         {"overlap_gradients", "runtime.exchanges.gradients"},

@@ -217,8 +217,9 @@ TEST_CASE("every key of a framework changes something") {
                                                           {"balances_stages", "balanced_stages"},
                                                           {"mean_sequence", "mean_sequence"}})
         if (proven.contains("framework." + old)) proven.insert("framework.unstated." + now);
-    proven.insert("framework.script");      // the flags of levers: tests/cli/why_test.sh
-    proven.insert("framework.can.narrow");  // what an unnamed one may be: as_run_test.cpp
+    proven.insert("framework.script");             // the flags of levers: tests/cli/why_test.sh
+    proven.insert("framework.can.narrow");         // what an unnamed one may be: as_run_test.cpp
+    proven.insert("framework.unstated.switches");  // readings of rows: variants_test.cpp
     for (const Key& key : keys_of("framework.")) {
         INFO(key.path << ": no experiment here shows what it changes");
         CHECK((is_preset(key) || proven.contains(std::string(key.path))));

@@ -86,6 +86,8 @@ std::string rule(const std::string& source, const std::string& words, const char
 
 TEST_CASE("a framework is known by its source, and by the case where a source has several") {
     CHECK(rule("vtrain_multi", "", "runtime.attention") == "plain");
+    CHECK(rule("nanogpt", "nanogpt_124m_1a100_compile", "runtime.attention") == "plain");
+    CHECK(rule("nanogpt", "ours_124m", "runtime.attention") == "flash");
     CHECK(rule("megatron_sc21_table1", "", "runtime.exchanges.gradients") == "zero3");
     CHECK(rule("megatron_sc21_table1", "", "runtime.exchanges.weight_gradient") == "false");
     CHECK(rule("korthikanti2022_table5", "", "runtime.exchanges.weight_gradient") == "true");
@@ -194,6 +196,25 @@ TEST_CASE("a framework that nobody knows is read by the rules that stay") {
     CHECK(without({}) == "nanotron");
     CHECK(without({"nanotron"}) == "default");
     CHECK(Shelf("nanotron", {"nanotron"}).framework_of(row).name == "nanotron");
+}
+
+// Of the rules' names the longest counts, and whole words: "nemo" is no part of "nemotron", "llm.c"
+// none of "llm_foundry". AutoModel is no NeMo: where nobody knows it, it has no name.
+TEST_CASE("a source has the longest name of a rule that it begins with by whole words") {
+    CaseRow row;
+    const auto read_as = [&](const std::string& source, const std::set<std::string>& forgotten) {
+        row.cells = {{"source", source}, {"gpu", "H100"}};
+        return Shelf("", forgotten).framework_of(row).name;
+    };
+    CHECK(read_as("nemo", {}) == "nemo");
+    CHECK(read_as("nemo-docs-2407", {}) == "nemo");
+    CHECK(read_as("nemotron", {}) == "default");
+    CHECK(read_as("llm.c", {}) == "ddp");
+    CHECK(read_as("llm-foundry", {}) == "default");
+    CHECK(read_as("nemo-automodel", {}) == "nemo-automodel");
+    CHECK(read_as("nemo-automodel", {"nemo-automodel"}) == "default");
+    row.cells["notes"] = "Transformer Engine linears";
+    CHECK(Shelf("", {"nemo-automodel"}).framework_of(row).name == "torchtitan");
 }
 
 // DeepSpeed's stages have numbers, FSDP's have none.

@@ -165,6 +165,30 @@ TEST_CASE("words of zero, sequence parallelism and recompute are read as tables 
     CHECK(refused({{"recompute", "sometimes"}}).find("is not understood") != std::string::npos);
 }
 
+// Megatron's script runs experts one after the other without --moe-grouped-gemm. The row itself is
+// read with it.
+TEST_CASE("a switch that some users of a framework turn is a reading where a row does not say") {
+    const auto switched = [](const std::string& framework, const std::string& model,
+                             const std::string& notes) {
+        const Case found = case_with({{"framework", framework},
+                                      {"model", model},
+                                      {"experts", model == "llama3-8b" ? "" : "8"},
+                                      {"topk", model == "llama3-8b" ? "" : "2"},
+                                      {"recompute", "none"},
+                                      {"notes", notes}});
+        CHECK_FALSE(found.experiment.runtime.experts.one_by_one);
+        std::vector<std::vector<Override>> keys;
+        for (const Reading& one : found.experiment.readings) keys.push_back(one.keys);
+        return keys;
+    };
+    using Keys = std::vector<std::vector<Override>>;
+    CHECK(switched("megatron-lm-untuned", "mixtral-8x7b", "") ==
+          Keys{{{"runtime.experts.one_by_one", "true"}, {"cluster.host.expert_layer", "234 us"}}});
+    CHECK(switched("megatron-lm-untuned", "mixtral-8x7b", "moe grouped gemm").empty());
+    CHECK(switched("megatron-lm-untuned", "llama3-8b", "").empty());
+    CHECK(switched("megatron-core", "mixtral-8x7b", "").empty());
+}
+
 // Nemotron 3 Nano in Megatron-Bridge.
 TEST_CASE("what a recipe states and its table does not is taken from it, on its device alone") {
     const auto nano = [](const std::string& gpu, const std::string& recompute) {
