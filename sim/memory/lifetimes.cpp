@@ -617,7 +617,7 @@ private:
     std::vector<std::vector<UnitPlace>> units_;
 
     std::array<bool, 2> has_workspace_{};  // the thread of forwards, that of backwards
-    int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
+    int passes_ = 0, lag_ = 0;             // of units; how far the host is ahead of the device
     // by chunk and micro-batch; casts of each unit that the forward has passed
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
     std::map<std::pair<int, int>, std::vector<TensorIds>> casts_;
