@@ -23,7 +23,8 @@ namespace {
 constexpr int steps_written = 2;
 // cuBLAS takes one for each thread that issues products, the forward's and the backward's, from the
 // allocator and within the thread's first product, whose result is there already; grouped ones run
-// on four streams (aten/src/ATen/cuda/CublasHandlePool.cpp: getCurrentCUDABlasHandle).
+// on four streams (ATen/cuda/CUDAContextLight.h: cublas_handle_stream_to_workspace;
+// CublasHandlePool.cpp: getCurrentCUDABlasHandle).
 constexpr std::int64_t workspace = 32 * mebibyte;
 constexpr int streams_of_experts = 3;  // beside the first
 // of torch.distributed's first bucket (_DEFAULT_FIRST_BUCKET_BYTES), so that it leaves early
