@@ -1,6 +1,7 @@
 #include "sim/memory/lifetimes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -20,10 +21,14 @@ namespace stepcast {
 namespace {
 
 constexpr int steps_written = 2;
-// cuBLAS takes one for each thread that issues products, the forward's and the backward's; grouped
-// ones run on four streams.
+// cuBLAS takes one for each thread that issues products, the forward's and the backward's, from the
+// allocator and within the thread's first product, whose result is there already; grouped ones run
+// on four streams (ATen/cuda/CUDAContextLight.h: cublas_handle_stream_to_workspace;
+// CublasHandlePool.cpp: getCurrentCUDABlasHandle).
 constexpr std::int64_t workspace = 32 * mebibyte;
-constexpr int workspaces = 2, workspaces_of_experts = 4;
+constexpr int streams_of_experts = 3;  // beside the first
+// of torch.distributed's first bucket (_DEFAULT_FIRST_BUCKET_BYTES), so that it leaves early
+constexpr double first_bucket = 1 * mebibyte;
 
 using Direction = ModuleWeights::Direction;
 
@@ -80,6 +85,7 @@ public:
     Lifetimes write() {
         make_lasting();
         for (step = 0; step < steps_written; ++step) {
+            if (step == 1) rebuild_buckets();
             for (const Slot& slot : order_) run(slot);
             update();
         }
@@ -215,9 +221,36 @@ private:
         const Bytes stored = c_.shape.element();
         if (is_eager(e_) && !e_.runtime.gradients.fused_accumulation && e_.parallelism.zero == 0 &&
             size_of(gradient_type(e_)) > stored && c_.groups.data_context.size() > 1)
-            for_units([&](const UnitTape& tape) {
-                make(TensorKind::gradients, "buckets", tape.weights.trained.all() * stored.si());
-            });
+            buckets_ = make_buckets();
+    }
+
+    // From the last matrix to the first; a bucket closes with the matrix that fills it
+    // (torch/csrc/distributed/c10d/reducer.cpp: compute_bucket_assignment_by_size).
+    TensorIds make_buckets() {
+        TensorIds buckets;
+        double filled = 0, most = first_bucket;
+        const auto close = [&] {
+            if (filled > 0) buckets.push_back(make(TensorKind::gradients, "buckets", filled));
+            filled = 0;
+            most = bucket_bytes(e_).si();
+        };
+        for (auto units = units_.rbegin(); units != units_.rend(); ++units)
+            for (auto unit = units->rbegin(); unit != units->rend(); ++unit)
+                for (auto matrix = unit->tape->matrices.rbegin();
+                     matrix != unit->tape->matrices.rend(); ++matrix) {
+                    filled += real(*matrix) * c_.shape.element().si();
+                    if (filled >= most) close();
+                }
+        close();
+        return buckets;
+    }
+    // In the order in which gradients came, before the second step's first forward, the old ones
+    // are still there (torch/nn/parallel/distributed.py: _pre_forward).
+    void rebuild_buckets() {
+        if (buckets_.empty()) return;
+        TensorIds rebuilt = make_buckets();
+        free(buckets_);
+        buckets_ = std::move(rebuilt);
     }
 
     // --- passes
@@ -226,11 +259,6 @@ private:
         micro_batch = slot.micro_batch;
         const auto chunk = as_index(slot.chunk);
         const std::pair key{slot.chunk, slot.micro_batch};
-        if (workspaces_left_)
-            for (int i = 0; i < (e_.workload.moe.experts > 0 ? workspaces_of_experts : workspaces);
-                 ++i)
-                make(TensorKind::workspaces, "products", real(workspace));
-        workspaces_left_ = false;
         const auto& units = units_[chunk];
         phase = slot.pass == Pass::forward ? Phase::forward : Phase::backward;
         if (slot.pass == Pass::forward) {
@@ -336,6 +364,16 @@ private:
         }
     }
 
+    // What runs again runs in the thread of its backward.
+    void take_workspace() {
+        bool& has = has_workspace_.at(phase == Phase::backward ? 1 : 0);
+        if (has) return;
+        has = true;
+        const bool grouped = e_.workload.moe.experts > 0 && phase == Phase::forward;
+        for (int i = 0; i < (grouped ? streams_of_experts : 1); ++i)
+            make(TensorKind::workspaces, "products", real(workspace));
+    }
+
     // `passing`: nothing lasts until the backward but what an alternate recompute keeps
     void run_forward(const UnitTape& tape, bool passing, bool alternate, TensorIds& kept,
                      Direction direction) {
@@ -361,6 +399,7 @@ private:
                 }
                 if (!op.made_first) made = make_all(TensorKind::work, op.what, op.made);
                 now.insert(now.end(), made.begin(), made.end());
+                if (op.is_product) take_workspace();
                 free(before);
                 free(brought);
                 if (!passing && &kept == &leaving_) let_leave(op.kept.size());
@@ -425,6 +464,7 @@ private:
         TensorIds brought = bring(op.what, op.brought_back);
         TensorIds work = make_all(TensorKind::work, op.what, op.work);
         TensorIds gradients = make_all(TensorKind::work, op.what, op.gradients);
+        if (op.is_product) take_workspace();
         if (op.gathers_gradients)
             for (const TensorId id : gradients) use_on(id, exchange_stream());
         if (op.weight_gradient > 0 && !split) weight_gradient(op);
@@ -577,8 +617,8 @@ private:
     std::vector<Chunk> chunks_;
     std::vector<std::vector<UnitPlace>> units_;
 
-    bool workspaces_left_ = true;
-    int passes_ = 0, lag_ = 0;  // of units; how far the host is ahead of the device
+    std::array<bool, 2> has_workspace_{};  // the thread of forwards, that of backwards
+    int passes_ = 0, lag_ = 0;             // of units; how far the host is ahead of the device
     // by chunk and micro-batch; casts of each unit that the forward has passed
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
     std::map<std::pair<int, int>, std::vector<TensorIds>> casts_;
@@ -592,6 +632,7 @@ private:
     TensorIds ahead_, in_flight_, unit_gradients_, passing_weight_gradients_;
     std::map<std::pair<int, std::string>, TensorId> own_gradients_;
     std::set<std::int64_t> dummies_;
+    TensorIds buckets_;
 };
 
 }  // namespace

@@ -128,12 +128,14 @@ Bytes leaving(const Experiment& e, const Chunk& chunk, const LayerMemory& last, 
 }
 
 // An update in steps holds copies of the gradients that a rank updates, beside these
-// (flat_tensors.h). No activations are there then.
+// (flat_tensors.h), and before the second step buckets are there twice (lifetimes.cpp). No
+// activations are there then.
 Bytes update_tensors(const LayerContext& c, const StageWeights& stage) {
     const Experiment& e = c.experiment;
-    return has_flat_gradients(e)
-               ? flat_update(c, stage)
-               : shared_out(c, stage.all, 1) * (update_copies(e).sum() + update_roots(e));
+    const Bytes update = has_flat_gradients(e) ? flat_update(c, stage)
+                                               : shared_out(c, stage.all, 1) *
+                                                     (update_copies(e).sum() + update_roots(e));
+    return std::max(update, reduction_buckets(c, stage));
 }
 
 // Between stages, one tensor arrives and one leaves.

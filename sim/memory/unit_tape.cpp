@@ -35,6 +35,7 @@ struct TapeRules : BlockRules {
     bool kept_next = false;
 
     void operator()(const Linear& op) const {
+        tape.is_product = true;
         const Bytes in = number(op.tokens * op.in.rank) * s.element(),
                     out = number(op.tokens * op.out.rank) * s.element();
         const bool gathers = splits_sequence(p);
@@ -63,6 +64,7 @@ struct TapeRules : BlockRules {
             add(tape.work, memory.work);
     }
     void operator()(const GroupedLinear& op) const {
+        tape.is_product = true;
         const double slots = expert_slots(c);
         add(tape.gradients, slots * number(op.in.rank) * s.element());
         if (!kept_next) add(tape.made, slots * number(op.out.rank) * s.element());

@@ -25,6 +25,7 @@ struct OperatorTape {
     TensorList gradients;              // of its inputs: from its backward to that of the one before
     bool gathers_gradients = false;    // a collective writes them
     TensorList work;                   // as long as its backward runs
+    bool is_product = false;           // by cuBLAS, which takes a workspace
     int weight_tensors = 1;            // of which the weight gradient is
     std::int64_t weight_gradient = 0;  // in the weights' type; 0 = has none
 };

@@ -76,7 +76,7 @@ AllocatorReplay first_stage(const Experiment& e) {
 
 // The closed form with one factor for what the allocator loses is 10 % off.
 TEST_CASE(
-    "what the allocator reserves in nanotron's runs is met within 5.7 % in the mean (where "
+    "what the allocator reserves in nanotron's runs is met within 5.2 % in the mean (where "
     "shared/truth is there)") {
     const std::string file = truth_file("nanotron.csv");
     if (is_absent(file, "nanotron.csv")) return;
@@ -92,8 +92,30 @@ TEST_CASE(
         ++compared;
     }
     REQUIRE(compared > 100);
-    CHECK(sum / compared < 0.057);
+    CHECK(sum / compared < 0.052);
     CHECK(std::abs(bias / compared) < 0.02);
+}
+
+// Neither tensor parallel nor pipelined, so that the list is one of local operators. A workspace
+// that came before the first tensors would not split the block of the logits: 8 % less in three
+// rows, 5 % more in two.
+TEST_CASE(
+    "what the allocator reserves in nanotron's data-parallel runs is met within 1 % each (where "
+    "shared/truth is there)") {
+    const std::string file = truth_file("nanotron.csv");
+    if (is_absent(file, "nanotron.csv")) return;
+    int compared = 0;
+    for (const CaseRow& row : read_cases(file)) {
+        const Case found = case_of(row, "dgx-h100");
+        const Parallelism& p = found.experiment.parallelism;
+        if (!found.measured_peak || p.tp * p.pp > 1) continue;
+        CAPTURE(found.case_id);
+        CHECK(static_cast<double>(first_stage(found.experiment).peak.reserved) /
+                  found.measured_peak->si() ==
+              Approx(1).margin(0.01));
+        ++compared;
+    }
+    CHECK(compared == 10);
 }
 
 TEST_CASE(

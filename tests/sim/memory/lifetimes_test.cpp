@@ -269,6 +269,74 @@ TEST_CASE("flat gathers copy the weights once into parts and once into one") {
     CHECK(gathered("false", "1") == 0);
 }
 
+// Two layers and a head: the forward's first product is layer 0's, the backward's is the head's.
+// Each takes 32 MiB once in two steps, and is asked for behind the product's result: of the
+// projections 3 x 64 x 32 x 2 = 12,288 bytes, of the gradient of the head's input 64 x 32 x 2 =
+// 4,096.
+TEST_CASE("the first product of a forward and of a backward takes a workspace behind its result") {
+    Experiment e;
+    Workload& w = e.workload;
+    w.kind = Workload::Kind::transformer;
+    w.layers = 2;
+    w.hidden = 64;
+    w.heads = 2;
+    w.ffn = 256;
+    w.seq = 32;
+    w.vocab = 1000;
+    const Lifetimes list = lifetimes_of(e, {}, 0);
+    std::vector<const StepTensor*> made;
+    std::vector<std::size_t> workspaces;
+    for (const AllocatorEvent& event : list.events) {
+        if (event.kind != Kind::allocate) continue;
+        made.push_back(&list.tensors[event.id]);
+        if (made.back()->kind == TensorKind::workspaces) workspaces.push_back(made.size() - 1);
+    }
+    REQUIRE(workspaces.size() == 2);
+    const StepTensor &forward = *made[workspaces[0]], &backward = *made[workspaces[1]];
+    CHECK(forward.bytes == 32 * mebibyte);
+    CHECK(forward.step == 0);
+    CHECK(forward.phase == Phase::forward);
+    CHECK(forward.layer == 0);
+    CHECK(backward.step == 0);
+    CHECK(backward.phase == Phase::backward);
+    CHECK(backward.layer == -1);
+    CHECK(made[workspaces[0] - 1]->bytes == 12288);
+    CHECK(made[workspaces[1] - 1]->bytes == 4096);
+}
+
+// GPT-2's 124,439,808 weights on two ranks with fp32 gradients: buckets of 16 bits have all of
+// them, once from the beginning and once more at the second step, where the old ones are freed
+// behind the last new one, before anything else is asked for.
+TEST_CASE("buckets are rebuilt before the second step while the old ones are there") {
+    const Experiment e =
+        experiment_of("one_gpu_gpt2_124m", {{"cluster.gpus_per_node", "2"},
+                                            {"parallelism.dp", "2"},
+                                            {"parallelism.micro_batch", "4"},
+                                            {"runtime.kernels", "eager"},
+                                            {"runtime.gradients.type", "fp32"},
+                                            {"runtime.gradients.fused_accumulation", "false"}});
+    const Lifetimes list = lifetimes_of(e, {}, 0);
+    const auto is_bucket = [&](const AllocatorEvent& event) {
+        return list.names[static_cast<std::size_t>(list.tensors[event.id].what)] == "buckets";
+    };
+    double first = 0, rebuilt = 0;
+    std::size_t of_first = 0, begin = 0;
+    for (std::size_t i = 0; i < list.events.size(); ++i) {
+        if (list.events[i].kind != Kind::allocate || !is_bucket(list.events[i])) continue;
+        const StepTensor& t = list.tensors[list.events[i].id];
+        (t.step < 0 ? first : rebuilt) += static_cast<double>(t.bytes);
+        if (t.step < 0) ++of_first;
+        if (t.step == 1 && begin == 0) begin = i;
+    }
+    CHECK(first == Approx(2 * 124439808.0).epsilon(1e-6));
+    CHECK(rebuilt == Approx(2 * 124439808.0).epsilon(1e-6));
+    CHECK(of_first > 1);
+    for (std::size_t i = begin; i < begin + 2 * of_first; ++i) {
+        CHECK(is_bucket(list.events[i]));
+        CHECK(list.events[i].kind == (i < begin + of_first ? Kind::allocate : Kind::free));
+    }
+}
+
 // What the micro-batches beyond those written would ask for, an earlier one has asked for already.
 TEST_CASE("more micro-batches than it takes to repeat reserve no more") {
     const auto reserved = [](int micro_batches) {
