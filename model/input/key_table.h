@@ -13,9 +13,9 @@ namespace stepcast {
 const std::vector<Key>& all_keys();
 std::span<const Key> keys_of(std::string_view table);  // "cluster."
 
-// Appends the key of a field at `offset`, of a field with a value for each element type, or the keys
-// of the table in a field, which gives them the beginning of path ("link.intra", "attention_") and
-// meaning.
+// Appends the key of a field at `offset`, of a field with a value for each element type, or the
+// keys of the table in a field, which gives them the beginning of path ("link.intra", "attention_")
+// and meaning.
 void add_field(std::vector<Key>& keys, const KeyTexts& row, std::size_t offset,
                const FieldType& type);
 void add_by_dtype(std::vector<Key>& keys, const KeyTexts& row, std::size_t offset,

@@ -89,7 +89,9 @@ inline constexpr int most_lines = 500;
 #define KEY(type, field, value, ...) KEY_NAMED(type, field, value, #field, __VA_ARGS__)
 
 template <class Table, int line>
-concept KeyAt = requires(Table* of) { Table::key_at(KeyLine<line>(), of, ""); };
+concept KeyAt = requires(Table* of) {
+    Table::key_at(KeyLine<line>(), of, "");
+};
 
 // Calls `use` with the line of each key of a struct. The lines are listed first, because a call
 // for each of the many without a key takes a compiler longer.
@@ -100,10 +102,10 @@ constexpr void each_key_line(const auto& use) {
         std::size_t count = 0;
         ((KeyAt<Table, line> ? void(keys[count++] = line) : void()), ...);
         return keys;
-    }(std::make_integer_sequence<int, most_lines>());
-    [&]<std::size_t... i>(std::index_sequence<i...>) {
-        (use(KeyLine<lines[i]>()), ...);
-    }(std::make_index_sequence<lines.size()>());
+    }
+    (std::make_integer_sequence<int, most_lines>());
+    [&]<std::size_t... i>(std::index_sequence<i...>) { (use(KeyLine<lines[i]>()), ...); }
+    (std::make_index_sequence<lines.size()>());
 }
 
 }  // namespace stepcast
