@@ -3,19 +3,13 @@ function(optimise_less target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# Compiles what nearly every file includes, and HEADER..., once: a quarter less time to build. The first target of a level of
-# optimisation does it for all of that level. Files include what they use all the same: preset dev compiles each without this, and
-# so does a build with a compiler cache, which serves several folders only then.
+# Compiles what nearly every file includes, and HEADER..., once for the target: a quarter less time to build. Files include what they
+# use all the same: preset dev compiles each without this, and so does a build with a compiler cache, which serves several folders
+# only then. Targets can share it where their definitions are the same (REUSE_FROM): tests do, libraries' packages define too much.
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
-function(precompile_headers target level)
-  get_property(first GLOBAL PROPERTY headers_of_${level})
-  if(first)
-    target_precompile_headers(${target} REUSE_FROM ${first})
-  else()
-    set_property(GLOBAL PROPERTY headers_of_${level} ${target})
-    target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <map> <numeric> <optional>
-        <set> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/model/experiment.h" ${ARGN})
-  endif()
+function(precompile_headers target)
+  target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <map> <numeric> <optional>
+      <set> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/model/experiment.h" ${ARGN})
 endfunction()
