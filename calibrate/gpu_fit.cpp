@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "calibrate/fit_parameter.h"
+#include "calibrate/host_sweep.h"
 #include "measured/medians.h"
 #include "model/base/errors.h"
 #include "model/base/numbers.h"
@@ -270,10 +271,7 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     cluster.interference = points.interference;
     cluster.noise = {};
     cluster.noise.op = points.op_noise;
-    // How far steps lie from forecasts of kernels that were measured alone. Set before an H100 was
-    // calibrated, whose 15 executed steps then were 7.6 % off (root mean square; notes/gpu.md).
-    constexpr double unseen_step = 0.08;
-    cluster.noise.step = std::hypot(unseen_step, points.step_noise);
+    cluster.noise.step = noise_of_steps(unseen_gpu_step, points.step_noise);
     cluster.kernel.training_gemm = 1;
     // sweeps run as long as steps, so that their clock is in the rates
     cluster.power.in_rates = true;

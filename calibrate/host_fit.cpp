@@ -223,10 +223,7 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
         cluster.gpu.peaks[Dtype::fp32] = std::max(cluster.gpu.peaks[Dtype::fp32], rate_of(p));
     cluster.host = no_host_costs();
     cluster.noise.op = points.op_noise;
-    // How far steps lie from forecasts of kernels that were measured alone: nine executed steps of
-    // a quiet machine were 3 % off (root mean square), those of a busy hour up to 13 %.
-    constexpr double unseen_step = 0.05;
-    cluster.noise.step = std::hypot(unseen_step, points.step_noise);
+    cluster.noise.step = noise_of_steps(unseen_host_step, points.step_noise);
     cluster.kernel.gemm_table = points.gemms;
     cluster.kernel.memory_curve = points.memory;
 

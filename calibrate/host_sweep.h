@@ -2,6 +2,7 @@
 // points that they measured.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <span>
 #include <string>
@@ -37,6 +38,15 @@ double step_spread(const std::vector<const Trace*>& traces);  // log_spread() of
 double log_spread(const std::vector<double>& values);
 // their median, at most the largest value of cluster.noise; 0 if there are none
 double sweep_noise(const std::vector<double>& spreads);
+
+// How far steps lie from forecasts of kernels that were measured alone. Host: nine executed steps
+// of a quiet machine were 3 % off (root mean square), those of a busy hour up to 13 %. GPU: set
+// before an H100 was calibrated, whose 15 executed steps then were 7.6 % off (notes/gpu.md).
+inline constexpr double unseen_host_step = 0.05, unseen_gpu_step = 0.08;
+// cluster.noise.step: that, and how the steps of one run scatter.
+inline double noise_of_steps(double unseen, double step_noise) {
+    return std::hypot(unseen, step_noise);
+}
 
 // What a host sweep measured, one point for each size: medians over ranks and undisturbed
 // repetitions. Where no repetition was undisturbed, the lower quartile of all, since disturbance

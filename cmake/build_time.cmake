@@ -5,11 +5,11 @@ endfunction()
 
 # Compiles what nearly every file includes, and HEADER..., once for the target: a quarter less time to build. Files include what they
 # use all the same: preset dev compiles each without this, and so does a build with a compiler cache, which serves several folders
-# only then.
+# only then. Targets can share it where their definitions are the same (REUSE_FROM): tests do, libraries' packages define too much.
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 function(precompile_headers target)
-  target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <filesystem> <functional> <map> <numeric> <optional>
+  target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <map> <numeric> <optional>
       <set> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/model/experiment.h" ${ARGN})
 endfunction()

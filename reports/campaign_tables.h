@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "reports/json_parts.h"
 #include "sim/campaign.h"
 #include "sim/results/campaign.h"
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "reports/json_parts.h"
 #include "reports/table.h"
 #include "sim/results/explanation.h"
 #include "sim/results/traced_step.h"

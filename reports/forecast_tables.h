@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "model/records/measurement.h"
-#include "reports/json_parts.h"
 #include "reports/table.h"
 #include "sim/results/campaign.h"
 #include "sim/results/forecast.h"

@@ -15,7 +15,14 @@ std::string_view kept(std::string text) {
     return all.emplace_back(std::move(text));
 }
 
-}  // namespace
+Key key_of(const KeyTexts& row, std::size_t offset) {
+    return {.path = row.name,
+            .meaning = row.meaning ? row.meaning : "",
+            .least = row.least,
+            .most = row.most,
+            .affects = row.affects,
+            .offset = offset};
+}
 
 void add_below(std::vector<Key>& keys, const Key& at, std::span<const Key> table) {
     const bool joins = at.path.empty() || at.path.ends_with('.') || at.path.ends_with('_');
@@ -28,6 +35,39 @@ void add_below(std::vector<Key>& keys, const Key& at, std::span<const Key> table
         keys.push_back(key);
     }
 }
+
+}  // namespace
+
+void add_field(std::vector<Key>& keys, const KeyTexts& row, std::size_t offset,
+               const FieldType& type) {
+    keys.push_back(key_of(row, offset));
+    keys.back().type = &type;
+}
+
+void add_by_dtype(std::vector<Key>& keys, const KeyTexts& row, std::size_t offset,
+                  const FieldType& type, std::size_t size) {
+    for (std::size_t i = 0; i < std::size(dtypes); ++i) {
+        const Key one{.path = dtypes[i].name,
+                      .meaning = "",
+                      .least = row.least,
+                      .most = row.most,
+                      .offset = i * size,
+                      .type = &type};
+        add_below(keys, key_of(row, offset), std::span(&one, 1));
+    }
+}
+
+void add_table(std::vector<Key>& keys, const KeyTexts& row, std::size_t offset,
+               std::span<const Key> table) {
+    add_below(keys, key_of(row, offset), table);
+}
+
+std::string_view name_of_table(std::string_view field) {
+    const std::string_view last = field.substr(field.find_last_of('.') + 1);
+    return last.substr(0, last.size() - (last.ends_with('_') ? 1 : 0));
+}
+
+template std::span<const Key> keys_in<Cluster>();
 
 const std::vector<Key>& all_keys() {
     static const std::vector<Key> all = [] {

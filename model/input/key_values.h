@@ -117,6 +117,9 @@ inline constexpr bool is_list_of_tables<std::vector<Row>> =
 template <class Table>
 std::span<const Key> keys_in();
 
+// Instantiated once, in key_table.cpp: the keys of a large table take a compiler seconds.
+extern template std::span<const Key> keys_in<Cluster>();
+
 // A list of tables, one line each, with the fields that differ from their defaults: [{key =
 // "kernel.launch", value = "2 us"}, ..].
 template <class Row>
@@ -203,12 +206,8 @@ void check_range(const T& value, double least, double most) {
 // represents (keyed.h).
 template <class Table>
 constexpr void each_key(std::string_view name, const auto& use) {
-    const auto use_line = [&]<int line>(KeyLine<line> at) {
-        if constexpr (requires(Table * of) { Table::key_at(at, of, name); })
-            use(Table::key_at(at, static_cast<Table*>(nullptr), name));
-    };
-    [&]<int... line>(std::integer_sequence<int, line...>) { (use_line(KeyLine<line>()), ...); }
-    (std::make_integer_sequence<int, most_lines>());
+    each_key_line<Table>(
+        [&](auto at) { use(Table::key_at(at, static_cast<Table*>(nullptr), name)); });
 }
 
 // Types that one value of a file fills. Other fields are tables, or lists of tables.
@@ -276,9 +275,14 @@ inline constexpr bool is_per_dtype = false;
 template <class T>
 inline constexpr bool is_per_dtype<PerDtype<T>> = true;
 
+template <class Table>
+const Table& default_of() {
+    static const Table any{};
+    return any;
+}
 template <class Table, class Field>
 std::size_t offset_of(Field Table::*member) {
-    static const Table any{};
+    const Table& any = default_of<Table>();
     return as_index(reinterpret_cast<const char*>(&(any.*member)) -
                     reinterpret_cast<const char*>(&any));
 }
@@ -290,28 +294,14 @@ std::vector<Key> keys_of_struct(std::string_view name) {
     const auto add = [&]<auto member>(const Keyed<member>& row) {
         using Field = std::remove_cvref_t<decltype(std::declval<Table&>().*member)>;
         if (!row.meaning && !name.empty()) return;
-        const Key at{row.name,    row.meaning ? row.meaning : "",
-                     row.least,   row.most,
-                     row.affects, offset_of(member)};
+        const std::size_t offset = offset_of(member);
         if constexpr (OneValue<Field> || is_list<Field>) {
-            keys.push_back(at);
-            keys.back().type = &field_type<Field>;
+            add_field(keys, row, offset, field_type<Field>);
         } else if constexpr (is_per_dtype<Field>) {
             using Value = typename decltype(Field::values)::value_type;
-            for (std::size_t i = 0; i < std::size(dtypes); ++i) {
-                const Key one{.path = dtypes[i].name,
-                              .meaning = "",
-                              .least = row.least,
-                              .most = row.most,
-                              .offset = i * sizeof(Value),
-                              .type = &field_type<Value>};
-                add_below(keys, at, std::span(&one, 1));
-            }
+            add_by_dtype(keys, row, offset, field_type<Value>, sizeof(Value));
         } else {
-            const std::string_view table = row.name.substr(row.name.find_last_of('.') + 1);
-            add_below(keys, at,
-                      keys_of_struct<Field>(
-                          table.substr(0, table.size() - (table.ends_with('_') ? 1 : 0))));
+            add_table(keys, row, offset, keys_of_struct<Field>(name_of_table(row.name)));
         }
     };
     each_key<Table>(name, add);

@@ -7,9 +7,12 @@
 // table files declare their fields in the same way (fields.h).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <limits>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace stepcast {
 
@@ -43,17 +46,20 @@ constexpr Effects operator|(Affects a, Affects b) { return Effects(a) | Effects(
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the
 // key required. A field with a null meaning is no key of a table that other tables hold. A
 // declaration may use `table`, the name of the field that holds its struct.
-template <auto member>
-struct Keyed {
+struct KeyTexts {
     std::string_view name;
     const char* meaning;
     double least = 0, most = 1e21;
     Effects affects = {};  // of the keys of a split
-    constexpr Keyed(std::string_view of, const char* text, double from = 0, double to = 1e21,
-                    Effects effects = {})
+    constexpr KeyTexts(std::string_view of, const char* text, double from = 0, double to = 1e21,
+                       Effects effects = {})
         : name(of), meaning(text), least(from), most(to), affects(effects) {}
-    constexpr Keyed(std::string_view of, const char* text, Effects effects)
+    constexpr KeyTexts(std::string_view of, const char* text, Effects effects)
         : name(of), meaning(text), affects(effects) {}
+};
+template <auto member>
+struct Keyed : KeyTexts {
+    using KeyTexts::KeyTexts;
 };
 
 namespace atleast {
@@ -81,5 +87,25 @@ inline constexpr int most_lines = 500;
     KEY_AT_LINE { return Keyed<&std::remove_pointer_t<decltype(of)>::field>{__VA_ARGS__}; } \
     type field = value
 #define KEY(type, field, value, ...) KEY_NAMED(type, field, value, #field, __VA_ARGS__)
+
+template <class Table, int line>
+concept KeyAt = requires(Table* of) {
+    Table::key_at(KeyLine<line>(), of, "");
+};
+
+// Calls `use` with the line of each key of a struct. The lines are listed first, because a call
+// for each of the many without a key takes a compiler longer.
+template <class Table>
+constexpr void each_key_line(const auto& use) {
+    constexpr auto lines = []<int... line>(std::integer_sequence<int, line...>) {
+        std::array<int, (std::size_t(0) + ... + KeyAt<Table, line>)> keys{};
+        std::size_t count = 0;
+        ((KeyAt<Table, line> ? void(keys[count++] = line) : void()), ...);
+        return keys;
+    }
+    (std::make_integer_sequence<int, most_lines>());
+    [&]<std::size_t... i>(std::index_sequence<i...>) { (use(KeyLine<lines[i]>()), ...); }
+    (std::make_index_sequence<lines.size()>());
+}
 
 }  // namespace stepcast

@@ -6,11 +6,7 @@
 #include <array>
 #include <compare>
 #include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 
-#include "model/block/linear.h"
 #include "model/input/keyed.h"
 #include "model/runtime_rules.h"
 
@@ -22,148 +18,17 @@ struct SplitOfBase {
     const Gradients& gradients;
 };
 
-template <class Field>
-const Field& field_of(const ParallelPlan& plan, Field Parallelism::*member) {
-    return plan.parallelism.*member;
-}
-template <class Field>
-const Field& field_of(const ParallelPlan& plan, Field Exchanges::*member) {
-    return plan.exchanges.*member;
-}
-
-// What a key counts as in a part: its value, but for those below.
-template <Affects part, auto member>
-struct CountedAs {
-    static const auto& of(const SplitOfBase& split) { return field_of(split.plan, member); }
-};
-// Nothing by itself: another key's meaning holds what it changes.
-struct CountedWithAnother {
-    static int of(const SplitOfBase& /*split*/) { return 0; }
-};
-
-// Micro-batches are what batch sizes and replicas are to a pipeline.
-template <>
-struct CountedAs<Affects::pipeline, &Parallelism::global_batch> {
-    static int of(const SplitOfBase& split) { return micro_batches(split.plan.parallelism); }
-};
-template <>
-struct CountedAs<Affects::pipeline, &Parallelism::dp> : CountedWithAnother {};
-template <>
-struct CountedAs<Affects::pipeline, &Parallelism::micro_batch> : CountedWithAnother {};
-
-// With another rank order than the usual, the groups of a shape depend on all sizes.
-inline bool has_usual_order(const SplitOfBase& split) {
-    return split.plan.parallelism.rank_order == "tp-cp-dp-pp";
-}
-template <>
-struct CountedAs<Affects::shape, &Parallelism::rank_order> {
-    static std::string_view of(const SplitOfBase& split) {
-        return has_usual_order(split) ? "" : std::string_view(split.plan.parallelism.rank_order);
-    }
-};
-template <>
-struct CountedAs<Affects::shape, &Parallelism::dp> {
-    static int of(const SplitOfBase& split) {
-        return has_usual_order(split) ? 0 : split.plan.parallelism.dp;
-    }
-};
-template <>
-struct CountedAs<Affects::shape, &Parallelism::pp> {
-    static int of(const SplitOfBase& split) {
-        return has_usual_order(split) ? 0 : split.plan.parallelism.pp;
-    }
-};
-
-// Full recompute is counted apart from the shape, so it shares a shape with no recompute.
-template <>
-struct CountedAs<Affects::shape, &Parallelism::recompute> {
-    static Recompute of(const SplitOfBase& split) {
-        const Recompute mode = split.plan.parallelism.recompute;
-        return mode == Recompute::full ? Recompute::none : mode;
-    }
-};
-// A bit for each module that selective recompute runs again.
-template <>
-struct CountedAs<Affects::shape, &Parallelism::recompute_modules> {
-    static int of(const SplitOfBase& split) {
-        const Parallelism& p = split.plan.parallelism;
-        int bits = 0;
-        if (p.recompute != Recompute::selective) return bits;
-        for (const RecomputedModule module : p.recompute_modules) bits |= 1 << as_int(module);
-        return bits;
-    }
-};
-template <>
-struct CountedAs<Affects::shape, &Exchanges::tensor> {
-    static bool of(const SplitOfBase& split) {
-        return overlaps_tensor(split.plan.exchanges, split.plan.parallelism);
-    }
-};
-
-// Into how many shards a pass adds each weight gradient; 0 if none does.
-template <>
-struct CountedAs<Affects::shape, &Parallelism::shard> {
-    static int of(const SplitOfBase& split) {
-        const Parallelism& p = split.plan.parallelism;
-        const bool adds = !split.gradients.fused_accumulation && micro_batches(p) != 1;
-        return adds ? accumulated_shards(p) : 0;
-    }
-};
-template <>
-struct CountedAs<Affects::shape, &Parallelism::zero> : CountedWithAnother {};
-template <>
-struct CountedAs<Affects::shape, &Parallelism::global_batch> : CountedWithAnother {};
-
-// Calls `use` with each key of a split that declares the part, in the order of the key table.
-template <Affects part>
-constexpr void each_key_of(const auto& use) {
-    const auto on_line = [&]<class Table, int line>(std::type_identity<Table>, KeyLine<line> at) {
-        if constexpr (requires(Table * of) { Table::key_at(at, of, ""); }) {
-            constexpr auto key = Table::key_at(KeyLine<line>(), static_cast<Table*>(nullptr), "");
-            if constexpr (key.affects.has(part)) use(key);
-        }
-    };
-    const auto on_lines = [&]<int... line>(auto table, std::integer_sequence<int, line...>) {
-        (on_line(table, KeyLine<line>()), ...);
-    };
-    on_lines(std::type_identity<Parallelism>(), std::make_integer_sequence<int, most_lines>());
-    on_lines(std::type_identity<Exchanges>(), std::make_integer_sequence<int, most_lines>());
-}
-
 // Whether two splits of one base differ in a key that declares the part.
 template <Affects part>
-bool changes(const SplitOfBase& before, const SplitOfBase& now) {
-    bool same = true;
-    each_key_of<part>([&]<auto member>(const Keyed<member>&) {
-        using Counted = CountedAs<part, member>;
-        same = same && Counted::of(before) == Counted::of(now);
-    });
-    return !same;
-}
+bool changes(const SplitOfBase& before, const SplitOfBase& now);
 
 // What the keys that declare the shape count as, in their order, and the text of those that are
 // texts.
 struct ShapeKey {
-    static constexpr std::size_t count = [] {
-        std::size_t keys = 0;
-        each_key_of<Affects::shape>([&](const auto&) { ++keys; });
-        return keys;
-    }();
-    std::array<int, count> numbers{};
+    std::array<int, 32> numbers{};
     std::string text;
     friend auto operator<=>(const ShapeKey&, const ShapeKey&) = default;
 };
-inline ShapeKey shape_key(const SplitOfBase& split) {
-    ShapeKey key;
-    std::size_t at = 0;
-    each_key_of<Affects::shape>([&]<auto member>(const Keyed<member>&) {
-        const auto counted = CountedAs<Affects::shape, member>::of(split);
-        if constexpr (std::is_convertible_v<decltype(counted), std::string_view>)
-            key.text = counted;
-        else
-            key.numbers[at++] = static_cast<int>(counted);
-    });
-    return key;
-}
+ShapeKey shape_key(const SplitOfBase& split);
 
 }  // namespace stepcast

@@ -106,17 +106,21 @@ private:
         last_ = done;
         if (slot.pass == Pass::weight_backward) return true;
         const int to = down ? g - 1 : g + 1;
+        const int peer_stage = to < 0 || to > end ? stage : stage_of(p_.schedule, p_.stages, to);
+        // On stages 0 1 .. 1 0 half of the forwards go to the previous stage. Sends of one lane
+        // are in order, and those from the two sides are not.
+        const bool back_up = traits(p_.schedule).ends_meet();
+        const bool low = back_up ? peer_stage < stage : down;
         std::vector<TaskId>& sent = sent_[{down ? backward : forward, slot.micro_batch, g}];
-        if (to < 0 || to > end || stage_of(p_.schedule, p_.stages, to) == stage)
+        if (peer_stage == stage)
             sent = done;
         else
-            for (int i = 0; i < p_.ranks_of_stage; ++i) {
-                const int peer = rank(stage_of(p_.schedule, p_.stages, to), i);
-                sent.push_back(add("send", Phase::forward, SendRecv{Bytes(8)},
-                                   {Place(rank(stage, i), down ? Lane::send_down : Lane::send_up),
-                                    Place(peer, down ? Lane::receive_down : Lane::receive_up)},
-                                   done, 0_s));
-            }
+            for (int i = 0; i < p_.ranks_of_stage; ++i)
+                sent.push_back(
+                    add("send", Phase::forward, SendRecv{Bytes(8)},
+                        {Place(rank(stage, i), low ? Lane::send_down : Lane::send_up),
+                         Place(rank(peer_stage, i), low ? Lane::receive_down : Lane::receive_up)},
+                        done, 0_s));
         return true;
     }
     int rank(int stage, int i) const { return stage * p_.ranks_of_stage + i; }
@@ -176,6 +180,16 @@ TEST_CASE("the bubble of interleaved 1F1B is (p - 1) / (v m) of the work") {
 // s, a third of 1F1B's.
 TEST_CASE("the bubble of ZB-H1 is a third of that of 1F1B") {
     check_bubble({.schedule = Schedule::zb_h1}, 3);
+}
+
+// arXiv 2405.15362: with F = B = W no stage waits between its first and last slot, from 2p - 1
+// micro-batches on. Stage s begins s slots of half a stage late and ends p - 1 - s slots before the
+// last: (p - 1) x 0.5 s on every rank, 1.5 s of four and 3.5 s of eight.
+TEST_CASE("the bubble of ZB-V is (p - 1) forwards of half a stage") {
+    for (const int micro_batches : {7, 8, 20})
+        check_bubble({.schedule = Schedule::zb_v, .micro_batches = micro_batches, .chunks = 2},
+                     1.5);
+    check_bubble({.schedule = Schedule::zb_v, .stages = 8, .micro_batches = 16, .chunks = 2}, 3.5);
 }
 
 // The last stage finishes early and waits for the first in the embedding's all-reduce; all stages
