@@ -32,15 +32,20 @@ static double longest(const PipelineKey& key, int rounds = 0, bool recomputes = 
 // that the middle ones, p / 2 - 1 or p / 2 chunks deep, have 24 s of work behind at least one
 // forward.
 TEST_CASE("the chain of a stage has what comes before it, all of its work, and what comes after") {
-    PipelineKey key{.schedule = Schedule::one_f_one_b, .pp = 4, .micro_batches = 8};
+    PipelineKey key{
+        .schedule = Schedule::one_f_one_b, .pp = 4, .micro_batches = 8, .stage_layers = {}};
     CHECK(longest(key) == 33);
     key.chunks = 2;
     CHECK(longest(key) == 57);
     key.schedule = Schedule::zb_v;
     CHECK(longest(key) == 51);
-    key = {.schedule = Schedule::zb_h1, .pp = 4, .micro_batches = 8};
+    key = {.schedule = Schedule::zb_h1, .pp = 4, .micro_batches = 8, .stage_layers = {}};
     CHECK(longest(key) == 27);
-    key = {.schedule = Schedule::dualpipe, .pp = 4, .chunks = 1, .micro_batches = 8};
+    key = {.schedule = Schedule::dualpipe,
+           .pp = 4,
+           .chunks = 1,
+           .micro_batches = 8,
+           .stage_layers = {}};
     CHECK(longest(key) >= 25);
 }
 
@@ -48,7 +53,7 @@ TEST_CASE("the chain of a stage has what comes before it, all of its work, and w
 TEST_CASE("a chain counts the layers that are computed again, if any are") {
     Workload w;
     w.layers = 4;
-    const PipelineKey key{.micro_batches = 8, .recompute_layers = 3};
+    const PipelineKey key{.micro_batches = 8, .recompute_layers = 3, .stage_layers = {}};
     const std::vector<StageChain> chains = find_pipeline(key, w).chains;
     REQUIRE(chains.size() == 1);
     CHECK(length_of(chains[0], 0, a_second_each(), true) == 120);
@@ -57,7 +62,8 @@ TEST_CASE("a chain counts the layers that are computed again, if any are") {
 
 // (m + p - 1)(f + b) with m = 12 + 5 x 4.
 TEST_CASE("a round adds what a stage does for its micro-batches") {
-    const PipelineKey key{.schedule = Schedule::one_f_one_b, .pp = 4, .micro_batches = 12};
+    const PipelineKey key{
+        .schedule = Schedule::one_f_one_b, .pp = 4, .micro_batches = 12, .stage_layers = {}};
     CHECK(longest(key, 5) == (32 + 3) * 3);
 }
 
@@ -65,6 +71,6 @@ TEST_CASE("passes that go by turns have no chain") {
     Workload w;
     w.layers = 4;
     w.moe.experts = 4;
-    const PipelineKey key{.pp = 4, .micro_batches = 8, .overlap_experts = true};
+    const PipelineKey key{.pp = 4, .micro_batches = 8, .overlap_experts = true, .stage_layers = {}};
     CHECK(find_pipeline(key, w).chains.empty());
 }
