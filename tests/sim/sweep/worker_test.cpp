@@ -1,5 +1,10 @@
 #include "sim/sweep/worker.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 #include "sim/predict.h"
@@ -180,4 +185,42 @@ TEST_CASE("bases that differ in the software's switches share their pipelines") 
     SweepCommons others;
     const auto narrow = others.pipelines(asked, 0);
     CHECK(others.pipelines(asked, 1) != narrow);
+}
+
+// One job with all items: what it finds without incumbents, with the middle one of its bounds as
+// the best step so far, and with a step that is below all coarse bounds. Some points are excluded
+// then, or all, many by their coarse bound alone; every count, every cell and every other point is
+// as before.
+TEST_CASE("what incumbents exclude by coarse bounds changes no count, no cell and no other point") {
+    SweepQuestion q =
+        asking({"parallelism.pp=1,2,4", "parallelism.tp=1,2,4", "parallelism.micro_batch=1,2",
+                "parallelism.zero=0,1", "parallelism.schedule=1f1b,gpipe,zb-h1"});
+    q.top = 1;
+    const SweepSpace space(q.experiment, q.axes);
+    const auto run = [&](SweepJob job) {
+        for (std::uint64_t item = 0; item < space.item_count(); ++item) job.items.push_back(item);
+        return SweepWorker(space, q, std::make_shared<SweepCommons>()).run(job).screened;
+    };
+    const Screened all = run({});
+    REQUIRE(all.candidates.size() > 20);
+    std::vector<Candidate> sorted = all.candidates;
+    std::ranges::sort(sorted, {}, &Candidate::lower);
+    const Candidate middle = sorted[sorted.size() / 2];
+    const auto taking = [&](Seconds step) {
+        return std::vector{incumbent(middle, scores(q, middle, step), Grouping::none)};
+    };
+    for (const auto& [step, least] : {std::pair(middle.lower, all.candidates.size() / 3),
+                                      {Seconds(1e-9), all.candidates.size()}})
+        for (const MapCells& cells : {MapCells(), all.cells}) {
+            const Screened found =
+                run({.items = {}, .points = {}, .incumbents = taking(step), .cells = cells});
+            CHECK(found.legal == all.legal);
+            CHECK(found.tight == all.tight);
+            CHECK(found.infeasible == all.infeasible);
+            CHECK(found.cells == all.cells);
+            CHECK(found.bounded_away + found.candidates.size() == all.candidates.size());
+            CHECK(found.bounded_away >= least);
+            for (const Candidate& c : found.candidates)
+                CHECK(std::ranges::find(all.candidates, c) != all.candidates.end());
+        }
 }
