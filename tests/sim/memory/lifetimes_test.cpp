@@ -60,14 +60,7 @@ std::vector<double> ratios(const Experiment& e) {
     return all;
 }
 
-}  // namespace
-
-// GPT with two layers, hidden 64, 2 heads, inner 256, 32 tokens, vocabulary 1000, tied, fp16, fused
-// loss, plain attention. An outer tensor has 32 x 64 x 2 = 4096 bytes. A layer keeps: norm 2 x
-// 4096; queries, keys, values, result 4 x 4096; scores 2 x 32 x 32 x 2 = 4096; norm 2 x 4096; inner
-// vectors before and after GELU 2 x 16384. That is 69,632 bytes. The ends keep 2 x 4096 of the
-// final norm and 32 x 1000 x 2 = 64,000 of logits.
-TEST_CASE("a forward makes what automatic differentiation keeps, tensor by tensor") {
+Experiment two_layers() {
     Experiment e;
     Workload& w = e.workload;
     w.kind = Workload::Kind::transformer;
@@ -77,7 +70,18 @@ TEST_CASE("a forward makes what automatic differentiation keeps, tensor by tenso
     w.ffn = 256;
     w.seq = 32;
     w.vocab = 1000;
-    const Lifetimes list = lifetimes_of(e, {}, 0);
+    return e;
+}
+
+}  // namespace
+
+// GPT with two layers, hidden 64, 2 heads, inner 256, 32 tokens, vocabulary 1000, tied, fp16, fused
+// loss, plain attention. An outer tensor has 32 x 64 x 2 = 4096 bytes. A layer keeps: norm 2 x
+// 4096; queries, keys, values, result 4 x 4096; scores 2 x 32 x 32 x 2 = 4096; norm 2 x 4096; inner
+// vectors before and after GELU 2 x 16384. That is 69,632 bytes. The ends keep 2 x 4096 of the
+// final norm and 32 x 1000 x 2 = 64,000 of logits.
+TEST_CASE("a forward makes what automatic differentiation keeps, tensor by tensor") {
+    const Lifetimes list = lifetimes_of(two_layers(), {}, 0);
     double kept = 0, logits = 0, seconds_layer = 0;
     for (const StepTensor& t : list.tensors) {
         if (t.step != 1 || t.phase != Phase::forward) continue;
@@ -274,16 +278,7 @@ TEST_CASE("flat gathers copy the weights once into parts and once into one") {
 // projections 3 x 64 x 32 x 2 = 12,288 bytes, of the gradient of the head's input 64 x 32 x 2 =
 // 4,096.
 TEST_CASE("the first product of a forward and of a backward takes a workspace behind its result") {
-    Experiment e;
-    Workload& w = e.workload;
-    w.kind = Workload::Kind::transformer;
-    w.layers = 2;
-    w.hidden = 64;
-    w.heads = 2;
-    w.ffn = 256;
-    w.seq = 32;
-    w.vocab = 1000;
-    const Lifetimes list = lifetimes_of(e, {}, 0);
+    const Lifetimes list = lifetimes_of(two_layers(), {}, 0);
     std::vector<const StepTensor*> made;
     std::vector<std::size_t> workspaces;
     for (const AllocatorEvent& event : list.events) {
