@@ -68,8 +68,8 @@ struct MemoryStage {
     std::vector<MemoryMoment> moments;  // without those that another moment covers
 };
 
-// A chain of slots through the busiest stages (sim/bounds/chains.h): passes of units, recomputed
-// layers among them, for the micro-batches of the key (`once`), and what each further round adds.
+// A chain of slots through a stage (sim/bounds/chains.h): passes of units, recomputed layers among
+// them, for the micro-batches of the key (`once`), and what each further round adds.
 struct StageChain {
     FeatureCounts once{}, round{};
 };

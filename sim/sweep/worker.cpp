@@ -184,10 +184,6 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
 // With the coarse bound. Returns nothing for a point that does not count, and counts the reason.
 std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner,
                                             const ParallelPlan& split, Screened& out) const {
-    const auto because = [&](std::string_view reason) {
-        count_infeasible(out, reason);
-        return std::nullopt;
-    };
     if (!base.evaluator) {
         Experiment tried = base.base.experiment;
         set_plan(tried, split);
@@ -202,8 +198,9 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner,
     }
     ++out.legal;
     const StepBound bound = base.evaluator->coarse(split);
-    if (!bound.fits) return because("does not fit into the device's memory");
-    return candidate(base, inner, split, bound);
+    if (bound.fits) return candidate(base, inner, split, bound);
+    count_infeasible(out, "does not fit into the device's memory");
+    return std::nullopt;
 }
 
 Candidate SweepWorker::candidate(const Base& base, std::uint64_t inner, const ParallelPlan& split,

@@ -86,7 +86,8 @@ struct SimulatedPoint {
 struct SweepJob {
     std::vector<std::uint64_t> items;
     std::vector<Candidate> points;
-    std::vector<Incumbent> incumbents;  // when the job was made, as the cells
+    // what was known when the job was made
+    std::vector<Incumbent> incumbents;
     MapCells cells;
 };
 struct SweepJobResult {

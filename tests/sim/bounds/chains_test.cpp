@@ -16,12 +16,12 @@ static FeatureTimes a_second_each() {
     return times;
 }
 
-static double longest(const PipelineKey& key, int rounds = 0, bool recomputes = false) {
+static double longest(const PipelineKey& key, int rounds = 0) {
     Workload w;
     w.layers = key.pp * key.chunks;
     double longest = 0;
     for (const StageChain& chain : find_pipeline(key, w).chains)
-        longest = std::max(longest, length_of(chain, rounds, a_second_each(), recomputes));
+        longest = std::max(longest, length_of(chain, rounds, a_second_each(), false));
     return longest;
 }
 

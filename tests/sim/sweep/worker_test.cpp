@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/base/numbers.h"
 #include "sim/predict.h"
 #include "tests/transformers.h"
 
@@ -223,4 +224,28 @@ TEST_CASE("what incumbents exclude by coarse bounds changes no count, no cell an
             for (const Candidate& c : found.candidates)
                 CHECK(std::ranges::find(all.candidates, c) != all.candidates.end());
         }
+}
+
+// A job whose incumbent excludes all: the map of the page has all the same the best point of each
+// pair of values.
+TEST_CASE("what incumbents exclude is in the map all the same") {
+    const SweepQuestion q = asking({"parallelism.pp=1,2,4", "parallelism.tp=1,2,4"});
+    const SweepSpace space(q.experiment, q.axes);
+    const auto mapped = [&](std::vector<Incumbent> incumbents) {
+        MapCollectors map(space, false);
+        SweepWorker worker(space, q, std::make_shared<SweepCommons>(&map));
+        SweepJob job{.items = {}, .points = {}, .incumbents = std::move(incumbents), .cells = {}};
+        for (std::uint64_t item = 0; item < space.item_count(); ++item) job.items.push_back(item);
+        (void)worker.run(job);
+        int joined = 0;
+        std::vector<std::pair<PointId, double>> points;
+        for (const auto& [id, point] : map.together().best(1000, joined))
+            points.emplace_back(id, point.score);
+        return points;
+    };
+    std::vector<Incumbent> best;  // as many as are wanted
+    for (std::uint64_t i = 0; best.size() < as_index(q.top); ++i)
+        best.push_back({.score = {1e-9 * (1 + real(i))}, .id = {0, i}, .group = 0, .kind = i});
+    REQUIRE(mapped({}).size() >= 3);
+    CHECK(mapped(best) == mapped({}));
 }
