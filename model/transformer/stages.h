@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "model/transformer/data_flow.h"
 #include "model/transformer/data_parallel.h"
 #include "model/transformer/layer_plans.h"
+#include "model/transformer/slot_gathers.h"
 
 namespace stepcast {
 
@@ -29,8 +31,8 @@ struct StageState {
     std::vector<std::vector<Unit>> chunks;  // by the stage's chunk index, in forward order
     // by chunk: remaining slots until its gradients are complete
     std::vector<int> backwards_left;
-    std::vector<bool> gathered;  // by chunk: zero 3, its weights are whole since its last backward
-    TasksByRank before_last;     // last tasks when the previous unit began
+    std::optional<SlotGathers> gathers;  // set under zero 3
+    TasksByRank before_last;             // last tasks when the previous unit began
     StageState(TaskGraph& graph, const LayerContext& context, int i, Stage s)
         : index(i), stage(std::move(s)), data(graph, context, stage) {}
 };

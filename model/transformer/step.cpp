@@ -57,7 +57,8 @@ private:
             for (const Slot& slot : orders[s])
                 if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
                     ++stages_[s]->backwards_left[as_index(slot.chunk)];
-        for (auto& state : stages_) state->gathered.assign(state->chunks.size(), false);
+        if (p_.zero == 3)
+            for (auto& state : stages_) state->gathers.emplace(p_.pp, state->chunks.size());
         walk_schedule(
             orders,
             [&](std::size_t s, std::size_t position) -> std::size_t {
@@ -195,7 +196,8 @@ private:
         const std::vector<Unit>& units = state.chunks[as_index(slot.chunk)];
         const bool ahead = slot.pass == Pass::forward,
                    makes_gradients = makes_weight_gradients(slot.pass),
-                   sharded = gathers(state, slot), first_forward = is_first_forward(slot);
+                   sharded = state.gathers && state.gathers->next(slot),
+                   first_forward = is_first_forward(slot);
         const bool last = makes_gradients && --state.backwards_left[as_index(slot.chunk)] == 0;
         const Phase phase = ahead ? Phase::forward : Phase::backward;
         const auto unit = [&](std::size_t i) -> const Unit& {
@@ -242,14 +244,6 @@ private:
             hold(state, "checkpoint", HostWork{HostWork::Kind::recompute, 1}, false, phase);
     }
 
-    // Whether a pass gathers its weights; with a pipeline the one behind a backward finds them.
-    bool gathers(StageState& state, const Slot& slot) const {
-        const auto chunk = as_index(slot.chunk);
-        const bool gathers =
-            p_.zero == 3 && slot.pass != Pass::weight_backward && !state.gathered[chunk];
-        state.gathered[chunk] = p_.pp > 1 && slot.pass != Pass::forward;
-        return gathers;
-    }
     [[nodiscard]] bool is_first_forward(const Slot& slot) const {
         return slot.pass == Pass::forward && (slot.micro_batch == 0 || directions(p_) == 2);
     }

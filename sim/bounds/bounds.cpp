@@ -13,6 +13,7 @@
 #include "sim/bounds/chains.h"
 #include "sim/bounds/directions.h"
 #include "sim/bounds/turns.h"
+#include "sim/memory/memory_use.h"
 
 namespace stepcast {
 
@@ -203,9 +204,11 @@ void StepBounds::bind_memory() {
         Activations fullest;
         for (const MemoryMoment& moment : stage.moments) {
             Activations now;
-            for (std::size_t i = 0; i < of.size(); ++i) {
-                now.kept += moment[i] * of[i].kept;
-                now.work += moment[i] * of[i].work;
+            for (std::size_t i = 0; i < 2 * kinds; ++i) now.kept += moment[i] * of[i].kept;
+            for (std::size_t i = 2 * kinds; i < of.size(); ++i) {
+                if (moment[i] == 0) continue;
+                now.kept += of[i].kept;
+                now.work += of[i].work;
             }
             consider(fullest, now);
         }
@@ -223,15 +226,14 @@ double StepBounds::longest_chain() const {
 
 StepBound StepBounds::coarse(const ParallelPlan& plan) {
     bind(plan);
-    coarse_ = {};
+    MemoryUse fullest;
     for (const FullStage& stage : full_) {
         const MemoryUse use = memory_of(*context_, stage.weights, stage.moment);
-        if (use.peak <= coarse_.peak) continue;
-        coarse_.peak = use.peak;
-        coarse_.fits = use.fits;
-        coarse_.tight = use.tight;
+        if (use.peak > fullest.peak) fullest = use;
     }
+    coarse_ = {.lower = {}, .estimate = {}, .peak = fullest.peak, .fits = fullest.fits};
     if (!coarse_.fits) return coarse_;
+    coarse_.tight = with_doubt(fullest, now_).tight;
     if (!shape_->timed) add_times(*shape_, now_, prices_);
     coarse_.lower = Seconds(longest_chain());
     return coarse_;

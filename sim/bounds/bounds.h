@@ -108,6 +108,7 @@ private:
         double by_host = 0, by_slots = 0, by_stalls = 0;
         DataTimes data;    // of the stage with the fewest layers
         double join = 0;   // dualpipe: the sum over the gradients of both copies, after the slots
+        double after = 0;  // the least time from the last slot until the gradients are ready
         double ready = 0;  // when the gradients are ready
     };
     // The same group, as it is estimated (estimate.cpp): nothing of this reaches the lower bound.
@@ -150,6 +151,7 @@ private:
     void bind_lower_ends();
     [[nodiscard]] double lower_time() const;
     [[nodiscard]] double longest_chain() const;
+    [[nodiscard]] double longest_gathering_chain() const;
     // estimate.cpp
     void estimate_entry(double gather, double send);
     void estimate_slots();

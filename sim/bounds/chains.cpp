@@ -5,10 +5,13 @@
 
 #include "model/transformer/counts.h"
 #include "model/transformer/data_flow.h"
+#include "model/transformer/schedule.h"
+#include "model/transformer/slot_gathers.h"
 
 namespace stepcast {
 namespace {
 
+// What either gathers is left out: stages gather alike but for the ends of the model.
 bool covers(const StageChain& a, const StageChain& b) {
     return std::ranges::equal(a.once.values, b.once.values, std::ranges::greater_equal{}) &&
            std::ranges::equal(a.round.values, b.round.values, std::ranges::greater_equal{});
@@ -21,7 +24,12 @@ public:
           workload_(workload),
           orders_(orders),
           flow_(workload, parallelism_of(key)),
-          round_(rounds_of(parallelism_of(key)).round) {}
+          round_(rounds_of(parallelism_of(key)).round) {
+        if (traits(key.schedule).forwards_first) return;
+        PipelineKey longer = key;
+        longer.micro_batches += round_;
+        longer_ = schedule_orders(parallelism_of(longer));
+    }
 
     std::vector<StageChain> write() {
         for (std::size_t stage = 0; stage < orders_.size(); ++stage) {
@@ -35,6 +43,10 @@ public:
             // every micro-batch takes a stage alike; with two copies of the model, half of them
             for (std::size_t f = 0; f < feature::count; ++f)
                 all.round[f] = passed.round[f] = all.once[f] * round_ / key_.micro_batches;
+            add_gathers(stage, all);
+            passed.gathered = all.gathered;
+            passed.gathered_round = all.gathered_round;
+            passed.ahead = all.ahead;
             add_others(stage, order.front(), all.once);
             add_others(stage, order.front(), passed.once);
             add_others(stage, *std::prev(behind_last), passed.once);
@@ -59,6 +71,33 @@ private:
                     counts[f] += times[c][as_index(pass)] * one[f];
             }
         return counts;
+    }
+
+    // How often a stage gathers each kind of unit in this order. The second slot that computes may
+    // gather while the first does, and the first before that: with `ahead`, these alone.
+    [[nodiscard]] UnitCounts gathers_of(std::size_t stage, const Order& order, bool ahead) const {
+        std::vector<UnitCounts> units;  // by chunk
+        for (const Chunk& chunk : flow_.chunks()[stage])
+            units.push_back(units_of(workload_, std::span(&chunk, 1)));
+        SlotGathers gathers(key_.pp, units.size());
+        UnitCounts counts{};
+        int begun = 0;
+        for (const Slot& slot : order) {
+            const UnitCounts& of = units[as_index(slot.chunk)];
+            begun += of == UnitCounts{} ? 0 : 1;
+            if (ahead && begun > 2) break;
+            if (!gathers.next(slot)) continue;
+            for (std::size_t k = 0; k < unit_kinds; ++k) counts[k] += of[k];
+        }
+        return counts;
+    }
+
+    void add_gathers(std::size_t stage, StageChain& chain) const {
+        chain.gathered = gathers_of(stage, orders_[stage], false);
+        chain.ahead = gathers_of(stage, orders_[stage], true);
+        if (longer_.empty()) return;
+        chain.gathered_round = gathers_of(stage, longer_[stage], false);
+        for (std::size_t k = 0; k < unit_kinds; ++k) chain.gathered_round[k] -= chain.gathered[k];
     }
 
     // Before a forward, the forwards of the chunks before it; after a backward, the backwards of
@@ -90,6 +129,7 @@ private:
     const PipelineKey& key_;
     const Workload& workload_;
     const std::vector<Order>& orders_;
+    std::vector<Order> longer_;  // with one round more, where rounds repeat
     DataFlow flow_;
     int round_;
     std::vector<StageChain> chains_;
@@ -112,6 +152,17 @@ std::vector<StageChain> stage_chains(const PipelineKey& key, const Workload& wor
                                      const std::vector<Order>& orders) {
     if (key.overlap_experts) return {};
     return ChainWriter(key, workload, orders).write();
+}
+
+GatherTimes gather_times(const StageChain& chain, int rounds,
+                         const std::array<double, unit_kinds>& unit) {
+    GatherTimes times;
+    for (std::size_t k = 0; k < unit_kinds; ++k) {
+        const int all = chain.gathered[k] + rounds * chain.gathered_round[k];
+        times.all += all * unit[k];
+        times.inside += (all - chain.ahead[k]) * unit[k];
+    }
+    return times;
 }
 
 double length_of(const StageChain& chain, int rounds, const FeatureTimes& times, bool recomputes) {

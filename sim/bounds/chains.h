@@ -19,4 +19,12 @@ std::vector<StageChain> stage_chains(const PipelineKey& key, const Workload& wor
 // In seconds, of units and recomputed layers alone, for `rounds` more than the key's.
 double length_of(const StageChain& chain, int rounds, const FeatureTimes& times, bool recomputes);
 
+// Of gathers of single units, how long the chain's stage gathers under zero 3, in seconds.
+struct GatherTimes {
+    double all = 0;
+    double inside = 0;  // certainly after the stage's first slot begins and before its last ends
+};
+GatherTimes gather_times(const StageChain& chain, int rounds,
+                         const std::array<double, unit_kinds>& unit);
+
 }  // namespace stepcast

@@ -92,7 +92,7 @@ private:
                         add({.send = send, .again = again, .backward = inputs, .weights = weights});
     }
 
-    // zero 3: collectives of a layer, shorter and longer than it, and the waits that they cause.
+    // zero 3: gathers of a layer, shorter and longer than it; a pipeline scatters once a step.
     void sharded() {
         found_.sharded = found_.times.size();
         ParallelPlan plan{parallelism_of(key_), {}};
@@ -100,16 +100,14 @@ private:
         UnitCounts units{};
         units[at(kind_)] = 1;
         for (const double gather : {0.5, 1.0, 2.5})
-            for (const double scatter : {0.0, 1.5})
-                for (const Weights& by :
-                     {Weights{.send = 0.03}, {.send = 0.03, .again = 1}, {.send = 0.3}}) {
-                    const FeatureTimes plain = weighed(by);
-                    DataTimes data;
-                    data.gathered.fill(gather * layer_);
-                    data.exchanged.fill(gather * scatter * layer_);
-                    found_.times.push_back(
-                        {with_sharding(plain, {plain, 0.25}, plan, data, units), {}});
-                }
+            for (const Weights& by :
+                 {Weights{.send = 0.03}, {.send = 0.03, .again = 1}, {.send = 0.3}}) {
+                const FeatureTimes plain = weighed(by);
+                DataTimes data;
+                data.gathered.fill(gather * layer_);
+                found_.times.push_back(
+                    {with_sharding(plain, {plain, 0.25}, plan, data, units), {}});
+            }
     }
 
     void add(const Weights& by) { found_.times.push_back({weighed(by), {}}); }

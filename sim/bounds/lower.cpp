@@ -26,6 +26,7 @@
 #include <limits>
 
 #include "sim/bounds/bounds.h"
+#include "sim/bounds/chains.h"
 
 namespace stepcast {
 
@@ -85,19 +86,42 @@ void StepBounds::bind_lower_ends() {
         double slots = end.by_host;
         if (end.by_slots > 0) slots = std::max(slots, end.by_slots + start);
         if (end.by_stalls > 0) slots = std::max(slots, end.by_stalls + first);
-        end.ready = std::max(slots + std::max(exchanged, end.join), end.data.least_lane);
+        end.after = std::max(exchanged, end.join);
+        end.ready = std::max(slots + end.after, end.data.least_lane);
     }
+}
+
+// Zero 3 in a pipeline: the slots of a stage end no earlier than its gathers, and its kernels lose
+// what least.cpp says to those gathers that the plans' own collectives do not overlap.
+double StepBounds::longest_gathering_chain() const {
+    const Parallelism& p = now_.parallelism;
+    if (p.zero < 3 || shards_each_pass(p)) return 0;
+    const double s = base_.cluster.interference.compute_slowdown;
+    double longest = 0;
+    for (const StageChain& chain : pipeline_->chains) {
+        const auto length = [&](const FeatureTimes& times) {
+            return length_of(chain, rounds_.count, times, recomputes_layers(p));
+        };
+        const GatherTimes gathers =
+            gather_times(chain, rounds_.count, ends_[0].lower.data.gathered);
+        const double all = length(shape_->lower), exchanging = all - length(shape_->alone);
+        const double lost = least_collectives_ ? s / (1 + s) * (gathers.inside - exchanging) : 0;
+        longest = std::max({longest, gathers.all, all + std::max(0.0, lost)});
+    }
+    return longest;
 }
 
 // When the gradients of all stages are ready, all compute the norm, and then all update.
 double StepBounds::lower_time() const {
-    double ready = 0, update = 0;
+    double ready = 0, update = 0, after = std::numeric_limits<double>::infinity();
     for (const GroupEnd& group : ends_) {
         const LowerEnd& end = group.lower;
         ready = std::max(ready, end.ready + end.data.norm);
+        after = std::min(after, end.after + end.data.norm);
         update =
             std::max(update, end.data.update + (gathers_last() ? end.data.parameters_joined : 0));
     }
+    ready = std::max(ready, longest_gathering_chain() + after);
     return ready + norm_all_reduce_ + update;
 }
 

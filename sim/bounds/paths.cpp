@@ -49,18 +49,37 @@ private:
     [[nodiscard]] const SlotNode& node(int i) const { return slots_.node(i); }
     [[nodiscard]] double end(int i) const { return times_.end(i, direction_); }
 
+    // What a path counts: `met` its slots, by kind, and `beside` all else.
+    struct Counted {
+        SlotCounts beside;
+        std::vector<int> met;
+    };
+    [[nodiscard]] Counted nothing() const { return {{}, std::vector<int>(slots_.kinds.size())}; }
+    [[nodiscard]] SlotCounts all_of(Counted counted) const {
+        SlotCounts& sum = counted.beside;
+        for (std::size_t k = 0; k < counted.met.size(); ++k) {
+            const int met = counted.met[k];
+            if (met == 0) continue;
+            const auto& [alone, turns] = slots_.kinds[k];
+            for (std::size_t f = 0; f < feature::none; ++f) sum.alone[f] += met * alone[f];
+            if (!key_.overlap_experts) continue;
+            for (std::size_t f = 0; f < feature::none; ++f) sum.turns[f] += met * turns[f];
+        }
+        return sum;
+    }
+
     // Adds to the path a step that no host decided. Returns the step before it, whose cause is not
     // set yet.
-    Step add_step(const Step& step, SlotCounts& counts) const {
+    Step add_step(const Step& step, Counted& counts) const {
         const SlotNode& n = node(step.node);
-        FeatureCounts& path = counts.alone;
+        FeatureCounts& path = counts.beside.alone;
         if (step.sent) {
             ++path[n.send];
             const int waited = times_.send_waited_for(step.node, direction_);
             return waited >= 0 ? Step{waited, true} : Step{step.node, false};
         }
         const bool forward_last = step.cause == SlotTimes::from_forward;
-        add_counts(slots_.kinds[at(n.kind + (forward_last ? 1 : 0))], counts);
+        ++counts.met[times_.alike(n.kind + (forward_last ? 1 : 0))];
         path[feature::inside_last] += times_.filled_inside(n);
         const int source = forward_last ? n.forward : n.source;
         const bool was_sent = source >= 0 && node(source).sends();
@@ -71,17 +90,12 @@ private:
             return {source, was_sent};
         }
         if (n.before < 0) return {};
-        count_behind(n.behind, counts.turns);
+        count_behind(n.behind, counts.beside.turns);
         if (n.goes_on) ++path[feature::stall(Pass::forward)];
         if (const std::size_t f = times_.after(n.before); f != feature::none) ++path[f];
         if (times_.turns(step.node)) ++path[feature::turn];
         if (node(n.before).fills_last) ++path[feature::after_last];
         return {n.before, false};
-    }
-
-    static void add_counts(const SlotCounts& slot, SlotCounts& path) {
-        for (std::size_t f = 0; f < feature::none; ++f) path.alone[f] += slot.alone[f];
-        for (std::size_t f = 0; f < feature::none; ++f) path.turns[f] += slot.turns[f];
     }
 
     void add_host(const SlotNode& n, FeatureCounts& path) const {
@@ -91,14 +105,15 @@ private:
 
     PipelinePath trace(Step last) const {
         PipelinePath path;
-        SlotCounts once;
+        Counted counted = nothing();
         std::vector<Step> steps;
         for (Step step = last; step.node >= 0 && !path.by_host;) {
             if (!step.sent) step.cause = times_.cause(step.node, direction_);
             steps.push_back(step);
             path.by_host = step.by_host();
-            if (!path.by_host) step = add_step(step, once);
+            if (!path.by_host) step = add_step(step, counted);
         }
+        const SlotCounts once = all_of(std::move(counted));
         path.once = once.alone;
         path.turns_once = once.turns;
         path.through_pairs = key_.overlap_experts;
@@ -155,8 +170,9 @@ private:
         if (steps.back().by_host())
             if (const auto issued = host_round(node(steps.back().node), longest))
                 return {*issued, {}};
-        SlotCounts round;
-        for (std::size_t i = best.first; i < best.second; ++i) add_step(steps[i], round);
+        Counted counted = nothing();
+        for (std::size_t i = best.first; i < best.second; ++i) add_step(steps[i], counted);
+        SlotCounts round = all_of(std::move(counted));
         // these happen once, no matter how many rounds there are
         round.alone[feature::inside_last] = round.alone[feature::after_last] = 0;
         return round;

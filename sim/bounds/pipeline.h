@@ -70,8 +70,11 @@ struct MemoryStage {
 
 // A chain of slots through a stage (sim/bounds/chains.h): passes of units, recomputed layers among
 // them, for the micro-batches of the key (`once`), and what each further round adds.
+// `gathered`: how often the stage gathers each kind of unit under zero 3, and `ahead` of these in
+// slots whose gathers may begin before the stage does.
 struct StageChain {
     FeatureCounts once{}, round{};
+    UnitCounts gathered{}, gathered_round{}, ahead{};
 };
 
 struct Pipeline {

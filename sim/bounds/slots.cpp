@@ -1,6 +1,7 @@
 #include "sim/bounds/slots.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -251,6 +252,15 @@ bool SlotTimes::turns(int i) const {
            (n.pass == Pass::backward || n.pass == Pass::input_backward);
 }
 
+SlotTimes::SlotTimes(const PipelineKey& key, const SlotGraph& slots)
+    : key_(key), slots_(slots), end_(slots.nodes.size()), sent_(slots.nodes.size()) {
+    // most chunks hold what the chunk before holds
+    constexpr std::size_t passes = all_passes.size();
+    for (std::size_t k = 0; k < slots.kinds.size(); ++k)
+        alike_.push_back(
+            k >= passes && slots.kinds[k] == slots.kinds[k - passes] ? alike_[k - passes] : k);
+}
+
 void SlotTimes::set(std::span<const TimesOfDirection> directions) {
     device_.assign(slots_.kinds.size(), {});
     host_.assign(slots_.kinds.size(), {});
@@ -261,6 +271,11 @@ void SlotTimes::set(std::span<const TimesOfDirection> directions) {
         turns_[by_turns::behind][d] += turns[by_turns::apart];
         for (std::size_t k = 0; k < slots_.kinds.size(); ++k) {
             const SlotCounts& counts = slots_.kinds[k];
+            if (const std::size_t same = alike_[k]; same < k) {
+                device_[k][d] = device_[same][d];
+                host_[k][d] = host_[same][d];
+                continue;
+            }
             for (std::size_t f = 0; f < feature::count; ++f)
                 (f < feature::hosts ? device_ : host_)[k][d] += counts.alone[f] * times[f];
             if (!key_.overlap_experts) continue;
@@ -270,35 +285,30 @@ void SlotTimes::set(std::span<const TimesOfDirection> directions) {
     }
 }
 
-// For all that a slot waits for: call(cause, when it ends, the time between that end and the slot).
-template <class Call>
-void SlotTimes::each_wait(int i, const Call& call) const {
+// For all that a slot waits for: call(cause, when it ends, the time between that end and the slot),
+// each of what part(lanes) takes: all lanes, or one of them.
+template <class Part, class Call>
+void SlotTimes::each_wait(int i, const Part& part, const Call& call) const {
     const SlotNode& n = slots_.node(i);
-    const Lanes& nothing = feature_[feature::none];
+    const auto nothing = part(feature_[feature::none]);
     if (n.before >= 0) {
-        Lanes more = feature_[after(n.before)];
-        for (std::size_t d = 0; slots_.node(n.before).fills_last && d < width; ++d)
-            more[d] += feature_[feature::after_last][d];
-        for (std::size_t d = 0; d < width; ++d) more[d] += turns_[n.behind][d];
-        for (std::size_t d = 0; n.goes_on && d < width; ++d)
-            more[d] += feature_[feature::stall(Pass::forward)][d];
-        call(from_stage, end_[at(n.before)], more);
+        auto more = part(feature_[after(n.before)]) + part(turns_[n.behind]);
+        if (slots_.node(n.before).fills_last) more = more + part(feature_[feature::after_last]);
+        if (n.goes_on) more = more + part(feature_[feature::stall(Pass::forward)]);
+        call(from_stage, part(end_[at(n.before)]), more);
         if (!key_.overlap_p2p && slots_.node(n.before).sends())
-            call(from_own_send, sent_[at(n.before)], nothing);
+            call(from_own_send, part(sent_[at(n.before)]), nothing);
     }
-    const auto take = [&](Cause cause, int source, Lanes more) {
+    const auto take = [&](Cause cause, int source, const auto& left) {
         if (source < 0) return;
-        const bool was_sent = slots_.node(source).sends();
-        for (std::size_t d = 0; was_sent && d < width; ++d)
-            more[d] += feature_[feature::arrival][d];
-        call(cause, was_sent ? sent_[at(source)] : end_[at(source)], more);
+        if (slots_.node(source).sends())
+            call(cause, part(sent_[at(source)]), left + part(feature_[feature::arrival]));
+        else
+            call(cause, part(end_[at(source)]), left);
     };
     take(from_source, n.source, nothing);
-    if (n.forward < 0) return;
-    Lanes left{};
-    for (std::size_t d = 0; d < width; ++d)
-        left[d] = device_[at(n.kind + 1)][d] - device_[at(n.kind)][d];
-    take(from_forward, n.forward, left);
+    if (n.forward >= 0)
+        take(from_forward, n.forward, part(device_[at(n.kind + 1)]) - part(device_[at(n.kind)]));
 }
 
 const SlotTimes::Lanes& SlotTimes::entry(const SlotNode& n) const {
@@ -312,7 +322,7 @@ void SlotTimes::run(std::span<const TimesOfDirection> directions) {
     for (std::size_t i = 0; i < slots_.nodes.size(); ++i) {
         const SlotNode& n = slots_.nodes[i];
         Lanes ready{};
-        each_wait(as_int(i), [&](Cause, const Lanes& end, const Lanes& more) {
+        each_wait(as_int(i), std::identity{}, [&](Cause, const Lanes& end, const Lanes& more) {
             for (std::size_t d = 0; d < width; ++d) ready[d] = std::max(ready[d], end[d] + more[d]);
         });
         const Lanes &before = entry(n), &host = host_[at(n.kind)];
@@ -334,9 +344,9 @@ SlotTimes::Cause SlotTimes::cause(int i, std::size_t direction) const {
     const SlotNode& n = slots_.node(i);
     double ready = 0;
     Cause cause = from_stage;
-    each_wait(i, [&](Cause by, const Lanes& end, const Lanes& more) {
-        const double until = end[direction] + more[direction];
-        if (until > ready) ready = until, cause = by;
+    const auto lane = [&](const Lanes& lanes) { return lanes[direction]; };
+    each_wait(i, lane, [&](Cause by, double end, double more) {
+        if (end + more > ready) ready = end + more, cause = by;
     });
     return end_[at(i)][direction] > ready + entry(n)[direction] + device(n, direction) ? from_host
                                                                                        : cause;

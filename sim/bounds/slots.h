@@ -12,6 +12,7 @@ namespace stepcast {
 // What a slot counts of its own, and what it counts of passes that go by turns (turns.h).
 struct SlotCounts {
     FeatureCounts alone{}, turns{};
+    friend bool operator==(const SlotCounts&, const SlotCounts&) = default;
 };
 
 // A pass of a chunk for one micro-batch. Slots are indices into SlotGraph::nodes; -1 means none.
@@ -79,8 +80,7 @@ public:
     enum Cause : std::uint8_t { from_stage, from_own_send, from_source, from_forward, from_host };
 
     // Both must outlive this object.
-    SlotTimes(const PipelineKey& key, const SlotGraph& slots)
-        : key_(key), slots_(slots), end_(slots.nodes.size()), sent_(slots.nodes.size()) {}
+    SlotTimes(const PipelineKey& key, const SlotGraph& slots);
 
     void run(std::span<const TimesOfDirection> directions);  // at most `width`
 
@@ -92,6 +92,8 @@ public:
     [[nodiscard]] double host(int kind, std::size_t direction) const {
         return host_[at(kind)][direction];
     }
+    // The first kind that counts the same.
+    [[nodiscard]] std::size_t alike(int kind) const { return alike_[at(kind)]; }
     // The feature that the stage waits for after slot i.
     [[nodiscard]] std::size_t after(int i) const;
     // Whether slot i goes on behind the forward before it on its stage, with an expert layer at the
@@ -103,10 +105,19 @@ public:
     }
 
 private:
-    using Lanes = std::array<double, width>;
+    struct Lanes : std::array<double, width> {
+        friend Lanes operator+(Lanes a, const Lanes& b) {
+            for (std::size_t d = 0; d < width; ++d) a[d] += b[d];
+            return a;
+        }
+        friend Lanes operator-(Lanes a, const Lanes& b) {
+            for (std::size_t d = 0; d < width; ++d) a[d] -= b[d];
+            return a;
+        }
+    };
     void set(std::span<const TimesOfDirection> directions);
-    template <class Call>
-    void each_wait(int i, const Call& call) const;
+    template <class Part, class Call>
+    void each_wait(int i, const Part& part, const Call& call) const;
     [[nodiscard]] const Lanes& entry(const SlotNode& n) const;
     [[nodiscard]] double device(const SlotNode& n, std::size_t direction) const {
         return device_[at(n.kind)][direction] +
@@ -118,6 +129,7 @@ private:
     std::array<Lanes, std::size_t{feature::none} + 1> feature_{};  // the last one stays zero
     // the same of what passes by turns count
     std::array<Lanes, std::size_t{feature::none} + 1> turns_{};
+    std::vector<std::size_t> alike_;    // by kind: the first that counts the same
     std::vector<Lanes> device_, host_;  // by kind
     std::vector<Lanes> end_, sent_;     // by node
 };

@@ -69,7 +69,7 @@ MemoryUse coca_memory(const Experiment& e) {
     use.buffers =
         activations.work +
         (c.data.size() > 1 ? (overlaps_gradients(e) ? 2.0 : 1.0) * bucket_bytes(e) : Bytes(0));
-    return summed_up(use, e);
+    return with_doubt(summed_up(use, e), e);
 }
 
 }  // namespace stepcast

@@ -61,7 +61,7 @@ MemoryUse eager_memory(const Experiment& e) {
     use.gradients = fullest.gradients;
     use.activations = fullest.activations;
     use.buffers = fullest.work + workspaces;
-    return summed_up(use, e);
+    return with_doubt(summed_up(use, e), e);
 }
 
 }  // namespace stepcast

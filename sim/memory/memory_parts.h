@@ -97,6 +97,7 @@ void add_units(StageWeights& stage, const LayerContext& context, int count,
 StageWeights weights_of(const LayerContext& context, const UnitMemory& units,
                         const UnitCounts& counts);
 
+// Without doubt: with_doubt() adds it.
 MemoryUse memory_of(const LayerContext& context, const StageWeights& weights,
                     const Activations& moment);
 

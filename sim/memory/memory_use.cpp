@@ -58,8 +58,12 @@ MemoryUse summed_up(MemoryUse use, const Experiment& e) {
     use.peak = e.runtime.reserved * tensors;
     use.overheads = e.cluster.overheads.context + e.cluster.overheads.fragmentation * use.peak;
     use.capacity = e.cluster.gpu.memory;
+    use.fits = use.capacity == Bytes(0) || use.peak + use.overheads <= use.capacity;
+    return use;
+}
+
+MemoryUse with_doubt(MemoryUse use, const Experiment& e) {
     const Bytes needed = use.peak + use.overheads;
-    use.fits = use.capacity == Bytes(0) || needed <= use.capacity;
     use.out_of_memory = chance_out_of_memory(e, needed - e.cluster.overheads.context,
                                              use.capacity - e.cluster.overheads.context);
     use.tight = use.fits && is_tight(e, needed, use);
@@ -107,7 +111,7 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
                       (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) *
                       size_of(w.dtype);
     use.buffers = dense ? bucket_bytes(e) : (routed + rows) * hidden * size_of(w.dtype);
-    return summed_up(use, e);
+    return with_doubt(summed_up(use, e), e);
 }
 
 int drawn_routings(const Experiment& e) {

@@ -16,6 +16,9 @@ namespace stepcast {
 // fits into), and computes the peak, the device's overheads, and `fits`.
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
+// Adds to what summed_up() returned the chance that it does not fit, and whether it is `tight`.
+MemoryUse with_doubt(MemoryUse use, const Experiment& experiment);
+
 // The chance that what a device holds besides its context, `held` by the forecast, exceeds what it
 // can give: by the spread of measured peaks over forecasts ([memory] of scatter.toml).
 double chance_out_of_memory(const Experiment& experiment, Bytes held, Bytes available);

@@ -6,6 +6,7 @@
 #include "model/transformer/schedule.h"
 #include "sim/memory/memory.h"
 #include "sim/memory/memory_parts.h"
+#include "sim/memory/memory_use.h"
 
 namespace stepcast {
 namespace {
@@ -76,7 +77,7 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& rout
         Activations fullest;
         along(orders[stages.size()], memory.chunks,
               [&](const Activations& moment, Bytes) { consider(fullest, moment); });
-        stages.push_back(memory_of(context, memory.weights, fullest));
+        stages.push_back(with_doubt(memory_of(context, memory.weights, fullest), e));
     }
     return stages;
 }

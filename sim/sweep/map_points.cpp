@@ -20,7 +20,7 @@ MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int 
     const auto work = [&] {
         SweepWorker worker(space, question, commons);
         for (std::uint64_t item = next++; item < space.item_count(); item = next++)
-            worker.run({.items = {item}, .points = {}, .incumbents = {}, .cells = {}});
+            worker.run({.items = {item}});
     };
     on_threads(threads, work);
     return collectors.together();

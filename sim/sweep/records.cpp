@@ -171,6 +171,7 @@ void each_record(std::string_view records, Take take) {
 std::string records_of(const SweepJob& job) {
     std::string lines;
     for (const std::uint64_t item : job.items) lines += record_of("item", item);
+    if (job.scouted > 0) lines += record_of("scouted", job.scouted);
     for (const Candidate& c : job.points) lines += record_of(c);
     for (const Incumbent& i : job.incumbents) lines += record_of(i);
     return lines + records_of(job.cells);
@@ -188,6 +189,8 @@ SweepJob job_of(std::string_view records) {
     each_record(records, [&](const RecordFields& f) {
         if (f.front() == "item")
             job.items.push_back(count_in(f));
+        else if (f.front() == "scouted")
+            job.scouted = count_in(f);
         else if (f.front() == "incumbent")
             job.incumbents.push_back(
                 {{number<double>(f[3]), number<double>(f[4]), number<int>(f[9]) == 1},

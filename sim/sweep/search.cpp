@@ -106,10 +106,11 @@ SweepSearch::~SweepSearch() = default;
 void SweepSearch::screen_all() {
     const std::uint64_t items = space_.item_count();
     std::uint64_t first = 0, size = space_.point_count() <= small_space ? items : items / 64 + 1;
+    if (size < items && !map_ && coarse_excludes(question_)) scout(0, std::min(items, 8 * size));
     while (first < items) {
         const std::uint64_t last = std::min(items, first + size);
         take(screen_round(first, last));
-        simulate_promising();
+        simulate_promising(open_);
         drop_excluded();
         first = last;
         const double legal_of_item = std::max(1.0, real(all_.legal) / real(last));
@@ -117,6 +118,8 @@ void SweepSearch::screen_all() {
         size = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(round_points / legal_of_item),
                                          1, items / 4 + 1);
     }
+    // what was simulated before it was screened is not bounded away
+    all_.bounded_away -= scouted_.size();
 }
 
 // By rising lower bound, so that the first simulations exclude most.
@@ -141,7 +144,7 @@ void SweepSearch::simulate_rest() {
 void SweepSearch::simulate_other_rows() {
     std::size_t left = std::clamp(simulated_.size() / 4, least_of_others, most_of_others);
     while (left > 0 && !open_.empty()) {
-        std::vector<Candidate> chosen = promising();
+        std::vector<Candidate> chosen = promising(open_);
         for (const Candidate& c : open_) {
             if (!chosen.empty()) break;
             if (!is_simulated(c) && !excluded(c)) chosen.push_back(c);
@@ -190,7 +193,7 @@ bool SweepSearch::promises(const Candidate& c) const {
     return !is_simulated(c) && !incumbents_.excludes(estimated(c));
 }
 
-Screened SweepSearch::screen_round(std::uint64_t first, std::uint64_t last) {
+std::vector<SweepJob> SweepSearch::jobs_of(std::uint64_t first, std::uint64_t last) const {
     std::vector<SweepJob> jobs(std::min<std::uint64_t>(jobs_of_round, last - first));
     for (std::size_t j = 0; j < jobs.size(); ++j) {
         jobs[j].incumbents = incumbents_.all();
@@ -201,14 +204,36 @@ Screened SweepSearch::screen_round(std::uint64_t first, std::uint64_t last) {
             jobs[j].items.push_back(space_.screened_item(position));
         std::ranges::sort(jobs[j].items);  // neighbours share what was priced
     }
+    return jobs;
+}
+
+// Before the first round nothing is known that would exclude a point. The coarse bound finds points
+// that do, without the paths of all other pipelines.
+void SweepSearch::scout(std::uint64_t first, std::uint64_t last) {
+    constexpr std::uint64_t of_job = 4;
+    std::vector<SweepJob> jobs = jobs_of(first, last);
+    for (SweepJob& job : jobs) job.scouted = of_job;
+    std::vector<Candidate> found;
+    for (const auto& [screened, none] : run_(jobs, {})) {
+        found.insert(found.end(), screened.candidates.begin(), screened.candidates.end());
+        merge(all_.cells, screened.cells);
+    }
+    simulate_promising(found);
+    for (const auto& [id, point] : simulated_) scouted_.insert(id);
+    scouted_.insert(refused_.begin(), refused_.end());
+}
+
+Screened SweepSearch::screen_round(std::uint64_t first, std::uint64_t last) {
     Screened round;
-    for (SweepJobResult& result :
-         run_(jobs, [&](const SweepJobResult& r) { progress_->screened(r.screened); }))
+    for (SweepJobResult& result : run_(jobs_of(first, last), [&](const SweepJobResult& r) {
+             progress_->screened(r.screened);
+         }))
         merge(round, std::move(result.screened));
     return round;
 }
 
 void SweepSearch::take(Screened&& round) {
+    for (const Candidate& c : round.candidates) scouted_.erase(c.id);
     open_.insert(open_.end(), round.candidates.begin(), round.candidates.end());
     round.candidates.clear();
     merge(all_, std::move(round));
@@ -226,10 +251,10 @@ void SweepSearch::drop_excluded() {
 }
 
 // The best points by estimate that could still be among the wanted ones.
-std::vector<Candidate> SweepSearch::promising() const {
+std::vector<Candidate> SweepSearch::promising(const std::vector<Candidate>& among) const {
     Incumbents best(incumbents_.wanted());
     std::map<PointId, Candidate> met;
-    for (const Candidate& c : open_)
+    for (const Candidate& c : among)
         if (promises(c) && !best.excludes(estimated(c))) {
             best.add(estimated(c));
             met.emplace(c.id, c);
@@ -241,9 +266,9 @@ std::vector<Candidate> SweepSearch::promising() const {
 }
 
 // Runs before the rest, because its results let the bounds exclude much.
-void SweepSearch::simulate_promising() {
+void SweepSearch::simulate_promising(const std::vector<Candidate>& among) {
     std::vector<Candidate> now;
-    for (const Candidate& c : promising()) {
+    for (const Candidate& c : promising(among)) {
         if (!promises(c)) continue;
         now.push_back(c);
         if (now.size() == batch) simulate(std::exchange(now, {}));
@@ -265,7 +290,7 @@ void SweepSearch::simulate(const std::vector<Candidate>& points) {
     for (const Candidate& c : points) {
         const StepKey& key = keys.emplace_back(step_key(c.id));
         if (steps_.contains(key) || !fresh.insert(key).second) continue;
-        jobs.push_back({.items = {}, .points = {c}, .incumbents = {}, .cells = {}});
+        jobs.push_back({.points = {c}});
     }
     const auto on_done = [&](const SweepJobResult& r) {
         progress_->simulated(incumbents_.best().empty()

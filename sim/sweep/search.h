@@ -61,11 +61,13 @@ private:
         return incumbent(c, scores(question_, c, c.estimate), grouping_);
     }
 
+    [[nodiscard]] std::vector<SweepJob> jobs_of(std::uint64_t first, std::uint64_t last) const;
+    void scout(std::uint64_t first, std::uint64_t last);
     Screened screen_round(std::uint64_t first, std::uint64_t last);
     void take(Screened&& round);
     void drop_excluded();
-    [[nodiscard]] std::vector<Candidate> promising() const;
-    void simulate_promising();
+    [[nodiscard]] std::vector<Candidate> promising(const std::vector<Candidate>& among) const;
+    void simulate_promising(const std::vector<Candidate>& among);
     void simulate_other_rows();
     void simulate(const std::vector<Candidate>& points);
     [[nodiscard]] StepKey step_key(PointId id) const;
@@ -83,7 +85,7 @@ private:
     std::vector<Candidate> open_;  // neither simulated nor excluded
     std::map<PointId, std::pair<Candidate, Seconds>> simulated_;
     std::map<StepKey, SimulatedPoint> steps_;  // one entry for equivalent splits
-    std::set<PointId> refused_;
+    std::set<PointId> refused_, scouted_;      // scouted_: simulated, and not met in a round
     std::uint64_t broken_bounds_ = 0, twins_ = 0;
 };
 

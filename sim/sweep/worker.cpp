@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <stdexcept>
 
 #include "model/base/errors.h"
@@ -133,6 +134,10 @@ std::shared_ptr<FoundPipelines> SweepCommons::pipelines(const SweepSpace& space,
     return found;
 }
 
+bool coarse_excludes(const SweepQuestion& q) {
+    return q.where.empty() && q.objective != Objective::cost && q.second != Objective::cost;
+}
+
 SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question,
                          std::shared_ptr<SweepCommons> commons)
     : space_(space),
@@ -154,7 +159,10 @@ SweepJobResult SweepWorker::run(const SweepJob& job) {
     for (const Incumbent& i : job.incumbents) incumbents.add(i);
     result.screened.cells = job.cells;
     last_best_ = nullptr;
-    for (const std::uint64_t item : job.items) screen(item, incumbents, result.screened);
+    if (job.scouted > 0)
+        result.screened = scout(job);
+    else
+        for (const std::uint64_t item : job.items) screen(item, incumbents, result.screened);
     for (const Candidate& point : job.points) result.simulated.push_back(simulate(point));
     return result;
 }
@@ -179,6 +187,39 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
     const std::uint64_t legal_before = out.legal;
     space_.visit(base.base, item, visitor);
     if (map_ && !commons_->map()->stopped()) map_->legal += out.legal - legal_before;
+}
+
+Screened SweepWorker::scout(const SweepJob& job) {
+    Incumbents best({.top = job.scouted, .distinct = wanted_.distinct});
+    std::map<std::pair<int, int>, Incumbent> of_cells;
+    Screened uncounted;
+    for (const std::uint64_t item : job.items) {
+        Base& base = at_base(space_.base_of_item(item));
+        const auto meet = [&](std::uint64_t inner, const ParallelPlan& split) {
+            const auto coarse = judge(base, inner, split, uncounted);
+            if (!coarse || coarse->lower == Seconds(0)) return;
+            const Incumbent met = incumbent(*coarse, lower_scores(question_, *coarse), grouping_);
+            best.add(met);
+            if (map_keys_.empty()) return;
+            const auto [cell, is_new] = of_cells.try_emplace(cell_of(base.number, split), met);
+            if (!is_new && met.score < cell->second.score) cell->second = met;
+        };
+        space_.visit(base.base, item, {.legal = meet, .illegal = [](std::string_view, auto) {}});
+    }
+    std::set<PointId> chosen;
+    for (const Incumbent& i : best.best()) chosen.insert(i.id);
+    for (const auto& [cell, i] : of_cells) chosen.insert(i.id);
+    Screened found;
+    last_best_ = nullptr;
+    for (const PointId id : chosen) {
+        Base& base = at_base(id.base);
+        const ParallelPlan split = plan_of(space_.experiment_of(id));
+        if (!judge(base, id.inner, split, uncounted)) continue;
+        const Candidate point = candidate(base, id.inner, split, base.evaluator->refined());
+        note_cell(base.number, split, shown_in_cell(point.estimate, point), found.cells);
+        found.candidates.push_back(point);
+    }
+    return found;
 }
 
 // With the coarse bound. Returns nothing for a point that does not count, and counts the reason.
@@ -233,9 +274,7 @@ std::string SweepWorker::broken_limit(const Base& base, const ParallelPlan& spli
 // cell of the map has a better one.
 bool SweepWorker::is_settled(const Base& base, const ParallelPlan& split, const Candidate& coarse,
                              const Incumbents& incumbents, MapCells& cells) {
-    if (map_ || !question_.where.empty() || question_.objective == Objective::cost ||
-        question_.second == Objective::cost || coarse.lower == Seconds(0))
-        return false;
+    if (map_ || !coarse_excludes(question_) || coarse.lower == Seconds(0)) return false;
     return incumbents.excludes(incumbent(coarse, lower_scores(question_, coarse), grouping_)) &&
            !betters_cell(base.number, split, shown_in_cell(coarse.lower, coarse), cells);
 }
@@ -267,10 +306,13 @@ Seconds SweepWorker::shown_in_cell(Seconds step, const Candidate& c) const {
     return question_.objective == Objective::tokens ? step / c.tokens : step;
 }
 
+std::pair<int, int> SweepWorker::cell_of(std::uint64_t base, const ParallelPlan& split) const {
+    return {space_.position(map_keys_[0], base, split), space_.position(map_keys_[1], base, split)};
+}
+
 // The best of the point's cell so far; neighbours in the walk mostly share it.
 Seconds& SweepWorker::best_of_cell(std::uint64_t base, const ParallelPlan& split, MapCells& cells) {
-    const std::pair at{space_.position(map_keys_[0], base, split),
-                       space_.position(map_keys_[1], base, split)};
+    const std::pair at = cell_of(base, split);
     if (!last_best_ || at != last_cell_) {
         constexpr Seconds none(std::numeric_limits<double>::infinity());
         last_cell_ = at;

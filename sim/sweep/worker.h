@@ -82,13 +82,15 @@ struct SimulatedPoint {
     friend bool operator==(const SimulatedPoint&, const SimulatedPoint&) = default;
 };
 
-// Either items to screen or points to simulate.
+// Items to screen or to scout, or points to simulate. Of scouted items only the best by the coarse
+// bound come back, each of another kind, as candidates with their estimate; nothing is counted.
 struct SweepJob {
-    std::vector<std::uint64_t> items;
-    std::vector<Candidate> points;
+    std::vector<std::uint64_t> items = {};
+    std::uint64_t scouted = 0;  // how many are to come back; 0: the items are screened
+    std::vector<Candidate> points = {};
     // what was known when the job was made
-    std::vector<Incumbent> incumbents;
-    MapCells cells;
+    std::vector<Incumbent> incumbents = {};
+    MapCells cells = {};
 };
 struct SweepJobResult {
     Screened screened;
@@ -111,6 +113,9 @@ private:
     std::map<std::uint64_t, std::weak_ptr<FoundPipelines>> pipelines_;
 };
 
+// Whether the coarse bound can exclude a point alone: no row, limit or map needs more of it.
+bool coarse_excludes(const SweepQuestion& question);
+
 // One thread has its own.
 class SweepWorker {
 public:
@@ -127,6 +132,7 @@ private:
     };
     Base& at_base(std::uint64_t number);
     void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
+    [[nodiscard]] Screened scout(const SweepJob& job);
     std::optional<Candidate> judge(Base& base, std::uint64_t inner, const ParallelPlan& split,
                                    Screened& out) const;
     [[nodiscard]] Candidate candidate(const Base& base, std::uint64_t inner,
@@ -139,6 +145,7 @@ private:
     void screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                       const Incumbents& incumbents, Screened& out);
     [[nodiscard]] Seconds shown_in_cell(Seconds step, const Candidate& c) const;
+    [[nodiscard]] std::pair<int, int> cell_of(std::uint64_t base, const ParallelPlan& split) const;
     [[nodiscard]] Seconds& best_of_cell(std::uint64_t base, const ParallelPlan& split,
                                         MapCells& cells);
     [[nodiscard]] bool betters_cell(std::uint64_t base, const ParallelPlan& split, Seconds shown,

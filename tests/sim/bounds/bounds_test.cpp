@@ -476,6 +476,29 @@ TEST_CASE("100,000 splits of random layouts, experts and hosts against the engin
     check_random(1000, 60);
 }
 
+// Four stages of four layers, two ranks of data each, over a network on which a layer's weights
+// take longer than its passes: the gathers decide, and the bound knows them. They are what the lane
+// has to carry, so that the step is no shorter; with kernels slowed beside them it is longer still.
+TEST_CASE("the bound of a pipeline under zero 3 counts what its stages gather") {
+    Experiment e = middle_gpt();
+    e.workload.layers = 16;
+    e.parallelism.pp = 4;
+    e.parallelism.dp = 4;
+    e.parallelism.zero = 3;
+    for (const double slowdown : {0.0, 0.5})
+        for (const double bandwidth : {1.0, 0.1, 0.01}) {
+            Experiment tried = e;
+            tried.cluster.interference.compute_slowdown = slowdown;
+            tried.cluster.intra.bandwidth *= bandwidth;
+            tried.cluster.inter.bandwidth *= bandwidth;
+            const StepBound bound = StepBounds(tried)(plan_of(tried));
+            const Seconds step = simulated_step(tried);
+            CAPTURE(slowdown, bandwidth, bound.lower.si(), step.si());
+            CHECK(bound.lower <= step * (1 + 1e-9));
+            CHECK(bound.lower > 0.6 * step);
+        }
+}
+
 // What a collective slows may run while the device would have waited for its host. The sum of both
 // bounds is 1.18 of this step.
 TEST_CASE("what a host loses and what collectives slow is not counted twice") {

@@ -1,6 +1,11 @@
 #include "sim/bounds/chains.h"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
+
+#include "model/transformer/schedule.h"
+#include "model/transformer/slot_gathers.h"
 
 using namespace stepcast;
 
@@ -65,6 +70,64 @@ TEST_CASE("a round adds what a stage does for its micro-batches") {
     const PipelineKey key{
         .schedule = Schedule::one_f_one_b, .pp = 4, .micro_batches = 12, .stage_layers = {}};
     CHECK(longest(key, 5) == (32 + 3) * 3);
+}
+
+// Four stages of one layer, gathered in 1 s, and 8 micro-batches of 1F1B. The first stage's order
+// is F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7: four forwards gather before the first
+// backward, and the five backwards behind a forward do, but no forward behind a backward; two slots
+// may gather ahead. Without a pipeline each pass gathers.
+TEST_CASE("a stage gathers for what does not follow a backward of its chunk") {
+    Workload w;
+    w.layers = 4;
+    const std::array<double, unit_kinds> layer{1};
+    PipelineKey key{
+        .schedule = Schedule::one_f_one_b, .pp = 4, .micro_batches = 8, .stage_layers = {}};
+    for (const StageChain& chain : find_pipeline(key, w).chains) {
+        CHECK(gather_times(chain, 0, layer).all == 4 + 5);
+        CHECK(gather_times(chain, 0, layer).inside == 2 + 5);
+    }
+    key.pp = 1;
+    const auto alone = find_pipeline(key, w).chains;
+    REQUIRE(alone.size() == 1);
+    CHECK(gather_times(alone[0], 0, layer).all == 4 * 2 * 8);
+}
+
+// Brute force over all slots of a step with more rounds.
+TEST_CASE("a round adds the gathers of its micro-batches") {
+    Workload w;
+    w.layers = 48;
+    const std::array<double, unit_kinds> layer{1};
+    for (const Schedule schedule :
+         {Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe})
+        for (const int pp : {2, 4, 8})
+            for (const int chunks : {1, 2, 3})
+                for (const int more : {1, 3}) {
+                    if (chunks > 1 && schedule != Schedule::one_f_one_b) continue;
+                    Parallelism p;
+                    p.schedule = schedule;
+                    p.pp = pp;
+                    p.vp = chunks;
+                    p.global_batch = 16 * pp;
+                    const Rounds rounds = rounds_of(p);
+                    const int count = chunks_per_stage(p);
+                    const PipelineKey key{.schedule = schedule,
+                                          .pp = pp,
+                                          .chunks = count,
+                                          .micro_batches = rounds.least,
+                                          .stage_layers = {}};
+                    p.global_batch = rounds.least + more * rounds.round;
+                    std::vector<double> by_stage;
+                    for (const Order& order : schedule_orders(p)) {
+                        SlotGathers gathers(pp, as_index(count));
+                        by_stage.push_back(0);
+                        for (const Slot& slot : order)
+                            by_stage.back() += gathers.next(slot) ? 48.0 / model_chunks(p) : 0;
+                    }
+                    CAPTURE(traits(schedule).name, pp, chunks, more, by_stage);
+                    for (const StageChain& chain : find_pipeline(key, w).chains)
+                        CHECK(std::ranges::find(by_stage, gather_times(chain, more, layer).all) !=
+                              by_stage.end());
+                }
 }
 
 TEST_CASE("passes that go by turns have no chain") {

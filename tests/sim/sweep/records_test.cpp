@@ -10,11 +10,13 @@ TEST_CASE("jobs and results of a sweep come back from records as they were") {
     const Candidate candidate{{1, 2}, Seconds(0.1), Seconds(0.2), Bytes(3e9), 4096,
                               0.25,   -3,           true,         1ULL << 63};
     const SweepJob job{.items = {7, 1ULL << 60},
+                       .scouted = 5,
                        .points = {candidate},
                        .incumbents = {{{1.5, 2.5, true}, {3, 4}, 16, 1ULL << 63}},
                        .cells = {{{3, 4}, Seconds(0.1)}}};
     const SweepJob same = job_of(records_of(job));
     CHECK(same.items == job.items);
+    CHECK(same.scouted == job.scouted);
     CHECK(same.points == job.points);
     CHECK(same.incumbents == job.incumbents);
     CHECK(same.cells == job.cells);
@@ -34,8 +36,7 @@ TEST_CASE("jobs and results of a sweep come back from records as they were") {
 }
 
 TEST_CASE("records that are cut off, or of another kind, are refused") {
-    const std::string records =
-        records_of(SweepJob{.items = {1, 2, 3}, .points = {}, .incumbents = {}, .cells = {}});
+    const std::string records = records_of(SweepJob{.items = {1, 2, 3}});
     CHECK_THROWS_AS(job_of(records.substr(0, records.size() - 3)), ConfigError);
     CHECK_THROWS_AS(result_of(records), ConfigError);
 }

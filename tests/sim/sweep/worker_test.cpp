@@ -1,6 +1,7 @@
 #include "sim/sweep/worker.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -213,8 +214,7 @@ TEST_CASE("what incumbents exclude by coarse bounds changes no count, no cell an
     for (const auto& [step, least] : {std::pair(middle.lower, all.candidates.size() / 3),
                                       {Seconds(1e-9), all.candidates.size()}})
         for (const MapCells& cells : {MapCells(), all.cells}) {
-            const Screened found =
-                run({.items = {}, .points = {}, .incumbents = taking(step), .cells = cells});
+            const Screened found = run({.incumbents = taking(step), .cells = cells});
             CHECK(found.legal == all.legal);
             CHECK(found.tight == all.tight);
             CHECK(found.infeasible == all.infeasible);
@@ -224,6 +224,43 @@ TEST_CASE("what incumbents exclude by coarse bounds changes no count, no cell an
             for (const Candidate& c : found.candidates)
                 CHECK(std::ranges::find(all.candidates, c) != all.candidates.end());
         }
+}
+
+// Of all items, the three kinds of split with the least coarse bound, and the best by it of each of
+// the nine cells of tp x pp: as one that screens them all finds them, with their estimates. Nothing
+// is counted. Of kinds beyond the three only those of cells come back.
+TEST_CASE("scouts find the best kinds by their coarse bounds, and one point of each cell") {
+    SweepQuestion q = asking({"parallelism=all", "parallelism.pp=1,2,4", "parallelism.tp=1,2,4",
+                              "parallelism.schedule=1f1b,gpipe"});
+    const SweepSpace space(q.experiment, q.axes);
+    const auto run = [&](std::uint64_t scouted) {
+        SweepJob job;
+        for (std::uint64_t item = 0; item < space.item_count(); ++item) job.items.push_back(item);
+        job.scouted = scouted;
+        return SweepWorker(space, q, std::make_shared<SweepCommons>()).run(job).screened;
+    };
+    const Screened all = run(0), scouted = run(3);
+    CHECK(scouted.legal + scouted.bounded_away + scouted.tight == 0);
+    CHECK(scouted.infeasible.empty());
+    std::map<std::uint64_t, Seconds> coarse;  // by kind
+    for (const Candidate& c : all.candidates) {
+        PointEvaluator evaluator(space.experiment_of(c.id));
+        const Seconds least = evaluator.coarse(plan_of(space.experiment_of(c.id))).lower;
+        const auto [kind, is_new] = coarse.try_emplace(c.kind, least);
+        if (!is_new) kind->second = std::min(kind->second, least);
+    }
+    std::vector<std::pair<Seconds, std::uint64_t>> kinds;
+    for (const auto& [kind, least] : coarse) kinds.emplace_back(least, kind);
+    std::ranges::sort(kinds);
+    REQUIRE(kinds.size() > 3);
+    for (std::size_t i = 0; i < 3; ++i)
+        CHECK(std::ranges::find(scouted.candidates, kinds[i].second, &Candidate::kind) !=
+              scouted.candidates.end());
+    for (const Candidate& c : scouted.candidates)
+        CHECK(std::ranges::find(all.candidates, c) != all.candidates.end());
+    CHECK(scouted.candidates.size() <= 3 + all.cells.size());
+    REQUIRE(scouted.cells.size() == all.cells.size());
+    for (const auto& [cell, best] : all.cells) CHECK(scouted.cells.at(cell) >= best);
 }
 
 // A job whose incumbent excludes all: the map of the page has all the same the best point of each
@@ -236,8 +273,7 @@ TEST_CASE("what incumbents exclude is in the map all the same") {
     const auto mapped = [&](std::vector<Incumbent> incumbents) {
         MapCollectors map(space, false);
         SweepWorker worker(space, q, std::make_shared<SweepCommons>(&map));
-        SweepJob job{
-            .items = {}, .points = {}, .incumbents = std::move(incumbents), .cells = cells};
+        SweepJob job{.incumbents = std::move(incumbents), .cells = cells};
         for (std::uint64_t item = 0; item < space.item_count(); ++item) job.items.push_back(item);
         cells = worker.run(job).screened.cells;
         int joined = 0;
