@@ -49,14 +49,12 @@ PlanPricer::HostPart PlanPricer::price(const Plan& plan, Phase phase, int rank, 
 }
 
 double PlanPricer::lost_behind_wait(std::initializer_list<Stamp> stamps, int rank) {
-    const double slowdown = prices_.cluster().interference.compute_slowdown;
     double device = 0;
     for (const Stamp& stamp : stamps) {
-        const Run one = stamped({stamp}, rank);
-        const LeastTimes least = least_times(one.graph, without_hosts(one), slowdown);
+        const LeastTimes& least = alone(stamp, rank).least;
         device += &stamp == stamps.begin() ? least.after : least.all;
     }
-    const TaskId of_first = static_cast<TaskId>(stamped({*stamps.begin()}, rank).graph.size());
+    const TaskId of_first = alone(*stamps.begin(), rank).tasks;
     const Run all = stamped(stamps, rank);
     run_in_order(all.graph, all.costs, timeline_);
     Seconds wait;
@@ -260,13 +258,30 @@ void PlanPricer::add(const Stamp& stamp, Stage& stage, Run& r) {
     const TaskId first = static_cast<TaskId>(r.graph.size());
     stage.stamp(*stamp.plan, stamp.phase);
     for (TaskId t = first; t < r.graph.size(); ++t) {
-        const GroupId group = r.graph.group_id(t);
-        r.costs.duration.push_back(group != 0
-                                       ? prices_.collective(r.graph.op(t), r.graph.group(group))
-                                       : prices_.local(r.graph.op(t), stamp.phase));
+        r.costs.duration.push_back(price(r.graph, t, stamp.phase));
         r.costs.issue.push_back(static_cast<double>(r.graph.host_calls(t)) *
                                 host_call_time(prices_.cluster()));
     }
+}
+
+Seconds PlanPricer::price(const TaskGraph& graph, TaskId task, Phase phase) {
+    const GroupId group = graph.group_id(task);
+    const auto [known, is_new] = priced_.try_emplace({graph.op_id(task), group, phase});
+    if (is_new)
+        known->second = group != 0 ? prices_.collective(graph.op(task), graph.group(group))
+                                   : prices_.local(graph.op(task), phase);
+    return known->second;
+}
+
+const PlanPricer::Alone& PlanPricer::alone(const Stamp& stamp, int rank) {
+    const auto [known, is_new] = alone_.try_emplace({stamp.plan, stamp.phase, rank});
+    if (is_new) {
+        const Run one = stamped({stamp}, rank);
+        known->second = {static_cast<TaskId>(one.graph.size()),
+                         least_times(one.graph, without_hosts(one),
+                                     prices_.cluster().interference.compute_slowdown)};
+    }
+    return known->second;
 }
 
 PlanPricer::Run PlanPricer::stamped(std::initializer_list<Stamp> stamps, int rank) {

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "model/transformer/layer_plans.h"
 #include "model/transformer/plan.h"
 #include "model/transformer/stage.h"
+#include "sim/bounds/least.h"
 #include "sim/bounds/op_prices.h"
 #include "sim/bounds/shape.h"
 #include "sim/engine/simulate.h"
@@ -101,6 +104,14 @@ private:
     static bool waits_for_device(const TaskGraph& graph, TaskId t);
 
     void add(const Stamp& stamp, Stage& stage, Run& r);
+    Seconds price(const TaskGraph& graph, TaskId task, Phase phase);
+
+    // A plan alone: how many tasks it has, and what the device takes for them.
+    struct Alone {
+        TaskId tasks = 0;
+        LeastTimes least;
+    };
+    const Alone& alone(const Stamp& stamp, int rank);
 
     Run stamped(std::initializer_list<Stamp> stamps, int rank);
 
@@ -119,6 +130,9 @@ private:
     OpPrices& prices_;
     bool by_turns_;
     Timeline timeline_;
+    // what was priced: stamps of a plan share its operations
+    std::map<std::tuple<OpId, GroupId, Phase>, Seconds> priced_;
+    std::map<std::tuple<const Plan*, Phase, int>, Alone> alone_;
 };
 
 }  // namespace stepcast
