@@ -200,7 +200,7 @@ Screened SweepWorker::scout(const SweepJob& job) {
             if (!coarse || coarse->lower == Seconds(0)) return;
             const Incumbent met = incumbent(*coarse, lower_scores(question_, *coarse), grouping_);
             best.add(met);
-            if (map_keys_.empty()) return;
+            if (map_keys_.empty() || coarse->tight) return;
             const auto [cell, is_new] = of_cells.try_emplace(cell_of(base.number, split), met);
             if (!is_new && met.score < cell->second.score) cell->second = met;
         };
@@ -216,7 +216,8 @@ Screened SweepWorker::scout(const SweepJob& job) {
         const ParallelPlan split = plan_of(space_.experiment_of(id));
         if (!judge(base, id.inner, split, uncounted)) continue;
         const Candidate point = candidate(base, id.inner, split, base.evaluator->refined());
-        note_cell(base.number, split, shown_in_cell(point.estimate, point), found.cells);
+        if (is_shown(point))
+            note_cell(base.number, split, shown_in_cell(point.estimate, point), found.cells);
         found.candidates.push_back(point);
     }
     return found;
@@ -276,7 +277,8 @@ bool SweepWorker::is_settled(const Base& base, const ParallelPlan& split, const 
                              const Incumbents& incumbents, MapCells& cells) {
     if (map_ || !coarse_excludes(question_) || coarse.lower == Seconds(0)) return false;
     return incumbents.excludes(incumbent(coarse, lower_scores(question_, coarse), grouping_)) &&
-           !betters_cell(base.number, split, shown_in_cell(coarse.lower, coarse), cells);
+           (coarse.tight ||
+            !betters_cell(base.number, split, shown_in_cell(coarse.lower, coarse), cells));
 }
 
 void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
@@ -292,15 +294,17 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPl
     if (const std::string reason = broken_limit(base, split, point); !reason.empty())
         return count_infeasible(out, reason);
     out.tight += point.tight;
-    // what is within the margin comes last in the table, and is no point of the map
     if (map_ && !point.tight && !commons_->map()->stopped()) map_->note(point, split);
-    if (point.estimate > Seconds(0))
+    if (is_shown(point))
         note_cell(base.number, split, shown_in_cell(point.estimate, point), out.cells);
     if (incumbents.excludes(incumbent(point, lower_scores(question_, point), grouping_)))
         ++out.bounded_away;
     else
         out.candidates.push_back(point);
 }
+
+// What is within the margin comes last in the table, and is in no map.
+bool SweepWorker::is_shown(const Candidate& c) { return !c.tight && c.estimate > Seconds(0); }
 
 Seconds SweepWorker::shown_in_cell(Seconds step, const Candidate& c) const {
     return question_.objective == Objective::tokens ? step / c.tokens : step;

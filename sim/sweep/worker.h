@@ -144,6 +144,7 @@ private:
                                   MapCells& cells);
     void screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                       const Incumbents& incumbents, Screened& out);
+    [[nodiscard]] static bool is_shown(const Candidate& c);
     [[nodiscard]] Seconds shown_in_cell(Seconds step, const Candidate& c) const;
     [[nodiscard]] std::pair<int, int> cell_of(std::uint64_t base, const ParallelPlan& split) const;
     [[nodiscard]] Seconds& best_of_cell(std::uint64_t base, const ParallelPlan& split,
