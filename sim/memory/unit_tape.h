@@ -23,7 +23,8 @@ struct OperatorTape {
     TensorList brought;                // by a collective for its forward, as long as that runs
     TensorList brought_back;           // the same for its backward
     TensorList gradients;              // of its inputs: from its backward to that of the one before
-    bool gathers_gradients = false;    // a collective writes them
+    bool sums = false;         // over ranks: by a reduction; its backward gathers its gradient
+    std::int64_t buffer = 0;   // which stays, of what its backward gathers; 0 = has none
     TensorList work;                   // as long as its backward runs
     bool is_product = false;           // by cuBLAS, which takes a workspace
     int weight_tensors = 1;            // of which the weight gradient is
