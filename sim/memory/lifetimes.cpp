@@ -41,8 +41,8 @@ struct UnitPlace {
 };
 
 // The experiment with as many micro-batches as it takes to repeat: the others find what an earlier
-// one found. Where the host is ahead of the device it takes longer, because every segment that comes
-// from the driver waits for the device.
+// one found. Where the host is ahead of the device it takes longer, because every segment that
+// comes from the driver waits for the device.
 Parallelism shortened(const Parallelism& p, bool is_ahead) {
     const int all = micro_batches(p);
     if (traits(p.schedule).forwards_first) return p;
@@ -55,9 +55,9 @@ Parallelism shortened(const Parallelism& p, bool is_ahead) {
     return shorter;
 }
 
-// What a pass of a layer with tensor parallelism asks of the device: kernels (24 and 31), collectives
-// (4 and 6), and for each collective four events between its stream and the products' (nanotron 0.4,
-// models/llama.py and parallel/tensor_parallel/functional.py, on rank 0).
+// What a pass of a layer with tensor parallelism asks of the device: kernels (24 and 31),
+// collectives (4 and 6), and for each collective four events between its stream and the products'
+// (nanotron 0.4, models/llama.py and parallel/tensor_parallel/functional.py, on rank 0).
 constexpr int forward_launches = 44, backward_launches = 61;
 // of the units that share a stream of the replay, which has 32
 constexpr int passes_a_stream = 2, exchange_streams = 24;

@@ -34,8 +34,8 @@ struct TapeRules : BlockRules {
     const OperatorMemory& memory;
     bool kept_next = false;
 
-    // For the backward. An eager host has a buffer for each kind of it that stays (nanotron of 2025:
-    // MemoryBuffer).
+    // For the backward. An eager host has a buffer for each kind of it that stays (nanotron of
+    // 2025: MemoryBuffer).
     void gather_again(Bytes whole_tensor) const {
         if (r.host_lead > 0)
             tape.buffer = whole(whole_tensor);
