@@ -419,7 +419,7 @@ private:
             for (const OperatorTape& op : block.operators) {
                 const bool gathers = modules_ && op.weight_gradient > 0;
                 if (gathers) modules_->before(unit_, module, direction);
-                // an eager host waits for sums at once, so that they need not be kept for it
+                // an eager host's sums are synchronous: PyTorch records no stream for them
                 TensorIds brought = op.sums && e_.runtime.host_lead > 0
                                         ? make_all(TensorKind::exchanged, op.what, op.brought)
                                         : bring(op.what, op.brought);
