@@ -44,8 +44,8 @@ struct MemoryBlock {
 
 class CachingAllocator {
 public:
-    CachingAllocator(const AllocatorSettings& settings, std::int64_t capacity)
-        : settings_(settings), capacity_(capacity) {}
+    CachingAllocator(const AllocatorSettings& settings, std::int64_t capacity, Driver driver)
+        : settings_(settings), capacity_(capacity), driver_(driver) {}
 
     // no_block: out of memory
     BlockId allocate(std::int64_t bytes, std::uint8_t stream) {
@@ -151,6 +151,7 @@ private:
     void make_free(BlockId id);
     bool merge(BlockId into, BlockId other);
     void free_what_passed();
+    void pass_all_streams();
 
     BlockId expanded(const Request& request);
     BlockId room_for(const Request& request);
@@ -163,6 +164,7 @@ private:
 
     AllocatorSettings settings_;
     std::int64_t capacity_ = 0;
+    Driver driver_ = Driver::waits;
     std::pmr::unsynchronized_pool_resource nodes_;
     std::vector<MemoryBlock> blocks_;
     std::vector<BlockId> unused_ids_;
@@ -254,6 +256,7 @@ BlockId CachingAllocator::cached(const Request& request) {
 
 BlockId CachingAllocator::from_driver_with_retries(const Request& request) {
     if (collects()) collect_garbage();
+    if (driver_ == Driver::waits) pass_all_streams();
     BlockId found = from_driver(request);
     if (found == no_block && release_large_enough(request)) found = from_driver(request);
     if (found != no_block) return found;
@@ -327,6 +330,11 @@ bool CachingAllocator::merge(BlockId into, BlockId other) {
     block.bytes += gone.bytes;
     erase(other);
     return true;
+}
+
+void CachingAllocator::pass_all_streams() {
+    for (std::uint8_t stream = 0; stream < most_streams; ++stream) synchronize(stream);
+    free_what_passed();
 }
 
 void CachingAllocator::free_what_passed() {
@@ -465,8 +473,7 @@ bool CachingAllocator::release_large_enough(const Request& request) {
 }
 
 void CachingAllocator::release_all() {
-    for (std::uint8_t stream = 0; stream < most_streams; ++stream) synchronize(stream);
-    free_what_passed();
+    pass_all_streams();
     std::vector<BlockId> expandable;
     for (Pool& one : pools_)
         for (auto at_block = one.free.begin(); at_block != one.free.end();) {
@@ -571,8 +578,8 @@ private:
 }  // namespace
 
 AllocatorReplay replay(std::span<const AllocatorEvent> events, const AllocatorSettings& settings,
-                       std::int64_t capacity, Levels levels) {
-    CachingAllocator allocator(settings, capacity);
+                       std::int64_t capacity, Levels levels, Driver driver) {
+    CachingAllocator allocator(settings, capacity, driver);
     LiveTensors tensors(allocator);
     AllocatorReplay result;
     for (std::size_t i = 0; i < events.size(); ++i) {

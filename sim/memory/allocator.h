@@ -59,9 +59,14 @@ struct AllocatorReplay {
 
 enum class Levels : std::uint8_t { peaks_only, all };
 
+// Whether the driver waits for the device before it gives memory, as CUDA's does (C++ Programming
+// Guide of CUDA 11, implicit synchronization), so that what other streams used is free afterwards.
+enum class Driver : std::uint8_t { waits, does_not_wait };
+
 // `capacity`: what the driver can give; 0 = any amount. Throws std::logic_error where a tensor is
 // used that does not live, or allocated while it lives.
 AllocatorReplay replay(std::span<const AllocatorEvent> events, const AllocatorSettings& settings,
-                       std::int64_t capacity = 0, Levels levels = Levels::peaks_only);
+                       std::int64_t capacity = 0, Levels levels = Levels::peaks_only,
+                       Driver driver = Driver::waits);
 
 }  // namespace stepcast

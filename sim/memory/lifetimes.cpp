@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -40,12 +41,13 @@ struct UnitPlace {
 };
 
 // The experiment with as many micro-batches as it takes to repeat: the others find what an earlier
-// one found.
-Parallelism shortened(const Parallelism& p) {
+// one found. Where the host is ahead of the device it takes longer, because every segment that
+// comes from the driver waits for the device.
+Parallelism shortened(const Parallelism& p, bool is_ahead) {
     const int all = micro_batches(p);
     if (traits(p.schedule).forwards_first) return p;
     const int in_flight = p.pp * chunks_per_stage(p) * directions(p);
-    int enough = std::max(8, 3 * in_flight);
+    int enough = std::max(is_ahead ? 16 : 8, 3 * in_flight);
     enough = (enough + p.pp - 1) / p.pp * p.pp;  // whole rounds
     if (all <= enough || all % p.pp != 0) return p;
     Parallelism shorter = p;
@@ -53,23 +55,32 @@ Parallelism shortened(const Parallelism& p) {
     return shorter;
 }
 
-// How many passes of a layer the host is ahead of the device. PyTorch frees what a collective used
+// What a pass of a layer with tensor parallelism asks of the device: kernels (24 and 31),
+// collectives (4 and 6), and for each collective four events between its stream and the products'
+// (nanotron 0.4, models/llama.py and parallel/tensor_parallel/functional.py, on rank 0).
+constexpr int forward_launches = 44, backward_launches = 61;
+// of the units that share a stream of the replay, which has 32
+constexpr int passes_a_stream = 2, exchange_streams = 24;
+
+// Launches that the host is ahead of the device. PyTorch frees what an asynchronous collective used
 // only when the device has passed it (record_stream). Steps end with the host waiting, and in one
 // or two micro-batches it does not get ahead: so say nanotron's published peaks, of which six are
 // of so few.
-int host_lead(const Experiment& e) {
+long host_lead(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     constexpr int settled = 3;
-    return splits_sequence(p) && micro_batches(p) >= settled ? e.runtime.host_lead : 0;
+    return splits_sequence(p) && micro_batches(p) >= settled
+               ? long{e.runtime.host_lead} * (forward_launches + backward_launches)
+               : 0;
 }
 
 class StepWriter : public TensorRecorder {
 public:
     StepWriter(const Experiment& e, const Routing& routing, int stage)
         : e_(e), c_{e, rank_shape(e), rank_groups(e), routing} {
-        lag_ = host_lead(e);
+        lead_ = host_lead(e);
         const auto s = as_index(stage);
-        order_ = schedule_orders(shortened(e.parallelism))[s];
+        order_ = schedule_orders(shortened(e.parallelism, lead_ > 0))[s];
         chunks_ = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s];
         for (const Chunk& chunk : chunks_) units_.push_back(units_of_chunk(chunk));
         trained_ = trained_weights();
@@ -121,16 +132,42 @@ private:
 
     // --- events
 
+    // Collectives are on a stream of their own, which passes when the device has caught up with the
+    // host.
     TensorIds bring(const std::string& what, const TensorList& sizes) {
         TensorIds ids = make_all(TensorKind::exchanged, what, sizes);
-        for (const TensorId id : ids) use_on(id, exchange_stream());
+        wait_for_device(ids);
         return ids;
     }
-
-    // Collectives of every pass of a unit count as a stream of their own, which passes when the
-    // device has caught up with the host: `lag` passes later.
+    void wait_for_device(const TensorIds& ids) {
+        for (const TensorId id : ids) use_on(id, exchange_stream());
+    }
     [[nodiscard]] std::uint8_t exchange_stream() const {
-        return static_cast<std::uint8_t>(first_exchange_stream + passes_ % (lag_ + 1));
+        const int group = lead_ > 0 ? passes_ / passes_a_stream : 0;
+        return static_cast<std::uint8_t>(first_exchange_stream + group % exchange_streams);
+    }
+    void begin_pass() {
+        const std::uint8_t before = exchange_stream();
+        ++passes_;
+        if (lead_ == 0 || exchange_stream() != before) waiting_.push_back({before, issued_});
+        while (!waiting_.empty() && waiting_.front().issued + lead_ <= issued_) {
+            let_pass(waiting_.front().stream);
+            waiting_.pop_front();
+        }
+        issued_ += phase == Phase::forward ? forward_launches : backward_launches;
+    }
+    void wait_for_all() {
+        for (const Waiting& one : waiting_) let_pass(one.stream);
+        let_pass(exchange_stream());
+        waiting_.clear();
+    }
+    // Of the unit's backward; the larger one replaces the other.
+    void take_buffer(const OperatorTape& op) {
+        auto& [bytes, id] = buffers_.at(op.sums ? 1 : 0);
+        if (op.buffer <= bytes) return;
+        if (bytes > 0) free(id);
+        bytes = op.buffer;
+        id = make(TensorKind::exchanged, "gathers", real(bytes));
     }
 
     // --- what lasts
@@ -321,8 +358,7 @@ private:
     // ZeRO 3 gathers the weights of a unit before its pass, and those of the next one meanwhile.
     template <class Work>
     void around(const std::vector<UnitPlace>& units, std::size_t i, int direction, Work&& work) {
-        ++passes_;
-        let_pass(exchange_stream());
+        begin_pass();
         unit_ = i;
         const bool gathers = e_.parallelism.zero == 3 && shards_gradients() && !modules_;
         if (!gathers) return work();
@@ -383,7 +419,10 @@ private:
             for (const OperatorTape& op : block.operators) {
                 const bool gathers = modules_ && op.weight_gradient > 0;
                 if (gathers) modules_->before(unit_, module, direction);
-                TensorIds brought = bring(op.what, op.brought);
+                // an eager host's sums are synchronous: PyTorch records no stream for them
+                TensorIds brought = op.sums && e_.runtime.host_lead > 0
+                                        ? make_all(TensorKind::exchanged, op.what, op.brought)
+                                        : bring(op.what, op.brought);
                 const TensorKind kind =
                     op.what == "loss" ? TensorKind::logits : TensorKind::activations;
                 TensorIds made;
@@ -461,12 +500,13 @@ private:
     void run_backward(const OperatorTape& op, TensorIds& chain, bool split) {
         const bool gathers = modules_ && op.weight_gradient > 0;
         if (gathers) modules_->before(unit_, --module_, Direction::backward);
+        take_buffer(op);
+        if (op.buffer > 0 && op.sums) wait_for_device(chain.empty() ? chain_ : chain);
         TensorIds brought = bring(op.what, op.brought_back);
         TensorIds work = make_all(TensorKind::work, op.what, op.work);
         TensorIds gradients = make_all(TensorKind::work, op.what, op.gradients);
         if (op.is_product) take_workspace();
-        if (op.gathers_gradients)
-            for (const TensorId id : gradients) use_on(id, exchange_stream());
+        if (op.buffer > 0 && !op.sums) wait_for_device(gradients);
         if (op.weight_gradient > 0 && !split) weight_gradient(op);
         if (!gradients.empty()) {
             free(chain);
@@ -549,8 +589,7 @@ private:
     void update() {
         phase = Phase::optimizer;
         free(in_flight_);
-        for (int i = 0; i <= lag_; ++i)
-            let_pass(static_cast<std::uint8_t>(first_exchange_stream + i));
+        wait_for_all();
         flat_ ? update_flat() : update_each();
         if (e_.runtime.optimizer.flat_gathers) gather_flat();
         for (const auto& [key, id] : own_gradients_) free(id);
@@ -618,7 +657,14 @@ private:
     std::vector<std::vector<UnitPlace>> units_;
 
     std::array<bool, 2> has_workspace_{};  // the thread of forwards, that of backwards
-    int passes_ = 0, lag_ = 0;             // of units; how far the host is ahead of the device
+    int passes_ = 0;                       // of units
+    long issued_ = 0, lead_ = 0;           // launches; how many the host is ahead of the device
+    struct Waiting {
+        std::uint8_t stream = 0;
+        long issued = 0;  // when its last pass had been
+    };
+    std::deque<Waiting> waiting_;  // streams that the device has not passed
+    std::array<std::pair<std::int64_t, TensorId>, 2> buffers_{};  // bytes: of inputs, of gradients
     // by chunk and micro-batch; casts of each unit that the forward has passed
     std::map<std::pair<int, int>, TensorIds> kept_, put_off_;
     std::map<std::pair<int, int>, std::vector<TensorIds>> casts_;

@@ -34,6 +34,14 @@ struct TapeRules : BlockRules {
     const OperatorMemory& memory;
     bool kept_next = false;
 
+    // For the backward. An eager host has a buffer for each kind of it that stays (nanotron of
+    // 2025: MemoryBuffer).
+    void gather_again(Bytes whole_tensor) const {
+        if (r.host_lead > 0)
+            tape.buffer = whole(whole_tensor);
+        else
+            add(tape.brought_back, whole_tensor);
+    }
     void operator()(const Linear& op) const {
         tape.is_product = true;
         const Bytes in = number(op.tokens * op.in.rank) * s.element(),
@@ -45,15 +53,13 @@ struct TapeRules : BlockRules {
         if (!op.constant_input && !op.detached) add(tape.gradients, spreads ? 1.0 / p.tp * in : in);
         if (spreads) {
             add(tape.brought, in);
-            add(tape.brought_back, in);
+            gather_again(in);
             if (!op.constant_input && !op.detached) add(tape.brought_back, in);
         }
-        // an eager host's gather of the input's gradient, piece by piece
-        // (nanotron/parallel/tensor_parallel/functional.py: _RowLinearAsyncCommunication)
-        tape.gathers_gradients = sums && r.host_lead > 0;
         if (sums) {
+            tape.sums = true;
             add(tape.brought, out);
-            add(tape.brought_back, out);
+            gather_again(out);
             add(tape.made, s.outer());
         } else if (!kept_next) {
             add(tape.made, out);

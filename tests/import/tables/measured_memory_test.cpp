@@ -74,9 +74,10 @@ AllocatorReplay first_stage(const Experiment& e) {
 
 }  // namespace
 
-// The closed form with one factor for what the allocator loses is 10 % off.
+// The closed form with one factor for what the allocator loses is 10 % off; tensors of collectives
+// that wait for passes instead of launches 5.0 %.
 TEST_CASE(
-    "what the allocator reserves in nanotron's runs is met within 5.2 % in the mean (where "
+    "what the allocator reserves in nanotron's runs is met within 4.4 % in the mean (where "
     "shared/truth is there)") {
     const std::string file = truth_file("nanotron.csv");
     if (is_absent(file, "nanotron.csv")) return;
@@ -92,7 +93,7 @@ TEST_CASE(
         ++compared;
     }
     REQUIRE(compared > 100);
-    CHECK(sum / compared < 0.052);
+    CHECK(sum / compared < 0.044);
     CHECK(std::abs(bias / compared) < 0.02);
 }
 
@@ -116,6 +117,29 @@ TEST_CASE(
         ++compared;
     }
     CHECK(compared == 10);
+}
+
+// 1.3B over two tensor-parallel ranks. If memory from the driver did not wait for the device, the
+// mean would be 3.6 %.
+TEST_CASE(
+    "what the allocator reserves in nanotron's runs over two ranks of one node is met (where "
+    "shared/truth is there)") {
+    const std::string file = truth_file("nanotron.csv");
+    if (is_absent(file, "nanotron.csv")) return;
+    double sum = 0, compared = 0;
+    for (const CaseRow& row : read_cases(file)) {
+        const Case found = case_of(row, "dgx-h100");
+        const Parallelism& p = found.experiment.parallelism;
+        if (!found.measured_peak || p.tp != 2 || p.pp > 1 ||
+            found.experiment.workload.hidden != 2048)
+            continue;
+        sum += std::abs(static_cast<double>(first_stage(found.experiment).peak.reserved) /
+                            found.measured_peak->si() -
+                        1);
+        ++compared;
+    }
+    CHECK(compared == 10);
+    CHECK(sum / compared < 0.013);
 }
 
 TEST_CASE(
