@@ -29,6 +29,7 @@ PlanPricer::HostPart PlanPricer::price(const Plan& plan, Phase phase, int rank, 
     const Costs device = without_hosts(once);
     const LeastTimes least =
         least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
+    alone_[{&plan, phase, rank}] = {static_cast<TaskId>(once.graph.size()), least};
     s.lower[unit] = least.all;
     s.alone[unit] = least.alone;
     // Where host and device wait for each other, the estimate is what a second plan behind the
