@@ -153,8 +153,9 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
 }
 
 // The trainer gathers the masked positions and makes the logits of these alone, as the model's own
-// code does. Megatron (megatron-core 0.16.1, bert_model.py) and Transformers (4.57, modeling_bert.py)
-// make the logits of all, so software with a name keeps its own unless the row counts them.
+// code does. Megatron (megatron-core 0.16.1, bert_model.py) and Transformers (4.57,
+// modeling_bert.py) make the logits of all, so software with a name keeps its own unless the row
+// counts them.
 void read_masked_positions(const CaseRow& row, const Framework& framework, double usual,
                            Workload& w, Assumptions& assumptions) {
     if (w.causal) return;
@@ -165,9 +166,9 @@ void read_masked_positions(const CaseRow& row, const Framework& framework, doubl
             "logits of the {:.0f} masked positions of {} alone, as stated", *masked, w.seq));
     } else if (!masked && usual > 0 && framework.name == default_framework) {
         w.head_share = usual;
-        assumptions.push_back(fmt::format(
-            "logits of the masked {:.0f} % alone, as the model's own code makes them",
-            100 * usual));
+        assumptions.push_back(
+            fmt::format("logits of the masked {:.0f} % alone, as the model's own code makes them",
+                        100 * usual));
     }
 }
 
