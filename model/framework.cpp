@@ -9,6 +9,7 @@
 #include "model/machine/cluster_file.h"
 #include "model/machine/libraries.h"
 #include "model/runtime_rules.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
@@ -94,9 +95,11 @@ void set_attention(Experiment& e) {
         (style == KernelStyle::operations && !by_framework))
         return;
     const std::string* const usual = ruled_here(e, attention);
-    const std::string kind = usual ? *usual : std::string(to_string(e.runtime.attention));
+    std::string kind = usual ? *usual : std::string(to_string(e.runtime.attention));
     const Lack* const lack = lack_of(e.cluster.gpu, attention, kind);
-    set(e, attention, lack && !lack->instead.empty() ? lack->instead : kind);
+    if (lack && !lack->instead.empty()) kind = lack->instead;
+    if (!fuses_heads(e)) kind = to_string(AttentionKind::plain);
+    set(e, attention, kind);
 }
 
 void set_dispatch(Experiment& e) {
@@ -106,6 +109,11 @@ void set_dispatch(Experiment& e) {
 }
 
 }  // namespace
+
+bool fuses_heads(const Experiment& e) {
+    constexpr int multiple = 8;  // 16 bytes of 16-bit elements
+    return e.framework.can.odd_heads || head_dim(e.workload) % multiple == 0;
+}
 
 bool may_be_ruled(std::string_view key) {
     constexpr std::string_view of_workload[] = {tied, "workload.dropout", "workload.optimizer",

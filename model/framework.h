@@ -54,6 +54,8 @@ struct FrameworkAbilities {
     KEY(std::vector<int>, pipeline_zero, {}, "those of its pipelines; empty = all that it has");
     KEY(std::vector<Recompute>, recompute, {}, "what it recomputes; empty = all");
     KEY(bool, narrow, true, "multiplies in 8 or 4 bits");
+    KEY(bool, odd_heads, true,
+        "has fused attention for heads whose width is no multiple of 8 elements");
     KEY(std::vector<std::string>, switches, {},
         "what its scripts can switch beside the parallel layout, as KEY=VALUE|VALUE: sweep --vary "
         "parallelism=all walks them");
@@ -113,6 +115,8 @@ void set_rule(Framework& framework, const std::string& key, const std::string& v
 std::vector<std::string_view> condition_keys(const Framework& framework);
 
 struct Experiment;
+// False if the framework's fused attention takes no heads of this width: scores go through memory.
+bool fuses_heads(const Experiment& e);
 
 // What is needed to apply a framework anew: the keys that the experiment states itself, which
 // frameworks leave alone, and the values below those that the framework set.

@@ -152,14 +152,24 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
                                       count_parameters(w).total()));
 }
 
-// The trainer gathers the masked positions and makes the logits of these alone, as BERT's own code
-// does (google-research/bert, run_pretraining.py: gather_indexes).
-void read_masked_positions(const CaseRow& row, Workload& w, Assumptions& assumptions) {
+// The trainer gathers the masked positions and makes the logits of these alone, as the model's own
+// code does. Megatron (megatron-core 0.16.1, bert_model.py) and Transformers (4.57,
+// modeling_bert.py) make the logits of all, so software with a name keeps its own unless the row
+// counts them.
+void read_masked_positions(const CaseRow& row, const Framework& framework, double usual,
+                           Workload& w, Assumptions& assumptions) {
+    if (w.causal) return;
     const auto masked = number_in(row, "masked");
-    if (!masked || w.causal || *masked >= w.seq) return;
-    w.head_share = *masked / w.seq;
-    assumptions.push_back(fmt::format(
-        "logits of the {:.0f} masked positions of {} alone, as stated", *masked, w.seq));
+    if (masked && *masked < w.seq) {
+        w.head_share = *masked / w.seq;
+        assumptions.push_back(fmt::format(
+            "logits of the {:.0f} masked positions of {} alone, as stated", *masked, w.seq));
+    } else if (!masked && usual > 0 && framework.name == default_framework) {
+        w.head_share = usual;
+        assumptions.push_back(
+            fmt::format("logits of the masked {:.0f} % alone, as the model's own code makes them",
+                        100 * usual));
+    }
 }
 
 bool is_of_word(char c) { return is_letter_or_digit(c) || c == '-'; }
@@ -258,7 +268,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, const Overl
     w = adopted(w, framework, overlay);
     read_tied(row, w, assumptions);
     read_mean_sequence(framework, w, assumptions);
-    read_masked_positions(row, w, assumptions);
+    read_masked_positions(row, framework, family.masked, w, assumptions);
     if (w.positions == Positions::relative) w.memory = w.seq;
     if (w.moe.experts > 0) w.moe.capacity_factor = number_in(row, "capacity_factor").value_or(0);
     if (w.moe.capacity_factor > 0)

@@ -19,7 +19,7 @@ ModelFamily lay(Layers& layers, const std::string& path) {
             at_place(entry.value_at + ": " + entry.path, [&] {
                 if (!read_field(entry.path.substr(entry.path.find('.') + 1), entry.value, family))
                     throw ConfigError(
-                        "unknown key; expected base, models, hub, about, unnamed, "
+                        "unknown key; expected base, models, hub, about, unnamed, masked, "
                         "blocks_a_layer or not_modelled");
             });
             return true;

@@ -21,6 +21,9 @@ struct ModelFamily {
     KEY(std::string, about, {},
         "\"gated feed-forward, rmsnorm, rotary positions, untied, no biases\"");
     KEY(std::string, not_modelled, {}, "or why its layers have no model");
+    KEY(double, masked, 0,
+        "share of the positions that are masked, whose logits alone its own code makes; 0 = none",
+        0, 1);
     KEY(std::string, unnamed, {}, "\"gated\" or \"two-matrix\": unknown decoders of this shape");
     KEY(std::vector<std::string>, models, {}, "how names begin, in lower case");
     KEY(std::vector<std::string>, hub, {}, "`model_type` of config.json");

@@ -285,7 +285,12 @@ void add_replaced_attention(const Experiment& e, Remarks& remarks) {
         is_stated(e, attention))
         return;
     const Lack* const lack = lack_of(e.cluster.gpu, attention, *usual);
-    if (lack && to_string(e.runtime.attention) == lack->instead)
+    const std::string_view plain = to_string(AttentionKind::plain);
+    if (*usual != plain && !fuses_heads(e) && to_string(e.runtime.attention) == plain)
+        remarks.push_back(fmt::format(
+            "{} = plain: the fused kernels of {} take heads of a multiple of 8 elements, not of {}",
+            attention, e.framework.name, head_dim(e.workload)));
+    else if (lack && to_string(e.runtime.attention) == lack->instead)
         remarks.push_back(
             fmt::format("{} = {}: {} has no {} kernel below compute capability {} ({})", attention,
                         lack->instead, e.cluster.gpu.name, *usual, lack->capability, lack->source));

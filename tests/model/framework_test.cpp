@@ -413,6 +413,22 @@ TEST_CASE("Megatron's attention goes through memory in fp32 and TF32") {
     CHECK(attention("fsdp", "tf32") == AttentionKind::flash2);
 }
 
+// Transformer Engine calls its fused kernels for heads of 8, 16, .. elements; PyTorch pads others.
+TEST_CASE("Megatron's attention goes through memory where heads are no multiple of 8 wide") {
+    const auto attention = [](const std::string& framework, const std::string& width) {
+        const std::vector<Override> with{{"framework.preset", framework},
+                                         {"workload.head_dim", width}};
+        return read_experiment("llama3_8b_h100_fsdp", with).runtime.attention;
+    };
+    for (const char* name : {"megatron-core", "default", "nemo-2", "transformer-engine"}) {
+        CAPTURE(name);
+        CHECK(attention(name, "152") == AttentionKind::flash);
+        CHECK(attention(name, "150") == AttentionKind::plain);
+    }
+    CHECK(attention("nanotron", "150") == AttentionKind::flash2);
+    CHECK(attention("fsdp", "150") == AttentionKind::flash2);
+}
+
 // ZeRO 3 gathers ahead of use whatever the framework states; exchanges beside GEMMs need a split
 // sequence.
 TEST_CASE("overlaps follow the split") {

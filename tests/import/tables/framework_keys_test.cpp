@@ -59,6 +59,7 @@ const std::vector<Law> of_forecasts{
     {"name", "another"},
     {"may_be", "[\"eager\"]"},
     {"attention", "flash"},
+    {"can.odd_heads", "false", {{"framework.attention", "flash"}, {"workload.head_dim", "148"}}},
     {"dropout", "0.2"},
     {"tied", "false", gpt},
     {"optimizer", "sgd"},

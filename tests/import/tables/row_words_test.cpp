@@ -310,15 +310,30 @@ TEST_CASE("a stated parameter count decides between learned positions and attent
 }
 
 // 20 of 128 positions are masked: 20 / 128 = 0.15625 of the logits are made. A causal model has no
-// masked positions, and a count that no sequence has is none.
-TEST_CASE("logits of masked positions alone are those that the row counts") {
+// masked positions, and a count that no sequence has is none. Where nobody counts them BERT masks
+// 0.15 of all, which Megatron and Transformers make the logits of nevertheless.
+TEST_CASE("logits of masked positions alone are those that the row counts, or BERT's") {
     const CasesHome home;
-    const auto share = [](const char* model, const char* notes) {
-        return gpt_case_with({{"model", model}, {"seq", "128"}, {"notes", notes}})
+    const auto share = [](const char* model, const char* notes, const char* source = "x") {
+        return gpt_case_with(
+                   {{"source", source}, {"model", model}, {"seq", "128"}, {"notes", notes}})
             .experiment.workload.head_share;
     };
     CHECK(share("bert-base", "sequence 128, 20 masked predictions (BERT phase 1)") == 0.15625);
-    CHECK(share("bert-base", "sequence 128") == 1);
+    CHECK(share("bert-base", "sequence 128") == 0.15);
+    CHECK(share("bert-base", "sequence 128", "megatron-lm") == 1);
+    CHECK(share("bert-base", "sequence 128", "transformers") == 1);
     CHECK(share("bert-base", "200 masked predictions") == 1);
     CHECK(share("gpt-3.6B", "20 masked predictions") == 1);
+    CHECK(share("gpt-3.6B", "sequence 128") == 1);
+}
+
+// Devlin et al. 2018: 0.1 on all layers, whoever trains it.
+TEST_CASE("BERT drops a tenth, GPT nothing that its framework does not") {
+    const CasesHome home;
+    const auto dropout = [](const char* model) {
+        return gpt_case_with({{"source", "x"}, {"model", model}}).experiment.workload.dropout;
+    };
+    CHECK(dropout("bert-large") == 0.1);
+    CHECK(dropout("gpt-3.6B") == 0);
 }

@@ -169,7 +169,8 @@ TEST_CASE("a framework's name means software of its time") {
     CHECK(read_as("te-pytorch-someone", "H100", "") == "transformer-engine");
     CHECK(read_as("latent", "H100", "") == "default");
     CHECK(read_as("lit-gpt", "A100", "") == "litgpt");
-    CHECK(read_as("swift", "A100", "") == "transformers");
+    CHECK(read_as("swift", "A100", "") == "transformers-trainer");
+    CHECK(read_as("peft", "A100", "") == "transformers");
     CHECK(read_as("ms-swift-megatron", "A100", "") == "megatron-lm-untuned");
     CHECK(read_as("swiftly", "A100", "") == "default");
     std::string why;

@@ -217,6 +217,18 @@ Experiment on_volta(const std::vector<Override>& changes) {
 
 }  // namespace
 
+// 100 is no multiple of 8.
+TEST_CASE("a framework without fused attention for odd heads says so") {
+    Experiment e = small_gpt();
+    e.framework.name = "mine";
+    e.framework.can.odd_heads = false;
+    e = with(e, {{"framework.attention", "flash"}, {"workload.head_dim", "100"}});
+    CHECK(e.runtime.attention == AttentionKind::plain);
+    CHECK(says(remarks_on(e),
+               "runtime.attention = plain: the fused kernels of mine take heads of a "
+               "multiple of 8 elements, not of 100"));
+}
+
 // FlashAttention-2's own source refuses devices below sm80, so its default there is plain
 // attention.
 TEST_CASE("a framework's flash attention is plain where the device has no such kernel") {
