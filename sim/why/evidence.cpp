@@ -19,7 +19,8 @@ namespace {
 // without work; of a link whose ranks wait for slices of their devices' time.
 constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
                  clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
-                 memory_width = 0.17, idle_width = 0.25, slices_width = 0.7;
+                 memory_width = 0.17, idle_width = 0.25, slices_width = 0.7, busy_width = 0.15,
+                 other_width = 0.12;
 constexpr double outliers = 0.05, outlier_width = 3;
 // A phase below this share of the step is not looked at; a stretch without work that is shorter
 // than this share says little.
@@ -119,28 +120,34 @@ struct Scale {
 };
 
 void weigh_step(Scale& s) {
-    const StepError error = error_of(s.tried.forecast);
+    const StepError error = error_of(s.tried);
     s.add("the step", fmt::format("{} explained of {}", ms(s.guess.times.step), ms(s.step)),
           error.log_density(s.off()), std::max(error.log_density(0), error.log_density(-1e-9)));
 }
 
+void weigh_phase(Scale& s, const char* name, const std::optional<Seconds>& seen, Seconds said) {
+    if (!seen || std::max(*seen, said) < least_phase * s.step) return;
+    const double floor = 0.01 * s.step.si();
+    s.add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
+                 std::log((seen->si() + floor) / (said.si() + floor)) - s.off(), phase_width,
+                 s.strange());
+}
+
 void weigh_phases(Scale& s) {
-    for (const auto& [name, predicted, measured] : phases) {
-        const auto& seen = s.observed.*measured;
-        const Seconds said = s.guess.times.*predicted;
-        if (!seen || std::max(*seen, said) < least_phase * s.step) continue;
-        const double floor = 0.01 * s.step.si();
-        s.add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
-                     std::log((seen->si() + floor) / (said.si() + floor)) - s.off(), phase_width,
-                     s.strange());
-    }
+    const StepTimes& times = s.guess.times;
+    for (const auto& [name, predicted, measured] : phases)
+        weigh_phase(s, name, s.observed.*measured, times.*predicted);
+    weigh_phase(s, "forward and backward", s.observed.passes, times.forward + times.backward);
+    if (s.observed.passes)
+        weigh_phase(s, "the rest of the step", std::max(Seconds(0), s.step - *s.observed.passes),
+                    std::max(Seconds(0), times.step - times.forward - times.backward));
 }
 
 // What is wrong with all kernels moves the step alike and cancels; the rest is no wider than what
 // is known of the step itself: a step that is longer beside kernels as long as forecast has another
 // reason.
 double kernels_width(const Scale& s) {
-    return std::min(kernel_width, error_of(s.tried.forecast).slower);
+    return std::min(kernel_width, error_of(s.tried).slower);
 }
 
 void weigh_ranks(Scale& s) {
@@ -189,6 +196,29 @@ void weigh_idle(Scale& s) {
                  fmt::format("{:.0f} % of the step, {:.0f} to {:.0f} % expected", 100 * seen,
                              100 * least, 100 * most),
                  std::log((seen + least_idle) / (said + least_idle)), idle_width, strange_phase);
+}
+
+// What nvidia-smi calls utilisation: in samples of a sixth of a second and longer, and read off by
+// eye, so that it is not relative. A device that waits in an exchange is busy.
+void weigh_busy(Scale& s) {
+    if (!s.observed.busy) return;
+    s.add_robust("utilisation",
+                 fmt::format("{:.0f} % of the time, {:.0f} % expected", 100 * *s.observed.busy,
+                             100 * s.guess.busy),
+                 *s.observed.busy - s.guess.busy, busy_width, strange_phase);
+}
+
+// Other runs of the same people: most of what a forecast is off is common to both.
+void weigh_others(Scale& s) {
+    for (std::size_t i = 0; i < s.tried.others.size(); ++i) {
+        const OtherRun& other = s.tried.others[i];
+        const Seconds said = s.guess.others[i];
+        s.add_robust(other.name,
+                     fmt::format("{} {}, {} expected; beside this one {:.2f}, {:.2f} expected",
+                                 ms(other.step), other.sound ? "without it" : "with it", ms(said),
+                                 other.step / s.step, said / s.guess.times.step),
+                     std::log(other.step / said) - s.off(), other_width, strange_phase);
+    }
 }
 
 void weigh_clocks(Scale& s) {
@@ -256,13 +286,26 @@ StepError error_of(const Interval& step) {
             std::max(least, std::log(step.p90 / step.p50) / p90_of_normal)};
 }
 
+StepError error_of(const TriedCauses& tried) {
+    StepError error = error_of(tried.forecast);
+    const std::vector<Seconds>& forecast = tried.all.front().guesses.front().others;
+    for (std::size_t i = 0; i < tried.others.size(); ++i) {
+        if (!tried.others[i].sound) continue;
+        const double off = std::log(tried.others[i].step / forecast[i]);
+        error.faster = std::max(error.faster, std::abs(off));
+        error.slower = std::max(error.slower, std::abs(off));
+    }
+    return error;
+}
+
 bool is_of_few(SlowRanks ranks) { return ranks == SlowRanks::one || ranks == SlowRanks::some; }
 
 Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& tried,
              const Observed& observed, Seconds step) {
     Scale scale{g, tried, observed, step};
     for (const auto weigh : {weigh_step, weigh_phases, weigh_ranks, weigh_kinds, weigh_idle,
-                             weigh_clocks, weigh_device_share, weigh_links})
+                             weigh_busy, weigh_others, weigh_clocks, weigh_device_share,
+                             weigh_links})
         weigh(scale);
     weigh_memory(scale, memory);
     return std::move(scale.found);

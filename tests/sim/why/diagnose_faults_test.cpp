@@ -87,7 +87,9 @@ Fault fault_of(const TriedCauses& tried, Random& r) {
             return f;
         }
         const TriedCause& t = tried.all[i];
-        if (needs_rate(*t.cause) || t.cause->some == 1) continue;
+        if (needs(*t.cause, CauseNeeds::stated_rate) ||
+            needs(*t.cause, CauseNeeds::stated_tokens) || t.cause->some == 1)
+            continue;
         f.name = t.cause->name;
         f.some = uniform(r, 0, 1) < t.cause->some;
         if (f.some) {
