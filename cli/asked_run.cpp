@@ -83,6 +83,7 @@ Seconds step_of(const std::string& text, const Experiment& e, Observed& seen) {
         return model_flops(e, tokens) / (FlopsPerSecond(number() * 1e12) * ranks);
     }
     seen.stated_tokens |= ends("tokens/s/gpu") || ends("tokens/s");
+    seen.stated_total |= ends("tokens/s");
     if (ends("tokens/s/gpu")) return Seconds(tokens / (number() * ranks));
     if (ends("tokens/s")) return Seconds(tokens / number());
     return parse_seconds(text);
@@ -192,9 +193,8 @@ void take_bandwidth(BytesPerSecond bus, AskedRun& run) {
     const int ranks = rank_count(run.experiment.cluster);
     if (ranks < 2) throw ConfigError("expected a run of more than one GPU");
     const double algorithm = bus.si() / (2.0 * (ranks - 1) / ranks), us = 1e6 * bytes / algorithm;
-    std::string text = "# nThread 1 nGpus 1 all_reduce_perf\n";
-    for (int r = 0; r < ranks; ++r)
-        text += fmt::format("#  Rank {:2} Group 0 Pid 1 on node device {} \n", r, r);
+    std::string text =
+        "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
     const std::string both = fmt::format("{:.1f} {:.3f} {:.3f} 0", us, algorithm / 1e9, bus.si() / 1e9);
     text += fmt::format("{:.0f} {:.0f} float sum -1 {} {}\n", bytes, bytes / 4, both, both);
     const ScratchFolder folder;

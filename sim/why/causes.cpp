@@ -108,6 +108,7 @@ constexpr std::pair<CauseNeeds, Needs*> all_needs[] = {
     {CauseNeeds::ranks, [](const Experiment& e) { return rank_count(e.cluster) > 1; }},
     {CauseNeeds::stated_rate, [](const Experiment&) { return true; }},
     {CauseNeeds::stated_tokens, [](const Experiment&) { return true; }},
+    {CauseNeeds::stated_total, [](const Experiment&) { return true; }},
 };
 
 // Billions of parameters that a node holds once.
@@ -237,15 +238,18 @@ std::optional<UnderCause> under(const Cause& cause, double severity, const Exper
     return found;
 }
 
+// Whether the first key that the cause sets is so; one that is a matter of degree must be possible.
+static bool is_set(const Cause& cause, const Experiment& e) {
+    for (const std::string& text : cause.changes)
+        if (const Change c = parse_change(text); c.how == '=' && c.value != "severity")
+            return get_key(e, c.key) == c.value;
+    return is_possible(cause, e);
+}
+
 std::optional<Experiment> without(const Cause& cause, const Experiment& e) {
     Experiment found = e;
     try {
-        // what it sets must be so; one that is a matter of degree has no such key
-        for (const std::string& text : cause.changes)
-            if (const Change c = parse_change(text); c.how == '=' && c.value != "severity") {
-                if (get_key(e, c.key) != c.value) return std::nullopt;
-                break;
-            }
+        if (!is_set(cause, e)) return std::nullopt;
         for (const std::string& text : cause.undone) {
             const Change c = parse_change(text);
             const std::string value =

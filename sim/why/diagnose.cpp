@@ -38,6 +38,9 @@ constexpr double share_of_slowness = 2.0 / 3;
 // where all agrees than chance does: by half for each witness (of a normal law, in logarithms), and
 // so much more.
 constexpr double by_chance = 0.5, unexplained = 4;
+// What an experiment states for certain costs more than its forecast more often than what it does
+// not state is there: by this factor, which is judged.
+constexpr double dearer_than_forecast = 3;
 
 StepTimes scaled(StepTimes times, double by) {
     for (Seconds StepTimes::*part : parts_of_step) times.*part *= by;
@@ -211,7 +214,7 @@ void take_memory(TriedCause& t, const Experiment& e, const MemoryUse& stated) {
     if (!t.cause || t.cause->frees.empty()) return;
     // What fits with room to spare is seldom put elsewhere, unless by a template.
     constexpr double by_template = 0.2;
-    t.cause->weight *= std::clamp(use.peak / use.capacity, by_template, 1.0);
+    if (!without(*t.cause, e)) t.cause->weight *= std::clamp(use.peak / use.capacity, by_template, 1.0);
     const Bytes context = e.cluster.overheads.context;
     Bytes held = use.peak + use.overheads - context;
     for (const std::string& part : t.cause->frees) {
@@ -337,13 +340,19 @@ Patterned interruptions(const StepPattern& p, const std::vector<Cause>& causes,
     return found;
 }
 
+// What is wrong with a count needs that count.
+bool is_stated(const Cause& cause, const Observed& seen) {
+    return (seen.stated_rate || !needs(cause, CauseNeeds::stated_rate)) &&
+           (seen.stated_tokens || !needs(cause, CauseNeeds::stated_tokens)) &&
+           (seen.stated_total || !needs(cause, CauseNeeds::stated_total));
+}
+
 // With single steps known, what slows down some of them is looked for there.
 std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen, Seconds quiet,
                                  bool apart) {
     std::vector<Suspect> suspects;
     for (const TriedCause& t : tried.all) {
-        if (t.cause && needs(*t.cause, CauseNeeds::stated_rate) && !seen.stated_rate) continue;
-        if (t.cause && needs(*t.cause, CauseNeeds::stated_tokens) && !seen.stated_tokens) continue;
+        if (t.cause && !is_stated(*t.cause, seen)) continue;
         Suspect s;
         s.tried = &t;
         if (t.cause) s.weight = t.cause->weight * (apart ? 1 - t.cause->some : 1);
@@ -566,8 +575,9 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& listed, in
     std::vector<std::optional<StatedCause>> stated(causes.size());
     std::vector<std::optional<TriedCause>> tried(causes.size());
     each_on_threads(threads, causes.size(), [&](std::size_t i) {
-        if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale, plans);
         stated[i] = stated_cause(causes[i], e, plain.times.step / scale);
+        if (stated[i]) causes[i].weight *= dearer_than_forecast;
+        if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale, plans);
     });
     CauseGuess nothing{.severity = 1, .times = plain.times, .kinds = plain.kinds};
     nothing.idle_most = plain.idle;

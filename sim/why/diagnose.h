@@ -60,8 +60,8 @@ struct Observed {
     std::vector<MeasuredClock> clocks = {};  // of devices
     // of the time, how much the run had its devices or cores for itself
     std::optional<double> device_share = {};
-    bool stated_rate = false;    // the step was reckoned from an MFU
-    bool stated_tokens = false;  // or from tokens a second
+    // the step was reckoned from an MFU, from tokens a second, of these from those of all devices
+    bool stated_rate = false, stated_tokens = false, stated_total = false;
 };
 
 StepPattern pattern_of(const std::vector<Seconds>& steps);

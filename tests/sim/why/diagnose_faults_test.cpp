@@ -87,9 +87,10 @@ Fault fault_of(const TriedCauses& tried, Random& r) {
             return f;
         }
         const TriedCause& t = tried.all[i];
-        if (needs(*t.cause, CauseNeeds::stated_rate) ||
-            needs(*t.cause, CauseNeeds::stated_tokens) || t.cause->some == 1)
-            continue;
+        const bool of_a_count = needs(*t.cause, CauseNeeds::stated_rate) ||
+                                needs(*t.cause, CauseNeeds::stated_tokens) ||
+                                needs(*t.cause, CauseNeeds::stated_total);
+        if (of_a_count || t.cause->some == 1) continue;
         f.name = t.cause->name;
         f.some = uniform(r, 0, 1) < t.cause->some;
         if (f.some) {
