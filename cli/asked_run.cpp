@@ -195,7 +195,8 @@ void take_bandwidth(BytesPerSecond bus, AskedRun& run) {
     const double algorithm = bus.si() / (2.0 * (ranks - 1) / ranks), us = 1e6 * bytes / algorithm;
     std::string text =
         "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
-    const std::string both = fmt::format("{:.1f} {:.3f} {:.3f} 0", us, algorithm / 1e9, bus.si() / 1e9);
+    const std::string both =
+        fmt::format("{:.1f} {:.3f} {:.3f} 0", us, algorithm / 1e9, bus.si() / 1e9);
     text += fmt::format("{:.0f} {:.0f} float sum -1 {} {}\n", bytes, bytes / 4, both, both);
     const ScratchFolder folder;
     const std::string file = folder.path() + "/bus_bandwidth.txt";
@@ -220,8 +221,10 @@ void take_seen(const std::string& text, AskedRun& run) {
     } said{text.substr(0, equals), text.substr(std::min(equals + 1, text.size()))};
     Observed& seen = run.observed;
     const std::pair<std::string, std::optional<Seconds>*> times[] = {
-        {"forward", &seen.forward},     {"backward", &seen.backward},
-        {"optimizer", &seen.optimizer}, {"gradient_sync", &seen.gradient_sync},
+        {"forward", &seen.forward},
+        {"backward", &seen.backward},
+        {"optimizer", &seen.optimizer},
+        {"gradient_sync", &seen.gradient_sync},
         {"passes", &seen.passes}};
     for (const auto& [name, time] : times)
         if (said.key == name) {
@@ -253,7 +256,8 @@ Experiment changed(const Options& options, const Experiment& asked, const std::s
         const std::size_t comma = std::min(keys.find(',', from), keys.size());
         const std::string key = keys.substr(from, comma - from);
         if (key.starts_with("gpus="))
-            other.gpus = positive("gpus", key.substr(5), [](const std::string& n) { return std::stoi(n); });
+            other.gpus =
+                positive("gpus", key.substr(5), [](const std::string& n) { return std::stoi(n); });
         else
             other.set.push_back(key);
         from = comma + 1;
@@ -280,8 +284,8 @@ OtherRun other_run(const Options& options, const AskedRun& run, const std::strin
                    .step = {},
                    .sound = sound};
     Observed ignored;
-    other.step =
-        step_of(colon == std::string::npos ? text : text.substr(colon + 1), other.experiment, ignored);
+    other.step = step_of(colon == std::string::npos ? text : text.substr(colon + 1),
+                         other.experiment, ignored);
     if (other.step <= Seconds(0)) throw ConfigError("expected more than 0");
     return other;
 }

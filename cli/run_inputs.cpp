@@ -66,10 +66,10 @@ std::string steps_alone(const Case& c) {
 std::vector<Comparison> runs_of(const Options& options, const NamedRow& named,
                                 CausesOfRows causes = CausesOfRows::read) {
     const auto& [path, row] = named;
-    std::vector<Comparison> found =
-        is_log(path) ? comparisons_of_log(options, path)
-                     : read_comparisons(path, options.cluster, options.framework, {},
-                                        causes == CausesOfRows::read);
+    std::vector<Comparison> found = is_log(path)
+                                        ? comparisons_of_log(options, path)
+                                        : read_comparisons(path, options.cluster, options.framework,
+                                                           {}, causes == CausesOfRows::read);
     if (!row.empty())
         std::erase_if(found,
                       [&wanted = row](const Comparison& c) { return c.what.case_id != wanted; });

@@ -299,7 +299,8 @@ static std::vector<BusySpan> spans_of(const TaskGraph& graph, const Timeline& ti
     std::vector<BusySpan> spans;
     for (TaskId t = 0; t < graph.size(); ++t)
         for (const Place place : graph.places(t))
-            if (place.rank() == rank && (with_host || !std::holds_alternative<HostWork>(graph.op(t))))
+            if (place.rank() == rank &&
+                (with_host || !std::holds_alternative<HostWork>(graph.op(t))))
                 spans.emplace_back(timeline.start[t], timeline.finish[t]);
     return spans;
 }

@@ -142,8 +142,9 @@ OtherPlan plan_of(const OtherRun& run) {
 Seconds under_cause(const OtherPlan& plan, const Cause& cause, double severity,
                     const Experiment& e) {
     const Experiment& other = plan.run.experiment;
-    const bool spared = plan.run.sound || !is_possible(cause, other) ||
-                        (is_of_few(cause.ranks) && rank_count(other.cluster) < rank_count(e.cluster));
+    const bool spared =
+        plan.run.sound || !is_possible(cause, other) ||
+        (is_of_few(cause.ranks) && rank_count(other.cluster) < rank_count(e.cluster));
     if (spared) return plan.plain.times.step;
     const auto guess = guess_of(cause, severity, other, plan.plain, plan.scale);
     return guess ? guess->times.step : plan.plain.times.step;
@@ -214,7 +215,8 @@ void take_memory(TriedCause& t, const Experiment& e, const MemoryUse& stated) {
     if (!t.cause || t.cause->frees.empty()) return;
     // What fits with room to spare is seldom put elsewhere, unless by a template.
     constexpr double by_template = 0.2;
-    if (!without(*t.cause, e)) t.cause->weight *= std::clamp(use.peak / use.capacity, by_template, 1.0);
+    if (!without(*t.cause, e))
+        t.cause->weight *= std::clamp(use.peak / use.capacity, by_template, 1.0);
     const Bytes context = e.cluster.overheads.context;
     Bytes held = use.peak + use.overheads - context;
     for (const std::string& part : t.cause->frees) {

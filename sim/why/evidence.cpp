@@ -20,7 +20,7 @@ namespace {
 constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
                  clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
                  memory_width = 0.17, idle_width = 0.25, slices_width = 0.7, busy_width = 0.15,
-                 other_width = 0.12;
+                 other_width = 0.13, same_width = 0.08;
 constexpr double outliers = 0.05, outlier_width = 3;
 // A phase below this share of the step is not looked at; a stretch without work that is shorter
 // than this share says little.
@@ -35,6 +35,9 @@ double log_sum(double a, double b) {
 // Of what may also be off, by anything, for a reason that nobody thought of: phases of a log, which
 // may be timed otherwise, in one of fifty; what is read at a device or a link in one of a thousand.
 constexpr double strange_phase = 0.02, strange_reading = 0.001;
+// Two runs of one page: half of such pairs differ in their errors by less than 0.09, a fifth by
+// more than 0.3 (notes/diagnose.md).
+constexpr double strange_run = 0.2;
 // A kind of kernels below this share of all is not looked at. A configuration that cannot fit is
 // one that was not run, or one whose memory the forecast does not know.
 constexpr double least_kind = 0.02, strange_memory = 0.03;
@@ -146,9 +149,7 @@ void weigh_phases(Scale& s) {
 // What is wrong with all kernels moves the step alike and cancels; the rest is no wider than what
 // is known of the step itself: a step that is longer beside kernels as long as forecast has another
 // reason.
-double kernels_width(const Scale& s) {
-    return std::min(kernel_width, error_of(s.tried).slower);
-}
+double kernels_width(const Scale& s) { return std::min(kernel_width, error_of(s.tried).slower); }
 
 void weigh_ranks(Scale& s) {
     if (s.observed.rank_times.size() <= 1) return;
@@ -208,16 +209,20 @@ void weigh_busy(Scale& s) {
                  *s.observed.busy - s.guess.busy, busy_width, strange_phase);
 }
 
-// Other runs of the same people: most of what a forecast is off is common to both.
+// Other runs of the same people: most of what a forecast is off is common to both, and all of it
+// where both are of one configuration.
 void weigh_others(Scale& s) {
+    const CauseGuess& plain = s.tried.all.front().guesses.front();
     for (std::size_t i = 0; i < s.tried.others.size(); ++i) {
         const OtherRun& other = s.tried.others[i];
         const Seconds said = s.guess.others[i];
+        const bool same = other.sound && plain.others[i] == plain.times.step;
         s.add_robust(other.name,
                      fmt::format("{} {}, {} expected; beside this one {:.2f}, {:.2f} expected",
                                  ms(other.step), other.sound ? "without it" : "with it", ms(said),
                                  other.step / s.step, said / s.guess.times.step),
-                     std::log(other.step / said) - s.off(), other_width, strange_phase);
+                     std::log(other.step / said) - s.off(), same ? same_width : other_width,
+                     same ? strange_phase : strange_run);
     }
 }
 
@@ -303,9 +308,9 @@ bool is_of_few(SlowRanks ranks) { return ranks == SlowRanks::one || ranks == Slo
 Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& tried,
              const Observed& observed, Seconds step) {
     Scale scale{g, tried, observed, step};
-    for (const auto weigh : {weigh_step, weigh_phases, weigh_ranks, weigh_kinds, weigh_idle,
-                             weigh_busy, weigh_others, weigh_clocks, weigh_device_share,
-                             weigh_links})
+    for (const auto weigh :
+         {weigh_step, weigh_phases, weigh_ranks, weigh_kinds, weigh_idle, weigh_busy, weigh_others,
+          weigh_clocks, weigh_device_share, weigh_links})
         weigh(scale);
     weigh_memory(scale, memory);
     return std::move(scale.found);

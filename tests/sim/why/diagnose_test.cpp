@@ -517,8 +517,8 @@ TEST_CASE("what an experiment states is named with its costs") {
     CHECK(try_causes(two_nodes(), read_causes(), 1).stated.empty());
 }
 
-// Eight replicas: the tokens of one are an eighth of all, so that a step reckoned from them is eight
-// times as long.
+// Eight replicas: the tokens of one are an eighth of all, so that a step reckoned from them is
+// eight times as long.
 TEST_CASE("tokens of one rank are told only where all tokens are stated") {
     const Experiment e = two_nodes();
     const auto tried = try_causes(e, read_causes(), 1);
