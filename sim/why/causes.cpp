@@ -59,6 +59,10 @@ void check_change(const std::string& text) {
     if (!is_of_step(c.key) && c.key != "experts" && !all_below && !find_key(c.key))
         throw ConfigError(c.key + ": " + unknown_key(c.key));
     if (c.how == '+') (void)parse_seconds(c.value);
+    if (c.how == '>') (void)parse_bandwidth(c.value);
+    Experiment any;
+    if (c.how == '=' && find_key(c.key) && c.value != "severity" && c.value != "node")
+        set_key(any, {c.key, c.value});
 }
 
 using Needs = bool(const Experiment&);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <tuple>
 
 #include "measured/read.h"
 #include "model/base/errors.h"
@@ -517,6 +518,34 @@ TEST_CASE("what an experiment states is named with its costs") {
     CHECK(try_causes(two_nodes(), read_causes(), 1).stated.empty());
 }
 
+// Each key alone, beside an experiment of the usual kind, which has none of them.
+TEST_CASE("what an experiment can state of a cause is recognised, and undone") {
+    Experiment usual = two_nodes();
+    usual.runtime.exchanges.gradients = GradientOverlap::always;
+    usual.cluster.inter.bandwidth = BytesPerSecond(50e9);
+    const std::vector<Cause> causes = read_causes();
+    const std::tuple<const char*, const char*, const char*> stated[] = {
+        {"recompute is on", "parallelism.recompute", "full"},
+        {"attention without a fused kernel", "runtime.attention", "plain"},
+        {"no fused passes", "runtime.kernels", "eager"},
+        {"blocking launches", "cluster.launch_blocking", "true"},
+        {"network between nodes", "cluster.link.inter.bandwidth", "1 GB/s"},
+        {"PCIe inside the node", "cluster.fabric", "pcie"},
+        {"optimizer on the host", "run.offload_optimizer", "true"},
+        {"exchanges do not overlap", "runtime.exchanges.gradients", "never"}};
+    for (const auto& [name, key, value] : stated) {
+        INFO(name);
+        const auto cause = std::ranges::find(causes, name, &Cause::name);
+        REQUIRE(cause != causes.end());
+        CHECK_FALSE(without(*cause, usual));
+        Experiment e = usual;
+        set_key(e, {key, value});
+        const auto undone = without(*cause, e);
+        REQUIRE(undone);
+        CHECK(get_key(*undone, key) != get_key(e, key));
+    }
+}
+
 // Eight replicas: the tokens of one are an eighth of all, so that a step reckoned from them is
 // eight times as long.
 TEST_CASE("tokens of one rank are told only where all tokens are stated") {
@@ -555,6 +584,8 @@ TEST_CASE("a list of causes that nobody could apply is refused with its place") 
         return complaint([&] { (void)read_causes(path); }, folder.path());
     };
     CHECK(refused("changes = [\"parallelism.nothing = 1\"]").find("parallelism.nothing") !=
+          std::string::npos);
+    CHECK(refused("undone = [\"runtime.kernels = compiled\"]").find("style of kernels") !=
           std::string::npos);
     CHECK(refused("changes = [\"step\"]").find("expected KEY = VALUE") != std::string::npos);
     CHECK(refused("when = [\"moonlight\"]").find("moonlight") != std::string::npos);
