@@ -47,6 +47,14 @@ StepTimes scaled(StepTimes times, double by) {
     return times;
 }
 
+QuickStep scaled(QuickStep step, double by) {
+    step.times = scaled(step.times, by);
+    for (Seconds QuickStep::*part :
+         {&QuickStep::kernels, &QuickStep::typical, &QuickStep::computing})
+        step.*part *= by;
+    return step;
+}
+
 struct Suspect {
     const TriedCause* tried = nullptr;
     std::vector<Judged> guesses;
@@ -132,10 +140,16 @@ OtherPlan plan_of(const OtherRun& run) {
     const Seconds p50 = predict(AsRun{run.experiment, {.by = RunBy::recipe}}).step.p50;
     OtherPlan plan{.run = run, .plain = quick_step(run.experiment)};
     plan.scale = p50 / plan.plain.times.step;
-    plan.plain.times = scaled(plan.plain.times, plan.scale);
-    plan.plain.kernels *= plan.scale;
-    plan.plain.typical *= plan.scale;
+    plan.plain = scaled(plan.plain, plan.scale);
     return plan;
+}
+
+CauseGuess nothing_guess(const QuickStep& plain, const std::vector<OtherPlan>& others) {
+    CauseGuess g{.severity = 1, .times = plain.times, .kinds = plain.kinds};
+    g.idle_most = plain.idle;
+    g.busy = plain.busy;
+    for (const OtherPlan& other : others) g.others.push_back(other.plain.times.step);
+    return g;
 }
 
 // What is wrong with few ranks need not be in a run of fewer; what it cannot have it does not have.
@@ -559,10 +573,7 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& listed, in
     const Interval& forecast = whole.step;
     QuickStep plain = quick_step(e);
     const double scale = forecast.p50 / plain.times.step;  // to the median draw
-    plain.times = scaled(plain.times, scale);
-    plain.kernels *= scale;
-    plain.typical *= scale;
-    plain.computing *= scale;
+    plain = scaled(plain, scale);
     TriedCauses found{.forecast = forecast,
                       .cluster = e.cluster,
                       .kernels = plain.kernels,
@@ -581,11 +592,7 @@ TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& listed, in
         if (stated[i]) causes[i].weight *= dearer_than_forecast;
         if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale, plans);
     });
-    CauseGuess nothing{.severity = 1, .times = plain.times, .kinds = plain.kinds};
-    nothing.idle_most = plain.idle;
-    nothing.busy = plain.busy;
-    for (const OtherPlan& other : plans) nothing.others.push_back(other.plain.times.step);
-    found.all.push_back({std::nullopt, {nothing}});
+    found.all.push_back({std::nullopt, {nothing_guess(plain, plans)}});
     for (auto& s : stated)
         if (s) found.stated.push_back(std::move(*s));
     for (auto& t : tried)
