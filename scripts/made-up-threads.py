@@ -15,9 +15,10 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 
 A, H = "dgx-a100", "dgx-h100"
-PROGRAM = next((a for a in sys.argv[1:] if not a.startswith("-")), str(pathlib.Path(__file__).parents[1] / "build/release/stepcast"))
+PROGRAM = str(pathlib.Path(next((a for a in sys.argv[1:] if not a.startswith("-")), pathlib.Path(__file__).parents[1] / "build/release/stepcast")).resolve())
 MODELS = {  # of those that are no presets: a preset and its keys
     "gpt2": ("gpt2-124m", {}), "gpt2-xl": ("gpt2-1.5b", {}),
     "gpt2-medium": ("gpt2-124m", {"layers": 24, "hidden": 1024, "heads": 16, "kv_heads": 16, "ffn": 4096}),
@@ -118,7 +119,7 @@ SECOND = [
 ]
 
 def asked(*words):
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, cwd=tempfile.gettempdir())
     if done.returncode:
         sys.exit(done.stderr)
     return done.stdout
