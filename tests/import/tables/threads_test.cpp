@@ -30,15 +30,15 @@ constexpr Thread threads[] = {
     {"wild_qwen736_57b_a14b_8h100", "experts in a loop"},
 };
 
-// 1: likeliest, "nothing" counted among the causes.
+// 1: likeliest, "nothing" counted among the causes, but not what the row itself states.
 std::size_t place_of(const std::string& cause, const Diagnosis& d) {
     const auto likelier = [&](double than) {
         return static_cast<std::size_t>(std::ranges::count_if(
-            d.causes, [&](const SuspectedCause& s) { return s.probability > than; }));
+            d.causes, [&](const SuspectedCause& s) { return !s.stated && s.probability > than; }));
     };
     if (cause.empty()) return 1 + likelier(d.probability_of_nothing);
     for (const SuspectedCause& s : d.causes)
-        if (s.name == cause)
+        if (s.name == cause && !s.stated)
             return 1 + likelier(s.probability) +
                    static_cast<std::size_t>(d.probability_of_nothing > s.probability);
     return d.causes.size() + 1;
