@@ -15,7 +15,7 @@ struct Options {
     std::string format = "auto", what = "presets", objective = "step";
     std::string tokens, training_steps, within, market;
     std::string log, profile, nccl_tests, gpu_samples, save, history, junit, false_alarms = "1%";
-    std::vector<std::string> measured, rank_times, ruled_out;
+    std::vector<std::string> measured, rank_times, ruled_out, seen, sound, beside;
     std::string command;  // the whole line as a shell reads it
     std::vector<std::string> frameworks, inputs, set, measurements, step_inputs, phases, vary,
         where, environment;

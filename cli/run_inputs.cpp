@@ -63,11 +63,13 @@ std::string steps_alone(const Case& c) {
 }
 
 // Those of the name, or all.
-std::vector<Comparison> runs_of(const Options& options, const NamedRow& named) {
+std::vector<Comparison> runs_of(const Options& options, const NamedRow& named,
+                                CausesOfRows causes = CausesOfRows::read) {
     const auto& [path, row] = named;
-    std::vector<Comparison> found =
-        is_log(path) ? comparisons_of_log(options, path)
-                     : read_comparisons(path, options.cluster, options.framework);
+    std::vector<Comparison> found = is_log(path)
+                                        ? comparisons_of_log(options, path)
+                                        : read_comparisons(path, options.cluster, options.framework,
+                                                           {}, causes == CausesOfRows::read);
     if (!row.empty())
         std::erase_if(found,
                       [&wanted = row](const Comparison& c) { return c.what.case_id != wanted; });
@@ -162,9 +164,9 @@ std::vector<Case> all_cases(const Options& options, const std::string& input) {
     return cases;
 }
 
-Case one_case(const Options& options, const std::string& input) {
+Case one_case(const Options& options, const std::string& input, CausesOfRows causes) {
     const NamedRow named = named_row(input);
-    const std::vector<Comparison> found = runs_of(options, named);
+    const std::vector<Comparison> found = runs_of(options, named, causes);
     if (found.size() > 1)
         throw ConfigError(fmt::format("{}: has {} runs; expected one, as {}:{}", named.path,
                                       found.size(), named.path, found.front().what.case_id));

@@ -28,7 +28,10 @@ NamedRow named_row(const std::string& input);
 
 // The only run of a log, a run folder or a table, or the one that is named (TABLE.csv:CASE). Throws
 // ConfigError if it has no forecast.
-Case one_case(const Options& options, const std::string& input);
+// `causes`: whether what a row tells of the CAUSE of its step is read or left out.
+enum class CausesOfRows { read, left_out };
+Case one_case(const Options& options, const std::string& input,
+              CausesOfRows causes = CausesOfRows::read);
 // The same for all of its runs.
 std::vector<Case> all_cases(const Options& options, const std::string& input);
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/base/numbers.h"
 #include "model/base/whole_files.h"
 #include "reports/json_parts.h"
 
@@ -20,7 +21,9 @@ using enum Diagnosis::Verdict;
 std::size_t told(const Diagnosis& d) {
     if (d.verdict == nothing_wrong || d.causes.empty()) return 0;
     if (d.verdict == too_fast && d.causes.front().costs > Seconds(0)) return 0;
-    return std::min<std::size_t>(2, d.causes.size());
+    const auto suspected =
+        std::ranges::count_if(d.causes, [](const SuspectedCause& s) { return !s.stated; });
+    return std::min<std::size_t>(2, as_index(suspected));
 }
 
 Table causes_table(const Diagnosis& d) {
@@ -28,8 +31,8 @@ Table causes_table(const Diagnosis& d) {
         .name = "",
         .columns = {
             {"cause", 34, true}, {"probability"}, {"costs"}, {"without it"}, {"in", 0, true}}};
-    for (std::size_t i = 0; i < std::min(most_causes, d.causes.size()); ++i) {
-        const SuspectedCause& s = d.causes[i];
+    for (const SuspectedCause& s : d.causes) {
+        if (s.stated || table.rows.size() == most_causes) continue;
         table.rows.push_back({{s.name},
                               percent_cell(s.probability),
                               time_cell(s.costs),
@@ -78,6 +81,16 @@ std::string pattern_sentence(const StepPattern& p) {
         text += fmt::format("; together they lose {}", time_text(p.quiet * p.lost));
     }
     return text;
+}
+
+// What the configuration states and pays for, which the forecast has: no part of the gap.
+std::string stated_sentence(const Diagnosis& d) {
+    std::string text;
+    for (const SuspectedCause& s : d.causes)
+        if (s.stated)
+            text += fmt::format("{}{} costs {} ({})", text.empty() ? "" : "; ", s.name,
+                                time_text(s.costs), s.remedy);
+    return text.empty() ? "" : "the configuration itself: " + text;
 }
 
 std::string gap_sentence(const Diagnosis& d) {
@@ -132,7 +145,10 @@ std::string verdict_text(const Diagnosis& d) {
 std::string diagnosis_table(const Diagnosis& d) {
     std::string text = wrapped(d.run + ": " + verdict_text(d)) + wrapped(gap_sentence(d));
     if (d.pattern.steps > 0) text += wrapped(pattern_sentence(d.pattern));
-    if (!d.causes.empty() && d.verdict != nothing_wrong) text += "\n" + text_of(causes_table(d));
+    if (const std::string stated = stated_sentence(d); !stated.empty()) text += wrapped(stated);
+    const bool suspected =
+        std::ranges::any_of(d.causes, [](const SuspectedCause& s) { return !s.stated; });
+    if (suspected && d.verdict != nothing_wrong) text += "\n" + text_of(causes_table(d));
     for (std::size_t i = 0; i < told(d); ++i) {
         const SuspectedCause& s = d.causes[i];
         text += "\n" + wrapped(s.name + ": " + s.what);
@@ -157,6 +173,7 @@ std::string to_json(const Diagnosis& d) {
                     {"step_without_s", s.without},
                     {"severity", s.severity},
                     {"in_some_steps", s.in_some_steps},
+                    {"stated", s.stated},
                     {"evidence", json::list(s.witnesses,
                                             [](const Witness& w) {
                                                 return Json{{"what", w.what},
@@ -195,6 +212,8 @@ void write_diagnosis(const std::string& folder, const Diagnosis& d,
               .answer_note = gap_sentence(d)};
     PageSection causes{.title = "Causes", .tables = {causes_table(d)}};
     if (d.pattern.steps > 0) causes.paragraphs = {pattern_sentence(d.pattern)};
+    if (const std::string stated = stated_sentence(d); !stated.empty())
+        causes.paragraphs.push_back(stated);
     page.sections.push_back(std::move(causes));
     for (std::size_t i = 0; i < told(d); ++i) {
         const SuspectedCause& s = d.causes[i];

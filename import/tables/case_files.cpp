@@ -95,6 +95,15 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& 
     return comparison;
 }
 
+// "CAUSE: what was found; what the row states": the first part goes.
+void leave_out_cause(CaseRow& row) {
+    const auto notes = row.cells.find("notes");
+    constexpr std::string_view begin = "CAUSE:";
+    if (notes == row.cells.end() || !notes->second.starts_with(begin)) return;
+    const std::size_t end = std::min(notes->second.find(';'), notes->second.size());
+    notes->second.replace(begin.size(), end - begin.size(), " left out");
+}
+
 // Rows with the same source and case id repeat one case: only the first counts.
 std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster,
                                        Shelf shelf) {
@@ -167,7 +176,7 @@ std::string experiment_of_recorded(const std::string& system, const std::string&
 
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework,
-                                         const std::set<std::string>& forgotten) {
+                                         const std::set<std::string>& forgotten, bool causes) {
     std::vector<Comparison> found;
     bool rows_of_cases = false;
     const std::vector<std::string> header =
@@ -183,7 +192,10 @@ std::vector<Comparison> read_comparisons(const std::string& path, const std::str
         for (Comparison& c : comparisons_of_recorded(samples, cluster))
             found.push_back(std::move(c));
     } else {
-        found = comparisons_of(read_cases(path), cluster, Shelf(framework, forgotten));
+        std::vector<CaseRow> rows = read_cases(path);
+        if (!causes)
+            for (CaseRow& row : rows) leave_out_cause(row);
+        found = comparisons_of(rows, cluster, Shelf(framework, forgotten));
         rows_of_cases = true;
     }
     if (!framework.empty() && !rows_of_cases)

@@ -22,9 +22,11 @@ std::string experiment_of_recorded(const std::string& system, const std::string&
 // Reads a path by its content: a run folder, imported measurements (recorded routing is looked up
 // in the folder routing/ beside them), or a table of cases, some of which may be refused. Predicts
 // nothing. Rows of cases are read as if the frameworks of `forgotten` were not known: by the next
-// rule of model/presets/sources.toml that they meet.
+// rule of model/presets/sources.toml that they meet. Without `causes`, what their notes tell of the
+// CAUSE of the step is not read: who asks for it does not know it.
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework = "",
-                                         const std::set<std::string>& forgotten = {});
+                                         const std::set<std::string>& forgotten = {},
+                                         bool causes = true);
 
 }  // namespace stepcast

@@ -127,6 +127,7 @@ class Cause(BaseModel):
     probability: float
     costs_s: float
     step_without_s: float
+    stated: bool = Field(False, description="by the configuration: it is there for certain, the forecast has it, and it is no part of the gap")
     evidence: list[dict[str, Any]]
     test: str
     test_minutes: float

@@ -224,13 +224,20 @@ async def diagnose(run: Source, measured: Annotated[Union[str, list[str]], Field
                    profile: Annotated[str, Field(description="path of a rank's profile (PyTorch's trace, Nsight's SQLite), or of a folder of several")] = "",
                    nccl_tests: Annotated[Optional[Source], Field(description="output of all_reduce_perf on these machines")] = None,
                    nvidia_smi: Annotated[Optional[Source], Field(description="nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,clocks_event_reasons.active --format=csv -l 1, sampled during the run")] = None,
+                   seen: Annotated[Optional[list[str]], Field(description=(
+                       "what was read off: forward, backward, passes (both), gradient_sync, optimizer=1.2s; busy (nvidia-smi's utilisation), clock=45%;"
+                       " memory (peak of tensors)=61GiB; bus_bandwidth=12GB/s"))] = None,
+                   sound: Annotated[Optional[list[str]], Field(description=(
+                       'the same run where nothing is wrong (a recipe\'s, before the upgrade, elsewhere): "2.9s"; or another such run: "gpus=8:1.9s"'))] = None,
+                   beside: Annotated[Optional[list[str]], Field(description='other runs of the same set-up: "gpus=8,global_batch=16:1.2s"')] = None,
                    ruled_out: Annotated[Optional[list[str]], Field(description="causes that were tested and are not it")] = None,
                    set: Set = None, cluster: Machine = "", framework: Framework = "", gpus: Gpus = 0, model: Model = "",
                    env: Env = None) -> Diagnosis:
     """Why a run is slower than it should be: ranked causes, the cheapest test, what to change; or nothing is wrong, or cannot tell."""
     common = {"set": set, "cluster": cluster, "framework": framework, "gpus": gpus, "model": model, "env": env}
     options = {**common, "measured": measured if isinstance(measured, str) else ",".join(measured),
-               "rank_times": ",".join(rank_times or []), "profile": profile, "ruled_out": ruled_out}
+               "rank_times": ",".join(rank_times or []), "profile": profile, "seen": seen, "sound": sound,
+               "beside": beside, "ruled_out": ruled_out}
     with asked("diagnose", [run], options, {"log": log, "nccl_tests": nccl_tests, "nvidia_smi": nvidia_smi}) as line:
         text, said = await line.run()
         return answer(Diagnosis, line, said, json.loads(text), evidence=await line.evidence(line.words[1], common))

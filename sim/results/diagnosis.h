@@ -25,6 +25,7 @@ struct SuspectedCause {
     Seconds without;         // what the step would be without it
     double severity = 1;     // the likeliest
     bool in_some_steps = false;
+    bool stated = false;  // by the configuration: it is there, and the forecast has it
     std::vector<Witness> witnesses;
     friend bool operator==(const SuspectedCause&, const SuspectedCause&) = default;
 };

@@ -32,4 +32,17 @@ inline double longest_idle(std::vector<BusySpan> spans, Seconds begin, Seconds e
     return std::max(longest, end - covered) / (end - begin);
 }
 
+// How much of begin .. end spans cover.
+inline double covered_share(std::vector<BusySpan> spans, Seconds begin, Seconds end) {
+    if (end <= begin) return 0;
+    std::ranges::sort(spans);
+    Seconds sum, covered = begin;
+    for (const auto& [start, finish] : spans) {
+        const Seconds from = std::max(start, covered), to = std::min(finish, end);
+        if (to > from) sum += to - from;
+        covered = std::max(covered, to);
+    }
+    return sum / (end - begin);
+}
+
 }  // namespace stepcast

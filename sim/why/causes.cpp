@@ -30,16 +30,16 @@ struct CauseList {
     KEY_NAMED(std::vector<Cause>, causes, {}, "cause", "");
 };
 
-// "KEY = VALUE", "KEY *" or "KEY + VALUE".
+// "KEY = VALUE", "KEY *" or "KEY + VALUE"; of what undoes a cause also "KEY >= VALUE".
 struct Change {
     std::string key, value;
     char how = '=';
 };
 
 Change parse_change(const std::string& text) {
-    for (const char how : {'=', '*', '+'})
+    for (const char how : {'=', '*', '+', '>'})
         if (const auto at = text.find(std::string(" ") + how); at != std::string::npos) {
-            const auto value = std::min(at + 3, text.size());
+            const auto value = std::min(at + (how == '>' ? 4 : 3), text.size());
             return {text.substr(0, at), text.substr(value), how};
         }
     throw ConfigError("\"" + text + "\"; expected KEY = VALUE, KEY * or KEY + VALUE");
@@ -59,14 +59,23 @@ void check_change(const std::string& text) {
     if (!is_of_step(c.key) && c.key != "experts" && !all_below && !find_key(c.key))
         throw ConfigError(c.key + ": " + unknown_key(c.key));
     if (c.how == '+') (void)parse_seconds(c.value);
+    if (c.how == '>') (void)parse_bandwidth(c.value);
+    Experiment any;
+    if (c.how == '=' && find_key(c.key) && c.value != "severity" && c.value != "node")
+        set_key(any, {c.key, c.value});
 }
 
 using Needs = bool(const Experiment&);
-constexpr std::pair<CauseNeeds, Needs*> needs[] = {
+constexpr std::pair<CauseNeeds, Needs*> all_needs[] = {
     {CauseNeeds::nodes, [](const Experiment& e) { return e.cluster.nodes > 1; }},
     {CauseNeeds::linked_node,
      [](const Experiment& e) {
          return e.cluster.gpus_per_node > 1 && joins_gpus(e.cluster.fabric);
+     }},
+    {CauseNeeds::unlinked_node,
+     [](const Experiment& e) {
+         return e.cluster.gpus_per_node > 1 && rank_count(e.cluster) > 1 &&
+                !joins_gpus(e.cluster.fabric);
      }},
     {CauseNeeds::unblocked, [](const Experiment& e) { return !e.cluster.launch_blocking; }},
     {CauseNeeds::blocked, [](const Experiment& e) { return e.cluster.launch_blocking; }},
@@ -90,10 +99,20 @@ constexpr std::pair<CauseNeeds, Needs*> needs[] = {
      [](const Experiment& e) {
          return e.parallelism.zero == 3 && shards_over_some(e.parallelism);
      }},
+    {CauseNeeds::overlaps,
+     [](const Experiment& e) {
+         return e.parallelism.dp > 1 && e.runtime.exchanges.gradients != GradientOverlap::never;
+     }},
+    {CauseNeeds::half_precision,
+     [](const Experiment& e) {
+         return e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp16;
+     }},
     {CauseNeeds::spreads_experts, [](const Experiment& e) { return e.parallelism.ep > 1; }},
     {CauseNeeds::experts, [](const Experiment& e) { return e.workload.moe.experts > 0; }},
     {CauseNeeds::ranks, [](const Experiment& e) { return rank_count(e.cluster) > 1; }},
     {CauseNeeds::stated_rate, [](const Experiment&) { return true; }},
+    {CauseNeeds::stated_tokens, [](const Experiment&) { return true; }},
+    {CauseNeeds::stated_total, [](const Experiment&) { return true; }},
 };
 
 // Billions of parameters that a node holds once.
@@ -120,7 +139,9 @@ void apply(const Change& c, double severity, UnderCause& u) {
     Experiment& e = u.experiment;
     const auto value = [&] { return parse_seconds(c.value) * severity; };
     if (c.key == "step" || c.key == "rate") {
-        u.times *= c.value == "micro" ? 1.0 / micro_batches(e.parallelism) : severity;
+        u.times *= c.value == "micro"      ? 1.0 / micro_batches(e.parallelism)
+                   : c.value == "replicas" ? real(e.parallelism.dp)
+                                           : severity;
     } else if (c.key == "work") {
         u.work *= severity;
     } else if (c.key == "device") {
@@ -156,6 +177,7 @@ std::vector<Cause> read_causes(const std::string& path) {
     for (const Cause& cause : causes)
         at_place(file + ": cause \"" + cause.name + "\"", [&] {
             for (const std::string& change : cause.changes) check_change(change);
+            for (const std::string& change : cause.undone) check_change(change);
             for (const std::string& need : cause.when) (void)parse_name<CauseNeeds>(need);
             if (cause.least > cause.most || cause.every_least > cause.every_most ||
                 cause.weight <= 0)
@@ -170,7 +192,7 @@ std::vector<Cause> read_causes(const std::string& path) {
 
 bool is_possible(const Cause& cause, const Experiment& e) {
     return std::ranges::all_of(cause.when, [&](const std::string& need) {
-        return needs[as_index(parse_name<CauseNeeds>(need))].second(e);
+        return all_needs[as_index(parse_name<CauseNeeds>(need))].second(e);
     });
 }
 
@@ -187,8 +209,13 @@ bool sets_keys(const Cause& cause) {
     });
 }
 
-bool needs_rate(const Cause& cause) {
-    return std::ranges::count(cause.when, to_string(CauseNeeds::stated_rate)) > 0;
+Cause among(Cause cause, int ranks) {
+    cause.weight *= ranks / (ranks + cause.half_at);
+    return cause;
+}
+
+bool needs(const Cause& cause, CauseNeeds need) {
+    return std::ranges::count(cause.when, to_string(need)) > 0;
 }
 
 std::vector<double> severities_of(const Cause& cause) {
@@ -212,6 +239,33 @@ std::optional<UnderCause> under(const Cause& cause, double severity, const Exper
     } catch (const ConfigError&) {
         return std::nullopt;  // the experiment cannot be so
     }
+    return found;
+}
+
+// Whether the first key that the cause sets is so; one that is a matter of degree must be possible.
+static bool is_set(const Cause& cause, const Experiment& e) {
+    for (const std::string& text : cause.changes)
+        if (const Change c = parse_change(text); c.how == '=' && c.value != "severity")
+            return get_key(e, c.key) == c.value;
+    return is_possible(cause, e);
+}
+
+std::optional<Experiment> without(const Cause& cause, const Experiment& e) {
+    Experiment found = e;
+    try {
+        if (!is_set(cause, e)) return std::nullopt;
+        for (const std::string& text : cause.undone) {
+            const Change c = parse_change(text);
+            const std::string value =
+                c.value == "node" ? std::to_string(e.cluster.gpus_per_node) : c.value;
+            if (c.how != '>' || parse_bandwidth(get_key(e, c.key)) < parse_bandwidth(value))
+                set_key(found, {c.key, value});
+        }
+        check_experiment(found);
+    } catch (const ConfigError&) {
+        return std::nullopt;  // the experiment cannot be so
+    }
+    if (found == e) return std::nullopt;
     return found;
 }
 
@@ -244,12 +298,22 @@ KernelShares kinds_of(const TaskGraph& graph, const Costs& costs, int rank) {
 
 }  // namespace
 
-static double idle_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
+static std::vector<BusySpan> spans_of(const TaskGraph& graph, const Timeline& timeline, int rank,
+                                      bool with_host) {
     std::vector<BusySpan> spans;
     for (TaskId t = 0; t < graph.size(); ++t)
         for (const Place place : graph.places(t))
-            if (place.rank() == rank) spans.emplace_back(timeline.start[t], timeline.finish[t]);
-    return longest_idle(std::move(spans), Seconds(0), timeline.end);
+            if (place.rank() == rank &&
+                (with_host || !std::holds_alternative<HostWork>(graph.op(t))))
+                spans.emplace_back(timeline.start[t], timeline.finish[t]);
+    return spans;
+}
+
+// A stage that waits for another one does so in a kernel that receives, which is no task.
+static double busy_of(const TaskGraph& graph, const Timeline& timeline, int rank,
+                      const Experiment& e) {
+    if (e.parallelism.pp > 1) return 1;
+    return covered_share(spans_of(graph, timeline, rank, false), Seconds(0), timeline.end);
 }
 
 QuickStep quick_step(const Experiment& e) {
@@ -270,7 +334,8 @@ QuickStep quick_step(const Experiment& e) {
             .kinds = kinds,
             .typical = Seconds(typical),
             .uneven = typical > 0 ? most / typical : 1,
-            .idle = idle_of(graph, timeline, rank)};
+            .idle = longest_idle(spans_of(graph, timeline, rank, true), Seconds(0), timeline.end),
+            .busy = busy_of(graph, timeline, rank, e)};
 }
 
 }  // namespace stepcast

@@ -14,9 +14,10 @@
 namespace stepcast {
 
 // What an experiment must have for a cause to be possible.
-NAMED_ENUM(CauseNeeds, "what a cause needs", nodes, linked_node, unblocked, blocked, flash, fused,
-           no_recompute, trains, zero3, accumulates, shards_inside, spreads_experts, experts, ranks,
-           stated_rate);
+NAMED_ENUM(CauseNeeds, "what a cause needs", nodes, linked_node, unlinked_node, unblocked, blocked,
+           flash, fused, no_recompute, trains, zero3, accumulates, shards_inside, overlaps,
+           half_precision, spreads_experts, experts, ranks, stated_rate, stated_tokens,
+           stated_total);
 
 // Whose kernels take longer. `some`: a group of ranks, all alike; `each`: every rank otherwise, as
 // tokens choose their experts.
@@ -26,8 +27,10 @@ struct Cause {
     KEY(std::string, name, {}, "short");
     KEY(std::string, what, {}, "a sentence");
     KEY(double, weight, 0, "how often it is met; nothing wrong: 1", 0, 1);
+    KEY(double, half_at, 0, "of a few ranks: the weight is half of it at so many ranks", 0, 1e6);
     KEY(std::vector<std::string>, when, {}, "what the experiment must have");
     KEY(std::vector<std::string>, changes, {}, "of the experiment, the machine or the step");
+    KEY(std::vector<std::string>, undone, {}, "of an experiment that states it: without it");
     KEY(double, least, 1, "least severity", 1e-4, 1e4);
     KEY(double, most, 1, "largest severity", 1e-4, 1e4);
     KEY(bool, doubling, false, "severities are 2, 4, 8 ..");
@@ -49,9 +52,13 @@ struct Cause {
 // or a need that nobody knows.
 std::vector<Cause> read_causes(const std::string& path = "");
 
-// Whether the experiment has what the cause needs; stated_rate is a need of what was measured.
+// Whether the experiment has what the cause needs; that a rate or tokens are stated is a need of
+// what was measured.
 bool is_possible(const Cause& cause, const Experiment& e);
-bool needs_rate(const Cause& cause);
+bool needs(const Cause& cause, CauseNeeds need);
+// The cause as often as it is met among so many ranks: one of many is bad more often than one of
+// few.
+Cause among(Cause cause, int ranks);
 // Whether it sets keys of the experiment, and not of its machine alone.
 bool sets_keys(const Cause& cause);
 // How likely slow steps at equal distances are `every` steps apart: the same for each logarithm of
@@ -72,6 +79,8 @@ struct UnderCause {
     bool same = true;         // the experiment is the one as stated
 };
 std::optional<UnderCause> under(const Cause& cause, double severity, const Experiment& e);
+// The experiment without what it states of the cause; empty if it states nothing of it.
+std::optional<Experiment> without(const Cause& cause, const Experiment& e);
 
 // What each simulated rank computes, in seconds.
 std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs);
@@ -79,13 +88,14 @@ std::vector<double> kernel_times(const TaskGraph& graph, const Costs& costs);
 // One step of the experiment, without noise: what `diagnose` compares. `kernels`: the sum of what
 // the reporting rank computes, `computing` the same without the host's work, and `kinds` the shares
 // of that. `typical`: what the median rank computes; `uneven`: what the busiest one does, over
-// that. `idle`: the longest stretch in which the reporting rank does nothing, over the step.
+// that. `idle`: the longest stretch in which the reporting rank does nothing, over the step;
+// `busy`: how much of the step it computes or exchanges, or waits in an exchange for other ranks.
 struct QuickStep {
     StepTimes times;
     Seconds kernels, computing;
     KernelShares kinds;
     Seconds typical;
-    double uneven = 1, idle = 0;
+    double uneven = 1, idle = 0, busy = 1;
 };
 QuickStep quick_step(const Experiment& e);
 

@@ -38,10 +38,21 @@ constexpr double share_of_slowness = 2.0 / 3;
 // where all agrees than chance does: by half for each witness (of a normal law, in logarithms), and
 // so much more.
 constexpr double by_chance = 0.5, unexplained = 4;
+// What an experiment states for certain costs more than its forecast more often than what it does
+// not state is there: by this factor, which is judged.
+constexpr double dearer_than_forecast = 3;
 
 StepTimes scaled(StepTimes times, double by) {
     for (Seconds StepTimes::*part : parts_of_step) times.*part *= by;
     return times;
+}
+
+QuickStep scaled(QuickStep step, double by) {
+    step.times = scaled(step.times, by);
+    for (Seconds QuickStep::*part :
+         {&QuickStep::kernels, &QuickStep::typical, &QuickStep::computing})
+        step.*part *= by;
+    return step;
 }
 
 struct Suspect {
@@ -68,13 +79,20 @@ void take_idle(CauseGuess& g, const Cause& cause, const UnderCause& changed, dou
     g.idle_most = std::min(1.0, 1 - engine + simulated * engine);
 }
 
+// Of a step, how much a device runs any kernel: what the engine does not know is no kernel, but
+// what others run on the device is.
+double busy_share(const UnderCause& changed, const CauseGuess& g, Seconds engine, double busy) {
+    if (changed.device_share < 1 || changed.times < 1) return busy;
+    return busy * engine / g.times.step;
+}
+
 std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Experiment& e,
                                    const QuickStep& plain, double scale) {
     const auto changed = under(cause, severity, e);
     if (!changed) return std::nullopt;
     CauseGuess g{
         .severity = severity, .times = plain.times, .ranks = cause.ranks, .kinds = plain.kinds};
-    double idle = plain.idle;
+    double idle = plain.idle, busy = plain.busy;
     if (!changed->same) {
         try {
             const QuickStep step = quick_step(changed->experiment);
@@ -82,11 +100,13 @@ std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Ex
             g.kernels = scale * step.typical / plain.typical;
             g.kinds = step.kinds;
             idle = step.idle;
+            busy = step.busy;
             if (cause.ranks == SlowRanks::each) g.slowest_rank = step.uneven / plain.uneven;
         } catch (const ConfigError&) {
             return std::nullopt;
         }
     }
+    const Seconds simulated = g.times.step;
     g.times = scaled(g.times, changed->work / changed->device_share);
     g.times.forward += changed->in_forward;
     g.times.backward += changed->in_backward;
@@ -105,7 +125,43 @@ std::optional<CauseGuess> guess_of(const Cause& cause, double severity, const Ex
     g.link_inside /= changed->device_share;
     g.kernels = is_of_few(g.ranks) ? 1 : g.kernels * changed->work / changed->device_share;
     take_idle(g, cause, *changed, idle);
+    g.busy = busy_share(*changed, g, simulated * changed->work, busy);
     return g;
+}
+
+// Another run as it is forecast, with what scales its simulated times to the median.
+struct OtherPlan {
+    OtherRun run;
+    QuickStep plain;
+    double scale = 1;
+};
+
+OtherPlan plan_of(const OtherRun& run) {
+    const Seconds p50 = predict(AsRun{run.experiment, {.by = RunBy::recipe}}).step.p50;
+    OtherPlan plan{.run = run, .plain = quick_step(run.experiment)};
+    plan.scale = p50 / plan.plain.times.step;
+    plan.plain = scaled(plan.plain, plan.scale);
+    return plan;
+}
+
+CauseGuess nothing_guess(const QuickStep& plain, const std::vector<OtherPlan>& others) {
+    CauseGuess g{.severity = 1, .times = plain.times, .kinds = plain.kinds};
+    g.idle_most = plain.idle;
+    g.busy = plain.busy;
+    for (const OtherPlan& other : others) g.others.push_back(other.plain.times.step);
+    return g;
+}
+
+// What is wrong with few ranks need not be in a run of fewer; what it cannot have it does not have.
+Seconds under_cause(const OtherPlan& plan, const Cause& cause, double severity,
+                    const Experiment& e) {
+    const Experiment& other = plan.run.experiment;
+    const bool spared =
+        plan.run.sound || !is_possible(cause, other) ||
+        (is_of_few(cause.ranks) && rank_count(other.cluster) < rank_count(e.cluster));
+    if (spared) return plan.plain.times.step;
+    const auto guess = guess_of(cause, severity, other, plan.plain, plan.scale);
+    return guess ? guess->times.step : plan.plain.times.step;
 }
 
 // A step is simulated at few severities and its times are interpolated between them, in logarithms:
@@ -122,18 +178,36 @@ std::vector<CauseGuess> refined(const std::vector<CauseGuess>& few) {
 
 // Empty if the cause would not show.
 std::optional<TriedCause> tried_cause(const Cause& cause, const Experiment& e,
-                                      const QuickStep& plain, double scale) {
+                                      const QuickStep& plain, double scale,
+                                      const std::vector<OtherPlan>& others) {
     constexpr double shows = 0.01;
     TriedCause t{cause, {}};
     double effect = 0;
     for (const double severity : severities_of(cause))
         if (auto guess = guess_of(cause, severity, e, plain, scale)) {
             effect = std::max(effect, std::abs(std::log(guess->times.step / plain.times.step)));
+            for (const OtherPlan& other : others)
+                guess->others.push_back(under_cause(other, cause, severity, e));
             t.guesses.push_back(std::move(*guess));
         }
     if (effect < shows) return std::nullopt;
     if (!cause.doubling) t.guesses = refined(t.guesses);
     return t;
+}
+
+// Empty if the experiment states nothing of it, or nothing that costs time. `step`: as simulated.
+std::optional<StatedCause> stated_cause(const Cause& cause, const Experiment& e, Seconds step) {
+    constexpr double worth_telling = 0.97;
+    const auto changed = without(cause, e);
+    if (!changed) return std::nullopt;
+    try {
+        const double share = quick_step(*changed).times.step / step;
+        if (share > worth_telling) return std::nullopt;
+        const MemoryUse use = fullest_memory(*changed);
+        return StatedCause{cause, share, use.capacity > Bytes(0) ? use.out_of_memory : 0};
+    } catch (const ConfigError&) {
+        return std::nullopt;  // the experiment cannot be so
+    }
 }
 
 Bytes part_of(const MemoryUse& use, const std::string& name) {
@@ -153,6 +227,10 @@ void take_memory(TriedCause& t, const Experiment& e, const MemoryUse& stated) {
     t.peak = use.peak;
     t.out_of_memory = use.out_of_memory;
     if (!t.cause || t.cause->frees.empty()) return;
+    // What fits with room to spare is seldom put elsewhere, unless by a template.
+    constexpr double by_template = 0.2;
+    if (!without(*t.cause, e))
+        t.cause->weight *= std::clamp(use.peak / use.capacity, by_template, 1.0);
     const Bytes context = e.cluster.overheads.context;
     Bytes held = use.peak + use.overheads - context;
     for (const std::string& part : t.cause->frees) {
@@ -278,12 +356,19 @@ Patterned interruptions(const StepPattern& p, const std::vector<Cause>& causes,
     return found;
 }
 
+// What is wrong with a count needs that count.
+bool is_stated(const Cause& cause, const Observed& seen) {
+    return (seen.stated_rate || !needs(cause, CauseNeeds::stated_rate)) &&
+           (seen.stated_tokens || !needs(cause, CauseNeeds::stated_tokens)) &&
+           (seen.stated_total || !needs(cause, CauseNeeds::stated_total));
+}
+
 // With single steps known, what slows down some of them is looked for there.
 std::vector<Suspect> suspects_of(const TriedCauses& tried, const Observed& seen, Seconds quiet,
                                  bool apart) {
     std::vector<Suspect> suspects;
     for (const TriedCause& t : tried.all) {
-        if (t.cause && needs_rate(*t.cause) && !seen.stated_rate) continue;
+        if (t.cause && !is_stated(*t.cause, seen)) continue;
         Suspect s;
         s.tried = &t;
         if (t.cause) s.weight = t.cause->weight * (apart ? 1 - t.cause->some : 1);
@@ -376,6 +461,32 @@ std::vector<std::string> names_alike(const Diagnosis& d) {
     return names;
 }
 
+// What the configuration itself states costs its part of the forecast, whatever else is wrong: of a
+// run in which nothing else is, this is the answer.
+void tell_stated(Diagnosis& d, const TriedCauses& tried, Seconds plain) {
+    std::vector<SuspectedCause> stated;
+    for (const StatedCause& s : tried.stated) {
+        const Cause& cause = s.cause;
+        const Seconds without = plain * s.without;
+        stated.push_back({.name = cause.name,
+                          .what = cause.what,
+                          .test = {},
+                          .remedy = cause.remedy,
+                          .minutes = 0,
+                          .probability = 1,
+                          .costs = plain - without,
+                          .without = without,
+                          .severity = 1,
+                          .in_some_steps = false,
+                          .stated = true,
+                          .witnesses = {}});
+        if (s.out_of_memory > 0.5) stated.back().remedy += "; without it this run would not fit";
+    }
+    std::ranges::stable_sort(stated, std::ranges::greater{}, &SuspectedCause::costs);
+    const bool alone = d.verdict == Diagnosis::Verdict::nothing_wrong;
+    d.causes.insert(alone ? d.causes.begin() : d.causes.end(), stated.begin(), stated.end());
+}
+
 Diagnosis::Verdict verdict_of(const Diagnosis& d, const Interval& forecast, Seconds quiet) {
     using enum Diagnosis::Verdict;
     constexpr double far = 2;
@@ -437,6 +548,9 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     CauseGuess g = a;
     for (Seconds StepTimes::*part : parts_of_step)
         g.times.*part = Seconds(mix((a.times.*part).si(), (b.times.*part).si()));
+    for (std::size_t i = 0; i < a.others.size(); ++i)
+        g.others[i] = Seconds(mix(a.others[i].si(), b.others[i].si()));
+    g.busy = (1 - share) * a.busy + share * b.busy;
     g.severity = mix(a.severity, b.severity);
     g.link_between = mix(a.link_between, b.link_between);
     g.link_inside = mix(a.link_inside, b.link_inside);
@@ -451,29 +565,36 @@ CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share) {
     return g;
 }
 
-TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& causes, int threads) {
+TriedCauses try_causes(const Experiment& e, const std::vector<Cause>& listed, int threads,
+                       const std::vector<OtherRun>& others) {
+    std::vector<Cause> causes;
+    for (const Cause& c : listed) causes.push_back(among(c, rank_count(e.cluster)));
     const Forecast whole = predict(AsRun{e, {.by = RunBy::recipe}});
     const Interval& forecast = whole.step;
     QuickStep plain = quick_step(e);
     const double scale = forecast.p50 / plain.times.step;  // to the median draw
-    plain.times = scaled(plain.times, scale);
-    plain.kernels *= scale;
-    plain.typical *= scale;
-    plain.computing *= scale;
+    plain = scaled(plain, scale);
     TriedCauses found{.forecast = forecast,
                       .cluster = e.cluster,
                       .kernels = plain.kernels,
                       .computing = plain.computing,
                       .rank_times = forecast_rank_times(e, scale),
                       .all = {},
-                      .of_some_steps = {}};
+                      .of_some_steps = {},
+                      .stated = {},
+                      .others = others};
+    std::vector<OtherPlan> plans;
+    for (const OtherRun& other : others) plans.push_back(plan_of(other));
+    std::vector<std::optional<StatedCause>> stated(causes.size());
     std::vector<std::optional<TriedCause>> tried(causes.size());
     each_on_threads(threads, causes.size(), [&](std::size_t i) {
-        if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale);
+        stated[i] = stated_cause(causes[i], e, plain.times.step / scale);
+        if (stated[i]) causes[i].weight *= dearer_than_forecast;
+        if (is_possible(causes[i], e)) tried[i] = tried_cause(causes[i], e, plain, scale, plans);
     });
-    found.all.push_back(
-        {std::nullopt,
-         {{.severity = 1, .times = plain.times, .kinds = plain.kinds, .idle_most = plain.idle}}});
+    found.all.push_back({std::nullopt, {nothing_guess(plain, plans)}});
+    for (auto& s : stated)
+        if (s) found.stated.push_back(std::move(*s));
     for (auto& t : tried)
         if (t) found.all.push_back(std::move(*t));
     for (TriedCause& t : found.all) take_memory(t, e, whole.memory);
@@ -506,6 +627,7 @@ Diagnosis diagnose(const TriedCauses& tried, const Observed& seen) {
     order(d, quiet);
     d.alike = names_alike(d);
     d.verdict = verdict_of(d, d.forecast, quiet);
+    tell_stated(d, tried, plain);
     if (!seen.steps.empty() && !apart)
         d.notes.push_back(
             fmt::format("{} single steps: their variation says nothing; expected at least {}",

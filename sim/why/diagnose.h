@@ -33,22 +33,35 @@ struct MeasuredClock {
     friend bool operator==(const MeasuredClock&, const MeasuredClock&) = default;
 };
 
+// Another run of the same people. `sound`: it has none of the causes (a recipe's, of an older
+// version, of another machine); else those that it can have.
+struct OtherRun {
+    std::string name;
+    Experiment experiment;
+    Seconds step;
+    bool sound = false;
+};
+
 struct Observed {
     std::string name;
     Seconds step;                     // mean or median
     std::vector<Seconds> steps = {};  // single ones, in order, without warm-up; may be empty
     std::optional<Seconds> forward = {}, backward = {}, gradient_sync = {}, optimizer = {};
+    std::optional<Seconds> passes = {};   // forward and backward
     std::vector<double> rank_times = {};  // what each rank computes in a step
     // what one rank's kernels take by their kind, as shares of the step
     std::optional<KernelShares> kinds = {};
     // the longest stretch of a step in which one rank's device does nothing, over the step
     std::optional<double> idle = {};
+    // of the time, how much a device runs any kernel (nvidia-smi's utilisation)
+    std::optional<double> busy = {};
     std::optional<Bytes> peak = {};  // memory that tensors took on the fullest device
     std::vector<MeasuredLink> links = {};
     std::vector<MeasuredClock> clocks = {};  // of devices
     // of the time, how much the run had its devices or cores for itself
     std::optional<double> device_share = {};
-    bool stated_rate = false;  // the step was reckoned from an MFU
+    // the step was reckoned from an MFU, from tokens a second, of these from those of all devices
+    bool stated_rate = false, stated_tokens = false, stated_total = false;
 };
 
 StepPattern pattern_of(const std::vector<Seconds>& steps);
@@ -65,6 +78,8 @@ struct CauseGuess {
     double clock = 1;                      // over its usual one
     double device_share = 1;               // of the time
     double idle_least = 0, idle_most = 1;  // the longest stretch without work, over the step
+    double busy = 1;                       // of the step, how much a device runs any kernel
+    std::vector<Seconds> others = {};      // steps of the other runs
 };
 // The guess at a severity between two others, `share` of the way.
 CauseGuess between(const CauseGuess& a, const CauseGuess& b, double share);
@@ -77,6 +92,12 @@ struct TriedCause {
 };
 // All causes that are possible in an experiment and would show: what takes time, and is the same
 // for everything that may be observed.
+// What the experiment states, and how long the step would be without it, over what it is.
+struct StatedCause {
+    Cause cause;
+    double without = 1;
+    double out_of_memory = 0;  // chance, without it
+};
 struct TriedCauses {
     Interval forecast;
     Cluster cluster;
@@ -85,10 +106,12 @@ struct TriedCauses {
     std::vector<double> rank_times;  // what each rank computes; empty: as much
     std::vector<TriedCause> all;     // the first: nothing is wrong
     std::vector<Cause> of_some_steps;
+    std::vector<StatedCause> stated = {};
+    std::vector<OtherRun> others = {};
 };
-// Throws ConfigError if the experiment has no forecast.
+// Throws ConfigError if an experiment has no forecast.
 TriedCauses try_causes(const Experiment& experiment, const std::vector<Cause>& causes,
-                       int threads = 0);
+                       int threads = 0, const std::vector<OtherRun>& others = {});
 // Throws ConfigError if the observed step is not above 0.
 Diagnosis diagnose(const TriedCauses& tried, const Observed& observed);
 

@@ -19,7 +19,8 @@ namespace {
 // without work; of a link whose ranks wait for slices of their devices' time.
 constexpr double phase_width = 0.15, kernel_width = 0.1, rank_width = 0.03, link_width = 0.15,
                  clock_width = 0.12, share_width = 0.06, kind_width = 0.25, profile_width = 0.2,
-                 memory_width = 0.17, idle_width = 0.25, slices_width = 0.7;
+                 memory_width = 0.17, idle_width = 0.25, slices_width = 0.7, busy_width = 0.15,
+                 other_width = 0.13, same_width = 0.08;
 constexpr double outliers = 0.05, outlier_width = 3;
 // A phase below this share of the step is not looked at; a stretch without work that is shorter
 // than this share says little.
@@ -34,6 +35,9 @@ double log_sum(double a, double b) {
 // Of what may also be off, by anything, for a reason that nobody thought of: phases of a log, which
 // may be timed otherwise, in one of fifty; what is read at a device or a link in one of a thousand.
 constexpr double strange_phase = 0.02, strange_reading = 0.001;
+// Two runs of one page: half of such pairs differ in their errors by less than 0.09, a fifth by
+// more than 0.3 (notes/diagnose.md).
+constexpr double strange_run = 0.2;
 // A kind of kernels below this share of all is not looked at. A configuration that cannot fit is
 // one that was not run, or one whose memory the forecast does not know.
 constexpr double least_kind = 0.02, strange_memory = 0.03;
@@ -119,29 +123,33 @@ struct Scale {
 };
 
 void weigh_step(Scale& s) {
-    const StepError error = error_of(s.tried.forecast);
+    const StepError error = error_of(s.tried);
     s.add("the step", fmt::format("{} explained of {}", ms(s.guess.times.step), ms(s.step)),
           error.log_density(s.off()), std::max(error.log_density(0), error.log_density(-1e-9)));
 }
 
+void weigh_phase(Scale& s, const char* name, const std::optional<Seconds>& seen, Seconds said) {
+    if (!seen || std::max(*seen, said) < least_phase * s.step) return;
+    const double floor = 0.01 * s.step.si();
+    s.add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
+                 std::log((seen->si() + floor) / (said.si() + floor)) - s.off(), phase_width,
+                 s.strange());
+}
+
 void weigh_phases(Scale& s) {
-    for (const auto& [name, predicted, measured] : phases) {
-        const auto& seen = s.observed.*measured;
-        const Seconds said = s.guess.times.*predicted;
-        if (!seen || std::max(*seen, said) < least_phase * s.step) continue;
-        const double floor = 0.01 * s.step.si();
-        s.add_robust(name, fmt::format("{} expected, {} measured", ms(said), ms(*seen)),
-                     std::log((seen->si() + floor) / (said.si() + floor)) - s.off(), phase_width,
-                     s.strange());
-    }
+    const StepTimes& times = s.guess.times;
+    for (const auto& [name, predicted, measured] : phases)
+        weigh_phase(s, name, s.observed.*measured, times.*predicted);
+    weigh_phase(s, "forward and backward", s.observed.passes, times.forward + times.backward);
+    if (s.observed.passes)
+        weigh_phase(s, "the rest of the step", std::max(Seconds(0), s.step - *s.observed.passes),
+                    std::max(Seconds(0), times.step - times.forward - times.backward));
 }
 
 // What is wrong with all kernels moves the step alike and cancels; the rest is no wider than what
 // is known of the step itself: a step that is longer beside kernels as long as forecast has another
 // reason.
-double kernels_width(const Scale& s) {
-    return std::min(kernel_width, error_of(s.tried.forecast).slower);
-}
+double kernels_width(const Scale& s) { return std::min(kernel_width, error_of(s.tried).slower); }
 
 void weigh_ranks(Scale& s) {
     if (s.observed.rank_times.size() <= 1) return;
@@ -189,6 +197,33 @@ void weigh_idle(Scale& s) {
                  fmt::format("{:.0f} % of the step, {:.0f} to {:.0f} % expected", 100 * seen,
                              100 * least, 100 * most),
                  std::log((seen + least_idle) / (said + least_idle)), idle_width, strange_phase);
+}
+
+// What nvidia-smi calls utilisation: in samples of a sixth of a second and longer, and read off by
+// eye, so that it is not relative. A device that waits in an exchange is busy.
+void weigh_busy(Scale& s) {
+    if (!s.observed.busy) return;
+    s.add_robust("utilisation",
+                 fmt::format("{:.0f} % of the time, {:.0f} % expected", 100 * *s.observed.busy,
+                             100 * s.guess.busy),
+                 *s.observed.busy - s.guess.busy, busy_width, strange_phase);
+}
+
+// Other runs of the same people: most of what a forecast is off is common to both, and all of it
+// where both are of one configuration.
+void weigh_others(Scale& s) {
+    const CauseGuess& plain = s.tried.all.front().guesses.front();
+    for (std::size_t i = 0; i < s.tried.others.size(); ++i) {
+        const OtherRun& other = s.tried.others[i];
+        const Seconds said = s.guess.others[i];
+        const bool same = other.sound && plain.others[i] == plain.times.step;
+        s.add_robust(other.name,
+                     fmt::format("{} {}, {} expected; beside this one {:.2f}, {:.2f} expected",
+                                 ms(other.step), other.sound ? "without it" : "with it", ms(said),
+                                 other.step / s.step, said / s.guess.times.step),
+                     std::log(other.step / said) - s.off(), same ? same_width : other_width,
+                     same ? strange_phase : strange_run);
+    }
 }
 
 void weigh_clocks(Scale& s) {
@@ -256,13 +291,26 @@ StepError error_of(const Interval& step) {
             std::max(least, std::log(step.p90 / step.p50) / p90_of_normal)};
 }
 
+StepError error_of(const TriedCauses& tried) {
+    StepError error = error_of(tried.forecast);
+    const std::vector<Seconds>& forecast = tried.all.front().guesses.front().others;
+    for (std::size_t i = 0; i < tried.others.size(); ++i) {
+        if (!tried.others[i].sound) continue;
+        const double off = std::log(tried.others[i].step / forecast[i]);
+        error.faster = std::max(error.faster, std::abs(off));
+        error.slower = std::max(error.slower, std::abs(off));
+    }
+    return error;
+}
+
 bool is_of_few(SlowRanks ranks) { return ranks == SlowRanks::one || ranks == SlowRanks::some; }
 
 Judged judge(const CauseGuess& g, const TriedCause& memory, const TriedCauses& tried,
              const Observed& observed, Seconds step) {
     Scale scale{g, tried, observed, step};
-    for (const auto weigh : {weigh_step, weigh_phases, weigh_ranks, weigh_kinds, weigh_idle,
-                             weigh_clocks, weigh_device_share, weigh_links})
+    for (const auto weigh :
+         {weigh_step, weigh_phases, weigh_ranks, weigh_kinds, weigh_idle, weigh_busy, weigh_others,
+          weigh_clocks, weigh_device_share, weigh_links})
         weigh(scale);
     weigh_memory(scale, memory);
     return std::move(scale.found);

@@ -18,6 +18,8 @@ struct StepError {
     [[nodiscard]] double log_density(double x) const;
 };
 StepError error_of(const Interval& step);
+// The same, as wide as the forecast of a sound run beside this one is off.
+StepError error_of(const TriedCauses& tried);
 
 // `best`: what the likelihood would be if all agreed.
 struct Judged {

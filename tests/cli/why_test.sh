@@ -51,6 +51,8 @@ refused 'rows.csv' 'has no case "shrt"' 'did you mean "short"?' -- compare rows.
 # A diagnosis: from a step, single steps, a rate, a row; its ends.
 run 0 diagnose a.toml --measured 1.8s
 stdout_has "nothing is wrong"
+run 0 diagnose a.toml --measured 2.4s --set recompute=full
+stdout_has "the configuration itself: recompute is on costs"
 run 0 diagnose a.toml --measured 4s --json --out why
 json verdict measured_s forecast.p10 forecast.p50 causes probability_nothing_is_wrong
 [ -s why/report.html ] && [ -s why/summary.md ] || fail "diagnose --out wrote no page"
@@ -71,6 +73,20 @@ grep -q '"name": "network between nodes"' .stdout && fail "a cause that was rule
 run 0 diagnose rows.csv:short
 run 0 diagnose a.toml --measured 4s --rank-times 1s,1s,1s,2s
 stdout_has "one slow rank"
+run 0 diagnose a.toml --measured 4s --seen busy=45% --seen passes=1.7s --seen memory=60GiB --seen clock=95%
+stdout_has "utilisation: 45 % of the time"
+run 0 diagnose a.toml --measured 4s --seen bus_bandwidth=5GB/s
+stdout_has "collectives"
+run 0 diagnose a.toml --measured 4s --sound 4.1s
+stdout_has "nothing is wrong"
+run 0 diagnose rows.csv:long --sound rows.csv:short --measured 5s
+stdout_has "without it"
+run 0 diagnose a.toml --measured 4s --beside gpus=8,global_batch=8:3.9s
+stdout_has "with it"
+refused '--seen' 'expected forward, backward, passes' -- diagnose a.toml --measured 4s --seen mood=bad
+refused '--seen busy=140%' 'share' -- diagnose a.toml --measured 4s --seen busy=140%
+refused '--seen forward=5s' 'within the step' -- diagnose a.toml --measured 4s --seen forward=5s
+refused '--beside' 'gpus=8' -- diagnose a.toml --measured 4s --beside gpus=8:fast
 refused '--ruled-out' 'did you mean "slow host"?' -- diagnose a.toml --measured 4s --ruled-out "slow hst"
 refused 'of which step' '--measured' -- diagnose a.toml
 refused '--measured' -- diagnose a.toml --measured fast

@@ -272,6 +272,8 @@ QUESTIONS = [
     Q("We changed that node", "diagnose", {"run": RUN, "measured": "4s", "ruled_out": ["one slow rank", "waits for data"]},
       "diagnose run.toml --measured 4s --ruled-out 'one slow rank' --ruled-out 'waits for data'", CAUSES,
       lambda a: not {"one slow rank", "waits for data"} & {c["name"] for c in a["causes"]}),
+    Q("One node is as fast as it should be", "diagnose", {"run": RUN, "measured": "4s", "beside": ["gpus=8,global_batch=16:2.6s"], "seen": ["busy=95%"]},
+      "diagnose run.toml --measured 4s --seen busy=95% --beside gpus=8,global_batch=16:2.6s", CAUSES, lambda a: a["causes"]),
     # ---- slower since the release: 2740 against 2612.5 ms
     Q("Slower since the upgrade?", "gate", {"run": {"name": "slow.log", "text": log(2730)}, "history": "before", "model": "run.toml"},
       "compare slow.log --gate --history before --model run.toml", ["verdict", "because", "slower"],

@@ -531,6 +531,26 @@ TEST_CASE("rows of a file are compared each on its own, and a case told twice co
     CHECK(read_comparisons(home.folder().write("d.csv", header + "\n"), "").empty());
 }
 
+// Who asks why a run is slow does not know the cause that its thread found; what else the notes say
+// is the run's.
+TEST_CASE("the cause that a row tells of can be left out") {
+    const CasesHome home;
+    std::string header = "notes", cells = "CAUSE: Muon optimizer; untied";
+    for (const auto& [column, text] : gpt_row)
+        if (column != "notes") header += "," + column, cells += "," + text;
+    const auto path = home.folder().write("c.csv", header + "\n" + cells + "\n");
+    const auto read = [&](bool causes) {
+        const auto found = read_comparisons(path, "", "", {}, causes);
+        INFO(found.front().refused_because);
+        REQUIRE(found.front().refused_because.empty());
+        CHECK_FALSE(found.front().what.circumstances.evidence);
+        CHECK_FALSE(found.front().what.experiment.workload.tied);
+        return found.front().what.experiment.workload.optimizer == Optimizer::muon;
+    };
+    CHECK(read(true));
+    CHECK_FALSE(read(false));
+}
+
 TEST_CASE("rows of published tables are accepted (where shared/truth is)") {
     if (truth_is_absent()) return;
     const std::string truth = truth_folder();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <tuple>
 
 #include "measured/read.h"
 #include "model/base/errors.h"
@@ -277,6 +278,29 @@ TEST_CASE("the longest stretch without work is the widest gap between spans") {
     CHECK(longest_idle({}, 0_s, 2_s) == 1);
 }
 
+// 1 to 3 and 6 to 7 of ten seconds: 3; within 2 to 6.5 one second and half of one.
+TEST_CASE("spans cover what lies in any of them, once") {
+    const std::vector<BusySpan> spans{{6_s, 7_s}, {2_s, 3_s}, {1_s, 2.5_s}};
+    CHECK(covered_share(spans, 0_s, 10_s) == Approx(0.3));
+    CHECK(covered_share(spans, 2_s, 6.5_s) == Approx(1.5 / 4.5));
+    CHECK(covered_share({}, 0_s, 2_s) == 0);
+}
+
+// A step of 1.5 times its forecast whose device runs kernels for two thirds of it: it waits for
+// what is no kernel. If it is never idle, the kernels take longer.
+TEST_CASE("utilisation tells waits from kernels that take longer") {
+    const TriedCauses tried = try_causes(two_nodes(), read_causes(), 1);
+    const CauseGuess& plain = tried.all.front().guesses.front();
+    const auto probability = [&](double busy, const std::string& name) {
+        const Observed seen{.name = "run", .step = 1.5 * plain.times.step, .busy = busy};
+        return cause_of(diagnose(tried, seen), name).probability;
+    };
+    CHECK(probability(plain.busy / 1.5, "waits for data") >
+          2 * probability(plain.busy, "waits for data"));
+    const CauseGuess& waits = tried_of(tried, "waits for data").guesses.back();
+    CHECK(waits.busy == Approx(plain.busy / waits.severity));
+}
+
 // A step of 1.5 times its forecast. If a third of it is one stretch without work it waited for
 // data; if no stretch is longer than as simulated it did not.
 TEST_CASE("one long stretch without work speaks for waits, none against them") {
@@ -413,10 +437,10 @@ TEST_CASE("a slow link that nccl-tests measured speaks for the network") {
     }));
 }
 
-// A run of 70 % more without any detail: many causes explain it, and they are named.
+// A run of twice its forecast without any detail: many causes explain it, and they are named.
 TEST_CASE("where causes explain a step equally well it cannot be told") {
     const Experiment e = two_nodes();
-    const Diagnosis d = of_step(e, predict(e).step.p50 * 1.7);
+    const Diagnosis d = of_step(e, predict(e).step.p50 * 2);
     CHECK(d.verdict == Verdict::cannot_tell);
     REQUIRE(d.alike.size() > 1);
     CHECK(d.alike.front() == d.causes.front().name);
@@ -434,6 +458,113 @@ TEST_CASE("a wrong count is possible only of a stated rate") {
     CHECK(!suspected());
     seen.stated_rate = true;
     CHECK(suspected());
+}
+
+// The network at a tenth. One node alone, which has none of it, is as fast as forecast: a slow
+// machine would have slowed it down as well.
+TEST_CASE("a run on fewer devices tells the network from a slow machine") {
+    Experiment e = two_nodes();
+    e.cluster.inter.bandwidth = BytesPerSecond(1e9);
+    e.runtime.exchanges.gradients = GradientOverlap::never;
+    Experiment one_node = e;
+    one_node.cluster.nodes = 1;
+    one_node.parallelism.dp = 4;
+    one_node.parallelism.global_batch = 16;
+    Experiment slow = e;
+    slow.cluster.inter.bandwidth = BytesPerSecond(1e8);
+    const Seconds step = quick_step(slow).times.step, one = predict(one_node).step.p50;
+    const auto network = [&](const std::vector<OtherRun>& others) {
+        const auto tried = try_causes(e, read_causes(), 1, others);
+        const Diagnosis d = diagnose(tried, {.name = "run", .step = step});
+        return cause_of(d, "network between nodes").probability;
+    };
+    const double ratio = step / predict(e).step.p50;
+    CHECK(network({}) < network({{"one node", one_node, one}}));
+    CHECK(network({{"one node", one_node, one * ratio}}) < network({}));
+}
+
+// As a sound run takes half as long as this one, this one is not sound; if it takes as long,
+// nothing is wrong, whatever the forecast says. A forecast that is off by a factor of two there may
+// be so here: log 2.
+TEST_CASE("a sound run of the same configuration is believed before the forecast") {
+    const Experiment e = two_nodes();
+    const Seconds p50 = predict(e).step.p50;
+    const auto nothing = [&](double sound) {
+        const auto tried = try_causes(e, read_causes(), 1, {{"sound", e, p50 * sound, true}});
+        return diagnose(tried, {.name = "run", .step = 2 * p50}).probability_of_nothing;
+    };
+    CHECK(nothing(2) > 0.5);
+    CHECK(nothing(1) < 0.05);
+    const auto tried = try_causes(e, {}, 1, {{"sound", e, 2 * p50, true}});
+    CHECK(error_of(tried).slower == Approx(std::log(2)).epsilon(1e-3));
+    CHECK(error_of(try_causes(e, {}, 1, {{"as slow", e, 2 * p50}})).slower < 0.5);
+}
+
+// Recompute that the experiment states is in the forecast; what it costs is said, and that is the
+// answer where nothing else is wrong.
+TEST_CASE("what an experiment states is named with its costs") {
+    Experiment e = two_nodes();
+    e.parallelism.recompute = Recompute::full;
+    const Seconds step = predict(e).step.p50;
+    const Diagnosis d = of_step(e, step);
+    REQUIRE(d.verdict == Verdict::nothing_wrong);
+    const SuspectedCause& first = d.causes.front();
+    CHECK(first.stated);
+    CHECK(first.name == "recompute is on");
+    Experiment without = e;
+    without.parallelism.recompute = Recompute::none;
+    const double share = quick_step(without).times.step / quick_step(e).times.step;
+    CHECK(first.costs / step == Approx(1 - share));
+    CHECK(try_causes(two_nodes(), read_causes(), 1).stated.empty());
+}
+
+// Each key alone, beside an experiment of the usual kind, which has none of them.
+TEST_CASE("what an experiment can state of a cause is recognised, and undone") {
+    Experiment usual = two_nodes();
+    usual.runtime.exchanges.gradients = GradientOverlap::always;
+    usual.cluster.inter.bandwidth = BytesPerSecond(50e9);
+    const std::vector<Cause> causes = read_causes();
+    const std::tuple<const char*, const char*, const char*> stated[] = {
+        {"recompute is on", "parallelism.recompute", "full"},
+        {"attention without a fused kernel", "runtime.attention", "plain"},
+        {"no fused passes", "runtime.kernels", "eager"},
+        {"blocking launches", "cluster.launch_blocking", "true"},
+        {"network between nodes", "cluster.link.inter.bandwidth", "1 GB/s"},
+        {"PCIe inside the node", "cluster.fabric", "pcie"},
+        {"optimizer on the host", "run.offload_optimizer", "true"},
+        {"exchanges do not overlap", "runtime.exchanges.gradients", "never"}};
+    for (const auto& [name, key, value] : stated) {
+        INFO(name);
+        const auto cause = std::ranges::find(causes, name, &Cause::name);
+        REQUIRE(cause != causes.end());
+        CHECK_FALSE(without(*cause, usual));
+        Experiment e = usual;
+        set_key(e, {key, value});
+        const auto undone = without(*cause, e);
+        REQUIRE(undone);
+        CHECK(get_key(*undone, key) != get_key(e, key));
+    }
+}
+
+// Eight replicas: the tokens of one are an eighth of all, so that a step reckoned from them is
+// eight times as long.
+TEST_CASE("tokens of one rank are told only where all tokens are stated") {
+    const Experiment e = two_nodes();
+    const auto tried = try_causes(e, read_causes(), 1);
+    Observed seen{.name = "run", .step = 8 * predict(e).step.p50};
+    const auto is_first = [&] {
+        return diagnose(tried, seen).causes.front().name == "tokens of one rank counted";
+    };
+    CHECK(!is_first());
+    seen.stated_tokens = seen.stated_total = true;
+    CHECK(is_first());
+}
+
+TEST_CASE("one bad device is likelier among many") {
+    const Cause cause{.weight = 0.06, .half_at = 32};
+    CHECK(among(cause, 32).weight == Approx(0.03));
+    CHECK(among(cause, 96).weight == Approx(0.045));
+    CHECK(among({.weight = 0.06}, 2).weight == Approx(0.06));
 }
 
 TEST_CASE("probabilities of what every step has add up to one at most") {
@@ -454,6 +585,8 @@ TEST_CASE("a list of causes that nobody could apply is refused with its place") 
     };
     CHECK(refused("changes = [\"parallelism.nothing = 1\"]").find("parallelism.nothing") !=
           std::string::npos);
+    CHECK(refused("undone = [\"runtime.kernels = compiled\"]").find("style of kernels") !=
+          std::string::npos);
     CHECK(refused("changes = [\"step\"]").find("expected KEY = VALUE") != std::string::npos);
     CHECK(refused("when = [\"moonlight\"]").find("moonlight") != std::string::npos);
     CHECK(refused("least = 3\nmost = 2").find("least up to most") != std::string::npos);
@@ -463,7 +596,7 @@ TEST_CASE("a list of causes that nobody could apply is refused with its place") 
 }
 
 // Every shipped cause is possible, and shows, in at least one of these: sharding inside nodes over
-// a slow network, and experts on links that are slow too.
+// a slow network, and experts on links that are slow too, of NVLink or of PCIe.
 TEST_CASE("no cause of the list is dead") {
     const Experiment dense = read_experiment(
         "llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"},
@@ -481,9 +614,11 @@ TEST_CASE("no cause of the list is dead") {
     moe.cluster.intra.bandwidth = BytesPerSecond(1e8);
     Experiment free_host = moe;
     free_host.cluster.launch_blocking = false;
+    Experiment pcie = moe;
+    pcie.cluster.fabric = Fabric::pcie;
     const std::vector<Cause> causes = read_causes();
     std::vector<std::string> shown;
-    for (const Experiment& e : {dense, moe, free_host}) {
+    for (const Experiment& e : {dense, moe, free_host, pcie}) {
         const TriedCauses tried = try_causes(e, causes);
         for (const TriedCause& t : tried.all)
             if (t.cause) shown.push_back(t.cause->name);

@@ -1,0 +1,341 @@
+#include "cli/asked_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "calibrate/kernel_comparisons.h"
+#include "cli/experiment_inputs.h"
+#include "cli/run_inputs.h"
+#include "import/machine/gpu_samples.h"
+#include "import/profiles/import_profiles.h"
+#include "import/profiles/profile_times.h"
+#include "measured/medians.h"
+#include "measured/read.h"
+#include "model/base/errors.h"
+#include "model/base/numbers.h"
+#include "model/base/plain_text.h"
+#include "model/base/whole_files.h"
+#include "model/input/check_experiment.h"
+#include "model/machine/cluster_file.h"
+#include "model/records/measurements.h"
+
+namespace stepcast {
+namespace {
+
+// What a log or a row states beside its step.
+void take_case(const Case& c, Observed& seen) {
+    seen.name = c.case_id;
+    seen.step = c.measured_mean.value_or(c.measured_step);
+    seen.steps = c.recorded_steps;
+    seen.forward = c.measured_forward;
+    seen.backward = c.measured_backward;
+    if (!c.measured_reserved) seen.peak = c.measured_peak;
+    for (const MeasuredPhase& phase : c.measured_phases) {
+        if (phase.rank != -1) continue;
+        if (phase.name == "gradient_sync") seen.gradient_sync = phase.time;
+        if (phase.name == "optimizer") seen.optimizer = phase.time;
+    }
+}
+
+// What was measured must be of the configuration that is asked about.
+void require_batch(const Case& c, const std::string& where, const Experiment& e) {
+    const int stated = sequences_of_step(e.parallelism);
+    if (c.measured_sequences == 0 || c.measured_sequences == stated) return;
+    throw ConfigError(fmt::format(
+        "{}: a step took {} sequences, the configuration says {}: they are not of one run; "
+        "expected --set global_batch={}, or that run's configuration",
+        where, c.measured_sequences, stated, c.measured_sequences));
+}
+
+void take_log(const Case& c, const std::string& log, AskedRun& run) {
+    require_batch(c, log, run.experiment);
+    take_case(c, run.observed);
+}
+
+bool holds_runs(const std::string& input) {
+    const std::string path = named_row(input).path;
+    return path.ends_with(".csv") || is_log(path) || std::filesystem::is_directory(path);
+}
+
+// "38%MFU", "410TFLOP/s" a GPU, "3700tokens/s/gpu", else a time. A rate may be counted wrongly.
+Seconds step_of(const std::string& text, const Experiment& e, Observed& seen) {
+    std::string word = lower_case(text);
+    std::erase(word, ' ');
+    const auto ends = [&](std::string_view end) { return word.ends_with(end); };
+    const double ranks = rank_count(e.cluster), tokens = tokens_per_step(e);
+    const auto number = [&] {
+        const double value = std::strtod(word.c_str(), nullptr);
+        if (!(value > 0)) throw ConfigError("expected a number above 0");
+        return value;
+    };
+    if (ends("mfu")) {
+        seen.stated_rate = true;
+        const double share = number() / (word.find('%') == std::string::npos ? 1 : 100);
+        return model_flops(e, tokens) / (peak(e.cluster.gpu, e.workload.dtype) * (share * ranks));
+    }
+    if (ends("flop/s") || ends("flops")) {
+        seen.stated_rate = true;
+        return model_flops(e, tokens) / (FlopsPerSecond(number() * 1e12) * ranks);
+    }
+    seen.stated_tokens |= ends("tokens/s/gpu") || ends("tokens/s");
+    seen.stated_total |= ends("tokens/s");
+    if (ends("tokens/s/gpu")) return Seconds(tokens / (number() * ranks));
+    if (ends("tokens/s")) return Seconds(tokens / number());
+    return parse_seconds(text);
+}
+
+void take_measured(const Options& options, AskedRun& run) {
+    if (options.measured.empty()) return;
+    std::vector<Seconds> steps;
+    for (const std::string& text : options.measured)
+        at_place("--measured " + text, [&] {
+            steps.push_back(step_of(text, run.experiment, run.observed));
+            if (steps.back() <= Seconds(0)) throw ConfigError("expected more than 0");
+        });
+    Seconds sum;
+    for (const Seconds s : steps) sum += s;
+    const Seconds mean = sum / real(steps.size()), logged = run.observed.step;
+    constexpr double alike = 0.1;
+    if (!options.log.empty() && std::abs(mean / logged - 1) > alike)
+        throw ConfigError(
+            fmt::format("--measured {}: the steps of {} take {}; expected one of them",
+                        options.measured.front(), options.log, to_string(logged)));
+    run.observed.step = mean;
+    run.observed.steps = steps.size() > 1 ? steps : std::vector<Seconds>{};
+}
+
+class ScratchFolder {
+public:
+    ScratchFolder()
+        : path_(std::filesystem::temp_directory_path() /
+                fmt::format("stepcast-links-{:08x}", std::random_device{}())) {
+        std::filesystem::create_directories(path_);
+    }
+    ~ScratchFolder() {
+        std::error_code none;
+        std::filesystem::remove_all(path_, none);
+    }
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+    [[nodiscard]] std::string path() const { return path_.string(); }
+
+private:
+    std::filesystem::path path_;
+};
+
+// What the output does not say: it ran on all ranks, whose nodes are whole.
+NcclTestsContext context_of(const std::string& path, const Cluster& cluster) {
+    NcclTestsContext context{.op = "all_reduce", .ranks = rank_count(cluster), .nodes = 0};
+    int ranks = 0;
+    for (const NcclTestsRow& row : read_nccl_tests(path, context).rows)
+        ranks = std::max(ranks, row.out_of_place.ranks);
+    context.nodes = (ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
+    return context;
+}
+
+// Large messages alone: what small ones take is latency.
+void take_links(const std::string& path, AskedRun& run) {
+    constexpr double large = 64e6;
+    const ScratchFolder folder;
+    const std::string cluster = folder.path() + "/machine.toml", out = folder.path() + "/links.csv";
+    write_whole({{cluster, write_cluster(run.experiment.cluster)}});
+    import_profiles({.paths = {path},
+                     .out = out,
+                     .system = "",
+                     .model = "",
+                     .context = context_of(path, run.experiment.cluster),
+                     .format = "nccl-tests"});
+    std::vector<double> between, inside;
+    for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+        if (file.path().extension() == ".csv")
+            for (const KernelComparison& row :
+                 read_kernel_comparisons(file.path().string(), cluster).rows)
+                if (row.ranks > 1 && row.bytes > Bytes(large))
+                    (row.ranks > run.experiment.cluster.gpus_per_node ? between : inside)
+                        .push_back(std::log(row.measured / row.predicted));
+    const auto add = [&](const std::vector<double>& ratios, bool nodes) {
+        if (!ratios.empty()) run.observed.links.push_back({nodes, std::exp(median(ratios))});
+    };
+    add(between, true);
+    add(inside, false);
+    if (run.observed.links.empty())
+        throw ConfigError(path + ": has no message of 64 MB or more; expected nccl-tests -e 1G");
+}
+
+// Of several ranks also how they differ.
+void take_profile(const std::string& path, Observed& seen) {
+    const std::vector<RankUse> ranks = read_rank_use(path);
+    seen.kinds = ranks.front().kinds;
+    seen.idle = ranks.front().idle;
+    if (seen.kinds->total() <= 0)
+        throw ConfigError("--profile " + path + ": no kernel computes within its steps");
+    if (ranks.size() < 2 || !seen.rank_times.empty()) return;
+    for (const RankUse& rank : ranks)
+        seen.rank_times.push_back((seen.step * rank.kinds.total()).si());
+}
+
+// GPUs of a busy run seldom reach their highest clock: between 0.8 of it (power-limited Hopper) and
+// all of it (Ampere), which is judged, not measured.
+constexpr double usual_clock = 0.9;
+void take_clocks(const std::string& path, Observed& seen) {
+    for (const double share : read_gpu_samples(path).clocks)
+        seen.clocks.push_back({.share = share, .usual = usual_clock});
+}
+
+// One figure as nccl-tests would print it: of an all-reduce of 1 GiB over all ranks.
+void take_bandwidth(BytesPerSecond bus, AskedRun& run) {
+    constexpr double bytes = 1 << 30;
+    const int ranks = rank_count(run.experiment.cluster);
+    if (ranks < 2) throw ConfigError("expected a run of more than one GPU");
+    const double algorithm = bus.si() / (2.0 * (ranks - 1) / ranks), us = 1e6 * bytes / algorithm;
+    std::string text =
+        "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
+    const std::string both =
+        fmt::format("{:.1f} {:.3f} {:.3f} 0", us, algorithm / 1e9, bus.si() / 1e9);
+    text += fmt::format("{:.0f} {:.0f} float sum -1 {} {}\n", bytes, bytes / 4, both, both);
+    const ScratchFolder folder;
+    const std::string file = folder.path() + "/bus_bandwidth.txt";
+    write_whole({{file, text}});
+    take_links(file, run);
+}
+
+double share_of(const std::string& text) {
+    char* end = nullptr;
+    double share = std::strtod(text.c_str(), &end);
+    if (std::string_view(end) == "%") share /= 100;
+    if (!(share > 0) || share > 1 || (*end != '\0' && std::string_view(end) != "%"))
+        throw ConfigError("expected a share above 0 and up to 100%");
+    return share;
+}
+
+// What a person reads off and writes down, without a file.
+void take_seen(const std::string& text, AskedRun& run) {
+    const auto equals = std::min(text.find('='), text.size());
+    const struct {
+        std::string key, value;
+    } said{text.substr(0, equals), text.substr(std::min(equals + 1, text.size()))};
+    Observed& seen = run.observed;
+    const std::pair<std::string, std::optional<Seconds>*> times[] = {
+        {"forward", &seen.forward},
+        {"backward", &seen.backward},
+        {"optimizer", &seen.optimizer},
+        {"gradient_sync", &seen.gradient_sync},
+        {"passes", &seen.passes}};
+    for (const auto& [name, time] : times)
+        if (said.key == name) {
+            *time = parse_seconds(said.value);
+            if (**time <= Seconds(0) || **time > seen.step)
+                throw ConfigError("expected a time above 0 and within the step");
+            return;
+        }
+    if (said.key == "busy")
+        seen.busy = share_of(said.value);
+    else if (said.key == "clock")
+        seen.clocks.push_back({.share = share_of(said.value), .usual = usual_clock});
+    else if (said.key == "memory")
+        seen.peak = parse_bytes(said.value);
+    else if (said.key == "bus_bandwidth")
+        take_bandwidth(parse_bandwidth(said.value), run);
+    else
+        throw ConfigError(
+            said.key +
+            ": expected forward, backward, passes, gradient_sync or optimizer (times), busy or "
+            "clock (shares), memory (bytes) or bus_bandwidth (GB/s)");
+}
+
+// The experiment as asked, with further keys: of a row these alone.
+Experiment changed(const Options& options, const Experiment& asked, const std::string& keys) {
+    Options other = options;
+    std::size_t from = 0;
+    while (from < keys.size()) {
+        const std::size_t comma = std::min(keys.find(',', from), keys.size());
+        const std::string key = keys.substr(from, comma - from);
+        if (key.starts_with("gpus="))
+            other.gpus =
+                positive("gpus", key.substr(5), [](const std::string& n) { return std::stoi(n); });
+        else
+            other.set.push_back(key);
+        from = comma + 1;
+    }
+    if (!holds_runs(options.experiment))
+        return asked_experiment(other, options.experiment, overrides_of(other), true);
+    Experiment e = asked;
+    for (const std::string& text : other.set) set_key(e, parse_override(text));
+    check_experiment(e);
+    return e;
+}
+
+// "STEP", "KEY=VALUE,..:STEP" or a row.
+OtherRun other_run(const Options& options, const AskedRun& run, const std::string& text,
+                   bool sound) {
+    if (holds_runs(text)) {
+        const Case c = one_case(options, text);
+        return {c.case_id, c.experiment, c.measured_mean.value_or(c.measured_step), sound};
+    }
+    const std::size_t colon = text.rfind(':');
+    const std::string keys = colon == std::string::npos ? "" : text.substr(0, colon);
+    OtherRun other{.name = keys.empty() ? "the same run" : keys,
+                   .experiment = changed(options, run.experiment, keys),
+                   .step = {},
+                   .sound = sound};
+    Observed ignored;
+    other.step = step_of(colon == std::string::npos ? text : text.substr(colon + 1),
+                         other.experiment, ignored);
+    if (other.step <= Seconds(0)) throw ConfigError("expected more than 0");
+    return other;
+}
+
+void take_others(const Options& options, AskedRun& run) {
+    for (const std::string& text : options.sound)
+        at_place("--sound " + text,
+                 [&] { run.others.push_back(other_run(options, run, text, true)); });
+    for (const std::string& text : options.beside)
+        at_place("--beside " + text,
+                 [&] { run.others.push_back(other_run(options, run, text, false)); });
+}
+
+}  // namespace
+
+AskedRun asked_run(const Options& options) {
+    AskedRun run;
+    const std::string& name = options.experiment;
+    if (holds_runs(name)) {
+        const Case c = one_case(options, name, CausesOfRows::left_out);
+        run.experiment = c.experiment;
+        for (const std::string& text : options.set) set_key(run.experiment, parse_override(text));
+        check_experiment(run.experiment);
+        require_batch(c, name, run.experiment);
+        take_case(c, run.observed);
+    } else {
+        require_foreign(options, {name});
+        run.experiment = asked_experiment(options, name, overrides_of(options), true);
+    }
+    if (!options.log.empty()) {
+        Options of_log = options;
+        if (of_log.model.empty()) of_log.model = name;
+        take_log(one_case(of_log, options.log), options.log, run);
+    }
+    take_measured(options, run);
+    if (run.observed.name.empty()) run.observed.name = std::filesystem::path(name).stem().string();
+    if (run.observed.step <= Seconds(0))
+        throw ConfigError("diagnose: of which step? expected --measured 4.31s or --log FILE");
+    for (const std::string& text : options.rank_times)
+        at_place("--rank-times " + text, [&] {
+            run.observed.rank_times.push_back(parse_seconds(text).si());
+            if (run.observed.rank_times.back() <= 0) throw ConfigError("expected more than 0");
+        });
+    if (!options.profile.empty()) take_profile(options.profile, run.observed);
+    if (!options.nccl_tests.empty()) take_links(options.nccl_tests, run);
+    if (!options.gpu_samples.empty()) take_clocks(options.gpu_samples, run.observed);
+    for (const std::string& text : options.seen)
+        at_place("--seen " + text, [&] { take_seen(text, run); });
+    take_others(options, run);
+    return run;
+}
+
+}  // namespace stepcast
