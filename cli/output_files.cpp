@@ -30,6 +30,7 @@ void add_in(Paths& outputs, const std::string& folder, std::initializer_list<con
 }
 
 void check_outputs(const Paths& outputs, const Paths& inputs) {
+    if (outputs.empty()) return;
     keep_apart(outputs, inputs);
     keep_apart(outputs, files_behind(inputs));
     for (const std::string& output : outputs) require_writable(output);

@@ -90,6 +90,10 @@ done
 refused chain/steps.csv 'expected another file to write' -- \
     calibrate --measurements chain/steps.csv --cluster dgx-h100 --fit hardware --out chain/steps.csv
 diff -r chain chain_before >"$work/.stdout" || fail "a file that is read was written over"
+# What a comment names is not read.
+touch chain/spare.toml
+printf '# as spare.toml\n[run]\nseed = 1  # spare.toml has 2\n' >>chain/run.toml
+run 0 simulate chain/run.toml --trace chain/spare.toml
 
 # Output that is lost.
 for verb in "simulate host_moe" "simulate host_moe --json" "list presets" "list keys" "--help" "--version" "compare c.csv" \
