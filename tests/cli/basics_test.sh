@@ -60,8 +60,10 @@ stdout_has "memory as PyTorch's allocator sees it, two steps, stage 0: allocated
 stdout_has "77.65 GiB of 79.15 GiB are left after the CUDA context: fits"
 run 0 simulate gpt3_175b_a100 --memory --set micro_batch=4 --set cluster.gpu.memory="64 GiB"
 stdout_has "OUT OF MEMORY in the forward of micro-batch"
-stdout_has "run.allocator = expandable_segments:True: -"
 stdout_has "parallelism.recompute = full: -"
+run 0 simulate llama3-8b --cluster H100 --gpus 8 --framework torchtitan --memory --set zero=3 --set global_batch=64 \
+    --set seq=8192 --set cluster.gpu.memory="40 GiB"
+stdout_has "run.allocator = expandable_segments:True: -"
 run 0 simulate gpt3_175b_a100 --memory --json
 json allocator_bytes.allocated allocator_bytes.reserved allocator_bytes.fragmentation allocator_bytes.fits \
     allocator_bytes.fullest.operator allocator_bytes.kinds.weights allocator_bytes.layers.0.activations \
