@@ -11,7 +11,7 @@
 namespace stepcast {
 namespace {
 
-// What either gathers is left out: stages gather alike but for the ends of the model.
+// Without what they gather: stages gather nearly alike, and a chain less proves nothing wrong.
 bool covers(const StageChain& a, const StageChain& b) {
     return std::ranges::equal(a.once.values, b.once.values, std::ranges::greater_equal{}) &&
            std::ranges::equal(a.round.values, b.round.values, std::ranges::greater_equal{});
