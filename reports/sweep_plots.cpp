@@ -133,7 +133,8 @@ bool plot_heat_map(const SweepAnswer& r, const std::string& path) {
     plot.draw(
         fmt::format("{}: {} of each {} and {}", r.experiment,
                     map.of_token ? "most tokens/s" : "shortest step", map.row_key, map.column_key),
-        fmt::format("the best over all other varied keys, {}; empty: nothing feasible",
+        fmt::format("the best over all other varied keys, {}; empty: nothing feasible beyond the "
+                    "memory margin",
                     map.simulated ? "simulated" : "by the closed form"),
         cluster_text(r), settings, path);
     return true;

@@ -122,7 +122,7 @@ TEST_CASE("a map has a cell for each pair of values, and its number where it has
                            Contains("by the closed form") && Contains("cluster dgx (fitted)"));
     answer.map->simulated = true;
     answer.calibrated = false;
-    CHECK_THAT(map_script(answer), Contains("empty: nothing feasible") &&
+    CHECK_THAT(map_script(answer), Contains("empty: nothing feasible beyond the memory margin") &&
                                        Contains(", simulated;") && Contains("(uncalibrated)"));
 }
 
