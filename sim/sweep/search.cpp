@@ -15,6 +15,9 @@ namespace {
 constexpr std::uint64_t round_points = 4'000'000;
 constexpr std::uint64_t small_space = 100'000;  // up to so many points, one round takes all
 constexpr std::size_t jobs_of_round = 64;
+// First rounds that are scouted, and how many kinds of split each job brings back: judged by the
+// time that they save in one search (notes/closed-forms.md), no answer depends on them.
+constexpr std::uint64_t scouted_rounds = 8, scouted_by_job = 4;
 constexpr std::size_t batch = 8;  // points simulated until the incumbents are updated
 // Points simulated for the rows behind a proven first: a quarter of those before, within these.
 constexpr std::size_t least_of_others = 8, most_of_others = 64;
@@ -106,7 +109,8 @@ SweepSearch::~SweepSearch() = default;
 void SweepSearch::screen_all() {
     const std::uint64_t items = space_.item_count();
     std::uint64_t first = 0, size = space_.point_count() <= small_space ? items : items / 64 + 1;
-    if (size < items && !map_ && coarse_excludes(question_)) scout(0, std::min(items, 8 * size));
+    if (size < items && !map_ && coarse_excludes(question_))
+        scout(0, std::min(items, scouted_rounds * size));
     while (first < items) {
         const std::uint64_t last = std::min(items, first + size);
         take(screen_round(first, last));
@@ -210,9 +214,8 @@ std::vector<SweepJob> SweepSearch::jobs_of(std::uint64_t first, std::uint64_t la
 // Before the first round nothing is known that would exclude a point. The coarse bound finds points
 // that do, without the paths of all other pipelines.
 void SweepSearch::scout(std::uint64_t first, std::uint64_t last) {
-    constexpr std::uint64_t of_job = 4;
     std::vector<SweepJob> jobs = jobs_of(first, last);
-    for (SweepJob& job : jobs) job.scouted = of_job;
+    for (SweepJob& job : jobs) job.scouted = scouted_by_job;
     std::vector<Candidate> found;
     for (const auto& [screened, none] : run_(jobs, {})) {
         found.insert(found.end(), screened.candidates.begin(), screened.candidates.end());

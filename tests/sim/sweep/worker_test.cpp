@@ -263,6 +263,42 @@ TEST_CASE("scouts find the best kinds by their coarse bounds, and one point of e
     for (const auto& [cell, best] : all.cells) CHECK(scouted.cells.at(cell) >= best);
 }
 
+// Half of the memory is to stay free, so that large peaks are within the margin: each cell has the
+// best estimate of the others, and one that has no other is not there.
+TEST_CASE("cells leave out what is within the margin of the memory") {
+    SweepQuestion q = asking({"parallelism.pp=1,2,4", "parallelism.tp=1,2,4",
+                              "parallelism.micro_batch=1,2,4", "parallelism.recompute=none,full"});
+    q.experiment.cluster.overheads = {};
+    q.experiment.cluster.overheads.margin = 0.5;
+    const auto run = [&](Bytes memory) {
+        q.experiment.cluster.gpu.memory = memory;
+        const SweepSpace space(q.experiment, q.axes);
+        SweepJob job;
+        for (std::uint64_t item = 0; item < space.item_count(); ++item) job.items.push_back(item);
+        const Screened found =
+            SweepWorker(space, q, std::make_shared<SweepCommons>()).run(job).screened;
+        MapCells cells;
+        for (const Candidate& c : found.candidates) {
+            if (c.tight) continue;
+            const ParallelPlan split = plan_of(space.experiment_of(c.id));
+            const std::vector<VariedKey> keys = map_keys(space);
+            merge(cells, {{{space.position(keys[0], c.id.base, split),
+                            space.position(keys[1], c.id.base, split)},
+                           c.estimate}});
+        }
+        CHECK(found.cells == cells);
+        return found;
+    };
+    const Screened roomy = run(Bytes(1e15));
+    CHECK(roomy.tight == 0);
+    std::vector<Bytes> peaks;
+    for (const Candidate& c : roomy.candidates) peaks.push_back(c.peak);
+    std::ranges::sort(peaks);
+    const Screened narrow = run(2 * peaks[peaks.size() / 4]);
+    CHECK(narrow.tight > 0);
+    CHECK(narrow.cells != roomy.cells);
+}
+
 // A job whose incumbent excludes all: the map of the page has all the same the best point of each
 // pair of values.
 TEST_CASE("what incumbents exclude is in the map all the same") {
