@@ -497,6 +497,15 @@ TEST_CASE("the bound of a pipeline under zero 3 counts what its stages gather") 
             CHECK(bound.lower <= step * (1 + 1e-9));
             CHECK(bound.lower > 0.6 * step);
         }
+    // where gathers take half of the step, and kernels beside them run at a quarter of their rate
+    e.cluster.intra.bandwidth *= 0.3;
+    e.cluster.inter.bandwidth *= 0.3;
+    const Seconds alone = StepBounds(e)(plan_of(e)).lower;
+    e.cluster.interference.compute_slowdown = 3;
+    const Seconds slowed = StepBounds(e)(plan_of(e)).lower;
+    CAPTURE(alone.si(), slowed.si());
+    CHECK(slowed > 1.2 * alone);
+    CHECK(slowed <= simulated_step(e) * (1 + 1e-9));
 }
 
 // What a collective slows may run while the device would have waited for its host. The sum of both
