@@ -202,11 +202,12 @@ void StepBounds::bind_memory() {
     full_.clear();
     for (const MemoryStage& stage : pipeline_->memory) {
         Activations fullest;
-        for (const MemoryMoment& moment : stage.moments) {
+        for (std::size_t moment = 0; moment < stage.moments.size(); moment += of.size()) {
+            const std::span held(stage.moments.data() + moment, of.size());
             Activations now;
-            for (std::size_t i = 0; i < 2 * kinds; ++i) now.kept += moment[i] * of[i].kept;
+            for (std::size_t i = 0; i < 2 * kinds; ++i) now.kept += held[i] * of[i].kept;
             for (std::size_t i = 2 * kinds; i < of.size(); ++i) {
-                if (moment[i] == 0) continue;
+                if (held[i] == 0) continue;
                 now.kept += of[i].kept;
                 now.work += of[i].work;
             }

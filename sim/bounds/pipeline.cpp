@@ -35,7 +35,12 @@ bool covers(const PipelinePath& a, const PipelinePath& b) {
            covers(a.turns_once.values, b.turns_once.values) &&
            covers(a.turns_round.values, b.turns_round.values);
 }
-bool covers(const MemoryStage& a, const MemoryStage& b) {
+// A stage with its moments, of which MemoryStage keeps the numbers.
+struct StageMoments {
+    UnitCounts units;
+    std::vector<MemoryMoment> moments;
+};
+bool covers(const StageMoments& a, const StageMoments& b) {
     return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {
                return std::ranges::any_of(a.moments,
                                           [&](const auto& other) { return covers(other, moment); });
@@ -80,9 +85,14 @@ void find_memory(Pipeline& pipeline, const Workload& w, const StageChunkLists& s
             if (fresh) pipeline.kinds.push_back(chunk);
             kind_of[s].push_back(known->second);
         }
+    std::vector<StageMoments> fullest;
     for (std::size_t s = 0; s < stages.size(); ++s)
-        add(pipeline.memory,
-            {units_of(w, stages[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+        add(fullest, {units_of(w, stages[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+    for (const StageMoments& stage : fullest) {
+        MemoryStage& kept = pipeline.memory.emplace_back(MemoryStage{stage.units, {}});
+        for (const MemoryMoment& moment : stage.moments)
+            kept.moments.insert(kept.moments.end(), moment.begin(), moment.end());
+    }
 }
 
 // For each stage, how many weight-gradient slots end its order.

@@ -64,8 +64,8 @@ struct StageGroup {
 // backward or one half of it holds while it runs (one chunk, or none).
 using MemoryMoment = std::vector<int>;
 struct MemoryStage {
-    UnitCounts units;                   // both copies under dualpipe
-    std::vector<MemoryMoment> moments;  // without those that another moment covers
+    UnitCounts units;          // both copies under dualpipe
+    std::vector<int> moments;  // one behind the other, without those that another moment covers
 };
 
 // A chain of slots through a stage (sim/bounds/chains.h): passes of units, recomputed layers among

@@ -391,7 +391,7 @@ bool is_explained_by_one(const std::vector<Suspect>& suspects) {
 }
 
 // Each suspect's probability becomes that it is a cause, alone or with another. Returns the pair
-// that is likelier than not.
+// that is likelier than not; its first explains more alone.
 std::optional<TwoCauses> weigh_pairs(std::vector<Suspect>& suspects, const TriedCauses& tried,
                                      const Observed& seen, Seconds quiet) {
     if (is_explained_by_one(suspects)) return std::nullopt;
@@ -418,6 +418,13 @@ std::optional<TwoCauses> weigh_pairs(std::vector<Suspect>& suspects, const Tried
         of[p.second]->probability += probability;
         if (probability > 0.5) likely = p;
     }
+    const auto alone_by = [&](std::size_t i) {
+        return of[i]->log_likelihood + std::log(weights[i]);
+    };
+    if (likely && alone_by(likely->second) > alone_by(likely->first)) {
+        std::swap(likely->first, likely->second);
+        likely->first_share = 1 - likely->first_share;
+    }
     return likely;
 }
 
@@ -425,9 +432,9 @@ std::optional<TwoCauses> weigh_pairs(std::vector<Suspect>& suspects, const Tried
 void tell_pair(Diagnosis& d, const TwoCauses& pair, const TriedCauses& tried, Seconds plain,
                Seconds step) {
     const Seconds cost = step * (1 - plain / pair.guess.times.step);
-    for (SuspectedCause& s : d.causes)
-        for (const auto& [index, share] : {std::pair(pair.first, pair.first_share),
-                                           std::pair(pair.second, 1 - pair.first_share)})
+    for (const auto& [index, share] :
+         {std::pair(pair.first, pair.first_share), std::pair(pair.second, 1 - pair.first_share)})
+        for (SuspectedCause& s : d.causes)
             if (s.name == tried.all[index].cause->name && !s.in_some_steps) {
                 s.costs = cost * share;
                 s.without = step - s.costs;
@@ -435,7 +442,8 @@ void tell_pair(Diagnosis& d, const TwoCauses& pair, const TriedCauses& tried, Se
             }
 }
 
-// The part of the gap that is larger comes first, and in it the likelier cause.
+// The part of the gap that is larger comes first, and in it the likelier cause; of two that are
+// named together, the one that explains more alone: the other may well be its consequence.
 void order(Diagnosis& d, Seconds quiet) {
     constexpr double worth_telling = 0.01;
     std::erase_if(d.causes, [](const SuspectedCause& s) { return s.probability < worth_telling; });
@@ -444,6 +452,13 @@ void order(Diagnosis& d, Seconds quiet) {
     std::ranges::stable_sort(d.causes, std::ranges::greater{}, [&](const SuspectedCause& s) {
         return s.probability * (s.in_some_steps ? at_times : always);
     });
+    if (d.together.size() < 2) return;
+    const auto place_of = [&](const std::string& name) {
+        return std::ranges::find_if(
+            d.causes, [&](const SuspectedCause& s) { return s.name == name && !s.in_some_steps; });
+    };
+    const auto first = place_of(d.together[0]), second = place_of(d.together[1]);
+    if (second < first) std::rotate(second, first, std::next(first));
 }
 
 // Causes of the same part of the gap that are more than a third as likely as the first, with it.

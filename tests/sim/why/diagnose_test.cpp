@@ -365,6 +365,35 @@ TEST_CASE("two causes at once are named together") {
     CHECK(costs / (both.times.step - plain.times.step) == Approx(1).epsilon(0.2));
 }
 
+// Two ranks on one core: each has half of the time, and the collective between them waits for their
+// slices, ten times as long. Links alone contradict the half (log 2 over 0.06, the nine of a
+// strange reading) and the passes, which take twice as long; a shared device alone the gradients'
+// sum.
+TEST_CASE("of two causes named together, the one that explains more alone is first") {
+    Experiment e = two_nodes();
+    e.cluster.inter.bandwidth = BytesPerSecond(1e9);
+    e.runtime.exchanges.gradients = GradientOverlap::never;
+    const TriedCauses tried = try_causes(e, read_causes(), 1);
+    const CauseGuess& plain = tried.all.front().guesses.front();
+    const auto at = [&](const std::string& name, double severity) {
+        const auto& guesses = tried_of(tried, name).guesses;
+        return *std::ranges::min_element(guesses, {}, [&](const CauseGuess& g) {
+            return std::abs(std::log(g.severity / severity));
+        });
+    };
+    const CauseGuess both =
+        combined(at("network between nodes", 0.2), at("shared devices", 0.5), plain);
+    Observed seen{.name = "run", .step = both.times.step, .device_share = both.device_share};
+    seen.forward = both.times.forward;
+    seen.backward = both.times.backward;
+    seen.gradient_sync = both.times.gradient_sync;
+    seen.links = {{.between_nodes = true, .slower = both.link_between}};
+    const Diagnosis d = diagnose(tried, seen);
+    REQUIRE(d.together.size() == 2);
+    CHECK(d.causes[0].name == "shared devices");
+    CHECK(d.causes[1].name == "network between nodes");
+}
+
 // A loader's workers take turns: every third step waits. A checkpoint every twelfth.
 TEST_CASE("slow steps at equal distances are of the cause that has such distances") {
     const Experiment e = two_nodes();
