@@ -38,13 +38,14 @@ const FeatureTimes& FoundPipelines::reference() {
     return reference_;
 }
 
-const std::vector<StageGroup>& FoundPipelines::Entry::groups(const PipelineKey& key,
-                                                             FoundPipelines& all) {
-    std::call_once(grouped_, [&] {
+const std::vector<GroupPaths>& FoundPipelines::Entry::paths(const PipelineKey& key,
+                                                            FoundPipelines& all) {
+    std::call_once(searched_, [&] {
         const Workload& workload = all.base_.workload;
-        groups_ = find_groups(key, workload, search_directions(key, workload, all.reference()));
+        paths_ = find_paths(key, workload, found_.groups,
+                            search_directions(key, workload, all.reference()));
     });
-    return groups_;
+    return paths_;
 }
 
 StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
@@ -76,6 +77,7 @@ void StepBounds::bind(const ParallelPlan& plan) {
     if (shape || pipeline || (passing && changes<Affects::data>(last, here))) bind_memory();
     const bool times = pipeline || shape || changes<Affects::sends>(last, here);
     const bool data = times || changes<Affects::data>(last, here);
+    stale_.ends |= pipeline;
     stale_.paths |= pipeline;
     stale_.sends |= times;
     stale_.data |= data;
@@ -83,12 +85,12 @@ void StepBounds::bind(const ParallelPlan& plan) {
 }
 
 void StepBounds::bind_times() {
+    bind_ends();
     if (stale_.paths) bind_paths();
     if (stale_.sends) bind_sends();
     if (stale_.sends) bind_slots();
-    if (stale_.data) bind_data();
     if (stale_.gradients) bind_least_paths();
-    stale_ = {false, false, false, false};
+    stale_ = {false, false, false, false, false};
     bind_lower_ends();
     estimate_ends();
 }
@@ -123,15 +125,23 @@ void StepBounds::bind_units() {
     if (ends_apart(now_.parallelism)) units_.weights[at(UnitKind::head)] = shape_->copied_head;
 }
 
+void StepBounds::bind_ends() {
+    if (stale_.ends) {
+        ends_.resize(pipeline_->groups.size());
+        for (std::size_t g = 0; g < ends_.size(); ++g) ends_[g].group = &pipeline_->groups[g];
+    }
+    if (stale_.data) bind_data();
+    stale_.ends = stale_.data = false;
+}
+
 void StepBounds::bind_paths() {
-    const std::vector<StageGroup>& groups = entry_->groups(key_, *pipelines_);
-    ends_.resize(groups.size());
+    const std::vector<GroupPaths>& found = entry_->paths(key_, *pipelines_);
     for (std::size_t g = 0; g < ends_.size(); ++g) {
         GroupEnd& end = ends_[g];
-        end.group = &groups[g];
-        end.paths.resize(groups[g].paths.size() + groups[g].sharded_paths.size());
+        end.usual_paths = found[g].paths.size();
+        end.paths.resize(end.usual_paths + found[g].sharded.size());
         std::size_t i = 0;
-        for (const auto* paths : {&groups[g].paths, &groups[g].sharded_paths})
+        for (const auto* paths : {&found[g].paths, &found[g].sharded})
             for (const PipelinePath& path : *paths) {
                 RunPath& run = end.paths[i++];
                 run.by_host = path.by_host;
@@ -178,8 +188,8 @@ void StepBounds::bind_data() {
         EstimatedEnd& estimate = end.estimate;
         estimate.data = data_.times(in, group.most);
         lower.data = group.fewest == group.most ? estimate.data : data_.times(in, group.fewest);
-        lower.join = copy_join(group.first_stage, lower.data);
-        estimate.join = copy_join(group.first_stage, estimate.data);
+        lower.join = copy_join(group.stages.front(), lower.data);
+        estimate.join = copy_join(group.stages.front(), estimate.data);
     }
 }
 
@@ -240,11 +250,19 @@ StepBound StepBounds::coarse(const ParallelPlan& plan) {
     return coarse_;
 }
 
+StepBound StepBounds::with_data() {
+    StepBound bound = coarse_;
+    if (!bound.fits || bound.lower == Seconds(0)) return bound;
+    bind_ends();
+    bound.lower = Seconds(chained_time());
+    return bound;
+}
+
 StepBound StepBounds::refined() {
     StepBound bound = coarse_;
     if (!bound.fits) return bound;
     bind_times();
-    bound.lower = std::max(bound.lower, Seconds(lower_time()));
+    bound.lower = Seconds(std::max(chained_time(), lower_time()));
     bound.estimate = std::max(Seconds(estimated_time()), bound.lower);
     return bound;
 }

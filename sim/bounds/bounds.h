@@ -33,7 +33,7 @@ public:
     // Of one layer on one rank: what pipelines are searched with.
     [[nodiscard]] const FeatureTimes& reference();
 
-    // A pipeline, and its groups once somebody asks for them: splits that do not fit need none.
+    // A pipeline, and its paths once somebody asks for them: splits that do not fit need none.
     // While one thread searches, other threads that want the same wait.
     class Entry {
     public:
@@ -41,12 +41,12 @@ public:
             std::call_once(once_, [&] { found_ = find_pipeline(key, workload); });
             return found_;
         }
-        const std::vector<StageGroup>& groups(const PipelineKey& key, FoundPipelines& all);
+        const std::vector<GroupPaths>& paths(const PipelineKey& key, FoundPipelines& all);
 
     private:
-        std::once_flag once_, grouped_;
+        std::once_flag once_, searched_;
         Pipeline found_;
-        std::vector<StageGroup> groups_;
+        std::vector<GroupPaths> paths_;
     };
     Entry& find(const PipelineKey& key) {
         const std::lock_guard lock(mutex_);
@@ -90,6 +90,9 @@ public:
     // The same with a lower bound of chains alone (sim/bounds/chains.h), which searches no path:
     // `lower` is at most that of operator(), `estimate` is 0.
     StepBound coarse(const ParallelPlan& plan);
+    // What coarse() was last called for, with the least that data parallelism adds to the chains;
+    // searches no path either.
+    StepBound with_data();
     // The whole of what coarse() was last called for.
     StepBound refined();
 
@@ -108,7 +111,6 @@ private:
         double by_host = 0, by_slots = 0, by_stalls = 0;
         DataTimes data;    // of the stage with the fewest layers
         double join = 0;   // dualpipe: the sum over the gradients of both copies, after the slots
-        double after = 0;  // the least time from the last slot until the gradients are ready
         double ready = 0;  // when the gradients are ready
     };
     // The same group, as it is estimated (estimate.cpp): nothing of this reaches the lower bound.
@@ -121,7 +123,8 @@ private:
     };
     struct GroupEnd {
         const StageGroup* group;
-        std::vector<RunPath> paths;  // the paths found for zero 3 come last
+        std::vector<RunPath> paths;   // the paths found for zero 3 come last
+        std::size_t usual_paths = 0;  // before these
         LowerEnd lower;
         EstimatedEnd estimate;
     };
@@ -139,6 +142,7 @@ private:
     void bind_pipeline();
     void bind_units();
     void bind_memory();
+    void bind_ends();
     void bind_paths();
     void bind_sends();
     void bind_hops();
@@ -146,9 +150,14 @@ private:
     void bind_slots();
     void bind_data();
     // lower.cpp
+    // If not, collectives add nothing to the lower bound, as with uneven experts, whose ranks wait
+    // for each other.
+    [[nodiscard]] bool loses_to_collectives() const;
     void bind_least_collectives();
     void bind_least_paths();
     void bind_lower_ends();
+    [[nodiscard]] double after_slots(const LowerEnd& end) const;
+    [[nodiscard]] double chained_time() const;
     [[nodiscard]] double lower_time() const;
     [[nodiscard]] double longest_chain() const;
     [[nodiscard]] double longest_gathering_chain() const;
@@ -181,9 +190,9 @@ private:
     BoundShape* shape_ = nullptr;
     FoundPipelines::Entry* entry_ = nullptr;
     const Pipeline* pipeline_ = nullptr;
-    // What changed since the last call of bind_times().
+    // What changed since it was last bound.
     struct Stale {
-        bool paths = true, sends = true, data = true, gradients = true;
+        bool ends = true, paths = true, sends = true, data = true, gradients = true;
     } stale_;
     PipelineKey key_;
     Rounds rounds_;
@@ -193,8 +202,7 @@ private:
     FeatureTimes lower_{}, alone_{}, estimate_{};
     double sending_ = 0;  // share of the slots' kernel time that sends overlap, and so slow already
     std::vector<GroupEnd> ends_;
-    // none: collectives add nothing to the lower bound, as with uneven experts, whose ranks wait
-    // for each other
+    // none where loses_to_collectives() says so
     std::optional<LeastCollectives> least_collectives_;
     double least_parameters_ = 0;  // the least gather time of all parameters of any stage
     std::vector<FullStage> full_;

@@ -40,9 +40,8 @@ public:
                 }).base();
             StageChain all{of_slots(stage, {order.begin(), order.end()}), {}},
                 passed{of_slots(stage, {order.begin(), behind_last}), {}};
-            // every micro-batch takes a stage alike; with two copies of the model, half of them
-            for (std::size_t f = 0; f < feature::count; ++f)
-                all.round[f] = passed.round[f] = all.once[f] * round_ / key_.micro_batches;
+            add_round(stage, all);
+            passed.round = all.round;
             add_gathers(stage, all);
             passed.gathered = all.gathered;
             passed.gathered_round = all.gathered_round;
@@ -71,6 +70,14 @@ private:
                     counts[f] += times[c][as_index(pass)] * one[f];
             }
         return counts;
+    }
+
+    // A round need not be like the others: dualpipe splits backwards in its fill and drain alone.
+    void add_round(std::size_t stage, StageChain& all) const {
+        if (longer_.empty()) return;
+        const Order& order = longer_[stage];
+        all.round = of_slots(stage, {order.begin(), order.end()});
+        for (std::size_t f = 0; f < feature::count; ++f) all.round[f] -= all.once[f];
     }
 
     // How often a stage gathers each kind of unit in this order. The second slot that computes may

@@ -65,7 +65,7 @@ void StepBounds::estimate_entry(double gather, double send) {
 void StepBounds::estimate_slots() {
     const double slowdown = base_.cluster.interference.compute_slowdown * (1 - sending_);
     for (GroupEnd& group : ends_) {
-        group.estimate.slots = latest(group.paths, group.group->paths.size(), estimate_);
+        group.estimate.slots = latest(group.paths, group.usual_paths, estimate_);
         group.estimate.slowdown =
             slowdown_of(estimate_, {shape_->computing, slowdown}, group.group->most);
     }

@@ -1,5 +1,5 @@
 // lower <= the event engine, because both follow the same graph:
-// - Each path that find_groups() found is a chain of tasks of the graph, in which each waits for
+// - Each path that find_paths() found is a chain of tasks of the graph, in which each waits for
 // the one before. Plans of a stage run
 //   one after another, a slot waits for the send of the slot that it continues, sends of a lane go
 //   one by one, and hosts issue in order. A round that repeats is a part of such a path that
@@ -30,10 +30,15 @@
 
 namespace stepcast {
 
+bool StepBounds::loses_to_collectives() const {
+    const Parallelism& p = now_.parallelism;
+    return shape_->routing.counts.empty() && ranks_of_weights(p) > 1 && !p.overlap_experts;
+}
+
 void StepBounds::bind_least_collectives() {
     const Parallelism& p = now_.parallelism;
     least_collectives_.reset();
-    if (!shape_->routing.counts.empty() || ranks_of_weights(p) == 1 || p.overlap_experts) return;
+    if (!loses_to_collectives()) return;
     const double send = std::max(
         {lower_[feature::send_near], lower_[feature::send_far], lower_[feature::send_wrap]});
     const bool some = recomputes_layers(p) && p.recompute_layers > 0;
@@ -54,7 +59,7 @@ void StepBounds::bind_least_paths() {
     least_parameters_ = std::numeric_limits<double>::infinity();
     for (GroupEnd& end : ends_) {
         end.lower.by_host = end.lower.by_slots = end.lower.by_stalls = 0;
-        for (std::size_t i = 0; i < end.group->paths.size(); ++i) {
+        for (std::size_t i = 0; i < end.usual_paths; ++i) {
             const RunPath& path = end.paths[i];
             const double plain = path.lower + changing_length(path.meets, times),
                          stalled = stalls ? path.lower + changing_length(path.meets, lower_) : 0;
@@ -81,14 +86,30 @@ void StepBounds::bind_lower_ends() {
     }
     for (GroupEnd& group : ends_) {
         LowerEnd& end = group.lower;
-        const double exchanged =
-            overlaps_gradients(now_) ? end.data.least_last : end.data.least_waited;
         double slots = end.by_host;
         if (end.by_slots > 0) slots = std::max(slots, end.by_slots + start);
         if (end.by_stalls > 0) slots = std::max(slots, end.by_stalls + first);
-        end.after = std::max(exchanged, end.join);
-        end.ready = std::max(slots + end.after, end.data.least_lane);
+        end.ready = std::max(slots + after_slots(end), end.data.least_lane);
     }
+}
+
+double StepBounds::after_slots(const LowerEnd& end) const {
+    return std::max(overlaps_gradients(now_) ? end.data.least_last : end.data.least_waited,
+                    end.join);
+}
+
+// The longest chain ends with the slots of some stage; nobody knows which.
+double StepBounds::chained_time() const {
+    double lanes = 0, update = 0, after = std::numeric_limits<double>::infinity();
+    for (const GroupEnd& group : ends_) {
+        const LowerEnd& end = group.lower;
+        lanes = std::max(lanes, end.data.least_lane + end.data.norm);
+        after = std::min(after, after_slots(end) + end.data.norm);
+        update =
+            std::max(update, end.data.update + (gathers_last() ? end.data.parameters_joined : 0));
+    }
+    const double chain = std::max(coarse_.lower.si(), longest_gathering_chain());
+    return std::max(chain + after, lanes) + norm_all_reduce_ + update;
 }
 
 // Zero 3 in a pipeline: the slots of a stage end no earlier than its gathers, and its kernels lose
@@ -96,7 +117,8 @@ void StepBounds::bind_lower_ends() {
 double StepBounds::longest_gathering_chain() const {
     const Parallelism& p = now_.parallelism;
     if (p.zero < 3 || shards_each_pass(p)) return 0;
-    const double s = base_.cluster.interference.compute_slowdown;
+    const double slowdown =
+        loses_to_collectives() ? base_.cluster.interference.compute_slowdown : 0;
     double longest = 0;
     for (const StageChain& chain : pipeline_->chains) {
         const auto length = [&](const FeatureTimes& times) {
@@ -105,7 +127,7 @@ double StepBounds::longest_gathering_chain() const {
         const GatherTimes gathers =
             gather_times(chain, rounds_.count, ends_[0].lower.data.gathered);
         const double all = length(shape_->lower), exchanging = all - length(shape_->alone);
-        const double lost = least_collectives_ ? s / (1 + s) * (gathers.inside - exchanging) : 0;
+        const double lost = slowdown / (1 + slowdown) * (gathers.inside - exchanging);
         longest = std::max({longest, gathers.all, all + std::max(0.0, lost)});
     }
     return longest;
@@ -113,15 +135,13 @@ double StepBounds::longest_gathering_chain() const {
 
 // When the gradients of all stages are ready, all compute the norm, and then all update.
 double StepBounds::lower_time() const {
-    double ready = 0, update = 0, after = std::numeric_limits<double>::infinity();
+    double ready = 0, update = 0;
     for (const GroupEnd& group : ends_) {
         const LowerEnd& end = group.lower;
         ready = std::max(ready, end.ready + end.data.norm);
-        after = std::min(after, end.after + end.data.norm);
         update =
             std::max(update, end.data.update + (gathers_last() ? end.data.parameters_joined : 0));
     }
-    ready = std::max(ready, longest_gathering_chain() + after);
     return ready + norm_all_reduce_ + update;
 }
 

@@ -109,10 +109,8 @@ std::vector<int> trailing_weights(const std::vector<Order>& orders) {
 
 // Of stages whose orders end with weight gradients, those that end with the most form their own
 // group: they are done before the others.
-std::vector<StageGroup> groups_of(const PipelineKey& key, const Workload& w,
-                                  const StageChunkLists& stages,
-                                  const std::vector<int>& last_weights,
-                                  const Directions& directions) {
+std::vector<StageGroup> groups_of(const Workload& w, const StageChunkLists& stages,
+                                  const std::vector<int>& last_weights) {
     std::vector<StageGroup> groups;
     std::map<UnitCounts, int> most_weights;  // by the ends of a stage
     std::vector<UnitCounts> units, ends;
@@ -124,32 +122,18 @@ std::vector<StageGroup> groups_of(const PipelineKey& key, const Workload& w,
     }
     // by ends, and whether no stage with these ends has more such slots
     std::map<std::pair<UnitCounts, bool>, std::size_t> known;
-    std::vector<std::vector<int>> members;
     for (std::size_t s = 0; s < stages.size(); ++s) {
         const auto [found, fresh] =
-            known.try_emplace({ends[s], last_weights[s] == most_weights[ends[s]]}, members.size());
-        if (fresh) {
-            members.emplace_back();
-            groups.push_back({as_int(s), units[s], units[s], {}, {}, last_weights[s]});
-        }
-        members[found->second].push_back(as_int(s));
+            known.try_emplace({ends[s], last_weights[s] == most_weights[ends[s]]}, groups.size());
+        if (fresh) groups.push_back({{}, units[s], units[s], last_weights[s]});
         StageGroup& group = groups[found->second];
+        group.stages.push_back(as_int(s));
         group.last_weights = std::min(group.last_weights, last_weights[s]);
         for (std::size_t k = 0; k < unit_kinds; ++k)
             group.fewest[k] = std::min(group.fewest[k], units[s][k]);
         const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
         if (weight(units[s]) > weight(group.most)) group.most = units[s];
     }
-    for (std::size_t g = 0; key.overlap_experts && g < members.size(); ++g)
-        for (const int stage : members[g])
-            for (PipelinePath& path : paths_by_turns(key, w, stage))
-                add(groups[g].paths, std::move(path));
-    const auto paths = longest_paths(key, w, members, directions.times);
-    for (std::size_t d = 0; d < paths.size(); ++d)
-        for (std::size_t g = 0; g < members.size(); ++g) {
-            StageGroup& group = groups[g];
-            add(d < directions.sharded ? group.paths : group.sharded_paths, paths[d][g]);
-        }
     return groups;
 }
 
@@ -210,16 +194,28 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload) {
     for (const Chunk& chunk : paths.front())
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
     const std::vector<Order> orders = schedule_orders(p);
-    find_memory(pipeline, workload, chunks_by_stage(paths, p.pp), orders);
+    const StageChunkLists stages = chunks_by_stage(paths, p.pp);
+    find_memory(pipeline, workload, stages, orders);
     pipeline.chains = stage_chains(key, workload, orders);
+    pipeline.groups = groups_of(workload, stages, trailing_weights(orders));
     return pipeline;
 }
 
-std::vector<StageGroup> find_groups(const PipelineKey& key, const Workload& workload,
-                                    const Directions& directions) {
-    const Parallelism p = parallelism_of(key);
-    return groups_of(key, workload, chunks_by_stage(paths_of(workload, p), p.pp),
-                     trailing_weights(schedule_orders(p)), directions);
+std::vector<GroupPaths> find_paths(const PipelineKey& key, const Workload& workload,
+                                   const std::vector<StageGroup>& groups,
+                                   const Directions& directions) {
+    std::vector<GroupPaths> found(groups.size());
+    std::vector<std::vector<int>> stages;
+    for (const StageGroup& group : groups) stages.push_back(group.stages);
+    for (std::size_t g = 0; key.overlap_experts && g < groups.size(); ++g)
+        for (const int stage : stages[g])
+            for (PipelinePath& path : paths_by_turns(key, workload, stage))
+                add(found[g].paths, std::move(path));
+    const auto paths = longest_paths(key, workload, stages, directions.times);
+    for (std::size_t d = 0; d < paths.size(); ++d)
+        for (std::size_t g = 0; g < groups.size(); ++g)
+            add(d < directions.sharded ? found[g].paths : found[g].sharded, paths[d][g]);
+    return found;
 }
 
 }  // namespace stepcast

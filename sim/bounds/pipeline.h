@@ -47,16 +47,18 @@ constexpr int all_ends(const UnitCounts& units) {
     return units[at(UnitKind::embedding)] + units[at(UnitKind::head)];
 }
 
-// Stages that hold the same ends of the model and whose orders end alike, with the longest paths to
-// the end of their slots.
+// Stages that hold the same ends of the model and whose orders end alike.
 struct StageGroup {
-    int first_stage = 0;
+    std::vector<int> stages;
     // for each kind, the fewest of any stage; the units of the fullest stage
     UnitCounts fewest{}, most{};
-    std::vector<PipelinePath> paths, sharded_paths;  // the latter with the collectives of zero 3
     // Split backwards: how many weight-gradient slots in a row end the order of a stage, the fewest
     // of any stage.
     int last_weights = 0;
+};
+// The longest paths to the end of the slots of a group.
+struct GroupPaths {
+    std::vector<PipelinePath> paths, sharded;  // the latter with the collectives of zero 3
 };
 
 // What a stage holds while a slot runs: numbers of chunks, by what they hold and then by kind. They
@@ -81,6 +83,7 @@ struct Pipeline {
     std::vector<Chunk> kinds;         // one of each set of chunks that hold the same
     std::vector<MemoryStage> memory;  // the stages that can be the fullest
     std::vector<StageChain> chains;
+    std::vector<StageGroup> groups;
     UnitCounts model{};      // of one copy
     int shortest_chunk = 0;  // layers
 };
@@ -106,10 +109,11 @@ struct Directions {
 };
 
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload);
-// The groups of stages, with the longest path under each of the directions. The key's micro-batches
-// must be `least` of rounds_of().
-std::vector<StageGroup> find_groups(const PipelineKey& key, const Workload& workload,
-                                    const Directions& directions);
+// For each group, the longest path under each of the directions. The key's micro-batches must be
+// `least` of rounds_of().
+std::vector<GroupPaths> find_paths(const PipelineKey& key, const Workload& workload,
+                                   const std::vector<StageGroup>& groups,
+                                   const Directions& directions);
 
 // A Parallelism with the values of the key, for functions such as chunks_of().
 Parallelism parallelism_of(const PipelineKey& key);

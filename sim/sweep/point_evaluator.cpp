@@ -46,6 +46,11 @@ StepBound PointEvaluator::coarse(const ParallelPlan& split) {
     return middle_of_draws([&](StepBounds& closed_form) { return closed_form.coarse(split); });
 }
 
+StepBound PointEvaluator::with_data() {
+    if (closed_forms_.empty()) return alone_;
+    return middle_of_draws([](StepBounds& closed_form) { return closed_form.with_data(); });
+}
+
 StepBound PointEvaluator::refined() {
     if (closed_forms_.empty()) return alone_;
     return middle_of_draws([](StepBounds& closed_form) { return closed_form.refined(); });

@@ -24,8 +24,9 @@ public:
         (void)coarse(split);
         return refined();
     }
-    // The same in two steps, of which the first is cheap: StepBounds::coarse().
+    // The same in steps, of which the first is cheap and the second may be left out: StepBounds.
     [[nodiscard]] StepBound coarse(const ParallelPlan& split);
+    [[nodiscard]] StepBound with_data();
     [[nodiscard]] StepBound refined();
     [[nodiscard]] PointFacts facts(const ParallelPlan& split, Bytes peak) const;
     [[nodiscard]] int ranks() const { return ranks_; }

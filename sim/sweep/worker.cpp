@@ -283,9 +283,14 @@ bool SweepWorker::is_settled(const Base& base, const ParallelPlan& split, const 
 
 void SweepWorker::screen_point(Base& base, std::uint64_t inner, const ParallelPlan& split,
                                const Incumbents& incumbents, Screened& out) {
-    const auto coarse = judge(base, inner, split, out);
+    auto coarse = judge(base, inner, split, out);
     if (!coarse) return;
-    if (is_settled(base, split, *coarse, incumbents, out.cells)) {
+    bool settled = is_settled(base, split, *coarse, incumbents, out.cells);
+    if (!settled && coarse->lower > Seconds(0)) {
+        coarse->lower = base.evaluator->with_data().lower;
+        settled = is_settled(base, split, *coarse, incumbents, out.cells);
+    }
+    if (settled) {
         out.tight += coarse->tight;
         ++out.bounded_away;
         return;

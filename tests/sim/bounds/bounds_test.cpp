@@ -136,6 +136,26 @@ TEST_CASE("tied embeddings on two stages are joined behind the slots of both") {
     }
 }
 
+// On one stage the chain is all that is computed, and gradients that wait for the backward's end,
+// the norm and the update follow it: nothing is left for a search to find. 16 ranks sum fp32
+// gradients of 3.2 million weights a layer, eight times, over 10 GB/s.
+TEST_CASE("data parallelism behind a chain needs no search") {
+    Experiment e = middle_gpt();
+    e.cluster.gpu.memory = Bytes(0);
+    e.parallelism.dp = 16;
+    e.runtime.exchanges.gradients = GradientOverlap::never;
+    e.runtime.exchanges.parameters = false;
+    StepBounds bounds(e);
+    for (const int zero : {0, 1}) {
+        e.parallelism.zero = zero;
+        const Seconds chain = bounds.coarse(plan_of(e)).lower, with_data = bounds.with_data().lower,
+                      all = bounds.refined().lower;
+        CHECK(chain.si() < 0.8 * all.si());
+        CHECK(with_data.si() == Approx(all.si()).epsilon(1e-9));
+        CHECK(all <= simulated_step(e));
+    }
+}
+
 TEST_CASE("the memory of closed forms is that of transformer_memory, the verdict too") {
     Experiment base = middle_gpt();
     base.cluster.gpu.memory = Bytes(2e9);

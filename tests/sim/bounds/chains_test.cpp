@@ -21,12 +21,13 @@ static FeatureTimes a_second_each() {
     return times;
 }
 
-static double longest(const PipelineKey& key, int rounds = 0) {
+static double longest(const PipelineKey& key, int rounds = 0,
+                      const FeatureTimes& times = a_second_each()) {
     Workload w;
     w.layers = key.pp * key.chunks;
     double longest = 0;
     for (const StageChain& chain : find_pipeline(key, w).chains)
-        longest = std::max(longest, length_of(chain, rounds, a_second_each(), false));
+        longest = std::max(longest, length_of(chain, rounds, times, false));
     return longest;
 }
 
@@ -70,6 +71,29 @@ TEST_CASE("a round adds what a stage does for its micro-batches") {
     const PipelineKey key{
         .schedule = Schedule::one_f_one_b, .pp = 4, .micro_batches = 12, .stage_layers = {}};
     CHECK(longest(key, 5) == (32 + 3) * 3);
+}
+
+// With weight gradients of 1.5 s a split backward takes longer than a whole one, which dualpipe has
+// in its middle alone: rounds are of the middle.
+TEST_CASE("rounds add what the orders of more micro-batches have more") {
+    FeatureTimes times = a_second_each();
+    times[feature::unit(UnitKind::dense, Pass::weight_backward)] = 1.5;
+    for (const Schedule schedule :
+         {Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe})
+        for (const int pp : {2, 4, 6}) {
+            const int chunks = schedule == Schedule::zb_v ? 2 : 1;
+            const Rounds rounds = rounds_of(schedule, pp, 32 * pp);
+            REQUIRE(rounds.count > 3);
+            const PipelineKey key{.schedule = schedule,
+                                  .pp = pp,
+                                  .chunks = chunks,
+                                  .micro_batches = rounds.least,
+                                  .stage_layers = {}};
+            PipelineKey all = key;
+            all.micro_batches = 32 * pp;
+            CAPTURE(schedule, pp);
+            CHECK(longest(key, rounds.count, times) == Approx(longest(all, 0, times)));
+        }
 }
 
 // Four stages of one layer, gathered in 1 s, and 8 micro-batches of 1F1B. The first stage's order
