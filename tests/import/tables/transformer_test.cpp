@@ -651,6 +651,18 @@ TEST_CASE(
     CHECK(with("13824", "8").experiment.workload.heads == 96);
 }
 
+// What a column states counts more than the notes.
+TEST_CASE("sequences are as long as the longest that the notes name where no column says it") {
+    const CasesHome home;
+    const auto seq_of = [](const std::string& stated, const std::string& notes) {
+        return gpt_case_with({{"seq", stated}, {"notes", notes}}).experiment.workload.seq;
+    };
+    CHECK(seq_of("", "sequences up to 512 padded to the longest of 4") == 512);
+    CHECK(seq_of("", "validation 2000; cutoff 256, grouped by length") == 256);
+    CHECK(seq_of("2048", "sequences up to 512") == 2048);
+    CHECK_THROWS_AS(seq_of("", "many sequences"), ConfigError);
+}
+
 // InternLM-7B's config.json: 32 layers of 4096, 32 heads, 11008, 103168 symbols.
 TEST_CASE("a published model's sizes follow from its name") {
     const CasesHome home;
